@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// Limits of the worker protocol; a value beyond one is refused by name.
+const (
+	QueueNameBytesMax  = 128
+	PayloadBytesMax    = 256 << 10 // Default; a tenant's plan may say otherwise.
+	ResultBytesMax     = 256 << 10
+	CheckpointBytesMax = 256 << 10
+	ProgressBytesMax   = 64 << 10
+	ErrorBytesMax      = 16 << 10 // Longer errors and backtraces are cut, not refused.
+	BacktraceBytesMax  = 64 << 10
+	TagsMax            = 64
+	TagBytesMax        = 256
+	KeyBytesMax        = 256 // Unique and idempotency keys.
+	WorkerNameBytesMax = 256
+	BatchMax           = 1000 // Items of an enqueue batch.
+	FetchCountMax      = 512
+	AckBatchMax        = 512
+	FetchQueuesMax     = 64
+	LeaseMin           = time.Second
+	LeaseMax           = 24 * time.Hour
+	WaitMax            = 60 * time.Second
+	RetriesMax         = 1000
+	DelayMax           = 30 * 24 * time.Hour
+	ScheduleAheadMax   = 10 * 365 * 24 * time.Hour
+)
+
+// Caller is who asks, as proved by the transport: every use case works inside
+// its Namespace and nowhere else.
+type Caller struct {
+	Namespace job.Namespace
+	// Principal is the key id or user, Peer the client's address without the
+	// port. Together they identify a holder that shows no lease token.
+	Principal string
+	Peer      string
+	// PayloadBytesMax is the plan's limit; 0 means the default.
+	PayloadBytesMax int
+}
+
+// EnqueueInput is one job to add. A nil pointer means the default.
+type EnqueueInput struct {
+	Queue          string
+	Payload        json.RawMessage // Empty means {}.
+	Checkpoint     json.RawMessage // Initial checkpoint; empty means none.
+	Priority       string
+	MaxRetries     *int
+	RetryBackoff   string
+	RetryBaseDelay *time.Duration
+	RetryMaxDelay  *time.Duration
+	ScheduledAt    time.Time // Zero or past: at once.
+	Tags           map[string]string
+	UniqueKey      string
+	UniquePeriod   *time.Duration
+	IdempotencyKey string
+	TraceParent    string // W3C traceparent of the producer.
+}
+
+// EnqueueStatus is the word of an enqueue result.
+type EnqueueStatus string
+
+const (
+	StatusPending   EnqueueStatus = "pending"
+	StatusScheduled EnqueueStatus = "scheduled"
+	StatusDuplicate EnqueueStatus = "duplicate"
+)
+
+// EnqueueResult tells the job that now exists for the request.
+type EnqueueResult struct {
+	JobID  job.ID
+	Status EnqueueStatus
+	// UniqueExisting: the unique key was held; JobID is the holder.
+	UniqueExisting bool
+	// Replayed: the idempotency key had been used; this is the first answer again.
+	Replayed bool
+}
+
+// FetchInput asks for up to Count jobs of any of Queues.
+type FetchInput struct {
+	Queues   []string
+	WorkerID string
+	Hostname string
+	Count    int
+	Lease    time.Duration // 0 means the default.
+	Wait     time.Duration // 0 answers at once.
+}
+
+// Grant is one leased attempt, ready to be sent to a worker.
+type Grant struct {
+	JobID      job.ID
+	Queue      string
+	Payload    json.RawMessage
+	Checkpoint json.RawMessage // nil when there is none.
+	Tags       map[string]string
+	Attempt    int
+	MaxRetries int
+	Lease      time.Duration
+	Token      string
+}
+
+// AckInput completes one attempt. Token may be empty (generation-1 clients).
+type AckInput struct {
+	JobID      job.ID
+	Token      string
+	WorkerID   string
+	Result     json.RawMessage
+	Checkpoint json.RawMessage
+}
+
+// FailInput ends one attempt without success.
+type FailInput struct {
+	JobID     job.ID
+	Token     string
+	WorkerID  string
+	Error     string
+	Backtrace string
+	// Release gives the job back without spending the attempt. The error text
+	// "worker_shutdown" of generation-1 clients means the same.
+	Release bool
+}
+
+// FailResult tells what became of the job.
+type FailResult struct {
+	State             job.State // Retrying, Dead, Pending (released) or Cancelled.
+	NextAttemptAt     time.Time // Zero unless Retrying.
+	AttemptsRemaining int
+}
+
+// HeartbeatInput renews one lease and may carry news to store.
+type HeartbeatInput struct {
+	JobID      job.ID
+	Token      string
+	WorkerID   string
+	Lease      time.Duration // 0: the lease of the fetch.
+	Progress   json.RawMessage
+	Checkpoint json.RawMessage
+}
+
+// HeartbeatStatus is the word a worker gets for one of its jobs.
+type HeartbeatStatus string
+
+const (
+	HeartbeatOK     HeartbeatStatus = "ok"
+	HeartbeatCancel HeartbeatStatus = "cancel"
+	// HeartbeatLost: the lease is gone; stop working on it.
+	HeartbeatLost HeartbeatStatus = "lost"
+)
+
+// FrameInput is one stream frame: settlements first, so that what they free is
+// usable by the fetch; then the fetch; then the enqueues. All share one commit.
+type FrameInput struct {
+	Acks       []AckInput
+	Fails      []FailInput
+	Heartbeats []HeartbeatInput
+	Fetch      *FetchInput
+	Enqueues   []EnqueueInput
+}
+
+// FrameResult answers a frame. The slices are as long as, and in the order of,
+// the input; an Err in an item concerns that item alone.
+type FrameResult struct {
+	Acks       []error
+	Fails      []FailOutcome
+	Heartbeats []HeartbeatStatus
+	Grants     []Grant
+	Enqueues   []EnqueueResult
+}
+
+// FailOutcome is a FailResult or the reason there is none.
+type FailOutcome struct {
+	FailResult
+	Err error
+}
+
+// TimelineEvent is one line of a job's short history.
+type TimelineEvent struct {
+	Event   string
+	At      time.Time
+	Attempt int
+}
+
+// AttemptError is one failed attempt as it was reported.
+type AttemptError struct {
+	Attempt   int
+	Error     string
+	Backtrace string
+	At        time.Time
+}
+
+// Job is a whole job as stored.
+type Job struct {
+	ID             job.ID
+	Queue          string
+	State          job.State
+	Payload        json.RawMessage
+	Priority       job.Priority
+	Attempt        int
+	MaxRetries     int
+	Crashes        int
+	RetryBackoff   job.Backoff
+	RetryBaseDelay time.Duration
+	RetryMaxDelay  time.Duration
+	UniqueKey      string
+	Tags           map[string]string
+	WorkerID       string
+	Hostname       string
+	Progress       json.RawMessage
+	Checkpoint     json.RawMessage
+	Result         json.RawMessage
+	LeaseExpiresAt time.Time
+	ScheduledAt    time.Time
+	CreatedAt      time.Time
+	StartedAt      time.Time
+	CompletedAt    time.Time
+	FailedAt       time.Time
+	// DeadReason is "max_retries" or "crash_loop" when State is Dead.
+	DeadReason string
+	Errors     []AttemptError
+	Timeline   []TimelineEvent
+}
+
+// QueueInfo is one queue with its exact counts.
+type QueueInfo struct {
+	Name            string
+	Paused          bool
+	CreatedAt       time.Time
+	Counts          map[job.State]int64 // Every state is present.
+	Enqueued        int64               // Ever.
+	Failed          int64               // Failed attempts, ever.
+	OldestPendingAt time.Time           // Zero when nothing is pending.
+}
