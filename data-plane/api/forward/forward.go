@@ -1,0 +1,209 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// copyBufferBytes is one read of a response body; a stream reply is far smaller.
+const copyBufferBytes = 32 << 10
+
+// hopHeaders concern one connection only (RFC 9110 7.6.1) and are never carried on.
+var hopHeaders = [...]string{
+	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+}
+
+// Forwarder carries requests over one transport. It is safe for concurrent use.
+type Forwarder struct {
+	transport http.RoundTripper
+	buffers   sync.Pool
+}
+
+// New makes a Forwarder over transport, usually one of NewTransport.
+func New(transport http.RoundTripper) *Forwarder {
+	return &Forwarder{
+		transport: transport,
+		buffers:   sync.Pool{New: func() any { b := make([]byte, copyBufferBytes); return &b }},
+	}
+}
+
+// Options of one request.
+type Options struct {
+	// Prepare may change the outgoing headers, after the hop-by-hop ones are gone:
+	// the place to strip and to sign.
+	Prepare func(h http.Header)
+	// Response may change the headers of the answer before they are sent.
+	Response func(status int, h http.Header)
+	// Path replaces the request path (never the query) when not empty.
+	Path string
+}
+
+// Forward sends r to target (scheme and host count) and copies the answer to w,
+// flushing after each read. Both directions run at the same time.
+//
+// A returned error means that nothing was written to w: the caller answers, and
+// NeverSent tells whether the far side may have seen the request. Once headers
+// are out, a broken far side aborts the response with http.ErrAbortHandler, so
+// that the client is told at once and can not take it for a complete answer.
+func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) error {
+	out, body := outgoing(w, r, target, opts)
+	defer body.end()
+	resp, err := f.transport.RoundTrip(out)
+	if err != nil {
+		return fmt.Errorf("forward to %s: %w", target.Host, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // Read to its end or abandoned; there is nothing to lose.
+	f.answer(w, resp, opts.Response)
+	return nil
+}
+
+// requestBody is the outgoing body and the goroutine that feeds it.
+type requestBody struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	pipe *io.PipeReader
+	done chan struct{} // Closed by the copying goroutine.
+}
+
+func outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) (*http.Request, *requestBody) {
+	out := r.Clone(r.Context())
+	out.RequestURI = ""
+	out.Close = false
+	out.URL.Scheme, out.URL.Host, out.URL.User = target.Scheme, target.Host, nil
+	if opts.Path != "" {
+		out.URL.Path, out.URL.RawPath = opts.Path, ""
+	}
+	out.Host = target.Host
+	stripHopHeaders(out.Header)
+	if opts.Prepare != nil {
+		opts.Prepare(out.Header)
+	}
+	b := &requestBody{w: w, r: r}
+	b.start(out)
+	return out, b
+}
+
+func (b *requestBody) start(out *http.Request) {
+	if b.r.Body == nil || b.r.Body == http.NoBody || b.r.ContentLength == 0 {
+		out.Body, out.ContentLength = http.NoBody, 0
+		return
+	}
+	if b.r.ProtoMajor == 1 {
+		// Ignored where it is not supported: the body of a unary call still passes.
+		_ = http.NewResponseController(b.w).EnableFullDuplex()
+	}
+	reader, writer := io.Pipe()
+	b.pipe, b.done = reader, make(chan struct{})
+	out.Body = reader
+	go func() {
+		defer close(b.done)
+		_, err := io.Copy(writer, b.r.Body)
+		writer.CloseWithError(err) // nil means io.EOF: the client half-closed.
+	}()
+}
+
+// errEnded is what the transport reads from a body after the answer is complete.
+var errEnded = errors.New("forwarded request ended")
+
+// end stops the copying goroutine, also when the client still holds its side
+// open, and waits for it.
+func (b *requestBody) end() {
+	if b.done == nil {
+		return
+	}
+	b.pipe.CloseWithError(errEnded)
+	select {
+	case <-b.done:
+		return
+	default:
+	}
+	if b.r.ProtoMajor == 1 {
+		// An HTTP/1 body can be blocked in a read that Close would wait for.
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now())
+	}
+	_ = b.r.Body.Close()
+	<-b.done
+}
+
+func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change func(int, http.Header)) {
+	stripHopHeaders(resp.Header)
+	if change != nil {
+		change(resp.StatusCode, resp.Header)
+	}
+	h := w.Header()
+	for name, values := range resp.Header {
+		h[name] = values
+	}
+	w.WriteHeader(resp.StatusCode)
+	flush := http.NewResponseController(w).Flush
+	if resp.ContentLength <= 0 {
+		// A stream: the client may wait for the headers before it sends anything.
+		if flush() != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if err := f.copyFlushing(w, resp.Body, flush); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range resp.Trailer {
+		h[http.TrailerPrefix+name] = values
+	}
+}
+
+func (f *Forwarder) copyFlushing(w io.Writer, body io.Reader, flush func() error) error {
+	buf, _ := f.buffers.Get().(*[]byte)
+	defer f.buffers.Put(buf)
+	for {
+		n, err := body.Read(*buf)
+		if n > 0 {
+			if _, werr := w.Write((*buf)[:n]); werr != nil {
+				return werr
+			}
+			if ferr := flush(); ferr != nil {
+				return ferr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func stripHopHeaders(h http.Header) {
+	trailers := acceptsTrailers(h)
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range hopHeaders {
+		h.Del(name)
+	}
+	if trailers {
+		// gRPC servers require it on every hop.
+		h.Set("Te", "trailers")
+	}
+}
+
+func acceptsTrailers(h http.Header) bool {
+	for _, line := range h["Te"] {
+		for v := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(v), "trailers") {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,355 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serve starts an h2c and HTTP/1.1 server on loopback and returns its URL.
+func serve(t *testing.T, h http.Handler) (*http.Server, *url.URL) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	srv := &http.Server{Handler: h, Protocols: &p, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close(); <-done })
+	u, err := url.Parse("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv, u
+}
+
+func front(t *testing.T, target *url.URL, topts TransportOptions, opts Options) *url.URL {
+	t.Helper()
+	tr := NewTransport(topts)
+	t.Cleanup(tr.CloseIdleConnections)
+	f := New(tr)
+	_, u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := f.Forward(w, r, target, opts); err != nil {
+			code := http.StatusBadGateway
+			if NeverSent(err) {
+				code = http.StatusServiceUnavailable
+			}
+			http.Error(w, err.Error(), code)
+		}
+	}))
+	return u
+}
+
+func h2cClient(t *testing.T) *http.Client {
+	t.Helper()
+	tr := NewTransport(TransportOptions{})
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	w.WriteHeader(200)
+	_ = rc.Flush()
+	lines := bufio.NewReader(r.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(w, line)
+		_ = rc.Flush()
+	}
+}
+
+// openStream starts a bidirectional request whose body stays open.
+func openStream(t *testing.T, c *http.Client, u *url.URL) (*http.Response, *io.PipeWriter) {
+	t.Helper()
+	pr, pw := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String()+"/stream", pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pw.Close(); _ = resp.Body.Close() })
+	return resp, pw
+}
+
+func within(t *testing.T, d time.Duration, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(d):
+		t.Fatalf("%s took more than %v", what, d)
+	}
+}
+
+func TestForward_CarriesBothDirectionsOfAStream(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(echo))
+	u := front(t, back, TransportOptions{}, Options{})
+	resp, pw := openStream(t, h2cClient(t), u)
+	lines := bufio.NewReader(resp.Body)
+	for _, msg := range []string{"one\n", "two\n"} {
+		if _, err := io.WriteString(pw, msg); err != nil {
+			t.Fatal(err)
+		}
+		got, err := lines.ReadString('\n')
+		if err != nil || got != msg {
+			t.Fatalf("read %q, %v; want %q", got, err, msg)
+		}
+	}
+	_ = pw.Close()
+	if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Fatalf("after half-close: %v, want EOF", err)
+	}
+}
+
+func TestForward_HeadersArriveBeforeTheFirstByteOfTheBody(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(echo))
+	u := front(t, back, TransportOptions{}, Options{})
+	within(t, 3*time.Second, "open", func() { openStream(t, h2cClient(t), u) })
+}
+
+func TestForward_AllStreamsAreToldWhenTheTargetDies(t *testing.T) {
+	t.Parallel()
+	const streams = 50
+	srv, back := serve(t, http.HandlerFunc(echo))
+	u := front(t, back, TransportOptions{}, Options{})
+	c := h2cClient(t)
+	var told sync.WaitGroup
+	for range streams {
+		resp, _ := openStream(t, c, u)
+		told.Go(func() {
+			if _, err := resp.Body.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("broken stream ended with %v, want an error", err)
+			}
+		})
+	}
+	_ = srv.Close()
+	within(t, 2*time.Second, "telling all streams", told.Wait)
+}
+
+func TestForward_TargetMayEndFirstWithTrailers(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		_ = http.NewResponseController(w).Flush()
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "5")
+	}))
+	u := front(t, back, TransportOptions{}, Options{})
+	resp, _ := openStream(t, h2cClient(t), u)
+	within(t, 2*time.Second, "end of stream", func() {
+		if b, err := io.ReadAll(resp.Body); err != nil || len(b) != 0 {
+			t.Errorf("body %q, %v", b, err)
+		}
+	})
+	if got := resp.Trailer.Get("Grpc-Status"); got != "5" {
+		t.Fatalf("trailer = %q, want 5", got)
+	}
+}
+
+// A black hole: accepts, answers, then falls silent without closing.
+func TestForward_PingsFindASilentTarget(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(echo))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{ln: ln, to: back.Host, silent: make(chan struct{})}
+	var running sync.WaitGroup
+	running.Go(r.run)
+	t.Cleanup(func() { r.close(); running.Wait() })
+
+	target := &url.URL{Scheme: "http", Host: ln.Addr().String()}
+	u := front(t, target, TransportOptions{PingEvery: 100 * time.Millisecond, PingTimeout: 100 * time.Millisecond}, Options{})
+	resp, pw := openStream(t, h2cClient(t), u)
+	lines := bufio.NewReader(resp.Body)
+	_, _ = io.WriteString(pw, "hello\n")
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	close(r.silent)
+	within(t, 5*time.Second, "noticing the silent target", func() {
+		if _, err := lines.ReadByte(); err == nil {
+			t.Error("read a byte from a silent target")
+		}
+	})
+}
+
+// relay copies between its listener and a target until silent is closed; then it
+// keeps connections open and drops every byte.
+type relay struct {
+	ln     net.Listener
+	to     string
+	silent chan struct{}
+	mu     sync.Mutex // Guards conns.
+	conns  []net.Conn
+	copies sync.WaitGroup
+}
+
+func (r *relay) run() {
+	for {
+		in, err := r.ln.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", r.to)
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		r.mu.Lock()
+		r.conns = append(r.conns, in, out)
+		r.mu.Unlock()
+		r.copies.Go(func() { r.copy(in, out) })
+		r.copies.Go(func() { r.copy(out, in) })
+	}
+}
+
+func (r *relay) copy(dst, src net.Conn) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := src.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-r.silent:
+		default:
+			if _, err := dst.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r *relay) close() {
+	_ = r.ln.Close()
+	r.mu.Lock()
+	for _, c := range r.conns {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	r.copies.Wait()
+}
+
+func TestForward_HopHeadersAndThoseNamedByConnectionStay(t *testing.T) {
+	t.Parallel()
+	seen := make(chan http.Header, 1)
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Clone()
+		w.Header().Set("X-Answer", "yes")
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	u := front(t, back, TransportOptions{}, Options{
+		Prepare: func(h http.Header) { h.Set("X-Signed", "by-us") },
+	})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String()+"/a?b=c", strings.NewReader("body"))
+	req.Header.Set("Connection", "X-Signed, X-Evil")
+	req.Header.Set("X-Evil", "1")
+	req.Header.Set("X-Signed", "forged")
+	req.Header.Set("Upgrade", "h2c")
+	req.Header.Set("Te", "trailers, deflate")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Answer") != "yes" {
+		t.Fatalf("answer %d %v", resp.StatusCode, resp.Header)
+	}
+	h := <-seen
+	if h.Get("X-Signed") != "by-us" {
+		t.Errorf("X-Signed = %q: a client removed or forged what we added", h.Get("X-Signed"))
+	}
+	if h.Get("X-Evil") != "" || h.Get("Upgrade") != "" || h.Get("Connection") != "" {
+		t.Errorf("hop headers passed: %v", h)
+	}
+	if h.Get("Te") != "trailers" {
+		t.Errorf("Te = %q, want trailers", h.Get("Te"))
+	}
+}
+
+func TestForward_DeadTargetIsNeverSent(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := &url.URL{Scheme: "http", Host: ln.Addr().String()}
+	_ = ln.Close()
+	u := front(t, dead, TransportOptions{}, Options{})
+	resp, err := http.Post(u.String()+"/x", "text/plain", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("status %d, want 503 (NeverSent)", resp.StatusCode)
+	}
+}
+
+func TestForward_ClientThatLeavesEndsTheTargetsRequest(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		w.WriteHeader(200)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	u := front(t, back, TransportOptions{}, Options{})
+	ctx, leave := context.WithCancel(t.Context())
+	pr, pw := io.Pipe()
+	defer pw.Close() //nolint:errcheck // A pipe.
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), pr)
+	resp, err := h2cClient(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	_ = resp.Body.Close()
+	within(t, 3*time.Second, "ending the target's request", func() { <-ended })
+}
+
+func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden) // Refuses without reading.
+	}))
+	u := front(t, back, TransportOptions{}, Options{})
+	pr, pw := io.Pipe()
+	defer pw.Close() //nolint:errcheck // A pipe.
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String(), pr)
+	within(t, 3*time.Second, "the refusal", func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	})
+}

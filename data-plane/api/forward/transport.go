@@ -1,0 +1,75 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Pings inside a cell (R28): a peer that vanished without closing its connection
+// is noticed after at most PingEvery + PingTimeout.
+const (
+	PingEvery   = 3 * time.Second
+	PingTimeout = 2 * time.Second
+)
+
+const (
+	dialTimeout = 2 * time.Second
+	// A node that was quiet this long may have been replaced.
+	idleConnTimeout = 90 * time.Second
+	maxHeaderBytes  = 32 << 10
+	// writeByteTimeout ends a connection whose peer stopped reading altogether.
+	writeByteTimeout = 10 * time.Second
+)
+
+// TransportOptions tune NewTransport. The zero value is right inside a cell.
+type TransportOptions struct {
+	// TLS switches from h2c by prior knowledge to HTTP/2 over TLS.
+	TLS *tls.Config
+	// PingEvery and PingTimeout replace the defaults in tests.
+	PingEvery   time.Duration
+	PingTimeout time.Duration
+}
+
+// NewTransport makes the HTTP/2-only transport used between the processes of a
+// cell. The caller closes its idle connections at the end.
+func NewTransport(opts TransportOptions) *http.Transport {
+	if opts.PingEvery == 0 {
+		opts.PingEvery = PingEvery
+	}
+	if opts.PingTimeout == 0 {
+		opts.PingTimeout = PingTimeout
+	}
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(opts.TLS == nil)
+	protocols.SetHTTP2(opts.TLS != nil)
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        opts.TLS,
+		Protocols:              &protocols,
+		DisableCompression:     true,
+		IdleConnTimeout:        idleConnTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout:  opts.PingEvery,
+			PingTimeout:      opts.PingTimeout,
+			WriteByteTimeout: writeByteTimeout,
+		},
+	}
+}
+
+// NeverSent reports whether err says for sure that the far side did not see the
+// request, so that repeating it elsewhere can not do the work twice.
+func NeverSent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// ClientGone reports whether err only says that our own caller went away.
+func ClientGone(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil
+}
