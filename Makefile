@@ -1,0 +1,158 @@
+# Everything a person or a CI machine does here is a target of this file.
+# `make` alone prints what there is. Needs: Go, Node with npm, make, bash.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+ROOT := $(CURDIR)
+BIN  := $(ROOT)/.bin
+
+# The product's modules come from go.work, so a new one is picked up everywhere.
+# tools is not in the workspace: its dependencies must not lift the product's.
+MODULES := $(shell awk '$$1 ~ /^\.\// {print substr($$1, 3)}' go.work)
+
+# A clone owned by another user (containers, CI) makes `go build` refuse to stamp.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
+# Arguments a caller may set.
+ARGS         ?=
+QUICK        ?=
+FUZZTIME     ?= 30s
+TEST_TIMEOUT ?= 12m
+TEST_FLAGS   ?=
+PKG          ?= ./...
+
+# in-each runs a command in every module, prints where, and fails at the end if
+# any failed, so that one red module does not hide the next.
+define in-each
+	status=0; \
+	for m in $(1); do \
+		echo "== $$m: $(strip $(2))"; \
+		(cd $$m && $(2)) || { status=1; echo "== $$m: FAILED" >&2; }; \
+	done; \
+	exit $$status
+endef
+
+##@ Everyday
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nVariables: ARGS="…" (run, bench), QUICK=1 (bench), FUZZTIME=30s (fuzz), PKG=./… (test-go, test-race), TEST_FLAGS="-run X"\n'
+
+.PHONY: run
+run: build ## Start the whole service on this machine: corvo-cloud up $(ARGS).
+	@exec $(BIN)/corvo-cloud up $(ARGS)
+
+.PHONY: build
+build: ## Build corvo and corvo-cloud into .bin.
+	@mkdir -p $(BIN)
+	cd data-plane && go build -o $(BIN)/corvo ./cmd/corvo
+	cd services && go build -o $(BIN)/corvo-cloud ./cmd/corvo-cloud
+
+.PHONY: test
+test: ## Everything CI runs: verify, lint and all tests (25 minutes at most on two cores).
+	@$(MAKE) verify
+	@$(MAKE) lint
+	@$(MAKE) test-go
+
+.PHONY: fmt
+fmt: ## Rewrite Go files with gofmt -s.
+	@$(GO_FILES) | xargs -0 -r gofmt -s -w
+
+.PHONY: clean
+clean: ## Remove built binaries, tools and local data.
+	rm -rf $(BIN) $(ROOT)/.run $(ROOT)/.bench
+
+##@ Tests
+
+# -p 1: packages with real servers and kills must not share two cores with each
+# other; inside a package tests are parallel. -short leaves the long ones out.
+.PHONY: test-go
+test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
+	@$(call in-each,$(MODULES),go test -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
+
+.PHONY: test-short
+test-short: ## The Go tests without the long ones (seconds to a minute).
+	@$(call in-each,$(MODULES),go test -short -timeout 5m $(TEST_FLAGS) $(PKG))
+
+.PHONY: test-race
+test-race: ## The short tests under the race detector (needs a C compiler).
+	@$(call in-each,$(MODULES),CGO_ENABLED=1 go test -race -short -timeout 20m $(TEST_FLAGS) $(PKG))
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each.
+	@tools/fuzz-all $(FUZZTIME) $(MODULES)
+
+.PHONY: bench
+bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
+	$(BIN)/corvo bench --suite aims $(if $(QUICK),--quick) $(ARGS)
+
+##@ Checks and generated code
+
+.PHONY: generate
+generate: setup ## Regenerate code from the protos.
+	cd data-plane/api && $(BUF) generate --clean
+
+# verify never writes into the tree: it regenerates beside it and compares.
+.PHONY: verify
+verify: verify-generated verify-modules verify-builds ## Fail if generated code, formatting or go.mod files are not as tools would make them.
+	@$(MAKE) fmt-check
+
+.PHONY: verify-generated
+verify-generated: setup
+	cd data-plane/api && $(BUF) lint
+	@tools/verify-generated $(BUF)
+
+.PHONY: verify-modules
+verify-modules:
+	@$(call in-each,$(MODULES) tools,GOWORK=off go mod tidy -diff)
+
+.PHONY: verify-builds
+verify-builds:
+	@$(call in-each,$(MODULES),GOWORK=off go build ./...)
+
+.PHONY: fmt-check
+fmt-check:
+	@out=$$($(GO_FILES) | xargs -0 -r gofmt -s -l); \
+	if [ -n "$$out" ]; then echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
+
+.PHONY: lint
+lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rules of the repository.
+	@$(call in-each,$(MODULES),go vet ./...)
+	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
+	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
+	@echo "== tools: go vet, go test (analyzers, import law, docs)"
+	@cd tools && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+
+##@ Tools
+
+BUF := $(BIN)/npm/node_modules/.bin/buf
+
+.PHONY: setup
+setup: $(BIN)/.go-tools.stamp $(BIN)/.npm-tools.stamp ## Install the pinned tools into .bin (done once, again when a pin changes).
+
+# Versions are those of tools/go.mod and tools/go.sum.
+$(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go' -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+	@mkdir -p $(BIN)
+	cd tools && GOWORK=off go build -o $(BIN)/ \
+		google.golang.org/protobuf/cmd/protoc-gen-go \
+		connectrpc.com/connect/cmd/protoc-gen-connect-go \
+		honnef.co/go/tools/cmd/staticcheck \
+		./cmd/corvovet
+	@touch $@
+
+$(BIN)/.npm-tools.stamp: tools/npm/package.json tools/npm/package-lock.json
+	@mkdir -p $(BIN)/npm
+	cp tools/npm/package.json tools/npm/package-lock.json $(BIN)/npm/
+	cd $(BIN)/npm && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Every Go file of ours that people write, NUL-separated.
+GO_FILES = find $(MODULES) tools -name '*.go' -not -path '*/gen/*' -not -path '*/testdata/*' -not -path '*/node_modules/*' -print0 | sort -zu

@@ -1,0 +1,178 @@
+package analyzers
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// PackageDoc asks every package to say what it is for.
+var PackageDoc = &analysis.Analyzer{
+	Name: "packagedoc",
+	Doc:  "every package has a doc comment: what it owns, what it must not know, one surprising fact",
+	Run:  runPackageDoc,
+}
+
+func runPackageDoc(pass *analysis.Pass) (any, error) {
+	files := product(pass)
+	if len(files) == 0 {
+		return nil, nil // Generated code or tests only.
+	}
+	want := "Package " + pass.Pkg.Name() + " "
+	if pass.Pkg.Name() == "main" {
+		want = "Command "
+	}
+	for _, f := range files {
+		if f.Doc == nil {
+			continue
+		}
+		if !strings.HasPrefix(f.Doc.Text(), want) {
+			pass.Reportf(f.Name.Pos(), "the package comment begins with %q", want+"…")
+		}
+		return nil, nil
+	}
+	pass.Reportf(files[0].Name.Pos(), "package %s has no doc comment (what it owns, what it must not know, one surprising fact)", pass.Pkg.Name())
+	return nil, nil
+}
+
+// forbiddenImports names what to use instead.
+var forbiddenImports = map[string]string{
+	"golang.org/x/net/http2/h2c": "its handler hijacks connections that Shutdown then neither waits for nor drains; use http.Protocols with SetUnencryptedHTTP2 (R27)",
+	"io/ioutil":                  "use io and os",
+	"log":                        "use log/slog",
+}
+
+// Forbidden refuses library parts that have hurt this stack.
+var Forbidden = &analysis.Analyzer{
+	Name: "forbidden",
+	Doc:  "no httputil.ReverseProxy (streams are never told that the cell died), no x/net h2c handler, no package log",
+	Run:  runForbidden,
+}
+
+func runForbidden(pass *analysis.Pass) (any, error) {
+	for _, f := range product(pass) {
+		for _, spec := range f.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue // The compiler has refused this file already.
+			}
+			if instead, bad := forbiddenImports[path]; bad {
+				pass.Reportf(spec.Pos(), "import of %s: %s", path, instead)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			obj := pass.TypesInfo.Uses[id]
+			if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() != "net/http/httputil" {
+				return true
+			}
+			switch obj.Name() {
+			case "ReverseProxy", "NewSingleHostReverseProxy":
+				pass.Reportf(id.Pos(), "httputil.%s: a stream through it is not told when its upstream dies, and hangs on early trailers; use our forwarder", obj.Name())
+			}
+			return true
+		})
+	}
+	return nil, nil
+}
+
+// printRooms may write to standard output: they talk to a person at a terminal.
+var printRooms = []string{
+	Module + "data-plane/cmd",
+	Module + "data-plane/internal/cli",
+	Module + "services/cmd",
+}
+
+// Print keeps output in the hands of the command line.
+var Print = &analysis.Analyzer{
+	Name: "print",
+	Doc:  "only the command line prints; everything else logs with slog or writes to an io.Writer it was given",
+	Run:  runPrint,
+}
+
+func runPrint(pass *analysis.Pass) (any, error) {
+	if path := packagePath(pass); within(path, printRooms...) || !strings.HasPrefix(path, Module) {
+		return nil, nil
+	}
+	for _, f := range product(pass) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				fn, ok := pass.TypesInfo.Uses[n.Sel].(*types.Func)
+				if ok && fn.Pkg() != nil && fn.Pkg().Path() == "fmt" && strings.HasPrefix(fn.Name(), "Print") {
+					pass.Reportf(n.Pos(), "fmt.%s outside the command line: log with slog or write to an io.Writer", fn.Name())
+				}
+			case *ast.CallExpr:
+				id, ok := n.Fun.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				if b, ok := pass.TypesInfo.Uses[id].(*types.Builtin); ok && strings.HasPrefix(b.Name(), "print") {
+					pass.Reportf(n.Pos(), "%s is for debugging the runtime", b.Name())
+				}
+			}
+			return true
+		})
+	}
+	return nil, nil
+}
+
+// NoInit keeps start-up order readable: main calls constructors.
+var NoInit = &analysis.Analyzer{
+	Name: "noinit",
+	Doc:  "no init functions: what happens at start is called from main",
+	Run:  runNoInit,
+}
+
+func runNoInit(pass *analysis.Pass) (any, error) {
+	for _, f := range product(pass) {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				pass.Reportf(fn.Pos(), "func init: construct what is needed where it is needed")
+			}
+		}
+	}
+	return nil, nil
+}
+
+var (
+	todo      = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
+	ownedTodo = regexp.MustCompile(`\bTODO\((?:#\d+|[a-z][a-z0-9-]*(?:/[a-z0-9-]+#\d+)?)\): \S`)
+)
+
+// Todo asks unfinished work to say whose it is.
+var Todo = &analysis.Analyzer{
+	Name: "todo",
+	Doc:  "a TODO names its issue or owner: TODO(#12): what is missing",
+	Run:  runTodo,
+}
+
+func runTodo(pass *analysis.Pass) (any, error) {
+	for _, f := range pass.Files {
+		if ast.IsGenerated(f) {
+			continue
+		}
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				reportOwnerless(pass, c.Pos(), c.Text)
+			}
+		}
+	}
+	return nil, nil
+}
+
+func reportOwnerless(pass *analysis.Pass, pos token.Pos, text string) {
+	for line := range strings.Lines(text) {
+		if todo.MatchString(line) && !ownedTodo.MatchString(line) {
+			pass.Reportf(pos, "write it as TODO(#issue): what is missing")
+		}
+	}
+}
