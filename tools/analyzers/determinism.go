@@ -62,6 +62,7 @@ func runDeterminism(pass *analysis.Pass) (any, error) {
 	for _, f := range product(pass) {
 		checkImpureImports(pass, f)
 		allowed := linesOf(pass, f, sortedComment)
+		sorted := map[ast.Expr]bool{} // Arguments of slices.Sorted and its kin.
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
@@ -70,6 +71,8 @@ func runDeterminism(pass *analysis.Pass) (any, error) {
 				pass.Reportf(n.Pos(), "select under apply: the runtime picks a ready case at random")
 			case *ast.RangeStmt:
 				checkMapRange(pass, n, allowed)
+			case *ast.CallExpr:
+				checkMapIterator(pass, n, sorted, allowed)
 			case *ast.SelectorExpr:
 				checkImpureFunc(pass, n)
 			}
@@ -106,38 +109,48 @@ func checkMapRange(pass *analysis.Pass, n *ast.RangeStmt, allowed map[int]bool) 
 	if t == nil {
 		return
 	}
-	overMap := false
-	switch u := t.Underlying().(type) {
-	case *types.Map:
-		overMap = true
-	case *types.Signature:
-		// maps.Keys and its kin hand out map order through an iterator.
-		if call, ok := ast.Unparen(n.X).(*ast.CallExpr); ok {
-			overMap = isMapsIterator(pass, call)
-		}
-		_ = u
+	if _, overMap := t.Underlying().(*types.Map); overMap && !allows(pass, allowed, n) {
+		pass.Reportf(n.Pos(), "range over a map under apply: %s", mapOrder)
 	}
-	line := pass.Fset.Position(n.Pos()).Line
-	if !overMap || allowed[line] || allowed[line-1] {
-		return
-	}
-	pass.Reportf(n.Pos(), "range over a map under apply: the order differs on every replica; sort the keys, and if the order cannot matter say why in %s <reason>", sortedComment)
 }
 
-func isMapsIterator(pass *analysis.Pass, call *ast.CallExpr) bool {
-	sel, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+const mapOrder = "the order differs on every replica; sort the keys, or if the order cannot matter say why in " + sortedComment + " <reason>"
+
+// checkMapIterator refuses maps.Keys, Values and All, which hand out map order,
+// except directly inside a sorting call.
+func checkMapIterator(pass *analysis.Pass, call *ast.CallExpr, sorted map[ast.Expr]bool, allowed map[int]bool) {
+	pkg, name := callee(pass, call)
+	switch {
+	case pkg == "slices" && strings.HasPrefix(name, "Sorted") && len(call.Args) > 0:
+		sorted[ast.Unparen(call.Args[0])] = true
+	case pkg == "maps" && (name == "Keys" || name == "Values" || name == "All"):
+		if !sorted[call] && !allows(pass, allowed, call) {
+			pass.Reportf(call.Pos(), "maps.%s under apply: %s", name, mapOrder)
+		}
+	}
+}
+
+// callee names the package and function of a direct call.
+func callee(pass *analysis.Pass, call *ast.CallExpr) (pkg, name string) {
+	fun := ast.Unparen(call.Fun)
+	if generic, ok := fun.(*ast.IndexExpr); ok {
+		fun = generic.X
+	}
+	sel, ok := fun.(*ast.SelectorExpr)
 	if !ok {
-		return false
+		return "", ""
 	}
 	obj := pass.TypesInfo.Uses[sel.Sel]
-	if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() != "maps" {
-		return false
+	if obj == nil || obj.Pkg() == nil {
+		return "", ""
 	}
-	switch obj.Name() {
-	case "All", "Keys", "Values":
-		return true
-	}
-	return false
+	return obj.Pkg().Path(), obj.Name()
+}
+
+// allows reports whether the comment stands on the node's line or the one above.
+func allows(pass *analysis.Pass, allowed map[int]bool, n ast.Node) bool {
+	line := pass.Fset.Position(n.Pos()).Line
+	return allowed[line] || allowed[line-1]
 }
 
 // linesOf gives the lines that carry the comment with a reason after it. A

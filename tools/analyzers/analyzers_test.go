@@ -1,0 +1,50 @@
+package analyzers_test
+
+import (
+	"testing"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/analysistest"
+
+	"github.com/corvo-cloud/corvo/tools/analyzers"
+)
+
+// Each file under testdata breaks the rules in marked places; a rule that
+// reports too little or too much fails here.
+func TestAnalyzers_ReportExactlyTheMarkedLines(t *testing.T) {
+	t.Parallel()
+	internal := analyzers.Module + "data-plane/internal/"
+	cases := []struct {
+		name      string
+		pkg       string
+		analyzers []*analysis.Analyzer
+	}{
+		{"determinism", "state", []*analysis.Analyzer{analyzers.Determinism}},
+		{"determinism is only asked of rooms under apply", "free", []*analysis.Analyzer{analyzers.Determinism}},
+		{"house", "shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
+		{"missing package comment", "nodoc", []*analysis.Analyzer{analyzers.PackageDoc}},
+		{"shapeless package comment, printing allowed", "cli", []*analysis.Analyzer{analyzers.PackageDoc, analyzers.Print}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			analysistest.Run(t, analysistest.TestData(), merge(tc.analyzers), internal+tc.pkg)
+		})
+	}
+}
+
+// merge runs several analyzers as one, since the marks in a file must be met by one run.
+func merge(all []*analysis.Analyzer) *analysis.Analyzer {
+	return &analysis.Analyzer{
+		Name: "merged",
+		Doc:  "several analyzers as one",
+		Run: func(pass *analysis.Pass) (any, error) {
+			for _, a := range all {
+				if _, err := a.Run(pass); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		},
+	}
+}

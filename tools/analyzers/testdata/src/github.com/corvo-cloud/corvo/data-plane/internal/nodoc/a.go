@@ -1,0 +1,1 @@
+package nodoc // want `package nodoc has no doc comment`
