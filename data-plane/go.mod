@@ -24,6 +24,13 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require (
+	github.com/fatih/color v1.13.0 // indirect
+	github.com/hashicorp/go-hclog v1.6.3 // indirect
+	github.com/mattn/go-colorable v0.1.12 // indirect
+	github.com/mattn/go-isatty v0.0.14 // indirect
+)
+
 replace github.com/corvo-cloud/corvo/data-plane/api => ./api
 
 replace github.com/corvo-cloud/corvo/sdks/go => ../sdks/go

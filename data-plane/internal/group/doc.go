@@ -1,0 +1,14 @@
+// Package group runs one replica of one raft group on this node: it joins
+// hashicorp/raft, the node's log store, its state store and a Machine (the
+// deterministic part) into something that proposes and applies.
+//
+// It owns what every group needs alike: the entry envelope (version, time,
+// digest check), the monotone clock of the log (R-T1, INV-19), the applied
+// record in the same batch as the mutations (law 3), restart in place with the
+// start-up proof, the virtual snapshot store, the running digest (R21), the
+// barrier a new leader waits for (R22), and membership with a learner first.
+//
+// It must not know what a payload means: jobs live in state and shard, desired
+// state in cell. Its surprising fact: there are no snapshot files. A snapshot is
+// the state as it stands, made durable; only sending one writes a file.
+package group

@@ -1,0 +1,223 @@
+// Package statedb owns the node's state store: one Pebble shared by all raft
+// groups of the node, in which no commit is synced. The raft log is what makes
+// an operation durable; after a crash the store is some prefix of what it was,
+// and because every batch carries its group's applied index the log refills
+// exactly the rest.
+//
+// It knows nothing of raft or jobs: a group is a four-byte key prefix, and a Txn
+// is the one batch through which all changes of a run of log entries go. The
+// surprising fact: a Txn never uses Pebble's indexed batch; it keeps its own map
+// of what it wrote, which is both faster and the source of the digest.
+package statedb
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options of a store. The zero value is usable.
+type Options struct {
+	// FS defaults to the operating system's.
+	FS vfs.FS
+	// CacheBytes is Pebble's block cache, in which memtables are reserved too.
+	CacheBytes int64
+	// MemTableBytes is the size of one memtable.
+	MemTableBytes uint64
+	Logger        *slog.Logger
+	// Events may observe the store (disk watchdog).
+	Events *pebble.EventListener
+}
+
+const (
+	defaultCacheBytes    = 192 << 20 // 64 MB memtables inside a smaller cache halve the throughput (3-engine, prototype).
+	defaultMemTableBytes = 32 << 20
+)
+
+// DB is the state store of one node.
+type DB struct {
+	pebble *pebble.DB
+	fs     vfs.FS
+	dir    string
+}
+
+// ErrNotFound is returned by Get for a key that is not there.
+var ErrNotFound = pebble.ErrNotFound
+
+// Open opens or creates the store in dir.
+func Open(dir string, o Options) (*DB, error) {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := o.FS.MkdirAll(stagingDir(o.FS, dir), 0o755); err != nil {
+		return nil, fmt.Errorf("make state directory %s: %w", dir, err)
+	}
+	cache := pebble.NewCache(o.CacheBytes)
+	defer cache.Unref()
+	opts := &pebble.Options{
+		FS:                          o.FS,
+		Cache:                       cache,
+		MemTableSize:                o.MemTableBytes,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		FormatMajorVersion:          pebble.FormatWALSyncChunks, // Excise needs virtual sstables or later.
+		Logger:                      slogLogger{o.Logger},
+		EventListener:               o.Events,
+	}
+	db, err := pebble.Open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open state store %s: %w", dir, err)
+	}
+	d := &DB{pebble: db, fs: o.FS, dir: dir}
+	if err := d.clearStaging(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return d, nil
+}
+
+// Close closes the store. Nothing may use it afterwards.
+func (d *DB) Close() error { return d.pebble.Close() }
+
+// Sync makes every commit so far durable.
+func (d *DB) Sync() error {
+	// The write-ahead log is sequential: syncing a record after the others syncs them.
+	if err := d.pebble.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync state store: %w", err)
+	}
+	return nil
+}
+
+// Metrics is Pebble's own account of the store.
+func (d *DB) Metrics() *pebble.Metrics { return d.pebble.Metrics() }
+
+// Group is the view of one raft group: keys passed to it must start with its
+// prefix, and spans never leave it.
+func (d *DB) Group(id uint32) *Group {
+	g := &Group{db: d, id: id}
+	binary.BigEndian.PutUint32(g.prefix[:], id)
+	return g
+}
+
+// Group is one raft group's span of the store.
+type Group struct {
+	db     *DB
+	id     uint32
+	prefix [4]byte
+}
+
+// ID is the raft group's number.
+func (g *Group) ID() uint32 { return g.id }
+
+// Prefix leads every key of the group.
+func (g *Group) Prefix() [4]byte { return g.prefix }
+
+// Get returns a copy of the committed value of key, or ErrNotFound.
+func (g *Group) Get(key []byte) ([]byte, error) { return get(g.db.pebble, g.prefix, key) }
+
+func get(r pebble.Reader, prefix [4]byte, key []byte) ([]byte, error) {
+	assertPrefix(prefix, key)
+	v, closer, err := r.Get(key)
+	if err != nil {
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil, ErrNotFound
+		}
+		return nil, fmt.Errorf("read state key %x: %w", key, err)
+	}
+	out := bytes.Clone(v)
+	if out == nil {
+		out = []byte{}
+	}
+	if err := closer.Close(); err != nil {
+		return nil, fmt.Errorf("read state key %x: %w", key, err)
+	}
+	return out, nil
+}
+
+// Scan calls f for each committed key of [from, to) in order until f returns
+// false. The slices are valid only during the call.
+func (g *Group) Scan(from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return scan(g.db.pebble, g.prefix, from, to, f)
+}
+
+func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) (err error) {
+	assertPrefix(prefix, from)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return fmt.Errorf("scan state from %x: %w", from, err)
+	}
+	defer func() {
+		if cerr := it.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("scan state from %x: %w", from, cerr)
+		}
+	}()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, verr := it.ValueAndErr()
+		if verr != nil {
+			return fmt.Errorf("scan state at %x: %w", it.Key(), verr)
+		}
+		more, ferr := f(it.Key(), v)
+		if ferr != nil || !more {
+			return ferr
+		}
+	}
+	return nil
+}
+
+// View is a consistent read-only picture of the group; close it.
+type View struct {
+	snap   *pebble.Snapshot
+	prefix [4]byte
+}
+
+// View takes a picture of the committed state.
+func (g *Group) View() *View { return &View{snap: g.db.pebble.NewSnapshot(), prefix: g.prefix} }
+
+// Get is Group.Get on the picture.
+func (v *View) Get(key []byte) ([]byte, error) { return get(v.snap, v.prefix, key) }
+
+// Scan is Group.Scan on the picture.
+func (v *View) Scan(from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return scan(v.snap, v.prefix, from, to, f)
+}
+
+// Close releases the picture.
+func (v *View) Close() error { return v.snap.Close() }
+
+// span is [prefix, next prefix).
+func (g *Group) span() (from, to []byte) {
+	from = bytes.Clone(g.prefix[:])
+	to = binary.BigEndian.AppendUint32(nil, g.id+1)
+	return from, to
+}
+
+// assertPrefix: a key outside the group's span would read or change a neighbour.
+func assertPrefix(prefix [4]byte, key []byte) {
+	if len(key) < len(prefix) || !bytes.Equal(key[:len(prefix)], prefix[:]) {
+		panic(fmt.Sprintf("statedb: key %x is outside group %x", key, prefix))
+	}
+}
+
+// slogLogger hands Pebble's messages to slog. Fatalf ends the process: a store
+// that met a write error must not go on (R6).
+type slogLogger struct{ l *slog.Logger }
+
+func (s slogLogger) Infof(format string, args ...any)  { s.l.Debug(fmt.Sprintf(format, args...)) }
+func (s slogLogger) Errorf(format string, args ...any) { s.l.Error(fmt.Sprintf(format, args...)) }
+func (s slogLogger) Fatalf(format string, args ...any) {
+	panic("state store: " + fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,29 @@
+package statedb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"hash"
+)
+
+// tailHash hashes a stream whose last 32 bytes are the SHA-256 of the rest.
+type tailHash struct {
+	h    hash.Hash
+	tail []byte // At most sha256.Size bytes that may be the trailer.
+}
+
+func newTailHash() *tailHash { return &tailHash{h: sha256.New()} }
+
+// push takes the next bytes and returns those that are certainly not trailer.
+func (t *tailHash) push(p []byte) []byte {
+	all := append(t.tail, p...)
+	cut := max(len(all)-sha256.Size, 0)
+	body := all[:cut:cut]
+	t.tail = bytes.Clone(all[cut:])
+	if _, err := t.h.Write(body); err != nil {
+		panic(err) // Documented to never happen.
+	}
+	return body
+}
+
+func (t *tailHash) matches() bool { return bytes.Equal(t.h.Sum(nil), t.tail) }

@@ -1,0 +1,225 @@
+package statedb
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A transfer is the group's whole span as one SST followed by its SHA-256. It is
+// built in the staging directory and installed by one manifest edit.
+
+// ErrCorruptTransfer is returned when a received transfer does not match its checksum.
+var ErrCorruptTransfer = errors.New("state transfer does not match its checksum")
+
+// stagingSeq keeps staging names of one process apart.
+var stagingSeq atomic.Uint64
+
+func stagingDir(fs vfs.FS, dir string) string { return fs.PathJoin(dir, "staging") }
+
+// clearStaging removes what an interrupted transfer left behind.
+func (d *DB) clearStaging() error {
+	dir := stagingDir(d.fs, d.dir)
+	names, err := d.fs.List(dir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", dir, err)
+	}
+	for _, name := range names {
+		if err := d.fs.Remove(d.fs.PathJoin(dir, name)); err != nil {
+			return fmt.Errorf("clear staging: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *DB) stagingPath(kind string, group uint32) string {
+	return d.fs.PathJoin(stagingDir(d.fs, d.dir), fmt.Sprintf("%s-%d-%d", kind, group, stagingSeq.Add(1)))
+}
+
+// Export is a transfer ready to be read; closing it removes its file.
+type Export struct {
+	file vfs.File
+	fs   vfs.FS
+	path string
+	// Size is the exact number of bytes Read will give.
+	Size int64
+}
+
+// Export writes the view's span to a staging file.
+func (g *Group) Export(v *View) (_ *Export, err error) {
+	path := g.db.stagingPath("export", g.id)
+	if err := g.buildSST(v, path); err != nil {
+		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
+	}
+	size, err := appendChecksum(g.db.fs, path)
+	if err != nil {
+		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
+	}
+	f, err := g.db.fs.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open export: %w", err)
+	}
+	return &Export{file: f, fs: g.db.fs, path: path, Size: size}, nil
+}
+
+func (g *Group) buildSST(v *View, path string) error {
+	f, err := g.db.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("create export %s: %w", path, err)
+	}
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{
+		TableFormat: g.db.pebble.TableFormat(),
+	})
+	from, to := g.span()
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) { return true, w.Set(key, value) })
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("write export %s: %w", path, err)
+	}
+	return nil
+}
+
+// appendChecksum adds the SHA-256 of the file to its end and returns the new size.
+func appendChecksum(disk vfs.FS, path string) (int64, error) {
+	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, fmt.Errorf("checksum export: %w", err)
+	}
+	h := sha256.New()
+	size, err := io.Copy(h, &readerAt{f: f})
+	if err == nil {
+		_, err = f.WriteAt(h.Sum(nil), size)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return 0, fmt.Errorf("checksum export: %w", err)
+	}
+	return size + sha256.Size, nil
+}
+
+// readerAt reads a file from its start without moving a shared offset.
+type readerAt struct {
+	f   io.ReaderAt
+	off int64
+}
+
+func (r *readerAt) Read(p []byte) (int, error) {
+	n, err := r.f.ReadAt(p, r.off)
+	r.off += int64(n)
+	return n, err
+}
+
+func (e *Export) Read(p []byte) (int, error) { return e.file.Read(p) }
+
+// Close removes the staging file.
+func (e *Export) Close() error {
+	return errors.Join(e.file.Close(), e.fs.Remove(e.path))
+}
+
+// Import is a transfer being received.
+type Import struct {
+	group *Group
+	path  string
+	file  vfs.File
+	hash  *tailHash
+	size  int64
+}
+
+// Import starts receiving a transfer into a staging file.
+func (g *Group) Import() (*Import, error) {
+	path := g.db.stagingPath("import", g.id)
+	f, err := g.db.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("create import %s: %w", path, err)
+	}
+	return &Import{group: g, path: path, file: f, hash: newTailHash()}, nil
+}
+
+func (m *Import) Write(p []byte) (int, error) {
+	// All but the last 32 bytes belong to the SST.
+	body := m.hash.push(p)
+	if _, err := m.file.Write(body); err != nil {
+		return 0, fmt.Errorf("write import: %w", err)
+	}
+	m.size += int64(len(body))
+	return len(p), nil
+}
+
+// Finish checks the transfer and makes the staged file durable.
+func (m *Import) Finish() error {
+	if !m.hash.matches() {
+		return errors.Join(ErrCorruptTransfer, m.Abort())
+	}
+	err := m.file.Sync()
+	if cerr := m.file.Close(); err == nil {
+		err = cerr
+	}
+	m.file = nil
+	if err != nil {
+		return fmt.Errorf("finish import: %w", err)
+	}
+	return nil
+}
+
+// Abort drops the transfer.
+func (m *Import) Abort() error {
+	var err error
+	if m.file != nil {
+		err = m.file.Close()
+		m.file = nil
+	}
+	return errors.Join(err, removeIfThere(m.group.db.fs, m.path))
+}
+
+// Install replaces the group's whole span by the transfer in one manifest edit:
+// before a crash the old state, after it the new one, nothing between.
+func (m *Import) Install(ctx context.Context) error {
+	from, to := m.group.span()
+	_, err := m.group.db.pebble.IngestAndExcise(ctx, []string{m.path}, nil, nil, pebble.KeyRange{Start: from, End: to})
+	if err != nil {
+		return fmt.Errorf("install state of group %d: %w", m.group.id, err)
+	}
+	return removeIfThere(m.group.db.fs, m.path)
+}
+
+// MarkInstalling durably notes that the group's state may be ahead of its log up
+// to index, because a transfer at that index is being installed. The note lies
+// outside the group's span, so installing does not remove it.
+func (g *Group) MarkInstalling(value []byte) error {
+	if err := g.db.pebble.Set(g.noteKey(), value, pebble.Sync); err != nil {
+		return fmt.Errorf("note install of group %d: %w", g.id, err)
+	}
+	return nil
+}
+
+// Installing returns the last note of MarkInstalling, or ErrNotFound.
+func (g *Group) Installing() ([]byte, error) { return get(g.db.pebble, noteGroup, g.noteKey()) }
+
+// noteGroup is a group number no raft group has.
+var noteGroup = [4]byte{0xff, 0xff, 0xff, 0xff}
+
+func (g *Group) noteKey() []byte { return bytes.Join([][]byte{noteGroup[:], g.prefix[:]}, nil) }
+
+func removeIfThere(disk vfs.FS, path string) error {
+	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// Sync makes every commit of the store so far durable.
+func (g *Group) Sync() error { return g.db.Sync() }

@@ -1,0 +1,189 @@
+package statedb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Txn gathers the changes of a run of log entries. Reads see its own earlier
+// writes. Changes of one entry are sealed by EndEntry, which also returns the
+// digest of exactly those changes, so that the digest does not depend on how
+// entries were grouped into transactions.
+//
+// Invariants: a slot's value belongs to the Txn from Set on; `dirty` lists the
+// slots first written by the current entry, in the order of their first write.
+type Txn struct {
+	group *Group
+	batch *pebble.Batch
+	index map[string]int
+	slots []slot
+	dirty []int
+	cuts  []keyRange // Ranges the current entry removes.
+	entry int        // Number of the current entry within the Txn, from 1.
+	hash  xxhash.Digest
+}
+
+type keyRange struct{ from, to []byte }
+
+type slot struct {
+	key   string
+	value []byte // nil: deleted.
+	entry int    // Entry that last wrote it.
+	fresh bool   // Created by `entry` itself: a delete in the same entry leaves no trace.
+}
+
+// NewTxn starts an empty transaction.
+func (g *Group) NewTxn() *Txn {
+	return &Txn{group: g, batch: g.db.pebble.NewBatch(), index: make(map[string]int, 64), entry: 1}
+}
+
+// Get returns the current value of key, or ErrNotFound. The result must not be
+// changed by the caller.
+func (t *Txn) Get(key []byte) ([]byte, error) {
+	if i, ok := t.index[string(key)]; ok {
+		if t.slots[i].value == nil {
+			return nil, ErrNotFound
+		}
+		return t.slots[i].value, nil
+	}
+	return t.group.Get(key)
+}
+
+// Has reports whether key exists.
+func (t *Txn) Has(key []byte) (bool, error) {
+	_, err := t.Get(key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Set writes key. The Txn keeps value: the caller must not change it afterwards.
+func (t *Txn) Set(key, value []byte) { t.write(key, value, false) }
+
+// SetNew writes a key that the caller knows does not exist anywhere yet (it
+// contains the entry's own index). Deleting it within the same entry then
+// leaves no trace in the store.
+func (t *Txn) SetNew(key, value []byte) { t.write(key, value, true) }
+
+func (t *Txn) write(key, value []byte, fresh bool) {
+	if value == nil {
+		value = []byte{}
+	}
+	i := t.slotFor(key)
+	t.slots[i].value = value
+	t.slots[i].fresh = fresh
+}
+
+// Delete removes key; removing what is not there is allowed.
+func (t *Txn) Delete(key []byte) { t.slots[t.slotFor(key)].value = nil }
+
+func (t *Txn) slotFor(key []byte) int {
+	assertPrefix(t.group.prefix, key)
+	i, ok := t.index[string(key)]
+	if !ok {
+		i = len(t.slots)
+		t.slots = append(t.slots, slot{key: string(key)})
+		t.index[t.slots[i].key] = i
+	}
+	if s := &t.slots[i]; s.entry != t.entry {
+		s.entry, s.fresh = t.entry, false
+		t.dirty = append(t.dirty, i)
+	}
+	return i
+}
+
+// EndEntry moves the current entry's changes into the batch and folds them into
+// the running digest: d' = H(d, index, changes).
+func (t *Txn) EndEntry(digest, index uint64) (uint64, error) {
+	var head [16]byte
+	binary.BigEndian.PutUint64(head[:8], digest)
+	binary.BigEndian.PutUint64(head[8:], index)
+	t.hash.Reset()
+	t.feed(head[:])
+	for _, c := range t.cuts {
+		t.feed(c.from)
+		t.feed(c.to)
+		if err := t.batch.DeleteRange(c.from, c.to, nil); err != nil {
+			return 0, fmt.Errorf("delete state range %x: %w", c.from, err)
+		}
+	}
+	t.cuts = t.cuts[:0]
+	for _, i := range t.dirty {
+		if err := t.flush(&t.slots[i]); err != nil {
+			return 0, err
+		}
+	}
+	t.dirty = t.dirty[:0]
+	t.entry++
+	return t.hash.Sum64(), nil
+}
+
+func (t *Txn) flush(s *slot) error {
+	if s.value == nil && s.fresh {
+		return nil
+	}
+	key := []byte(s.key)
+	var frame [9]byte
+	binary.BigEndian.PutUint32(frame[0:4], uint32(len(s.key)))
+	binary.BigEndian.PutUint32(frame[4:8], uint32(len(s.value)))
+	if s.value == nil {
+		frame[8] = 1
+	}
+	t.feed(frame[:])
+	t.feed(key)
+	t.feed(s.value)
+	var err error
+	if s.value == nil {
+		err = t.batch.Delete(key, nil)
+	} else {
+		err = t.batch.Set(key, s.value, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("add state key %x to batch: %w", key, err)
+	}
+	return nil
+}
+
+func (t *Txn) feed(b []byte) {
+	if _, err := t.hash.Write(b); err != nil {
+		panic(err) // Documented to never happen.
+	}
+}
+
+// DeleteRange removes the committed keys of [from, to). It takes effect before
+// the entry's other writes and reads of the same Txn do not see it, so it is only
+// for keys that nothing reads again (feed trimming). The Txn keeps the slices.
+func (t *Txn) DeleteRange(from, to []byte) {
+	assertPrefix(t.group.prefix, from)
+	assertPrefix(t.group.prefix, to)
+	t.cuts = append(t.cuts, keyRange{from, to})
+}
+
+// SetApplied writes the applied record outside any entry: it is part of the
+// batch but not of the digest, because it depends on how entries were grouped.
+func (t *Txn) SetApplied(key, value []byte) error {
+	assertPrefix(t.group.prefix, key)
+	if err := t.batch.Set(key, value, nil); err != nil {
+		return fmt.Errorf("add applied record to batch: %w", err)
+	}
+	return nil
+}
+
+// Commit applies the batch without syncing. The Txn is spent.
+func (t *Txn) Commit() error {
+	if len(t.dirty) != 0 || len(t.cuts) != 0 {
+		panic("statedb: commit with an unfinished entry")
+	}
+	if err := t.batch.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("commit state batch: %w", err)
+	}
+	return t.batch.Close()
+}
+
+// Discard drops the transaction.
+func (t *Txn) Discard() error { return t.batch.Close() }
