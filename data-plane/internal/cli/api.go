@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// replyBytesMax bounds what one answer may take: 512 jobs of 256 KiB.
+	replyBytesMax = 256 << 20
+	// triesMax and retryPauseMax bound how long a command outlives a change of leader.
+	triesMax      = 8
+	retryPauseMax = time.Second
+)
+
+// api speaks the HTTP/JSON protocol to one server or tenant URL.
+type api struct {
+	base      *url.URL
+	key       string
+	namespace string
+	timeout   time.Duration
+	http      *http.Client
+	log       *slog.Logger
+}
+
+// reply is an answer below status 400.
+type reply struct {
+	status int
+	header http.Header
+	body   json.RawMessage
+}
+
+// call is one request.
+type call struct {
+	method, path string
+	body         any           // nil sends none.
+	wait         time.Duration // Added to the timeout: how long the server may hold the call.
+	// repeatable: sending it twice is the same as once, so an unknown outcome is retried.
+	repeatable bool
+}
+
+func (s *session) api() (*api, error) {
+	base, err := s.serverURL()
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.key()
+	if err != nil {
+		return nil, err
+	}
+	return &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")),
+		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}, nil
+}
+
+func newHTTPClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			DialContext:     (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			IdleConnTimeout: 30 * time.Second,
+		},
+		// A redirect would carry the key to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (a *api) get(ctx context.Context, path string) (*reply, error) {
+	return a.send(ctx, call{method: http.MethodGet, path: path, repeatable: true})
+}
+
+func (a *api) post(ctx context.Context, path string, body any) (*reply, error) {
+	return a.send(ctx, call{method: http.MethodPost, path: path, body: body})
+}
+
+// send makes the call, repeating it while the server says that nothing was done
+// (or, for repeatable calls, that it cannot know) and the timeout allows.
+func (a *api) send(ctx context.Context, c call) (*reply, error) {
+	body, err := encodeBody(c.body)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout+c.wait)
+	defer cancel()
+	for try := 1; ; try++ {
+		r, err := a.exchange(ctx, c, body)
+		if err != nil {
+			return nil, fromTransport(ctx, c.method, a.base.String(), err)
+		}
+		if r.status < 300 {
+			return r, nil
+		}
+		if r.status < 400 {
+			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server answered with a redirect",
+				Why: "keys are not sent to another address", Fix: "set --server to " + first(r.header.Get("Location"), "the new address")}
+		}
+		f := fromReply(r)
+		pause, again := retryPause(r, f, c, try)
+		if !again || !sleep(ctx, pause) {
+			return nil, f
+		}
+		a.log.Debug("retry", "status", r.status, "code", f.Code, "try", try, "pause", pause)
+	}
+}
+
+// retryPause decides whether a refused call is worth repeating and when.
+func retryPause(r *reply, f *Failure, c call, try int) (time.Duration, bool) {
+	if try >= triesMax {
+		return 0, false
+	}
+	nothingDone := r.status == http.StatusTooManyRequests && f.Code == "OVERLOADED" ||
+		r.status == http.StatusServiceUnavailable && f.Code != codeUnknownOutcome && f.Code != "UNHEALTHY"
+	if !nothingDone && (!c.repeatable || f.Code != codeUnknownOutcome) {
+		return 0, false
+	}
+	pause := min(50*time.Millisecond<<try, retryPauseMax)
+	if seconds, err := strconv.ParseFloat(r.header.Get("Retry-After"), 64); err == nil && seconds > 0 {
+		pause = min(time.Duration(seconds*float64(time.Second)), 5*time.Second)
+	}
+	return pause/2 + rand.N(pause/2+1), true
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (a *api) exchange(ctx context.Context, c call, body []byte) (*reply, error) {
+	req, err := http.NewRequestWithContext(ctx, c.method, a.base.String()+c.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	a.dress(req, len(body) > 0)
+	began := time.Now()
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, replyBytesMax))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	a.log.Debug("request", "method", c.method, "path", c.path, "status", resp.StatusCode, "took", time.Since(began))
+	return &reply{status: resp.StatusCode, header: resp.Header, body: raw}, nil
+}
+
+func (a *api) dress(req *http.Request, hasBody bool) {
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "corvo-cli/"+Version())
+	if hasBody {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.key != "" {
+		req.Header.Set("X-API-Key", a.key)
+	}
+	if a.namespace != "" {
+		req.Header.Set("X-Corvo-Namespace", a.namespace)
+	}
+}
+
+func encodeBody(body any) ([]byte, error) {
+	switch b := body.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		return b, nil
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		return raw, nil
+	}
+}
+
+// decode reads an answer into v; an answer that is not what the protocol says
+// means that something else answered.
+func (a *api) decode(r *reply, v any) error {
+	if err := json.Unmarshal(r.body, v); err != nil {
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "the answer of " + a.base.String() + " is not Corvo's",
+			Why: err.Error(), Fix: "check that --server or CORVO_URL names a Corvo server or tenant", Status: r.status}
+	}
+	return nil
+}
+
+// pathf builds a path under /api/v1 with every argument escaped.
+func pathf(format string, args ...string) string {
+	escaped := make([]any, len(args))
+	for i, a := range args {
+		escaped[i] = url.PathEscape(a)
+	}
+	return "/api/v1" + strings.TrimSuffix(fmt.Sprintf(format, escaped...), "/")
+}

@@ -1,0 +1,412 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+)
+
+const (
+	// lineBytesMax bounds one line of a batch file: the largest payload a plan
+	// may allow, with options around it.
+	lineBytesMax = 16 << 20
+	// chunkMax is the protocol's limit of jobs in one batch.
+	chunkMax = 1000
+	// chunkBytesMax keeps one request of large payloads at a reasonable size.
+	chunkBytesMax = 8 << 20
+)
+
+// enqueueRequest is the request of the protocol, as far as flags can fill it.
+type enqueueRequest struct {
+	Queue          string            `json:"queue"`
+	Payload        json.RawMessage   `json:"payload,omitempty"`
+	Priority       string            `json:"priority,omitempty"`
+	MaxRetries     *int              `json:"max_retries,omitempty"`
+	RetryBackoff   string            `json:"retry_backoff,omitempty"`
+	RetryBaseDelay string            `json:"retry_base_delay,omitempty"`
+	RetryMaxDelay  string            `json:"retry_max_delay,omitempty"`
+	ScheduledAt    string            `json:"scheduled_at,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+	UniqueKey      string            `json:"unique_key,omitempty"`
+	UniquePeriod   int64             `json:"unique_period,omitempty"` // Seconds.
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+}
+
+type enqueueFlags struct {
+	priority, uniqueKey, scheduledAt, tagsJSON, payloadFile string
+	backoff, baseDelay, maxDelay, idempotencyKey            string
+	maxRetries                                              int
+	uniquePeriod, delay                                     time.Duration
+	tags                                                    []string
+}
+
+func (s *session) enqueueCommand(use string) *cobra.Command {
+	var f enqueueFlags
+	c := &cobra.Command{
+		Use:   use + " QUEUE [PAYLOAD]",
+		Short: "Add a job; prints its id",
+		Long: `Adds a job. The answer means that the job is on disk. PAYLOAD is JSON; - reads it
+from stdin, and without one the job carries {}.
+
+A call that got no clear answer is repeated with the same idempotency key, so one
+invocation adds at most one job.`,
+		Example: `  {cmd} emails '{"to":"ada@example.com"}'
+  {cmd} reports --delay 10m --priority high --tag customer=acme
+  {cmd} sync '{"id":7}' --unique-key account-7     # one at a time
+  jq -c . big.json | {cmd} imports -`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE:              func(c *cobra.Command, args []string) error { return s.enqueue(c.Context(), args, f) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *enqueueFlags) register(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.priority, "priority", "", "critical, high or normal (default normal)")
+	fs.IntVar(&f.maxRetries, "max-retries", -1, "total `ATTEMPTS` before the job is dead; -1 takes the default")
+	fs.StringVar(&f.backoff, "retry-backoff", "", "none, fixed, linear or exponential (default exponential)")
+	fs.StringVar(&f.baseDelay, "retry-base-delay", "", "`DURATION` before the first retry, such as 5s")
+	fs.StringVar(&f.maxDelay, "retry-max-delay", "", "longest `DURATION` between retries, such as 10m")
+	fs.StringVar(&f.scheduledAt, "scheduled-at", "", "run not before this `TIME` (RFC 3339)")
+	fs.DurationVar(&f.delay, "delay", 0, "run not before this `DURATION` from now")
+	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY=VALUE`; repeat for more")
+	fs.StringVar(&f.tagsJSON, "tags", "", "tags as a JSON `OBJECT` of text")
+	fs.StringVar(&f.uniqueKey, "unique-key", "", "while a job with this `KEY` lives in the queue, return that one")
+	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "how long the unique key is held at most (default 1h)")
+	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "the same `KEY` answers with the first job again for a day")
+	fs.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE`")
+	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions([]string{"critical", "high", "normal"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("retry-backoff", cobra.FixedCompletions([]string{"none", "fixed", "linear", "exponential"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.completeQueues(c, args, prefix)
+}
+
+func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) error {
+	req, err := f.request(args[0], time.Now())
+	if err != nil {
+		return err
+	}
+	if req.Payload, err = s.payload(args[1:], f.payloadFile); err != nil {
+		return err
+	}
+	if req.IdempotencyKey == "" {
+		req.IdempotencyKey = "cli-" + ulid.Make().String()
+	}
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/enqueue", body: req, repeatable: true})
+	if err != nil {
+		return err
+	}
+	var done struct {
+		JobID  string `json:"job_id"`
+		Status string `json:"status"`
+	}
+	if err := a.decode(r, &done); err != nil {
+		return err
+	}
+	if err := s.emit(r.body, func(w io.Writer) { fmt.Fprintln(w, done.JobID) }); err != nil {
+		return err
+	}
+	s.hintf("%s in %s; look at it with: corvo inspect %s", done.Status, req.Queue, done.JobID)
+	return nil
+}
+
+func (f *enqueueFlags) request(queue string, now time.Time) (enqueueRequest, error) {
+	req := enqueueRequest{Queue: queue, Priority: f.priority, RetryBackoff: f.backoff, RetryBaseDelay: f.baseDelay, RetryMaxDelay: f.maxDelay,
+		UniqueKey: f.uniqueKey, UniquePeriod: int64(f.uniquePeriod / time.Second), IdempotencyKey: f.idempotencyKey, ScheduledAt: f.scheduledAt}
+	if f.maxRetries != -1 {
+		req.MaxRetries = &f.maxRetries
+	}
+	if f.uniquePeriod%time.Second != 0 || f.uniquePeriod < 0 {
+		return req, usagef("--unique-period %s must be whole seconds", f.uniquePeriod)
+	}
+	if f.delay != 0 {
+		if f.scheduledAt != "" || f.delay < 0 {
+			return req, usagef("give --delay (more than zero) or --scheduled-at, not both")
+		}
+		req.ScheduledAt = now.Add(f.delay).UTC().Format(time.RFC3339Nano)
+	}
+	var err error
+	req.Tags, err = parseTags(f.tagsJSON, f.tags)
+	return req, err
+}
+
+func parseTags(object string, pairs []string) (map[string]string, error) {
+	var tags map[string]string
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &tags); err != nil {
+			return nil, usagef("--tags must be a JSON object of text, such as '{\"customer\":\"acme\"}'")
+		}
+	}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usagef("--tag %q must be KEY=VALUE", pair)
+		}
+		if tags == nil {
+			tags = make(map[string]string)
+		}
+		tags[key] = value
+	}
+	return tags, nil
+}
+
+// payload takes the payload from the argument, a file or stdin. The server
+// checks it again; here a shell-quoting mistake gets a better explanation.
+func (s *session) payload(args []string, file string) (json.RawMessage, error) {
+	var raw []byte
+	var err error
+	switch {
+	case file != "" && len(args) > 0:
+		return nil, usagef("give PAYLOAD or --payload-file, not both")
+	case file != "":
+		raw, err = os.ReadFile(file)
+	case len(args) == 0:
+		return nil, nil
+	case args[0] == "-":
+		raw, err = io.ReadAll(io.LimitReader(s.proc.Stdin, lineBytesMax))
+	default:
+		raw = []byte(args[0])
+	}
+	if err != nil {
+		return nil, &Failure{Exit: ExitUsage, Code: "PAYLOAD", What: "cannot read the payload", Why: err.Error()}
+	}
+	return checkJSON("the payload", raw)
+}
+
+func checkJSON(what string, raw []byte) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	if json.Valid(raw) {
+		return raw, nil
+	}
+	return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: what + " is not JSON",
+		Fix: `put it in single quotes, and text inside in double quotes: '{"to":"ada"}' or '"text"'`}
+}
+
+type batchFlags struct {
+	queue    string
+	payloads bool
+	chunk    int
+}
+
+func (s *session) enqueueBatchCommand(use string) *cobra.Command {
+	var f batchFlags
+	c := &cobra.Command{
+		Use:   use + " [FILE]",
+		Short: "Add many jobs from JSON lines; prints their ids",
+		Long: `Adds one job per line of FILE, or of stdin. A line is an enqueue request such as
+{"queue":"emails","payload":{"to":"ada"},"priority":"high"}; with --payloads it is
+the payload alone. Each chunk is accepted whole or not at all. If a chunk is
+refused, ids of the chunks before it have been printed, and the error names the
+first line that was not accepted.`,
+		Example: `  {cmd} jobs.jsonl
+  {cmd} --queue emails --payloads < addresses.jsonl
+  jq -c '.users[] | {queue:"welcome", payload:.}' dump.json | {cmd} -`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return s.enqueueBatch(c.Context(), args, f) },
+	}
+	c.Flags().StringVar(&f.queue, "queue", "", "queue of lines that name none")
+	c.Flags().BoolVar(&f.payloads, "payloads", false, "every line is a payload (needs --queue)")
+	c.Flags().IntVar(&f.chunk, "chunk", 500, "jobs per request, at most 1000")
+	_ = c.RegisterFlagCompletionFunc("queue", s.completeQueues)
+	return c
+}
+
+func (s *session) enqueueBatch(ctx context.Context, args []string, f batchFlags) error {
+	if f.chunk < 1 || f.chunk > chunkMax {
+		return usagef("--chunk must be between 1 and %d", chunkMax)
+	}
+	if f.payloads && f.queue == "" {
+		return usagef("--payloads needs --queue")
+	}
+	in, err := s.openLines(args)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	b := batchSender{session: s, api: a, chunk: f.chunk}
+	if err := b.sendLines(ctx, in, f); err != nil {
+		return b.explain(err)
+	}
+	s.talkf("%d jobs added", b.accepted)
+	return b.finish()
+}
+
+func (s *session) openLines(args []string) (io.ReadCloser, error) {
+	if len(args) == 0 || args[0] == "-" {
+		return io.NopCloser(s.proc.Stdin), nil
+	}
+	file, err := os.Open(args[0])
+	if err != nil {
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "cannot read " + args[0], Why: rootCause(err)}
+	}
+	return file, nil
+}
+
+// batchSender gathers lines into chunks and prints ids as chunks are accepted.
+type batchSender struct {
+	session   *session
+	api       *api
+	chunk     int
+	jobs      []json.RawMessage
+	bytes     int
+	firstLine int // Of the gathered chunk.
+	accepted  int
+	ids       []json.RawMessage // Kept only for --output json, which is one array.
+}
+
+func (b *batchSender) sendLines(ctx context.Context, in io.Reader, f batchFlags) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), lineBytesMax)
+	number := 0
+	for lines.Scan() {
+		number++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		job, err := batchLine(line, number, f)
+		if err != nil {
+			return err
+		}
+		if err := b.add(ctx, job, number); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return usagef("line %d: %v", number+1, err)
+	}
+	return b.flush(ctx)
+}
+
+// batchLine completes one line to an enqueue request, keeping fields it does not know.
+func batchLine(line []byte, number int, f batchFlags) (json.RawMessage, error) {
+	if f.payloads {
+		if !json.Valid(line) {
+			return nil, usagef("line %d is not JSON", number)
+		}
+		return marshal(enqueueRequest{Queue: f.queue, Payload: line})
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil || fields == nil {
+		return nil, usagef("line %d is not a JSON object; use --payloads if lines are payloads", number)
+	}
+	if _, named := fields["queue"]; !named {
+		if f.queue == "" {
+			return nil, usagef("line %d names no queue; add \"queue\" or use --queue", number)
+		}
+		fields["queue"], _ = marshal(f.queue) // Text always encodes.
+	}
+	return marshal(fields)
+}
+
+func (b *batchSender) add(ctx context.Context, job json.RawMessage, line int) error {
+	if len(b.jobs) > 0 && b.bytes+len(job) > chunkBytesMax {
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if len(b.jobs) == 0 {
+		b.firstLine = line
+	}
+	b.jobs = append(b.jobs, job)
+	b.bytes += len(job)
+	if len(b.jobs) < b.chunk {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *batchSender) flush(ctx context.Context) error {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	r, err := b.api.post(ctx, "/api/v1/enqueue/batch", map[string]any{"jobs": b.jobs})
+	if err != nil {
+		return err
+	}
+	var done struct {
+		JobIDs []string `json:"job_ids"`
+	}
+	if err := b.api.decode(r, &done); err != nil {
+		return err
+	}
+	if len(done.JobIDs) != len(b.jobs) {
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: fmt.Sprintf("sent %d jobs, got %d ids", len(b.jobs), len(done.JobIDs))}
+	}
+	b.accepted += len(b.jobs)
+	b.jobs, b.bytes = b.jobs[:0], 0
+	return b.print(done.JobIDs)
+}
+
+func (b *batchSender) print(ids []string) error {
+	for _, id := range ids {
+		row, err := marshal(map[string]string{"job_id": id})
+		if err != nil {
+			return err
+		}
+		switch b.session.output {
+		case outputJSON:
+			b.ids = append(b.ids, row)
+		case outputJSONL:
+			err = b.session.writeJSON(row, "")
+		default:
+			err = b.session.write([]byte(id + "\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batchSender) finish() error {
+	if b.session.output != outputJSON {
+		return nil
+	}
+	return b.session.emitAll(b.ids, nil)
+}
+
+// explain adds what was accepted before the trouble, so that a script can go on
+// from there. Field names of a refusal are counted from the chunk's first line.
+func (b *batchSender) explain(err error) error {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	if b.accepted > 0 {
+		f.Exit = ExitPartial
+		f.Why = first(f.Why, "the lines before were accepted")
+	}
+	if len(b.jobs) > 0 {
+		f.What = fmt.Sprintf("%s (chunk from line %d; %d jobs accepted before it)", f.What, b.firstLine, b.accepted)
+	}
+	if ferr := b.finish(); ferr != nil {
+		return ferr
+	}
+	return f
+}

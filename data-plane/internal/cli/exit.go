@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Exit codes. Scripts depend on them: append only.
+const (
+	ExitOK       = 0
+	ExitFail     = 1 // Anything without a code of its own.
+	ExitUsage    = 2 // The command line or the request is wrong.
+	ExitNotFound = 3 // No such job or queue; for fetch: no job was ready.
+	ExitAuth     = 4 // No key, a bad key, or a key that may not do this.
+	ExitConflict = 5 // The job or queue is not in a state that allows it; a lease was lost.
+	ExitRate     = 6 // A limit was reached; retry later.
+	ExitTimeout  = 7 // No answer in time: a write may or may not have happened.
+	ExitPartial  = 8 // Some items succeeded and some did not.
+)
+
+// Failure is an error as a person or a script reads it.
+type Failure struct {
+	Exit      int
+	Code      string // Stable upper-snake word.
+	What      string // What happened.
+	Why       string
+	Fix       string // What to do about it.
+	RequestID string
+	Status    int // HTTP status, 0 without an answer.
+	Fields    []FieldFailure
+}
+
+// FieldFailure is one refused field of a request.
+type FieldFailure struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+func (f *Failure) Error() string {
+	if f.Why == "" {
+		return f.What
+	}
+	return f.What + ": " + f.Why
+}
+
+func usagef(format string, args ...any) *Failure {
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf(format, args...)}
+}
+
+// toFailure gives every error a code and a way out. An error that is nothing we
+// know comes from the flag parser.
+func toFailure(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: err.Error(), Fix: "add --help to see examples and flags"}
+}
+
+// fromTransport explains a request that got no answer.
+func fromTransport(ctx context.Context, method, base string, err error) *Failure {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the server answered"}
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "no answer from " + base + " in time",
+			Fix: "check `corvo status`, or allow more with --timeout"}
+		if method != "GET" {
+			f.Why = "the request may or may not have taken effect"
+		}
+		return f
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: "nothing listens there",
+			Fix: "start one with `corvo server`, or set --server or CORVO_URL"}
+	default:
+		var dns *net.DNSError
+		fix := "check --server or CORVO_URL"
+		if errors.As(err, &dns) {
+			fix = "the host name does not resolve; " + fix
+		}
+		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: rootCause(err), Fix: fix}
+	}
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+func rootCause(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}
+
+// wireError is the body of every refusal. The field list has gone by several
+// names in servers of this protocol; all are read.
+type wireError struct {
+	Error     string      `json:"error"`
+	Code      string      `json:"code"`
+	Title     string      `json:"title"`
+	Detail    string      `json:"detail"`
+	Hint      string      `json:"hint"`
+	RequestID string      `json:"request_id"`
+	Errors    []wireField `json:"errors"`
+	Fields    []wireField `json:"fields"`
+}
+
+type wireField struct {
+	Field   string `json:"field"`
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
+}
+
+// fromReply turns an answer of status 400 and above into a Failure.
+func fromReply(r *reply) *Failure {
+	var w wireError
+	_ = json.Unmarshal(r.body, &w) // Not JSON: a proxy's own page; the status alone speaks.
+	f := &Failure{Status: r.status, Code: w.Code, RequestID: first(w.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")),
+		What: first(w.Error, w.Detail, w.Title, fmt.Sprintf("the server answered status %d", r.status)), Fix: w.Hint}
+	for _, field := range append(w.Errors, w.Fields...) {
+		f.Fields = append(f.Fields, FieldFailure{Field: first(field.Field, field.Path), Message: first(field.Message, field.Detail)})
+	}
+	f.Exit = exitOf(r.status, w.Code)
+	if f.Code == "" {
+		f.Code = fmt.Sprintf("HTTP_%d", r.status)
+	}
+	if f.Fix == "" {
+		f.Fix = fixOf(r, w.Code)
+	}
+	return f
+}
+
+func exitOf(status int, code string) int {
+	switch status {
+	case 400, 413, 422:
+		return ExitUsage
+	case 401, 403:
+		return ExitAuth
+	case 404, 410:
+		return ExitNotFound
+	case 408, 504:
+		return ExitTimeout
+	case 409:
+		return ExitConflict
+	case 429:
+		return ExitRate
+	}
+	if code == codeUnknownOutcome {
+		return ExitTimeout
+	}
+	return ExitFail
+}
+
+// codeUnknownOutcome says that a write may or may not have happened.
+const codeUnknownOutcome = "UNKNOWN_OUTCOME"
+
+func fixOf(r *reply, code string) string {
+	switch {
+	case code == codeUnknownOutcome:
+		return "it may or may not have happened: look before you repeat it, or repeat with the same --idempotency-key"
+	case r.status == 401:
+		return "set CORVO_API_KEY or use --api-key-file"
+	case r.status == 403:
+		return "use a key whose role allows this, and whose tenant is the one in the URL"
+	case r.status == 404:
+		return "check the id, the namespace and the key"
+	case r.status == 429:
+		if after := r.header.Get("Retry-After"); after != "" {
+			return "retry after " + after + " s"
+		}
+		return "retry more slowly"
+	case r.status == 503:
+		return "nothing was done; retry in a moment"
+	}
+	return ""
+}
+
+// report writes a Failure to stderr: one JSON line for machines, lines of talk
+// for people.
+func (s *session) report(f *Failure, machine bool) {
+	if machine {
+		s.reportJSON(f)
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", s.paint(styleBad, "error:"), f.What)
+	if f.Why != "" {
+		fmt.Fprintf(&b, "  why: %s\n", f.Why)
+	}
+	for _, field := range f.Fields {
+		fmt.Fprintf(&b, "  %s: %s\n", field.Field, field.Message)
+	}
+	if f.Fix != "" {
+		fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
+	}
+	if f.RequestID != "" {
+		fmt.Fprintf(&b, "  request id: %s\n", f.RequestID)
+	}
+	fmt.Fprint(s.proc.Stderr, b.String())
+}
+
+func (s *session) reportJSON(f *Failure) {
+	line, err := json.Marshal(struct {
+		Error     string         `json:"error"`
+		Code      string         `json:"code"`
+		Why       string         `json:"why,omitempty"`
+		Hint      string         `json:"hint,omitempty"`
+		RequestID string         `json:"request_id,omitempty"`
+		Status    int            `json:"status,omitempty"`
+		ExitCode  int            `json:"exit_code"`
+		Fields    []FieldFailure `json:"fields,omitempty"`
+	}{f.What, f.Code, f.Why, f.Fix, f.RequestID, f.Status, f.Exit, f.Fields})
+	if err != nil {
+		panic(fmt.Sprintf("encode an error report: %v", err)) // Strings and numbers only.
+	}
+	fmt.Fprintf(s.proc.Stderr, "%s\n", line)
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

@@ -1,0 +1,320 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// fetchedJob is a leased job; machines get the server's JSON.
+type fetchedJob struct {
+	JobID      string          `json:"job_id"`
+	Queue      string          `json:"queue"`
+	Payload    json.RawMessage `json:"payload"`
+	Attempt    int             `json:"attempt"`
+	MaxRetries int             `json:"max_retries"`
+	LeaseToken string          `json:"lease_token"`
+
+	raw json.RawMessage
+}
+
+type fetchFlags struct {
+	count       int
+	wait, lease time.Duration
+	workerID    string
+}
+
+func (s *session) fetchCommand(use string) *cobra.Command {
+	var f fetchFlags
+	c := &cobra.Command{
+		Use:   use + " QUEUE...",
+		Short: "Lease jobs, to be settled with ack or fail",
+		Long: `Leases up to --count jobs. A leased job comes back by itself if it is neither
+acknowledged nor failed before its lease ends; renew it with ` + "`corvo heartbeat`" + `.
+Exits 3 when no job was ready. ` + "`corvo work`" + ` does all of this in a loop.`,
+		Example: `  {cmd} emails --wait 30s
+  {cmd} emails reports --count 10 --lease 5m -o jsonl
+  job=$({cmd} emails -o json) && corvo ack --token "$(jq -r '.[0].lease_token' <<<"$job")" "$(jq -r '.[0].job_id' <<<"$job")"`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completeQueues,
+		RunE:              func(c *cobra.Command, queues []string) error { return s.fetch(c.Context(), queues, f) },
+	}
+	c.Flags().IntVar(&f.count, "count", 1, "at most this many jobs")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait this long for a first job (at most 1m)")
+	c.Flags().DurationVar(&f.lease, "lease", time.Minute, "how long the jobs are yours")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown on the jobs (default corvo-cli@HOST)")
+	return c
+}
+
+func (s *session) fetch(ctx context.Context, queues []string, f fetchFlags) error {
+	if f.count < 1 || f.wait < 0 || f.lease <= 0 {
+		return usagef("--count and --lease must be more than zero, --wait not less")
+	}
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	jobs, err := a.fetch(ctx, queues, f)
+	if err != nil {
+		return err
+	}
+	rows := make([]json.RawMessage, len(jobs))
+	for i, j := range jobs {
+		rows[i] = j.raw
+	}
+	if len(jobs) == 0 {
+		s.exit = ExitNotFound
+		if !s.machine() {
+			s.talkf("no job is ready in %s", strings.Join(queues, ", "))
+			return nil
+		}
+	}
+	return s.emitAll(rows, func(w io.Writer) { s.printFetched(w, jobs) })
+}
+
+func (a *api) fetch(ctx context.Context, queues []string, f fetchFlags) ([]fetchedJob, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/fetch/batch", wait: f.wait, body: map[string]any{
+		"queues": queues, "count": f.count, "lease": f.lease.String(), "wait": f.wait.String(),
+		"worker_id": first(f.workerID, "corvo-cli@"+host), "hostname": host,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if r.status == 204 {
+		return nil, nil
+	}
+	var batch struct {
+		Jobs []json.RawMessage `json:"jobs"`
+	}
+	if err := a.decode(r, &batch); err != nil {
+		return nil, err
+	}
+	jobs := make([]fetchedJob, len(batch.Jobs))
+	for i, raw := range batch.Jobs {
+		if err := a.decode(&reply{body: raw}, &jobs[i]); err != nil {
+			return nil, err
+		}
+		jobs[i].raw = raw
+	}
+	return jobs, nil
+}
+
+func (s *session) printFetched(w io.Writer, jobs []fetchedJob) {
+	rows := make([][]string, len(jobs))
+	for i, j := range jobs {
+		rows[i] = []string{j.JobID, j.Queue, fmt.Sprintf("%d/%d", j.Attempt, j.MaxRetries), first(j.LeaseToken, "-"), string(j.Payload)}
+	}
+	s.table(w, []string{"JOB", "QUEUE", "ATTEMPT", "LEASE TOKEN", "PAYLOAD"}, rows)
+}
+
+type settleFlags struct {
+	token, workerID                       string
+	result, checkpoint, errText, backtrac string
+	progress                              string
+	release                               bool
+	lease                                 time.Duration
+}
+
+func (f *settleFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.token, "token", "", "lease `TOKEN` of the fetch; proves that the job is still yours")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` given to fetch, for calls without a token")
+}
+
+// checkTokens: one token belongs to one job.
+func (f *settleFlags) checkTokens(ids []string) error {
+	if f.token != "" && len(ids) > 1 {
+		return usagef("--token belongs to one job, but %d were named", len(ids))
+	}
+	return nil
+}
+
+func (s *session) ackCommand(use string) *cobra.Command {
+	var f settleFlags
+	c := &cobra.Command{
+		Use:   use + " JOB...",
+		Short: "Complete leased jobs",
+		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --result '{"rows":12}'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, ids []string) error {
+			body, err := f.ackBody(ids)
+			if err != nil {
+				return err
+			}
+			return s.settleJobs(c.Context(), ids, "/ack/%s", body)
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.result, "result", "", "`JSON` kept with the job")
+	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the last checkpoint")
+	return c
+}
+
+func (f *settleFlags) ackBody(ids []string) (map[string]any, error) {
+	body := f.holder()
+	return body, errors.Join(f.checkTokens(ids), putJSON(body, "result", f.result), putJSON(body, "checkpoint", f.checkpoint))
+}
+
+func (s *session) failCommand(use string) *cobra.Command {
+	var f settleFlags
+	c := &cobra.Command{
+		Use:   use + " JOB...",
+		Short: "Give back leased jobs as failed, or untouched with --release",
+		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "smtp: connection refused"
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --release      # no attempt is spent`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, ids []string) error {
+			body, err := f.failBody(ids)
+			if err != nil {
+				return err
+			}
+			return s.settleJobs(c.Context(), ids, "/fail/%s", body)
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.errText, "error", "", "what went wrong (required without --release)")
+	c.Flags().StringVar(&f.backtrac, "backtrace", "", "where it went wrong")
+	c.Flags().BoolVar(&f.release, "release", false, "give the job back without spending the attempt")
+	return c
+}
+
+func (f *settleFlags) failBody(ids []string) (map[string]any, error) {
+	if err := f.checkTokens(ids); err != nil {
+		return nil, err
+	}
+	if f.errText == "" && !f.release {
+		return nil, usagef("--error is required: it is kept with the attempt (or use --release)")
+	}
+	body := f.holder()
+	body["error"] = first(f.errText, "released")
+	if f.backtrac != "" {
+		body["backtrace"] = f.backtrac
+	}
+	if f.release {
+		body["release"] = true
+	}
+	return body, nil
+}
+
+func (f *settleFlags) holder() map[string]any {
+	body := map[string]any{}
+	if f.token != "" {
+		body["lease_token"] = f.token
+	}
+	if f.workerID != "" {
+		body["worker_id"] = f.workerID
+	}
+	return body
+}
+
+func putJSON(body map[string]any, field, text string) error {
+	if text == "" {
+		return nil
+	}
+	raw, err := checkJSON("--"+field, []byte(text))
+	if err != nil {
+		return err
+	}
+	body[field] = raw
+	return nil
+}
+
+func (s *session) settleJobs(ctx context.Context, ids []string, path string, body map[string]any) error {
+	_, err := s.forEachJob(ctx, ids, func(a *api, ctx context.Context, id string) (*reply, error) {
+		// A settlement that carries its token answers the same when repeated.
+		_, proven := body["lease_token"]
+		return a.send(ctx, call{method: "POST", path: pathf(path, id), body: body, repeatable: proven})
+	})
+	return err
+}
+
+func (s *session) heartbeatCommand(use string) *cobra.Command {
+	var f settleFlags
+	c := &cobra.Command{
+		Use:   use + " JOB...",
+		Short: "Renew leases; tells when a job was cancelled or lost",
+		Long: `Renews the leases of jobs and may store progress or a checkpoint. Prints ok, cancel
+(stop working on it) or lost (it is no longer yours; exit code 5).`,
+		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --progress '{"done":40}' --lease 5m`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, ids []string) error { return s.heartbeat(c.Context(), ids, f) },
+	}
+	f.register(c)
+	c.Flags().StringVar(&f.progress, "progress", "", "`JSON` shown as progress")
+	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` that the next attempt starts from")
+	c.Flags().DurationVar(&f.lease, "lease", 0, "extend by this long (default: the lease of the fetch)")
+	return c
+}
+
+func (s *session) heartbeat(ctx context.Context, ids []string, f settleFlags) error {
+	if err := f.checkTokens(ids); err != nil {
+		return err
+	}
+	update := map[string]any{}
+	if f.token != "" {
+		update["lease_token"] = f.token
+	}
+	if err := errors.Join(putJSON(update, "progress", f.progress), putJSON(update, "checkpoint", f.checkpoint)); err != nil {
+		return err
+	}
+	jobs := make(map[string]any, len(ids))
+	for _, id := range ids {
+		jobs[id] = update
+	}
+	body := map[string]any{"jobs": jobs}
+	if f.workerID != "" {
+		body["worker_id"] = f.workerID
+	}
+	if f.lease > 0 {
+		body["lease"] = f.lease.String()
+	}
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/heartbeat", body: body, repeatable: true})
+	if err != nil {
+		return err
+	}
+	return s.printHeartbeat(a, r, ids)
+}
+
+func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
+	var answer struct {
+		Jobs map[string]struct {
+			Status string `json:"status"`
+		} `json:"jobs"`
+	}
+	if err := a.decode(r, &answer); err != nil {
+		return err
+	}
+	lost := 0
+	for _, id := range ids {
+		if status := answer.Jobs[id].Status; status != "ok" && status != "cancel" {
+			lost++
+		}
+	}
+	switch {
+	case lost == len(ids):
+		s.exit = ExitConflict
+	case lost > 0:
+		s.exit = ExitPartial
+	}
+	return s.emit(r.body, func(w io.Writer) {
+		for _, id := range ids {
+			fmt.Fprintf(w, "%s  %s\n", id, first(answer.Jobs[id].Status, "lost"))
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"sort"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is the module version the binary was built from, or "devel".
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value[:min(12, len(setting.Value))]
+		}
+	}
+	return ""
+}
+
+func (s *session) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  {cmd}\n  {cmd} -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := map[string]string{"version": Version(), "commit": commit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return s.emitValue(v, func(w io.Writer) {
+				fmt.Fprintf(w, "corvo %s %s (%s, %s)\n", v["version"], v["commit"], v["go"], v["platform"])
+			})
+		},
+	}
+}
+
+func (s *session) statusCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: "Show whether the server is well, and its cluster",
+		Long: `Asks the server for its version, its health and the state of its cluster. Exits 0
+only if it is healthy and takes this key.`,
+		Example: "  {cmd}\n  {cmd} -o json | jq .health.status",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return s.status(c.Context()) },
+	}
+}
+
+type statusView struct {
+	URL     string          `json:"url"`
+	Healthy bool            `json:"healthy"`
+	Health  json.RawMessage `json:"health"`
+	Info    json.RawMessage `json:"info"`
+	Cluster json.RawMessage `json:"cluster"`
+}
+
+func (s *session) status(ctx context.Context) error {
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	view := statusView{URL: a.base.String()}
+	info, err := a.get(ctx, "/api/v1/info")
+	if err != nil {
+		return err
+	}
+	view.Info = jsonOrNull(info.body)
+	// An unhealthy answer is a fact to show, not an error to stop at.
+	health, err := a.exchange(ctx, call{method: http.MethodGet, path: "/healthz"}, nil)
+	if err != nil {
+		return fromTransport(ctx, http.MethodGet, a.base.String(), err)
+	}
+	view.Healthy, view.Health = health.status == http.StatusOK, jsonOrNull(health.body)
+	cluster, refused := a.get(ctx, "/api/v1/cluster/status")
+	if refused == nil {
+		view.Cluster = jsonOrNull(cluster.body)
+	}
+	if err := s.emitValue(view, func(w io.Writer) { printStatus(w, view) }); err != nil {
+		return err
+	}
+	if refused != nil {
+		return refused
+	}
+	if !view.Healthy {
+		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " is not healthy", Fix: "look at the server's log"}
+	}
+	return nil
+}
+
+func jsonOrNull(raw json.RawMessage) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	return json.RawMessage("null")
+}
+
+func printStatus(w io.Writer, view statusView) {
+	fmt.Fprintf(w, "%-14s %s\n", "server", view.URL)
+	health := "healthy"
+	if !view.Healthy {
+		health = "NOT healthy"
+	}
+	fmt.Fprintf(w, "%-14s %s\n", "health", health)
+	printScalars(w, view.Info)
+	printScalars(w, view.Cluster)
+}
+
+// printScalars shows the plain members of an object, sorted; nested ones are for -o json.
+func printScalars(w io.Writer, raw json.RawMessage) {
+	var members map[string]any
+	if json.Unmarshal(raw, &members) != nil {
+		return
+	}
+	names := make([]string, 0, len(members))
+	for name, value := range members {
+		switch value.(type) {
+		case map[string]any, []any, nil:
+		default:
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		fmt.Fprintf(w, "%-14s %v\n", name, members[name])
+	}
+}
+
+func (s *session) apiCommand() *cobra.Command {
+	var body string
+	c := &cobra.Command{
+		Use:   "api METHOD PATH",
+		Short: "Send a request of your own and print the answer",
+		Example: `  {cmd} GET /queues
+  {cmd} POST /enqueue --body '{"queue":"emails","payload":{}}'`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error { return s.rawCall(c.Context(), args[0], args[1], body) },
+	}
+	c.Flags().StringVar(&body, "body", "", "`JSON` to send, - for stdin")
+	return c
+}
+
+func (s *session) rawCall(ctx context.Context, method, path, body string) error {
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	out := call{method: method, path: apiPath(path)}
+	if body != "" {
+		raw, err := s.payload([]string{body}, "")
+		if err != nil {
+			return err
+		}
+		out.body = raw
+	}
+	r, err := a.send(ctx, out)
+	if err != nil {
+		return err
+	}
+	if s.machine() && json.Valid(r.body) {
+		return s.emit(r.body, nil)
+	}
+	return s.write(append(r.body, '\n'))
+}
+
+// apiPath accepts /queues for /api/v1/queues, and any full path as it is.
+func apiPath(path string) string {
+	for _, whole := range []string{"/api/", "/healthz", "/readyz", "/metrics", "/corvo."} {
+		if len(path) >= len(whole) && path[:len(whole)] == whole {
+			return path
+		}
+	}
+	if len(path) > 0 && path[0] == '/' {
+		return "/api/v1" + path
+	}
+	return "/api/v1/" + path
+}

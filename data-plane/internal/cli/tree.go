@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// mount hangs every verb in the tree: short at the root, and under its noun.
+func (s *session) mount(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: "jobs", Title: "Jobs:"},
+		&cobra.Group{ID: "worker", Title: "Working on jobs:"},
+		&cobra.Group{ID: "queues", Title: "Queues:"},
+		&cobra.Group{ID: "server", Title: "Server:"},
+		&cobra.Group{ID: "nouns", Title: "The same by noun:"},
+	)
+	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.inspectCommand("inspect"),
+		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"))
+	add(root, "worker", s.workCommand("work"), s.fetchCommand("fetch"), s.ackCommand("ack"), s.failCommand("fail"),
+		s.heartbeatCommand("heartbeat"))
+	add(root, "queues", s.queuesCommand("queues"), s.pauseCommand("pause"), s.resumeCommand("resume"))
+	add(root, "server", s.serverCommand(), s.benchCommand(), s.statusCommand("status"), s.versionCommand(), s.apiCommand())
+	add(root, "nouns", s.jobNoun(), s.queueNoun(), s.workerNoun(), s.clusterNoun())
+}
+
+func (s *session) jobNoun() *cobra.Command {
+	return noun("job", "Everything about jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.inspectCommand("get"),
+		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.fetchCommand("fetch"), s.ackCommand("ack"),
+		s.failCommand("fail"), s.heartbeatCommand("heartbeat"))
+}
+
+func (s *session) queueNoun() *cobra.Command {
+	return noun("queue", "Everything about queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.pauseCommand("pause"), s.resumeCommand("resume"))
+}
+
+func (s *session) workerNoun() *cobra.Command {
+	return noun("worker", "Everything about workers", s.workCommand("run"))
+}
+
+func (s *session) clusterNoun() *cobra.Command {
+	return noun("cluster", "Everything about the cluster", s.statusCommand("status"))
+}
+
+func noun(word, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: word, Short: short, Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(verbs...)
+	return c
+}
+
+func add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// helpTemplate puts examples first: most people copy one and change it.
+const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if .HasExample}}Examples:
+{{.Example}}
+
+{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
+
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}{{if .HasAvailableSubCommands}}{{$cmds := .Commands}}{{if eq (len .Groups) 0}}
+
+Commands:{{range $cmds}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{else}}{{range $group := .Groups}}
+
+{{.Title}}{{range $cmds}}{{if (and (eq .GroupID $group.ID) .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}{{if not .AllChildCommandsHaveGroup}}
+
+More:{{range $cmds}}{{if (and (eq .GroupID "") .IsAvailableCommand)}}
+  {{rpad .Name .NamePadding }} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if .HasAvailableInheritedFlags}}
+
+Flags of every command:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{if not .HasParent}}
+
+Exit codes:
+  0 ok · 1 failed · 2 usage · 3 not found · 4 not signed in or not allowed · 5 conflict ·
+  6 limit reached · 7 no answer in time · 8 some items failed{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} [command] --help" shows examples of a command.{{end}}
+`
+
+// polishHelp sets the templates and fills the mounted path into the examples.
+func polishHelp(root *cobra.Command) {
+	root.SetHelpTemplate(helpTemplate)
+	root.SetUsageTemplate(usageTemplate)
+	root.InitDefaultHelpCmd()
+	walk(root, func(c *cobra.Command) {
+		c.DisableFlagsInUseLine = true
+		c.Example = strings.ReplaceAll(strings.TrimRight(c.Example, "\n "), "{cmd}", c.CommandPath())
+		c.Long = strings.ReplaceAll(c.Long, "{cmd}", c.CommandPath())
+		c.Flags().SortFlags = false
+		c.PersistentFlags().SortFlags = false
+	})
+}
+
+func walk(c *cobra.Command, visit func(*cobra.Command)) {
+	visit(c)
+	for _, child := range c.Commands() {
+		walk(child, visit)
+	}
+}
+
+// completeQueues offers the names of the server's queues; it stays silent when
+// the server cannot be asked, because a completion must not print errors.
+func (s *session) completeQueues(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	a, err := s.api()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.timeout = completionTimeout
+	queues, err := a.queues(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, q := range queues {
+		if strings.HasPrefix(q.Name, prefix) {
+			names = append(names, q.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
