@@ -26,6 +26,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GroupAction int32
+
+const (
+	GroupAction_GROUP_ACTION_UNSPECIFIED GroupAction = 0
+	GroupAction_GROUP_ACTION_ADD_LEARNER GroupAction = 1
+	// Gives a learner its vote; the caller has seen it caught up.
+	GroupAction_GROUP_ACTION_PROMOTE GroupAction = 2
+	GroupAction_GROUP_ACTION_REMOVE  GroupAction = 3
+	// Moves the leadership to node_id; empty: the library chooses.
+	GroupAction_GROUP_ACTION_TRANSFER GroupAction = 4
+)
+
+// Enum value maps for GroupAction.
+var (
+	GroupAction_name = map[int32]string{
+		0: "GROUP_ACTION_UNSPECIFIED",
+		1: "GROUP_ACTION_ADD_LEARNER",
+		2: "GROUP_ACTION_PROMOTE",
+		3: "GROUP_ACTION_REMOVE",
+		4: "GROUP_ACTION_TRANSFER",
+	}
+	GroupAction_value = map[string]int32{
+		"GROUP_ACTION_UNSPECIFIED": 0,
+		"GROUP_ACTION_ADD_LEARNER": 1,
+		"GROUP_ACTION_PROMOTE":     2,
+		"GROUP_ACTION_REMOVE":      3,
+		"GROUP_ACTION_TRANSFER":    4,
+	}
+)
+
+func (x GroupAction) Enum() *GroupAction {
+	p := new(GroupAction)
+	*p = x
+	return p
+}
+
+func (x GroupAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GroupAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_corvo_cell_v1_cell_proto_enumTypes[0].Descriptor()
+}
+
+func (GroupAction) Type() protoreflect.EnumType {
+	return &file_corvo_cell_v1_cell_proto_enumTypes[0]
+}
+
+func (x GroupAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GroupAction.Descriptor instead.
+func (GroupAction) EnumDescriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+}
+
 type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// tn_<ulid>
@@ -411,6 +468,7 @@ type Change struct {
 	//	*Change_Key
 	//	*Change_Node
 	//	*Change_RemoveNodeId
+	//	*Change_Shards
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -498,6 +556,15 @@ func (x *Change) GetRemoveNodeId() string {
 	return ""
 }
 
+func (x *Change) GetShards() *Shards {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Shards); ok {
+			return x.Shards
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -523,6 +590,11 @@ type Change_RemoveNodeId struct {
 	RemoveNodeId string `protobuf:"bytes,5,opt,name=remove_node_id,json=removeNodeId,proto3,oneof"`
 }
 
+type Change_Shards struct {
+	// Written once, by the first leader of the meta group.
+	Shards *Shards `protobuf:"bytes,6,opt,name=shards,proto3,oneof"`
+}
+
 func (*Change_Tenant) isChange_Change() {}
 
 func (*Change_Namespace) isChange_Change() {}
@@ -532,6 +604,53 @@ func (*Change_Key) isChange_Change() {}
 func (*Change_Node) isChange_Change() {}
 
 func (*Change_RemoveNodeId) isChange_Change() {}
+
+func (*Change_Shards) isChange_Change() {}
+
+// Shards of the cluster: the raft groups that namespaces are put on.
+type Shards struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Shards) Reset() {
+	*x = Shards{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Shards) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Shards) ProtoMessage() {}
+
+func (x *Shards) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Shards.ProtoReflect.Descriptor instead.
+func (*Shards) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Shards) GetIds() []uint32 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
 
 type ApplyRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -545,7 +664,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +676,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +689,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -605,7 +724,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +736,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +749,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -655,7 +774,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +786,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +799,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 type State struct {
@@ -698,7 +817,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +829,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +842,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -777,7 +896,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +908,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +921,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -822,7 +941,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +953,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +966,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -869,7 +988,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +1000,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1013,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -926,7 +1045,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1057,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1070,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 type ListNodesResponse struct {
@@ -963,7 +1082,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1094,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1107,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1010,7 +1129,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1141,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1154,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -1086,7 +1205,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1217,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1230,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -1200,7 +1319,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1331,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1344,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -1245,7 +1364,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1376,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1389,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -1289,7 +1408,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1420,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1433,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -1332,7 +1451,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1463,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1476,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 type TransferLeadershipRequest struct {
@@ -1371,7 +1490,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1502,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1515,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -1421,7 +1540,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1433,7 +1552,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1446,7 +1565,183 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+}
+
+type GetNodeStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeStatusRequest) Reset() {
+	*x = GetNodeStatusRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeStatusRequest) ProtoMessage() {}
+
+func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+}
+
+type GetNodeStatusResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Status        *NodeStatus            `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeStatusResponse) Reset() {
+	*x = GetNodeStatusResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeStatusResponse) ProtoMessage() {}
+
+func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+type ChangeGroupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	Action        GroupAction            `protobuf:"varint,2,opt,name=action,proto3,enum=corvo.cell.v1.GroupAction" json:"action,omitempty"`
+	NodeId        string                 `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeGroupRequest) Reset() {
+	*x = ChangeGroupRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeGroupRequest) ProtoMessage() {}
+
+func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
+func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ChangeGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *ChangeGroupRequest) GetAction() GroupAction {
+	if x != nil {
+		return x.Action
+	}
+	return GroupAction_GROUP_ACTION_UNSPECIFIED
+}
+
+func (x *ChangeGroupRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type ChangeGroupResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeGroupResponse) Reset() {
+	*x = ChangeGroupResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeGroupResponse) ProtoMessage() {}
+
+func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
+func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
@@ -1483,14 +1778,17 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
-	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\"\xf8\x01\n" +
+	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\"\xa9\x02\n" +
 	"\x06Change\x12/\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x15.corvo.cell.v1.TenantH\x00R\x06tenant\x128\n" +
 	"\tnamespace\x18\x02 \x01(\v2\x18.corvo.cell.v1.NamespaceH\x00R\tnamespace\x12&\n" +
 	"\x03key\x18\x03 \x01(\v2\x12.corvo.cell.v1.KeyH\x00R\x03key\x12)\n" +
 	"\x04node\x18\x04 \x01(\v2\x13.corvo.cell.v1.NodeH\x00R\x04node\x12&\n" +
-	"\x0eremove_node_id\x18\x05 \x01(\tH\x00R\fremoveNodeIdB\b\n" +
-	"\x06change\"w\n" +
+	"\x0eremove_node_id\x18\x05 \x01(\tH\x00R\fremoveNodeId\x12/\n" +
+	"\x06shards\x18\x06 \x01(\v2\x15.corvo.cell.v1.ShardsH\x00R\x06shardsB\b\n" +
+	"\x06change\"\x1a\n" +
+	"\x06Shards\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\rR\x03ids\"w\n" +
 	"\fApplyRequest\x12/\n" +
 	"\achanges\x18\x01 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1e\n" +
@@ -1553,7 +1851,21 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x1c\n" +
 	"\n" +
 	"to_node_id\x18\x02 \x01(\tR\btoNodeId\"\x1c\n" +
-	"\x1aTransferLeadershipResponse2\xca\x04\n" +
+	"\x1aTransferLeadershipResponse\"\x16\n" +
+	"\x14GetNodeStatusRequest\"J\n" +
+	"\x15GetNodeStatusResponse\x121\n" +
+	"\x06status\x18\x01 \x01(\v2\x19.corvo.cell.v1.NodeStatusR\x06status\"w\n" +
+	"\x12ChangeGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x122\n" +
+	"\x06action\x18\x02 \x01(\x0e2\x1a.corvo.cell.v1.GroupActionR\x06action\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"\x15\n" +
+	"\x13ChangeGroupResponse*\x97\x01\n" +
+	"\vGroupAction\x12\x1c\n" +
+	"\x18GROUP_ACTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
+	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
+	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\x80\x06\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
@@ -1562,7 +1874,9 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\aAddNode\x12\x1d.corvo.cell.v1.AddNodeRequest\x1a\x1e.corvo.cell.v1.AddNodeResponse\"\x00\x12S\n" +
 	"\n" +
 	"RemoveNode\x12 .corvo.cell.v1.RemoveNodeRequest\x1a!.corvo.cell.v1.RemoveNodeResponse\"\x00\x12k\n" +
-	"\x12TransferLeadership\x12(.corvo.cell.v1.TransferLeadershipRequest\x1a).corvo.cell.v1.TransferLeadershipResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
+	"\x12TransferLeadership\x12(.corvo.cell.v1.TransferLeadershipRequest\x1a).corvo.cell.v1.TransferLeadershipResponse\"\x00\x12\\\n" +
+	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12V\n" +
+	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_corvo_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -1576,70 +1890,84 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_corvo_cell_v1_cell_proto_rawDescData
 }
 
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
-	(*Tenant)(nil),                     // 0: corvo.cell.v1.Tenant
-	(*Limits)(nil),                     // 1: corvo.cell.v1.Limits
-	(*Namespace)(nil),                  // 2: corvo.cell.v1.Namespace
-	(*Key)(nil),                        // 3: corvo.cell.v1.Key
-	(*Node)(nil),                       // 4: corvo.cell.v1.Node
-	(*Change)(nil),                     // 5: corvo.cell.v1.Change
-	(*ApplyRequest)(nil),               // 6: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 7: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 8: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 9: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 10: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 11: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 12: corvo.cell.v1.WatchResponse
-	(*ListNodesRequest)(nil),           // 13: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 14: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 15: corvo.cell.v1.NodeStatus
-	(*GroupStatus)(nil),                // 16: corvo.cell.v1.GroupStatus
-	(*AddNodeRequest)(nil),             // 17: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 18: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 19: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 20: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 21: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 22: corvo.cell.v1.TransferLeadershipResponse
+	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
+	(*Tenant)(nil),                     // 1: corvo.cell.v1.Tenant
+	(*Limits)(nil),                     // 2: corvo.cell.v1.Limits
+	(*Namespace)(nil),                  // 3: corvo.cell.v1.Namespace
+	(*Key)(nil),                        // 4: corvo.cell.v1.Key
+	(*Node)(nil),                       // 5: corvo.cell.v1.Node
+	(*Change)(nil),                     // 6: corvo.cell.v1.Change
+	(*Shards)(nil),                     // 7: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 8: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 9: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 10: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 11: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 12: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 13: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 14: corvo.cell.v1.WatchResponse
+	(*ListNodesRequest)(nil),           // 15: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 16: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 17: corvo.cell.v1.NodeStatus
+	(*GroupStatus)(nil),                // 18: corvo.cell.v1.GroupStatus
+	(*AddNodeRequest)(nil),             // 19: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 20: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 21: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 22: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 23: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 24: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 25: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 26: corvo.cell.v1.GetNodeStatusResponse
+	(*ChangeGroupRequest)(nil),         // 27: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 28: corvo.cell.v1.ChangeGroupResponse
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
-	1,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	0,  // 1: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	2,  // 2: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	3,  // 3: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	4,  // 4: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	5,  // 5: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	5,  // 6: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	0,  // 7: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	2,  // 8: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	3,  // 9: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	4,  // 10: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	9,  // 11: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	9,  // 12: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	5,  // 13: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	15, // 14: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	4,  // 15: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	16, // 16: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	4,  // 17: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	6,  // 18: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	8,  // 19: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	11, // 20: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	13, // 21: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	17, // 22: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	19, // 23: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	21, // 24: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	7,  // 25: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	10, // 26: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	12, // 27: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	14, // 28: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	18, // 29: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	20, // 30: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	22, // 31: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	25, // [25:32] is the sub-list for method output_type
-	18, // [18:25] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
+	1,  // 1: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	3,  // 2: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	4,  // 3: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	5,  // 4: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	7,  // 5: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	6,  // 6: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	6,  // 7: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	1,  // 8: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	3,  // 9: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	4,  // 10: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	5,  // 11: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	11, // 12: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	11, // 13: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	6,  // 14: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	17, // 15: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	5,  // 16: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	18, // 17: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	5,  // 18: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	17, // 19: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 20: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	8,  // 21: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	10, // 22: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	13, // 23: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	15, // 24: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	19, // 25: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	21, // 26: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	23, // 27: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	25, // 28: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	27, // 29: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	9,  // 30: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	12, // 31: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	14, // 32: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	16, // 33: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	20, // 34: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	22, // 35: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	24, // 36: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	26, // 37: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	28, // 38: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	30, // [30:39] is the sub-list for method output_type
+	21, // [21:30] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -1653,19 +1981,21 @@ func file_corvo_cell_v1_cell_proto_init() {
 		(*Change_Key)(nil),
 		(*Change_Node)(nil),
 		(*Change_RemoveNodeId)(nil),
+		(*Change_Shards)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   23,
+			NumEnums:      1,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_corvo_cell_v1_cell_proto_goTypes,
 		DependencyIndexes: file_corvo_cell_v1_cell_proto_depIdxs,
+		EnumInfos:         file_corvo_cell_v1_cell_proto_enumTypes,
 		MessageInfos:      file_corvo_cell_v1_cell_proto_msgTypes,
 	}.Build()
 	File_corvo_cell_v1_cell_proto = out.File

@@ -53,6 +53,11 @@ const (
 	// CellServiceTransferLeadershipProcedure is the fully-qualified name of the CellService's
 	// TransferLeadership RPC.
 	CellServiceTransferLeadershipProcedure = "/corvo.cell.v1.CellService/TransferLeadership"
+	// CellServiceGetNodeStatusProcedure is the fully-qualified name of the CellService's GetNodeStatus
+	// RPC.
+	CellServiceGetNodeStatusProcedure = "/corvo.cell.v1.CellService/GetNodeStatus"
+	// CellServiceChangeGroupProcedure is the fully-qualified name of the CellService's ChangeGroup RPC.
+	CellServiceChangeGroupProcedure = "/corvo.cell.v1.CellService/ChangeGroup"
 )
 
 // CellServiceClient is a client for the corvo.cell.v1.CellService service.
@@ -71,6 +76,11 @@ type CellServiceClient interface {
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// TransferLeadership moves the leadership of one group.
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
+	// GetNodeStatus answers for the asked node alone.
+	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
+	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
+	// group's leader; it is never carried on to another node.
+	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
 }
 
 // NewCellServiceClient constructs a client for the corvo.cell.v1.CellService service. By default,
@@ -126,6 +136,18 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(cellServiceMethods.ByName("TransferLeadership")),
 			connect.WithClientOptions(opts...),
 		),
+		getNodeStatus: connect.NewClient[v1.GetNodeStatusRequest, v1.GetNodeStatusResponse](
+			httpClient,
+			baseURL+CellServiceGetNodeStatusProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("GetNodeStatus")),
+			connect.WithClientOptions(opts...),
+		),
+		changeGroup: connect.NewClient[v1.ChangeGroupRequest, v1.ChangeGroupResponse](
+			httpClient,
+			baseURL+CellServiceChangeGroupProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ChangeGroup")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -138,6 +160,8 @@ type cellServiceClient struct {
 	addNode            *connect.Client[v1.AddNodeRequest, v1.AddNodeResponse]
 	removeNode         *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
 	transferLeadership *connect.Client[v1.TransferLeadershipRequest, v1.TransferLeadershipResponse]
+	getNodeStatus      *connect.Client[v1.GetNodeStatusRequest, v1.GetNodeStatusResponse]
+	changeGroup        *connect.Client[v1.ChangeGroupRequest, v1.ChangeGroupResponse]
 }
 
 // Apply calls corvo.cell.v1.CellService.Apply.
@@ -175,6 +199,16 @@ func (c *cellServiceClient) TransferLeadership(ctx context.Context, req *connect
 	return c.transferLeadership.CallUnary(ctx, req)
 }
 
+// GetNodeStatus calls corvo.cell.v1.CellService.GetNodeStatus.
+func (c *cellServiceClient) GetNodeStatus(ctx context.Context, req *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error) {
+	return c.getNodeStatus.CallUnary(ctx, req)
+}
+
+// ChangeGroup calls corvo.cell.v1.CellService.ChangeGroup.
+func (c *cellServiceClient) ChangeGroup(ctx context.Context, req *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error) {
+	return c.changeGroup.CallUnary(ctx, req)
+}
+
 // CellServiceHandler is an implementation of the corvo.cell.v1.CellService service.
 type CellServiceHandler interface {
 	// Apply writes desired state. All changes of a call are one log entry: all or none.
@@ -191,6 +225,11 @@ type CellServiceHandler interface {
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// TransferLeadership moves the leadership of one group.
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
+	// GetNodeStatus answers for the asked node alone.
+	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
+	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
+	// group's leader; it is never carried on to another node.
+	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
 }
 
 // NewCellServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -242,6 +281,18 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(cellServiceMethods.ByName("TransferLeadership")),
 		connect.WithHandlerOptions(opts...),
 	)
+	cellServiceGetNodeStatusHandler := connect.NewUnaryHandler(
+		CellServiceGetNodeStatusProcedure,
+		svc.GetNodeStatus,
+		connect.WithSchema(cellServiceMethods.ByName("GetNodeStatus")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceChangeGroupHandler := connect.NewUnaryHandler(
+		CellServiceChangeGroupProcedure,
+		svc.ChangeGroup,
+		connect.WithSchema(cellServiceMethods.ByName("ChangeGroup")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cell.v1.CellService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case CellServiceApplyProcedure:
@@ -258,6 +309,10 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceRemoveNodeHandler.ServeHTTP(w, r)
 		case CellServiceTransferLeadershipProcedure:
 			cellServiceTransferLeadershipHandler.ServeHTTP(w, r)
+		case CellServiceGetNodeStatusProcedure:
+			cellServiceGetNodeStatusHandler.ServeHTTP(w, r)
+		case CellServiceChangeGroupProcedure:
+			cellServiceChangeGroupHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -293,4 +348,12 @@ func (UnimplementedCellServiceHandler) RemoveNode(context.Context, *connect.Requ
 
 func (UnimplementedCellServiceHandler) TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.TransferLeadership is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.GetNodeStatus is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ChangeGroup is not implemented"))
 }
