@@ -132,13 +132,13 @@ func siblings(p string, byPath map[string]*modfile.File, seen map[string]bool) m
 }
 
 // cited matches the names of rules the way comments write them.
-var cited = regexp.MustCompile(`\b(?:R\d+|R-[A-Z]\d+|INV-\d+|[Ll]aw \d+)\b`)
+var cited = regexp.MustCompile(`\b(?:R\d+|R-[A-Z]\d+|INV-\d+|D\d+|[Ll]aw \d+)\b`)
 
 func TestComments_CiteOnlyRulesDefinedInLaws(t *testing.T) {
 	t.Parallel()
 	dir := root(t)
 	defined := definedRules(t, dir)
-	for _, want := range []string{"law 1", "law 10", "R1", "R30", "R-L1", "R-T1", "R-C1", "INV-1", "INV-21"} {
+	for _, want := range []string{"law 1", "law 10", "R1", "R30", "R-L1", "R-T1", "R-C1", "INV-1", "INV-21", "D1", "D20"} {
 		if !defined[want] {
 			t.Errorf("docs/laws.md does not define %s", want)
 		}
@@ -157,7 +157,7 @@ func TestComments_CiteOnlyRulesDefinedInLaws(t *testing.T) {
 	}
 }
 
-var ruleLine = regexp.MustCompile(`(?m)^\| (?:\*\*)?(law \d+|R\d+|R-[A-Z]\d+|INV-\d+)(?:\*\*)? \|`)
+var ruleLine = regexp.MustCompile(`(?m)^\| (?:\*\*)?(law \d+|R\d+|R-[A-Z]\d+|INV-\d+|D\d+)(?:\*\*)? \|`)
 
 func definedRules(t *testing.T, dir string) map[string]bool {
 	t.Helper()
