@@ -44,13 +44,12 @@ func runPackageDoc(pass *analysis.Pass) (any, error) {
 var forbiddenImports = map[string]string{
 	"golang.org/x/net/http2/h2c": "its handler hijacks connections that Shutdown then neither waits for nor drains; use http.Protocols with SetUnencryptedHTTP2 (R27)",
 	"io/ioutil":                  "use io and os",
-	"log":                        "use log/slog",
 }
 
 // Forbidden refuses library parts that have hurt this stack.
 var Forbidden = &analysis.Analyzer{
 	Name: "forbidden",
-	Doc:  "no httputil.ReverseProxy (streams are never told that the cell died), no x/net h2c handler, no package log",
+	Doc:  "no httputil.ReverseProxy (streams are never told that the cell died), no x/net h2c handler, no global logger",
 	Run:  runForbidden,
 }
 
@@ -66,22 +65,29 @@ func runForbidden(pass *analysis.Pass) (any, error) {
 			}
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			id, ok := n.(*ast.Ident)
-			if !ok {
-				return true
-			}
-			obj := pass.TypesInfo.Uses[id]
-			if obj == nil || obj.Pkg() == nil || obj.Pkg().Path() != "net/http/httputil" {
-				return true
-			}
-			switch obj.Name() {
-			case "ReverseProxy", "NewSingleHostReverseProxy":
-				pass.Reportf(id.Pos(), "httputil.%s: a stream through it is not told when its upstream dies, and hangs on early trailers; use our forwarder", obj.Name())
+			if id, ok := n.(*ast.Ident); ok {
+				checkForbiddenUse(pass, id)
 			}
 			return true
 		})
 	}
 	return nil, nil
+}
+
+func checkForbiddenUse(pass *analysis.Pass, id *ast.Ident) {
+	obj := pass.TypesInfo.Uses[id]
+	if obj == nil || obj.Pkg() == nil || obj.Parent() != obj.Pkg().Scope() {
+		return
+	}
+	switch obj.Pkg().Path() + "." + obj.Name() {
+	case "net/http/httputil.ReverseProxy", "net/http/httputil.NewSingleHostReverseProxy":
+		pass.Reportf(id.Pos(), "httputil.%s: a stream through it is not told when its upstream dies, and hangs on early trailers; use our forwarder", obj.Name())
+	case "log.New": // Other people's interfaces ask for a *log.Logger.
+	default:
+		if fn, ok := obj.(*types.Func); ok && obj.Pkg().Path() == "log" {
+			pass.Reportf(id.Pos(), "log.%s writes to the global logger: use the slog.Logger you were given", fn.Name())
+		}
+	}
 }
 
 // printRooms may write to standard output: they talk to a person at a terminal.

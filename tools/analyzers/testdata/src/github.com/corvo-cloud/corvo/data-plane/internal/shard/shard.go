@@ -3,7 +3,7 @@ package shard
 
 import (
 	"fmt"
-	"log" // want `import of log: use log/slog`
+	"log"
 	"net/http/httputil"
 	"os"
 	"time"
@@ -12,7 +12,8 @@ import (
 )
 
 func init() { // want `func init`
-	log.Print(time.Now())
+	log.Print(time.Now()) // want `log.Print writes to the global logger`
+	_ = log.New(os.Stderr, "", 0)
 }
 
 type server struct{}
