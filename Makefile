@@ -61,6 +61,7 @@ test: ## Everything CI runs: verify, lint and all tests (25 minutes at most on t
 	@$(MAKE) verify
 	@$(MAKE) lint
 	@$(MAKE) test-go
+	@$(MAKE) test-docs
 
 .PHONY: fmt
 fmt: ## Rewrite Go files with gofmt -s.
@@ -77,6 +78,10 @@ clean: ## Remove built binaries, tools and local data.
 .PHONY: test-go
 test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
 	@$(call in-each,$(MODULES),go test -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
+
+.PHONY: test-docs
+test-docs: ## Start the service and do what docs/quickstart.md says.
+	@cd tools && GOWORK=off go test -count=1 -timeout 5m ./quickstart
 
 .PHONY: test-short
 test-short: ## The Go tests without the long ones (seconds to a minute).
@@ -128,8 +133,8 @@ lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rule
 	@$(call in-each,$(MODULES),go vet ./...)
 	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
 	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
-	@echo "== tools: go vet, go test (analyzers, import law, docs)"
-	@cd tools && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+	@echo "== tools: go vet, go test (analyzers, import law, citations)"
+	@cd tools && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./analyzers ./law
 
 ##@ Tools
 

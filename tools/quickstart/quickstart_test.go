@@ -1,0 +1,245 @@
+package quickstart
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/tools/law"
+)
+
+// startLimit is generous: three nodes elect, on a busy machine.
+const startLimit = 60 * time.Second
+
+func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the whole service")
+	}
+	root, err := law.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/quickstart.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := blocks(string(page), "sh test=quickstart")
+	program := blocks(string(page), "go")
+	if len(shell) < 3 || len(program) != 1 {
+		t.Fatalf("found %d shell blocks and %d Go programs on the page", len(shell), len(program))
+	}
+
+	desk := newDesk(t, root)
+	desk.startService()
+
+	t.Run("curl and corvo", func(t *testing.T) {
+		script := "set -euo pipefail\n" + strings.Join(shell, "\n")
+		out := desk.bash(t, script)
+		for _, want := range []string{`"status":"pending"`, `"lease_token":"`, `"state":"completed"`, `"said":"hello Ada"`} {
+			if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
+				t.Errorf("no %s in the output:\n%s", want, out)
+			}
+		}
+	})
+	t.Run("Go", func(t *testing.T) {
+		desk.goProgram(t, program[0])
+	})
+}
+
+// blocks returns the fenced blocks whose info string is exactly info.
+func blocks(page, info string) []string {
+	var out []string
+	for rest := page; ; {
+		_, after, ok := strings.Cut(rest, "\n```"+info+"\n")
+		if !ok {
+			return out
+		}
+		body, next, ok := strings.Cut(after, "\n```")
+		if !ok {
+			return out
+		}
+		out = append(out, body)
+		rest = next
+	}
+}
+
+// A desk is the folder a newcomer works in: .bin with the binaries, .run with
+// the service's data and its environment file.
+type desk struct {
+	t    *testing.T
+	root string
+	dir  string
+	env  string
+}
+
+func newDesk(t *testing.T, root string) *desk {
+	t.Helper()
+	d := &desk{t: t, root: root, dir: t.TempDir()}
+	d.env = filepath.Join(d.dir, ".run", "env")
+	if err := os.MkdirAll(filepath.Dir(d.env), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.build("data-plane", "./cmd/corvo", "corvo")
+	d.build("services", "./cmd/corvo-cloud", "corvo-cloud")
+	return d
+}
+
+func (d *desk) build(module, pkg, name string) {
+	d.t.Helper()
+	d.goTool(filepath.Join(d.root, module), "build", "-o", filepath.Join(d.dir, ".bin", name), pkg)
+}
+
+func (d *desk) goTool(dir string, args ...string) {
+	d.t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		d.t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// startService runs `corvo-cloud up` until the test ends and returns when it has
+// written the environment file.
+func (d *desk) startService() {
+	d.t.Helper()
+	cmd := exec.Command(filepath.Join(d.dir, ".bin/corvo-cloud"), "up",
+		"--listen", "127.0.0.1:0", "--data", filepath.Join(d.dir, ".run/data"), "--env-file", d.env)
+	p := start(d.t, cmd)
+	d.t.Cleanup(func() { p.interrupt(d.t) })
+	deadline := time.Now().Add(startLimit)
+	for {
+		_, err := os.Stat(d.env)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			d.t.Fatal(err)
+		}
+		if p.exited() || time.Now().After(deadline) {
+			d.t.Fatalf("the service did not get ready:\n%s", p.out.String())
+		}
+		time.Sleep(20 * time.Millisecond) // Polling with a deadline.
+	}
+}
+
+func (d *desk) bash(t *testing.T, script string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir = d.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// goProgram builds the page's program in a module of its own and waits for it to
+// handle the job that it enqueued itself.
+func (d *desk) goProgram(t *testing.T, source string) {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		"main.go": source,
+		"go.mod":  "module hello\n\ngo 1.26.0\n\nrequire github.com/corvo-cloud/corvo/sdks/go v0.0.0\n",
+		"go.work": fmt.Sprintf("go 1.26.0\n\nuse (\n\t.\n\t%[1]s/sdks/go\n\t%[1]s/data-plane/api\n)\n", d.root),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bin := filepath.Join(dir, "hello")
+	d.goTool(dir, "build", "-o", bin, ".")
+
+	p := start(t, exec.Command("bash", "-c", "set -a; . "+d.env+"; set +a; exec "+bin))
+	deadline := time.Now().Add(30 * time.Second)
+	for !strings.Contains(p.out.String(), "hello Ada") {
+		if p.exited() || time.Now().After(deadline) {
+			t.Fatalf("the program did not say hello:\n%s", p.out.String())
+		}
+		time.Sleep(20 * time.Millisecond) // Polling with a deadline.
+	}
+	if err := p.interrupt(t); err != nil {
+		t.Errorf("after Ctrl-C: %v\n%s", err, p.out.String())
+	}
+}
+
+// A process runs in the background with its output kept.
+type process struct {
+	cmd  *exec.Cmd
+	out  *output
+	done chan struct{} // Closed when the process has ended; err is set before.
+	err  error
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, out: &output{}, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.out, p.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p
+}
+
+func (p *process) exited() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// interrupt is Ctrl-C; a process that does not end is killed and said so.
+func (p *process) interrupt(t *testing.T) error {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(30 * time.Second):
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		<-p.done
+		return errors.New("did not end within 30 s of an interrupt")
+	}
+}
+
+// output collects what a process writes while a test reads it.
+type output struct {
+	mu  sync.Mutex // Guards buf.
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
