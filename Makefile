@@ -134,7 +134,7 @@ lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rule
 	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
 	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
 	@echo "== tools: go vet, go test (analyzers, import law, citations)"
-	@cd tools && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./analyzers ./law
+	@cd tools && export GOWORK=off && go vet ./... && $(BIN)/staticcheck ./... && go test -count=1 ./analyzers ./law
 
 ##@ Tools
 

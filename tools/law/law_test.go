@@ -93,6 +93,13 @@ func TestModules_ShareOneGoVersionAndNameTheirSiblings(t *testing.T) {
 			t.Errorf("%s: module path is %s, want %s", m, f.Module.Mod.Path, want)
 		}
 	}
+	for _, m := range mods {
+		inWork := slices.ContainsFunc(work.Use, func(u *modfile.Use) bool { return path.Clean(u.Path) == path.Dir(m) })
+		// The tools' dependencies must not lift the product's versions.
+		if inWork == (path.Dir(m) == "tools") {
+			t.Errorf("%s: in go.work: %v; every module but tools belongs there", m, inWork)
+		}
+	}
 	for p, f := range byPath {
 		replaced := map[string]string{}
 		for _, r := range f.Replace {
@@ -190,6 +197,26 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 			if !strings.Contains(source, "func "+name+"(") {
 				t.Errorf("%s names %s, which does not exist", doc, name)
 			}
+		}
+	}
+}
+
+// outside matches pages and folders that a reader of this repository does not have.
+var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|traps\.md|worker-api\.md`)
+
+func TestText_PointsNowhereOutside(t *testing.T) {
+	t.Parallel()
+	dir := root(t)
+	files, err := Files(dir, ".go", ".proto", ".md", ".yaml", ".yml", ".sh", "Makefile", ".txt", ".txtar", "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f == "tools/law/law_test.go" {
+			continue // Names what it looks for.
+		}
+		if found := outside.FindString(read(t, filepath.Join(dir, f))); found != "" {
+			t.Errorf("%s mentions %q, which is not part of this repository", f, found)
 		}
 	}
 }
