@@ -1,0 +1,207 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+const (
+	// heartbeatEvery tells a watcher that the stream lives; proxies count a state
+	// as stale after 60 s without one (4-cloud 3.5).
+	heartbeatEvery = 5 * time.Second
+	// retryEvery paces what a leader repeats until it works.
+	retryEvery = 200 * time.Millisecond
+)
+
+// Options of a Cell.
+type Options struct {
+	NodeID string
+	// Bootstrap lists the first voters by node id; used only on the first start.
+	// A node that joins later has none.
+	Bootstrap []string
+	// Shards of the cluster, recorded by the first leader if none are.
+	Shards []uint32
+	// Nodes are the records of the first voters, recorded with the shards.
+	Nodes   []*cellv1.Node
+	Timings group.Timings
+	Clock   group.Clock
+	Logger  *slog.Logger
+	// Fatal ends the process; it must not return. Nil panics.
+	Fatal func(error)
+	// AcceptLoss is group.Options.AcceptLoss.
+	AcceptLoss bool
+	// HeartbeatEvery replaces the default in tests.
+	HeartbeatEvery time.Duration
+}
+
+// Cell is the running meta group of this node.
+type Cell struct {
+	group     *group.Group
+	machine   *Machine
+	nodeID    string
+	heartbeat time.Duration
+	logger    *slog.Logger
+}
+
+// Open starts the meta group's replica on this node.
+func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Options) (*Cell, error) {
+	if store.ID() != GroupID {
+		return nil, fmt.Errorf("the meta group is group %d, not %d", GroupID, store.ID())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.HeartbeatEvery == 0 {
+		o.HeartbeatEvery = heartbeatEvery
+	}
+	first, err := firstEntry(o)
+	if err != nil {
+		return nil, err
+	}
+	machine := NewMachine(store)
+	g, err := group.Open(store, log, trans, machine, group.Options{
+		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock,
+		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open meta group: %w", err)
+	}
+	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger}
+	g.Lead(func(ctx context.Context) { c.recordShards(ctx, first) })
+	return c, nil
+}
+
+// firstEntry is what a cell without shards begins with; it is checked before
+// there is a leader to be surprised by it.
+func firstEntry(o Options) (*cellv1.ApplyRequest, error) {
+	if len(o.Shards) == 0 {
+		return nil, nil
+	}
+	req := &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_Shards{Shards: &cellv1.Shards{Ids: o.Shards}}}}}
+	for _, n := range o.Nodes {
+		req.Changes = append(req.Changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
+	}
+	if err := validate(req); err != nil {
+		return nil, fmt.Errorf("first entry of the cell: %w", err)
+	}
+	return req, nil
+}
+
+// recordShards runs once in each term, until the shards are recorded.
+func (c *Cell) recordShards(ctx context.Context, first *cellv1.ApplyRequest) {
+	for first != nil && len(c.View().Shards()) == 0 {
+		_, err := c.propose(ctx, first)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		c.logger.Warn("record the cell's shards", "err", err)
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Group is the meta group's replica on this node.
+func (c *Cell) Group() *group.Group { return c.group }
+
+// NodeID is this node's raft server id.
+func (c *Cell) NodeID() string { return c.nodeID }
+
+// View is what this node has applied; any node may be behind the leader.
+func (c *Cell) View() *View { return c.machine.View() }
+
+// Changed returns a channel that is closed when the view next moves. Take it
+// before looking at View.
+func (c *Cell) Changed() <-chan struct{} { return c.machine.Changed() }
+
+// State is the whole of View as a message.
+func (c *Cell) State() *cellv1.State { return c.View().State() }
+
+// WaitShards blocks until the cell's shards are recorded here and returns them.
+func (c *Cell) WaitShards(ctx context.Context) ([]uint32, error) {
+	for {
+		moved := c.Changed()
+		if s := c.View().Shards(); len(s) > 0 {
+			return s, nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, fault.New(fault.Unavailable, "NO_SHARDS", "the cell has no shards yet; try again")
+		}
+	}
+}
+
+// Apply writes desired state: every change of the request or none. Only the
+// leader can; its own View has the changes when Apply returns. The error is a
+// *fault.Error; an unknown outcome is settled by applying the same again.
+func (c *Cell) Apply(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.ApplyResponse, error) {
+	if !c.group.Leading() {
+		return nil, c.notLeader()
+	}
+	if _, err := c.WaitShards(ctx); err != nil {
+		return nil, err
+	}
+	return c.propose(ctx, req)
+}
+
+func (c *Cell) propose(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.ApplyResponse, error) {
+	payload, err := encode(req)
+	if err != nil {
+		return nil, err
+	}
+	res, _, err := c.group.ProposeAndWait(ctx, payload)
+	if err != nil {
+		return nil, err
+	}
+	switch res := res.(type) {
+	case *cellv1.ApplyResponse:
+		return res, nil
+	case *fault.Error:
+		return nil, res
+	default:
+		return nil, fmt.Errorf("the meta group answered a %T", res)
+	}
+}
+
+// encode makes the entry and lets only through what every replica can apply.
+func encode(req *cellv1.ApplyRequest) ([]byte, error) {
+	payload, err := marshal(req)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set cannot be encoded: %v", err)
+	}
+	if len(payload) > entryBytesMax {
+		return nil, fault.New(fault.TooLarge, "TOO_LARGE", "the change set has %d bytes, at most %d fit into one call", len(payload), entryBytesMax)
+	}
+	// As every replica will read it: a nil record inside a change is an empty one.
+	again, err := decode(payload)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set is not understood: %v", err)
+	}
+	return payload, validate(again)
+}
+
+func (c *Cell) notLeader() error {
+	f := fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the cell")
+	if n, ok := c.View().NodeByID(c.group.Leader()); ok {
+		f.Leader = n.GetApiUrl()
+	}
+	return f
+}
+
+// Shutdown stops the replica. The stores stay open.
+func (c *Cell) Shutdown() error {
+	if err := c.group.Shutdown(); err != nil {
+		return fmt.Errorf("stop meta group: %w", err)
+	}
+	return nil
+}

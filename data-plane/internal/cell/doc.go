@@ -1,0 +1,17 @@
+// Package cell owns the desired state of one cell and the membership of its raft
+// groups: tenants, namespaces and the shard each lives on, key digests, limits
+// and nodes. All of it is replicated in the meta group (raft group 1), which
+// every node of the cell carries, so that a proxy or node restarted while the
+// control plane is dead serves from its own copy.
+//
+// Machine is the deterministic part, View the immutable picture of it in memory,
+// Cell the running group, Membership the changes of who belongs to which group,
+// Handler and Client the protocol corvo.cell.v1 between the processes of a cell.
+//
+// It must not know what a job is, nor check API keys: it stores digests and
+// hands them out.
+//
+// Surprising: the meta group has no own list of commands. Its log entries are
+// ApplyRequests as they came in, and a watcher receives the very records that
+// were stored. DESIGN.md tells why.
+package cell

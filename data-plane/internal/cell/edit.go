@@ -1,0 +1,420 @@
+package cell
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// edit is one change set being applied: reads see its own writes, and nothing
+// reaches the transaction before flush, so that a refusal half-way leaves no
+// trace. Errors are a *fault.Error (refused) or a failure of storage.
+type edit struct {
+	layout
+	txn    *statedb.Txn
+	index  map[string]int // Position of a key in writes.
+	writes []write        // In the order of their first write: the digest depends on it.
+}
+
+type write struct {
+	key   []byte
+	value []byte // nil: deleted.
+}
+
+func newEdit(l layout, txn *statedb.Txn) *edit {
+	return &edit{layout: l, txn: txn, index: make(map[string]int)}
+}
+
+func (e *edit) flush() {
+	for _, w := range e.writes {
+		if w.value == nil {
+			e.txn.Delete(w.key)
+			continue
+		}
+		e.txn.Set(w.key, w.value)
+	}
+}
+
+// get returns nil for a key that is not there.
+func (e *edit) get(key []byte) ([]byte, error) {
+	if i, ok := e.index[string(key)]; ok {
+		return e.writes[i].value, nil
+	}
+	v, err := e.txn.Get(key)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, nil
+	}
+	return v, err
+}
+
+func (e *edit) set(key, value []byte) {
+	if value == nil {
+		value = []byte{}
+	}
+	e.put(key, value)
+}
+
+func (e *edit) remove(key []byte) { e.put(key, nil) }
+
+func (e *edit) put(key, value []byte) {
+	i, ok := e.index[string(key)]
+	if !ok {
+		i = len(e.writes)
+		e.index[string(key)] = i
+		e.writes = append(e.writes, write{key: key})
+	}
+	e.writes[i].value = value
+}
+
+// record reads a stored message into m and reports whether it exists.
+func (e *edit) record(key []byte, m proto.Message) (bool, error) {
+	b, err := e.get(key)
+	if err != nil || b == nil {
+		return false, err
+	}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return false, fmt.Errorf("decode record %x: %w", key, err)
+	}
+	return true, nil
+}
+
+func (e *edit) setRecord(key []byte, m proto.Message) error {
+	b, err := marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode record %x: %w", key, err)
+	}
+	e.set(key, b)
+	return nil
+}
+
+// marshal writes fields in the order of their numbers, unknown ones last, so that
+// a record has the same bytes whether this version knows its newest field or not.
+func marshal(m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
+
+func (e *edit) number(key []byte) (uint64, error) {
+	b, err := e.get(key)
+	if err != nil || b == nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		return 0, fmt.Errorf("number %x has %d bytes", key, len(b))
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+func (e *edit) setNumber(key []byte, n uint64) {
+	e.set(key, binary.BigEndian.AppendUint64(nil, n))
+}
+
+// count adds a record to its family's total.
+func (e *edit) count(family byte, what string, most uint64) error {
+	n, err := e.number(e.layout.count(family))
+	if err != nil {
+		return err
+	}
+	if n >= most {
+		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell holds %d %s, its limit", most, what)
+	}
+	e.setNumber(e.layout.count(family), n+1)
+	return nil
+}
+
+// generation refuses a change set that is not newer than what its source wrote.
+func (e *edit) generation(source string, generation uint64) error {
+	if source == "" {
+		return nil
+	}
+	key := e.key(famSource, source)
+	seen, err := e.number(key)
+	if err != nil {
+		return err
+	}
+	if generation <= seen {
+		return fault.New(fault.Conflict, "STALE_GENERATION", "generation %d of %q is not above %d, which was applied", generation, source, seen)
+	}
+	e.setNumber(key, generation)
+	return nil
+}
+
+// apply runs one change and returns the record as stored.
+func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
+	switch v := c.GetChange().(type) {
+	case *cellv1.Change_Tenant:
+		return c, e.tenant(v.Tenant)
+	case *cellv1.Change_Namespace:
+		n, err := e.namespace(v.Namespace)
+		return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}, err
+	case *cellv1.Change_Key:
+		return c, e.apiKey(v.Key)
+	case *cellv1.Change_Node:
+		return c, e.node(v.Node)
+	case *cellv1.Change_RemoveNodeId:
+		return c, e.removeNode(v.RemoveNodeId, index)
+	case *cellv1.Change_Shards:
+		return c, e.shards(v.Shards)
+	default:
+		return nil, errUnknownChange
+	}
+}
+
+func (e *edit) tenant(t *cellv1.Tenant) error {
+	key := e.key(famTenant, t.GetId())
+	var old cellv1.Tenant
+	known, err := e.record(key, &old)
+	if err != nil {
+		return err
+	}
+	if !known {
+		if err := e.count(famTenant, "tenants", tenantsMax); err != nil {
+			return err
+		}
+	}
+	if known && !old.GetDeleted() {
+		e.remove(e.key(famTenantName, old.GetName()))
+	}
+	if !t.GetDeleted() {
+		if err := e.claim(e.key(famTenantName, t.GetName()), []byte(t.GetId()), "tenant", t.GetName()); err != nil {
+			return err
+		}
+	}
+	return e.setRecord(key, t)
+}
+
+// claim takes a unique name.
+func (e *edit) claim(key, owner []byte, what, name string) error {
+	held, err := e.get(key)
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		return fault.New(fault.Conflict, "NAME_TAKEN", "another %s is called %q", what, name)
+	}
+	e.set(key, owner)
+	return nil
+}
+
+// requireTenant: new things of a deleted tenant are refused, old ones may still
+// be changed (a key must be revocable).
+func (e *edit) requireTenant(id string, created bool) error {
+	var t cellv1.Tenant
+	known, err := e.record(e.key(famTenant, id), &t)
+	if err != nil {
+		return err
+	}
+	if !known || created && t.GetDeleted() {
+		return fault.New(fault.NotFound, "TENANT_NOT_FOUND", "there is no tenant %s", id)
+	}
+	return nil
+}
+
+func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
+	id, err := job.ParseNamespace(in.GetId())
+	if err != nil {
+		return nil, err // validate has seen it.
+	}
+	var old cellv1.Namespace
+	known, err := e.record(e.layout.namespace(id), &old)
+	if err != nil {
+		return nil, err
+	}
+	if known && old.GetTenantId() != in.GetTenantId() {
+		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "namespace %s belongs to another tenant", in.GetId())
+	}
+	wasLive := known && !old.GetDeleted()
+	if err := e.requireTenant(in.GetTenantId(), !wasLive && !in.GetDeleted()); err != nil {
+		return nil, err
+	}
+	n, _ := proto.Clone(in).(*cellv1.Namespace)
+	if known {
+		err = keepShard(n, &old)
+	} else {
+		err = e.place(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := e.liveNamespace(id, n, &old, wasLive); err != nil {
+		return nil, err
+	}
+	return n, e.setRecord(e.layout.namespace(id), n)
+}
+
+// keepShard: the jobs of a namespace lie on its shard, so it stays.
+func keepShard(n, old *cellv1.Namespace) error {
+	if n.GetShard() != 0 && n.GetShard() != old.GetShard() {
+		return fault.New(fault.Conflict, "SHARD_FIXED", "namespace %s is on shard %d and does not move", n.GetId(), old.GetShard())
+	}
+	n.Shard = old.GetShard()
+	return nil
+}
+
+// place gives a new namespace its shard: the asked one, else the one with the
+// fewest live namespaces, the lowest number among equals.
+func (e *edit) place(n *cellv1.Namespace) error {
+	if err := e.count(famNamespace, "namespaces", namespacesMax); err != nil {
+		return err
+	}
+	var shards cellv1.Shards
+	if _, err := e.record(e.key(famMeta, metaShards), &shards); err != nil {
+		return err
+	}
+	if len(shards.GetIds()) == 0 {
+		return fault.New(fault.Unavailable, "NO_SHARDS", "the cell has no shards yet; try again")
+	}
+	if n.GetShard() != 0 {
+		if !slices.Contains(shards.GetIds(), n.GetShard()) {
+			return fault.New(fault.NotFound, "SHARD_NOT_FOUND", "the cell has no shard %d", n.GetShard())
+		}
+		return nil
+	}
+	fewest := ^uint64(0)
+	for _, id := range shards.GetIds() {
+		held, err := e.number(e.shard(id))
+		if err != nil {
+			return err
+		}
+		if held < fewest {
+			fewest, n.Shard = held, id
+		}
+	}
+	return nil
+}
+
+// liveNamespace keeps the names and the shards' counts in step with the record.
+func (e *edit) liveNamespace(id job.Namespace, n, old *cellv1.Namespace, wasLive bool) error {
+	held, err := e.number(e.shard(n.GetShard()))
+	if err != nil {
+		return err
+	}
+	if wasLive {
+		e.remove(e.namespaceName(old.GetTenantId(), old.GetName()))
+		if held == 0 {
+			return fmt.Errorf("shard %d counts no namespace but holds %s", n.GetShard(), n.GetId())
+		}
+		held--
+	}
+	if !n.GetDeleted() {
+		if err := e.claim(e.namespaceName(n.GetTenantId(), n.GetName()), id[:], "namespace of the tenant", n.GetName()); err != nil {
+			return err
+		}
+		held++
+	}
+	e.setNumber(e.shard(n.GetShard()), held)
+	return nil
+}
+
+func (e *edit) apiKey(k *cellv1.Key) error {
+	key := e.key(famKey, k.GetId())
+	var old cellv1.Key
+	known, err := e.record(key, &old)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !known:
+		if err := e.count(famKey, "keys", keysMax); err != nil {
+			return err
+		}
+	case old.GetTenantId() != k.GetTenantId():
+		return fault.New(fault.Conflict, "WRONG_TENANT", "key %s belongs to another tenant", k.GetId())
+	case old.GetRevoked() && !k.GetRevoked():
+		return fault.New(fault.Conflict, "KEY_REVOKED", "key %s is revoked for ever; make a new one", k.GetId())
+	}
+	if err := e.requireTenant(k.GetTenantId(), !known); err != nil {
+		return err
+	}
+	for _, text := range k.GetNamespaceIds() {
+		if err := e.requireNamespace(text, k.GetTenantId()); err != nil {
+			return err
+		}
+	}
+	return e.setRecord(key, k)
+}
+
+// requireNamespace: a deleted namespace still counts, so that a key naming one can
+// be changed; a foreign one is not told from one that does not exist.
+func (e *edit) requireNamespace(text, tenant string) error {
+	id, err := job.ParseNamespace(text)
+	if err != nil {
+		return err // validate has seen it.
+	}
+	var n cellv1.Namespace
+	known, err := e.record(e.layout.namespace(id), &n)
+	if err != nil {
+		return err
+	}
+	if !known || n.GetTenantId() != tenant {
+		return fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "tenant %s has no namespace %s", tenant, text)
+	}
+	return nil
+}
+
+func (e *edit) node(n *cellv1.Node) error {
+	gone, err := e.get(e.key(famGoneNode, n.GetId()))
+	if err != nil {
+		return err
+	}
+	if gone != nil {
+		return fault.New(fault.Conflict, "NODE_ID_USED", "node %s was removed; a node that comes back takes a new id", n.GetId())
+	}
+	key := e.key(famNode, n.GetId())
+	known, err := e.get(key)
+	if err != nil {
+		return err
+	}
+	if known == nil {
+		if err := e.count(famNode, "nodes", nodesMax); err != nil {
+			return err
+		}
+	}
+	return e.setRecord(key, n)
+}
+
+// removeNode may be repeated.
+func (e *edit) removeNode(id string, index uint64) error {
+	gone, err := e.get(e.key(famGoneNode, id))
+	if err != nil || gone != nil {
+		return err
+	}
+	known, err := e.get(e.key(famNode, id))
+	if err != nil {
+		return err
+	}
+	if known == nil {
+		return fault.New(fault.NotFound, "NODE_NOT_FOUND", "there is no node %s", id)
+	}
+	n, err := e.number(e.layout.count(famNode))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("no node is counted but %s exists", id)
+	}
+	e.setNumber(e.layout.count(famNode), n-1)
+	e.remove(e.key(famNode, id))
+	e.setNumber(e.key(famGoneNode, id), index)
+	return nil
+}
+
+func (e *edit) shards(s *cellv1.Shards) error {
+	key := e.key(famMeta, metaShards)
+	var old cellv1.Shards
+	known, err := e.record(key, &old)
+	if err != nil {
+		return err
+	}
+	if known && !slices.Equal(old.GetIds(), s.GetIds()) {
+		return fault.New(fault.Conflict, "SHARDS_FIXED", "the shards of the cell are set and do not change")
+	}
+	return e.setRecord(key, s)
+}

@@ -1,0 +1,58 @@
+package cell
+
+import (
+	"encoding/binary"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// Families of the meta group's span. The byte follows the group's prefix; 0x00
+// is the group's applied record. Never reuse a number.
+const (
+	famMeta          = 0x01 // One of the meta… names → see there.
+	famTenant        = 0x10 // tenant id → Tenant
+	famTenantName    = 0x11 // name → tenant id; live tenants only
+	famNamespace     = 0x12 // 16 bytes → Namespace
+	famNamespaceName = 0x13 // tenant id, name → 16 bytes; live namespaces only
+	famKey           = 0x14 // key id → Key
+	famNode          = 0x15 // node id → Node
+	famGoneNode      = 0x16 // node id → index of its removal; an id never comes back (R11)
+	famSource        = 0x17 // source → highest generation applied
+	famShard         = 0x18 // uint32 → live namespaces on it
+	famCount         = 0x19 // a record family's byte → records, deleted ones too
+)
+
+// Names in famMeta.
+const (
+	metaChanged = "changed" // Index of the last entry that changed anything.
+	metaShards  = "shards"  // Shards
+)
+
+// layout builds the keys of one group.
+type layout struct{ prefix [4]byte }
+
+func (l layout) key(family byte, parts ...string) []byte {
+	b := make([]byte, 0, 48)
+	b = append(b, l.prefix[:]...)
+	b = append(b, family)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+func (l layout) namespace(id job.Namespace) []byte { return l.key(famNamespace, string(id[:])) }
+
+// namespaceName needs no separator: tenant ids all have the same length.
+func (l layout) namespaceName(tenant, name string) []byte {
+	return l.key(famNamespaceName, tenant, name)
+}
+
+func (l layout) shard(id uint32) []byte {
+	return binary.BigEndian.AppendUint32(l.key(famShard), id)
+}
+
+func (l layout) count(family byte) []byte { return l.key(famCount, string([]byte{family})) }
+
+// span is every key of a family.
+func (l layout) span(family byte) (from, to []byte) { return l.key(family), l.key(family + 1) }

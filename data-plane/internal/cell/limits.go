@@ -1,0 +1,107 @@
+package cell
+
+import (
+	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// Limits of the desired state. Beyond one the whole change set is refused with
+// fault.Exhausted (totals) or fault.Invalid (one record). They are part of apply:
+// changing one needs every node to change at the same time.
+const (
+	tenantsMax    = 20_000
+	namespacesMax = 100_000
+	keysMax       = 100_000 // 4-cloud 3.5: about 10 MB in every proxy.
+	nodesMax      = 64
+	shardsMax     = 1024
+
+	changesMax    = 2_000   // In one entry.
+	entryBytesMax = 1 << 20 // 7-reliability 2.2.11: an entry is at most 1 MiB.
+
+	digestBytes      = 32 // SHA-256.
+	digestsMax       = 2  // The second while a key is rotated.
+	keyNamespacesMax = 64
+	keyNameBytesMax  = 128
+	sourceBytesMax   = 128
+	nodeIDBytesMax   = 64
+	addressBytesMax  = 256
+)
+
+const (
+	tenantIDPrefix = "tn_"
+	keyIDPrefix    = "key_"
+	// keyIDChars is the length of an API key's public part.
+	keyIDChars = 12
+)
+
+// isTenantID accepts tn_ and the ULID text that namespace ids have too.
+func isTenantID(id string) bool {
+	ulid, ok := strings.CutPrefix(id, tenantIDPrefix)
+	if !ok {
+		return false
+	}
+	_, err := job.ParseNamespace("ns_" + ulid)
+	return err == nil
+}
+
+func isKeyID(id string) bool {
+	rest, ok := strings.CutPrefix(id, keyIDPrefix)
+	if !ok || len(rest) != keyIDChars {
+		return false
+	}
+	return all(rest, func(c byte) bool { return isDigit(c) || isLower(c) || c >= 'A' && c <= 'Z' })
+}
+
+// isNodeID accepts what a raft server id of ours looks like ("node-1", "node-1/2").
+func isNodeID(id string) bool {
+	if id == "" || len(id) > nodeIDBytesMax || id[0] == '-' || id[0] == '/' || id[0] == '.' {
+		return false
+	}
+	return all(id, func(c byte) bool {
+		return isDigit(c) || isLower(c) || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == '/'
+	})
+}
+
+// isName is [a-z][a-z0-9-]{1,38}[a-z0-9], the form of tenant and namespace names.
+func isName(s string) bool {
+	if len(s) < 3 || len(s) > 40 || !isLower(s[0]) || s[len(s)-1] == '-' {
+		return false
+	}
+	return all(s, func(c byte) bool { return isDigit(c) || isLower(c) || c == '-' })
+}
+
+// isReservedName lists the host names under a cell's domain that are not tenants.
+func isReservedName(s string) bool {
+	switch s {
+	case "app", "api", "www", "admin", "mail", "t", "docs", "status":
+		return true
+	}
+	return false
+}
+
+func isRole(s string) bool {
+	switch s {
+	case identity.RoleAdmin, identity.RoleOperator, identity.RoleProducer, identity.RoleWorker, identity.RoleViewer:
+		return true
+	}
+	return false
+}
+
+// isPrintable accepts what may stand in a header or a log line.
+func isPrintable(s string) bool {
+	return all(s, func(c byte) bool { return c >= 0x20 && c <= 0x7e })
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+
+func all(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,223 @@
+package cell
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// GroupID is the meta group's number in every cell.
+const GroupID uint32 = 1
+
+// errUnknownChange stops the node: skipping what another version applied would
+// make the replicas differ.
+var errUnknownChange = errors.New("the entry holds a change this version does not know")
+
+// Machine is the deterministic part of the meta group. Apply, Committed and Reset
+// are called by the group's one applying goroutine; View by anybody.
+//
+// Its result is an *cellv1.ApplyResponse or a *fault.Error, which wrote nothing.
+type Machine struct {
+	layout
+	store   *statedb.Group
+	view    atomic.Pointer[View]
+	pending []*changeSet // Applied, not yet committed; in order.
+	// committed is up to where view is known to be complete; 0 after a start, until
+	// the first commit.
+	committed atomic.Uint64
+	changed   notifier // Fires after view or committed moved.
+}
+
+var _ group.Machine = (*Machine)(nil)
+
+// changeSet is what one entry changed, as stored.
+type changeSet struct {
+	index   uint64
+	changes []*cellv1.Change
+	bytes   int // About what it takes in memory and on the wire.
+}
+
+// NewMachine makes the machine of the meta group whose state is in store. Its view
+// is empty until Reset.
+func NewMachine(store *statedb.Group) *Machine {
+	m := &Machine{layout: layout{prefix: store.Prefix()}, store: store}
+	m.view.Store(&View{})
+	return m
+}
+
+// View is the committed state as of now.
+func (m *Machine) View() *View { return m.view.Load() }
+
+// Changed returns a channel that is closed when the view next moves. Take it
+// before looking at View.
+func (m *Machine) Changed() <-chan struct{} { return m.changed.wait() }
+
+// reached reports whether View has everything up to index. The group's applied
+// index can not tell: it moves a moment before the view does.
+func (m *Machine) reached(index uint64) bool {
+	return m.View().Index() >= index || m.committed.Load() >= index
+}
+
+// Apply runs one entry: all its changes or none.
+func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
+	req, err := decode(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := m.run(txn, req, e.Index)
+	if refused := fault.As(err); refused != nil {
+		return refused, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.pending = append(m.pending, &changeSet{index: e.Index, changes: stored, bytes: len(e.Payload)})
+	return &cellv1.ApplyResponse{Index: e.Index, Stored: stored}, nil
+}
+
+// decode reads an entry. What is unknown inside a record is kept as it is; what is
+// unknown outside one could mean anything.
+func decode(payload []byte) (*cellv1.ApplyRequest, error) {
+	req := &cellv1.ApplyRequest{}
+	if err := proto.Unmarshal(payload, req); err != nil {
+		return nil, fmt.Errorf("decode change set: %w", err)
+	}
+	if len(req.ProtoReflect().GetUnknown()) > 0 {
+		return nil, errUnknownChange
+	}
+	for _, c := range req.GetChanges() {
+		if c.GetChange() == nil || len(c.ProtoReflect().GetUnknown()) > 0 {
+			return nil, errUnknownChange
+		}
+	}
+	return req, nil
+}
+
+func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, index uint64) ([]*cellv1.Change, error) {
+	if err := validate(req); err != nil {
+		return nil, err
+	}
+	e := newEdit(m.layout, txn)
+	if err := e.generation(req.GetSource(), req.GetGeneration()); err != nil {
+		return nil, err
+	}
+	stored := make([]*cellv1.Change, len(req.GetChanges()))
+	for i, c := range req.GetChanges() {
+		var err error
+		if stored[i], err = e.apply(c, index); err != nil {
+			return nil, fmt.Errorf("changes[%d]: %w", i, err)
+		}
+	}
+	e.setNumber(m.key(famMeta, metaChanged), index)
+	e.flush()
+	return stored, nil
+}
+
+// Committed publishes every entry up to index.
+func (m *Machine) Committed(index uint64) {
+	n := 0
+	for n < len(m.pending) && m.pending[n].index <= index {
+		n++
+	}
+	if n > 0 {
+		m.view.Store(m.view.Load().with(m.pending[:n]))
+		m.pending = append([]*changeSet(nil), m.pending[n:]...)
+	}
+	m.committed.Store(index)
+	m.changed.fire()
+}
+
+// Reset reads the view anew from the store.
+func (m *Machine) Reset() error {
+	m.pending = nil
+	v, err := m.load()
+	if err != nil {
+		return fmt.Errorf("read the cell's state: %w", err)
+	}
+	m.view.Store(v)
+	m.changed.fire()
+	return nil
+}
+
+func (m *Machine) load() (*View, error) {
+	picture := m.store.View()
+	v, err := m.read(picture)
+	return v, errors.Join(err, picture.Close())
+}
+
+func (m *Machine) read(p *statedb.View) (*View, error) {
+	v := &View{}
+	b, err := p.Get(m.key(famMeta, metaChanged))
+	switch {
+	case errors.Is(err, statedb.ErrNotFound):
+		return v, nil
+	case err != nil:
+		return nil, err
+	case len(b) != 8:
+		return nil, fmt.Errorf("index of the last change has %d bytes", len(b))
+	}
+	v.index = binary.BigEndian.Uint64(b)
+	v.floor = v.index
+	e := newViewEdit(v)
+	for _, read := range [...]func() error{
+		func() error { return readFamily(p, m.layout, famTenant, e.tenant) },
+		func() error { return readFamily(p, m.layout, famNamespace, e.namespace) },
+		func() error { return readFamily(p, m.layout, famKey, e.key) },
+		func() error { return readFamily(p, m.layout, famNode, e.node) },
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	v.shards, err = m.readShards(p)
+	return v, err
+}
+
+// readFamily hands every record of a family to put.
+func readFamily[T any, M interface {
+	*T
+	proto.Message
+}](p *statedb.View, l layout, family byte, put func(M)) error {
+	from, to := l.span(family)
+	return p.Scan(from, to, func(key, value []byte) (bool, error) {
+		r := M(new(T))
+		if err := proto.Unmarshal(value, r); err != nil {
+			return false, fmt.Errorf("decode record %x: %w", key, err)
+		}
+		put(r)
+		return true, nil
+	})
+}
+
+func (m *Machine) readShards(p *statedb.View) ([]uint32, error) {
+	b, err := p.Get(m.key(famMeta, metaShards))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &cellv1.Shards{}
+	if err := proto.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("decode shards: %w", err)
+	}
+	return s.GetIds(), nil
+}
+
+// namespaceID is the parsed id of a stored namespace; validate let no other in.
+func namespaceID(n *cellv1.Namespace) job.Namespace {
+	id, err := job.ParseNamespace(n.GetId())
+	if err != nil {
+		panic(fmt.Sprintf("cell: stored namespace %q: %v", n.GetId(), err))
+	}
+	return id
+}

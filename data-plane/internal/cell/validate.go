@@ -1,0 +1,166 @@
+package cell
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// problems collects what is wrong with the form of a change set. Whether it fits
+// the stored state is edit's business.
+type problems struct {
+	path   string
+	fields []fault.Field
+}
+
+// problemsMax bounds a refusal, not the check.
+const problemsMax = 100
+
+func (p *problems) add(field, format string, args ...any) {
+	if len(p.fields) < problemsMax {
+		p.fields = append(p.fields, fault.Field{Path: p.path + field, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (p *problems) require(ok bool, field, format string, args ...any) {
+	if !ok {
+		p.add(field, format, args...)
+	}
+}
+
+// validate checks the form of a change set, all problems at once.
+func validate(req *cellv1.ApplyRequest) error {
+	p := &problems{}
+	p.require(len(req.GetChanges()) <= changesMax, "changes", "at most %d changes in one call", changesMax)
+	p.require(len(req.GetChanges()) > 0 || req.GetSource() != "", "changes", "nothing to do")
+	p.require(len(req.GetSource()) <= sourceBytesMax && isPrintable(req.GetSource()), "source", "at most %d printable characters", sourceBytesMax)
+	for i, c := range req.GetChanges() {
+		p.path = fmt.Sprintf("changes[%d].", i)
+		p.change(c)
+	}
+	if len(p.fields) > 0 {
+		return fault.InvalidFields(p.fields)
+	}
+	return nil
+}
+
+func (p *problems) change(c *cellv1.Change) {
+	switch c := c.GetChange().(type) {
+	case *cellv1.Change_Tenant:
+		p.tenant(c.Tenant)
+	case *cellv1.Change_Namespace:
+		p.namespace(c.Namespace)
+	case *cellv1.Change_Key:
+		p.key(c.Key)
+	case *cellv1.Change_Node:
+		p.node(c.Node)
+	case *cellv1.Change_RemoveNodeId:
+		p.require(isNodeID(c.RemoveNodeId), "remove_node_id", "not a node id")
+	case *cellv1.Change_Shards:
+		p.shards(c.Shards)
+	}
+}
+
+func (p *problems) tenant(t *cellv1.Tenant) {
+	p.require(isTenantID(t.GetId()), "tenant.id", "want tn_ and 26 characters")
+	p.name("tenant.name", t.GetName())
+	p.require(!isReservedName(t.GetName()), "tenant.name", "%q is reserved", t.GetName())
+	l := t.GetLimits()
+	p.require(l.GetPayloadBytesMax() >= 0 && l.GetPayloadBytesMax() <= math.MaxInt32, "tenant.limits.payload_bytes_max", "out of range")
+	p.require(l.GetEnqueuePerSecond() >= 0, "tenant.limits.enqueue_per_second", "must not be negative")
+	p.require(l.GetStreamsMax() >= 0, "tenant.limits.streams_max", "must not be negative")
+}
+
+func (p *problems) name(field, name string) {
+	p.require(isName(name), field, "want 3 to 40 characters a-z, 0-9 and -, starting with a letter and not ending with -")
+}
+
+func (p *problems) namespace(n *cellv1.Namespace) {
+	_, err := job.ParseNamespace(n.GetId())
+	p.require(err == nil, "namespace.id", "want ns_ and 26 characters")
+	p.require(isTenantID(n.GetTenantId()), "namespace.tenant_id", "want tn_ and 26 characters")
+	p.name("namespace.name", n.GetName())
+}
+
+func (p *problems) key(k *cellv1.Key) {
+	p.require(isKeyID(k.GetId()), "key.id", "want key_ and %d letters and digits", keyIDChars)
+	p.require(isTenantID(k.GetTenantId()), "key.tenant_id", "want tn_ and 26 characters")
+	p.require(len(k.GetName()) <= keyNameBytesMax, "key.name", "at most %d bytes", keyNameBytesMax)
+	p.require(k.GetNotAfterNs() >= 0, "key.not_after_ns", "must not be negative")
+	p.digests(k)
+	p.roles(k.GetRoles())
+	p.keyNamespaces(k.GetNamespaceIds())
+}
+
+func (p *problems) digests(k *cellv1.Key) {
+	// A revoked key needs no digest any more.
+	enough := len(k.GetDigests()) >= 1 || k.GetRevoked()
+	p.require(enough && len(k.GetDigests()) <= digestsMax, "key.digests", "want 1 to %d", digestsMax)
+	for i, d := range k.GetDigests() {
+		p.require(len(d) == digestBytes, fmt.Sprintf("key.digests[%d]", i), "want %d bytes", digestBytes)
+	}
+}
+
+func (p *problems) roles(roles []string) {
+	p.require(len(roles) > 0, "key.roles", "want at least one")
+	for i, r := range roles {
+		p.require(isRole(r), fmt.Sprintf("key.roles[%d]", i), "unknown role")
+		p.require(!slices.Contains(roles[:i], r), fmt.Sprintf("key.roles[%d]", i), "given twice")
+		if i == keyNamespacesMax {
+			return // Certainly refused: there are fewer roles than that.
+		}
+	}
+}
+
+func (p *problems) keyNamespaces(ids []string) {
+	if len(ids) > keyNamespacesMax {
+		p.add("key.namespace_ids", "at most %d", keyNamespacesMax)
+		return
+	}
+	for i, id := range ids {
+		_, err := job.ParseNamespace(id)
+		p.require(err == nil, fmt.Sprintf("key.namespace_ids[%d]", i), "want ns_ and 26 characters")
+		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("key.namespace_ids[%d]", i), "given twice")
+	}
+}
+
+func (p *problems) node(n *cellv1.Node) {
+	p.require(isNodeID(n.GetId()), "node.id", "want 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
+	p.require(isAddress(n.GetRaftAddress()), "node.raft_address", "want host:port")
+	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "want http://host:port or https://host:port without a path")
+}
+
+// isAddress and isBaseURL are our own few lines, because apply must judge alike
+// under every version of the standard library.
+func isAddress(s string) bool {
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 || len(s) > addressBytesMax || !isPrintable(s) || strings.ContainsAny(s, " /@?#") {
+		return false
+	}
+	port := s[i+1:]
+	return port != "" && len(port) <= 5 && all(port, isDigit)
+}
+
+func isBaseURL(s string) bool {
+	host, ok := strings.CutPrefix(s, "http://")
+	if !ok {
+		host, ok = strings.CutPrefix(s, "https://")
+	}
+	return ok && isAddress(host)
+}
+
+func (p *problems) shards(s *cellv1.Shards) {
+	ids := s.GetIds()
+	p.require(len(ids) > 0 && len(ids) <= shardsMax, "shards.ids", "want 1 to %d", shardsMax)
+	for i, id := range ids {
+		if id <= GroupID || i > 0 && id <= ids[i-1] {
+			p.add("shards.ids", "want ascending group numbers above %d", GroupID)
+			return
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package cell
+
+import (
+	"cmp"
+	"slices"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// View is the cell's desired state at one index. It never changes, nor do the
+// records it hands out: readers share them and must not write to them. The zero
+// value is the state of a cell that was never written to.
+type View struct {
+	index      uint64 // Of the last entry that changed anything.
+	tenants    table[string, *cellv1.Tenant]
+	names      table[string, *cellv1.Tenant] // Live ones, by name.
+	namespaces table[job.Namespace, *cellv1.Namespace]
+	named      table[namespaceName, *cellv1.Namespace] // Live ones.
+	keys       table[string, *cellv1.Key]
+	nodes      table[string, *cellv1.Node]
+	shards     []uint32
+
+	// recent holds every change set above floor, oldest first. Views share its
+	// backing array: only the applying goroutine appends, beyond what any view sees.
+	recent []*changeSet
+	floor  uint64
+}
+
+type namespaceName struct{ tenant, name string }
+
+// What a watcher may lag before it is sent the whole state again.
+const (
+	recentMax      = 1024
+	recentBytesMax = 16 << 20
+)
+
+// Index is that of the last entry that changed anything; 0 before the first.
+func (v *View) Index() uint64 { return v.index }
+
+// Shards lists the raft groups that hold namespaces, ascending. Do not change it.
+func (v *View) Shards() []uint32 { return v.shards }
+
+// TenantByID also finds deleted tenants.
+func (v *View) TenantByID(id string) (*cellv1.Tenant, bool) { return v.tenants.get(id) }
+
+// TenantByName finds the live tenant of that name.
+func (v *View) TenantByName(name string) (*cellv1.Tenant, bool) { return v.names.get(name) }
+
+// NamespaceByID also finds deleted namespaces.
+func (v *View) NamespaceByID(id job.Namespace) (*cellv1.Namespace, bool) { return v.namespaces.get(id) }
+
+// NamespaceByName finds the live namespace of that name in a tenant.
+func (v *View) NamespaceByName(tenantID, name string) (*cellv1.Namespace, bool) {
+	return v.named.get(namespaceName{tenantID, name})
+}
+
+// KeyByID also finds revoked and expired keys, and keys of deleted tenants.
+func (v *View) KeyByID(id string) (*cellv1.Key, bool) { return v.keys.get(id) }
+
+// NodeByID finds a node's record.
+func (v *View) NodeByID(id string) (*cellv1.Node, bool) { return v.nodes.get(id) }
+
+// Nodes lists the nodes by id.
+func (v *View) Nodes() []*cellv1.Node { return sorted(&v.nodes, (*cellv1.Node).GetId) }
+
+// State is the whole state, each list ordered by id.
+func (v *View) State() *cellv1.State {
+	return &cellv1.State{
+		Index:      v.index,
+		Tenants:    sorted(&v.tenants, (*cellv1.Tenant).GetId),
+		Namespaces: sorted(&v.namespaces, (*cellv1.Namespace).GetId),
+		Keys:       sorted(&v.keys, (*cellv1.Key).GetId),
+		Nodes:      v.Nodes(),
+		Shards:     v.shards,
+	}
+}
+
+func sorted[K comparable, V any](t *table[K, V], id func(V) string) []V {
+	list := make([]V, 0, t.size)
+	for r := range t.all() {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b V) int { return cmp.Compare(id(a), id(b)) })
+	return list
+}
+
+// since returns the change sets above index, or false if they are not all kept.
+func (v *View) since(index uint64) ([]*changeSet, bool) {
+	if index < v.floor {
+		return nil, false
+	}
+	i, _ := slices.BinarySearchFunc(v.recent, index+1, func(s *changeSet, x uint64) int { return cmp.Compare(s.index, x) })
+	return v.recent[i:], true
+}
+
+// with is the view after some more change sets.
+func (v *View) with(sets []*changeSet) *View {
+	next := *v
+	e := newViewEdit(&next)
+	for _, s := range sets {
+		for _, c := range s.changes {
+			e.put(c)
+		}
+		next.index = s.index
+	}
+	next.recent = append(v.recent, sets...)
+	next.trim()
+	return &next
+}
+
+// trim drops the oldest change sets. Reslicing keeps their array alive only until
+// the next append that grows it.
+func (v *View) trim() {
+	bytes := 0
+	keep := len(v.recent)
+	for keep > 0 && len(v.recent)-keep < recentMax && bytes+v.recent[keep-1].bytes <= recentBytesMax {
+		keep--
+		bytes += v.recent[keep].bytes
+	}
+	if keep > 0 {
+		v.floor = v.recent[keep-1].index
+		v.recent = v.recent[keep:]
+	}
+}
+
+// viewEdit builds a view nobody has seen yet.
+type viewEdit struct {
+	view       *View
+	tenants    tableEdit[string, *cellv1.Tenant]
+	names      tableEdit[string, *cellv1.Tenant]
+	namespaces tableEdit[job.Namespace, *cellv1.Namespace]
+	named      tableEdit[namespaceName, *cellv1.Namespace]
+	keys       tableEdit[string, *cellv1.Key]
+	nodes      tableEdit[string, *cellv1.Node]
+}
+
+func newViewEdit(v *View) *viewEdit {
+	e := &viewEdit{view: v}
+	e.tenants.table, e.names.table = &v.tenants, &v.names
+	e.namespaces.table, e.named.table = &v.namespaces, &v.named
+	e.keys.table, e.nodes.table = &v.keys, &v.nodes
+	return e
+}
+
+// put takes over one record as stored.
+func (e *viewEdit) put(c *cellv1.Change) {
+	switch c := c.GetChange().(type) {
+	case *cellv1.Change_Tenant:
+		e.tenant(c.Tenant)
+	case *cellv1.Change_Namespace:
+		e.namespace(c.Namespace)
+	case *cellv1.Change_Key:
+		e.key(c.Key)
+	case *cellv1.Change_Node:
+		e.node(c.Node)
+	case *cellv1.Change_RemoveNodeId:
+		e.nodes.remove(c.RemoveNodeId)
+	case *cellv1.Change_Shards:
+		e.view.shards = c.Shards.GetIds()
+	}
+}
+
+func (e *viewEdit) tenant(t *cellv1.Tenant) {
+	if old, ok := e.view.tenants.get(t.GetId()); ok && !old.GetDeleted() {
+		e.names.remove(old.GetName())
+	}
+	if !t.GetDeleted() {
+		e.names.set(t.GetName(), t)
+	}
+	e.tenants.set(t.GetId(), t)
+}
+
+func (e *viewEdit) key(k *cellv1.Key)   { e.keys.set(k.GetId(), k) }
+func (e *viewEdit) node(n *cellv1.Node) { e.nodes.set(n.GetId(), n) }
+
+func (e *viewEdit) namespace(n *cellv1.Namespace) {
+	id := namespaceID(n)
+	if old, ok := e.view.namespaces.get(id); ok && !old.GetDeleted() {
+		e.named.remove(namespaceName{old.GetTenantId(), old.GetName()})
+	}
+	if !n.GetDeleted() {
+		e.named.set(namespaceName{n.GetTenantId(), n.GetName()}, n)
+	}
+	e.namespaces.set(id, n)
+}
