@@ -12,6 +12,7 @@ import (
 // pureRooms are replayed on every replica and must give the same bytes on each
 // (law 2, R18).
 var pureRooms = []string{
+	Module + "data-plane/internal/codec",
 	Module + "data-plane/internal/job",
 	Module + "data-plane/internal/command",
 	Module + "data-plane/internal/keys",
@@ -51,7 +52,7 @@ const sortedComment = "//corvo:sorted"
 // order out of everything that runs under apply.
 var Determinism = &analysis.Analyzer{
 	Name: "determinism",
-	Doc:  "state is a function of the log: no clock, randomness, environment, goroutine or map order in the rooms under apply (law 2)",
+	Doc:  "state is a function of the log: no clock, randomness, environment, goroutine, float or map order in the rooms under apply (law 2)",
 	Run:  runDeterminism,
 }
 
@@ -75,6 +76,8 @@ func runDeterminism(pass *analysis.Pass) (any, error) {
 				checkMapIterator(pass, n, sorted, allowed)
 			case *ast.SelectorExpr:
 				checkImpureFunc(pass, n)
+			case *ast.Ident:
+				checkFloat(pass, n)
 			}
 			return true
 		})
@@ -101,6 +104,15 @@ func checkImpureFunc(pass *analysis.Pass, sel *ast.SelectorExpr) {
 	}
 	if why, bad := impureFuncs[obj.Pkg().Path()+"."+obj.Name()]; bad && obj.Signature().Recv() == nil {
 		pass.Reportf(sel.Pos(), "%s.%s under apply: %s", obj.Pkg().Name(), obj.Name(), why)
+	}
+}
+
+// checkFloat keeps floating point out: what a decision rests on is compared and
+// stored as integers, which every processor rounds alike (R18).
+func checkFloat(pass *analysis.Pass, id *ast.Ident) {
+	obj, ok := pass.TypesInfo.Uses[id].(*types.TypeName)
+	if ok && obj.Parent() == types.Universe && strings.HasPrefix(obj.Name(), "float") {
+		pass.Reportf(id.Pos(), "%s under apply: decide and store in integers", obj.Name())
 	}
 }
 

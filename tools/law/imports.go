@@ -39,8 +39,6 @@ var Rooms = []Room{
 		"what the log says, positions and due times included; it must decode in ten years, so it knows no store"},
 	{"data-plane/internal/feed", []string{"data-plane/internal/codec", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/statedb"},
 		"facts that resulted, in order; it decides nothing"},
-	{"data-plane/internal/state", []string{"data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/statedb"},
-		"state = f(log): no raft, no clock, no network, no leader memory"},
 
 	// Floor: disks and wires. It sees bytes.
 	{"data-plane/internal/disk", nil,
@@ -53,6 +51,10 @@ var Rooms = []Room{
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
 	{"data-plane/internal/group", []string{"data-plane/internal/disk", "data-plane/internal/fault", "data-plane/internal/raftlog", "data-plane/internal/statedb", "data-plane/internal/transport"},
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
+
+	// The state machine stands on the floor and is run by it.
+	{"data-plane/internal/state", []string{"data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/statedb"},
+		"state = f(log): no clock, no network, no leader memory; of group it knows the shape of an entry, of raft nothing"},
 
 	// Leader side.
 	{"data-plane/internal/dispatch", []string{"data-plane/internal/command", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},

@@ -11,6 +11,12 @@ import (
 
 type clock struct{}
 
+type bill struct {
+	cost float64 // want `float64 under apply`
+}
+
+var _ bill
+
 func (clock) Now() time.Time { return time.Time{} }
 
 func apply(jobs map[string]int, done chan int) []string {
