@@ -162,6 +162,26 @@ func (r *Reader) Bytes() []byte {
 // Text reads a length and that much text.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
+// Name is Text of at most 255 bytes.
+func (r *Reader) Name() string {
+	s := r.Text()
+	if len(s) > 255 {
+		r.fail("name too long")
+		return ""
+	}
+	return s
+}
+
+// Time reads a signed varint that must not be negative: Unix nanoseconds.
+func (r *Reader) Time() int64 {
+	v := r.Int()
+	if v < 0 {
+		r.fail("time before 1970")
+		return 0
+	}
+	return v
+}
+
 // Bool reads one byte that must be 0 or 1.
 func (r *Reader) Bool() bool {
 	b := r.Byte()

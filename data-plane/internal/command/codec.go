@@ -102,11 +102,11 @@ func (c *Enqueue) encode(w *codec.Writer) {
 }
 
 func (c *Enqueue) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Queue = r.ID(), r.ID(), r.Text()
+	c.NS, c.ID, c.Queue = r.ID(), r.ID(), r.Name()
 	c.Payload, c.Checkpoint = r.Bytes(), r.Bytes()
 	c.Priority = job.Priority(r.Byte())
 	c.Retry = DecodeRetry(r)
-	c.ScheduledAt = r.Int()
+	c.ScheduledAt = r.Time()
 	c.Tags = DecodeTags(r)
 	c.UniqueKey, c.UniqueFor = r.Text(), duration(r)
 	c.IdempotencyKey, c.IdempotencyFor = r.Text(), duration(r)
@@ -140,7 +140,7 @@ func (c *Fetch) decode(r *codec.Reader) {
 	c.Worker, c.Hostname, c.Peer, c.Lease = r.Text(), r.Text(), r.Fixed64(), duration(r)
 	c.Floors = make([]Floor, r.Count(4))
 	for i := range c.Floors {
-		c.Floors[i] = Floor{Queue: r.Text(), Priority: job.Priority(r.Byte()), Pos: DecodePosition(r)}
+		c.Floors[i] = Floor{Queue: r.Name(), Priority: job.Priority(r.Byte()), Pos: DecodePosition(r)}
 	}
 }
 
@@ -189,7 +189,7 @@ func (c *Extend) encode(w *codec.Writer) {
 }
 
 func (c *Extend) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Epoch, c.Until = r.ID(), r.ID(), DecodePosition(r), r.Int()
+	c.NS, c.ID, c.Epoch, c.Until = r.ID(), r.ID(), DecodePosition(r), r.Time()
 }
 
 func (c *Fire) encode(w *codec.Writer) {
@@ -200,7 +200,7 @@ func (c *Fire) encode(w *codec.Writer) {
 }
 
 func (c *Fire) decode(r *codec.Reader) {
-	c.Due = keys.Due{At: r.Int(), Kind: keys.DueKind(r.Byte()), NS: r.ID(), ID: r.ID()}
+	c.Due = keys.Due{At: r.Time(), Kind: keys.DueKind(r.Byte()), NS: r.ID(), ID: r.ID()}
 }
 
 func (c *Pause) encode(w *codec.Writer) {
@@ -209,7 +209,7 @@ func (c *Pause) encode(w *codec.Writer) {
 	w.Bool(c.Paused)
 }
 
-func (c *Pause) decode(r *codec.Reader) { c.NS, c.Queue, c.Paused = r.ID(), r.Text(), r.Bool() }
+func (c *Pause) decode(r *codec.Reader) { c.NS, c.Queue, c.Paused = r.ID(), r.Name(), r.Bool() }
 
 func encodeTarget(w *codec.Writer, ns job.Namespace, id job.ID) {
 	w.ID(ns)

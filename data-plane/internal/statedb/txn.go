@@ -155,12 +155,18 @@ func (t *Txn) feed(b []byte) {
 	}
 }
 
-// DeleteRange removes the committed keys of [from, to). It takes effect before
-// the entry's other writes and reads of the same Txn do not see it, so it is only
-// for keys that nothing reads again (feed trimming). The Txn keeps the slices.
+// DeleteRange removes [from, to), what the Txn itself wrote there included. The
+// Txn keeps the slices.
 func (t *Txn) DeleteRange(from, to []byte) {
 	assertPrefix(t.group.prefix, from)
 	assertPrefix(t.group.prefix, to)
+	// The cut reaches the batch before the entry's own writes (EndEntry) and after
+	// those of earlier entries. Slots of earlier entries only have to look deleted.
+	for i := range t.slots {
+		if s := &t.slots[i]; s.key >= string(from) && s.key < string(to) {
+			s.value = nil
+		}
+	}
 	t.cuts = append(t.cuts, keyRange{from, to})
 }
 

@@ -1,0 +1,82 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// ErrTrimmed: the events after the cursor were removed; the reader has to
+// rebuild from the state.
+var ErrTrimmed = errors.New("the feed no longer reaches back to the cursor")
+
+// Batch is the events of one entry.
+type Batch struct {
+	Index  uint64
+	Now    int64 // Unix nanoseconds.
+	Events []Event
+}
+
+// Read returns up to limit entries after index, oldest first. trimmed is the
+// index before which entries were removed (First): a cursor older than it gets
+// ErrTrimmed instead of a silent gap.
+func Read(store *statedb.Group, after uint64, limit int) ([]Batch, error) {
+	space := keys.In(store.Prefix())
+	trimmed, err := trimmedBefore(store, space)
+	if err != nil {
+		return nil, err
+	}
+	if after+1 < trimmed {
+		return nil, ErrTrimmed
+	}
+	var out []Batch
+	from, to := space.FeedFrom(max(after+1, 1))
+	err = store.Scan(from, to, func(key, value []byte) (bool, error) {
+		b, err := decodeBatch(space, key, value)
+		if err != nil {
+			return false, err
+		}
+		out = append(out, b)
+		return len(out) < limit, nil
+	})
+	return out, err
+}
+
+func decodeBatch(space keys.Space, key, value []byte) (Batch, error) {
+	index, err := space.FeedIndex(key)
+	if err != nil {
+		return Batch{}, err
+	}
+	now, events, err := Decode(value)
+	if err != nil {
+		return Batch{}, fmt.Errorf("feed entry %d: %w", index, err)
+	}
+	return Batch{Index: index, Now: now, Events: events}, nil
+}
+
+// The feed's key for index 0, which no entry has, holds where it was trimmed.
+
+// TrimRecord is the value that notes a trim before the given index.
+func TrimRecord(before uint64) []byte {
+	return keys.In([4]byte{}).Feed(before)[5:]
+}
+
+func trimmedBefore(store *statedb.Group, space keys.Space) (uint64, error) {
+	b, err := store.Get(space.Feed(0))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(b) != 8 {
+		return 0, fmt.Errorf("%w: trim record of %d bytes", ErrMalformed, len(b))
+	}
+	var v uint64
+	for _, c := range b {
+		v = v<<8 | uint64(c)
+	}
+	return v, nil
+}

@@ -1,0 +1,176 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// pause stops or resumes handing out a queue's jobs. Pausing a queue that has
+// never been used makes it exist: an operator may prepare it.
+func (x *entry) pause(c *command.Pause) (Result, error) {
+	q, err := x.queue(c.NS, c.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if !q.hasConfig {
+		q.hasConfig, q.config.CreatedAt = true, x.now
+	} else if q.config.Paused == c.Paused {
+		return Result{}, nil
+	}
+	q.config.Paused, q.dirtyConf = c.Paused, true
+	x.list(q)
+	t := feed.QueueResumed
+	if c.Paused {
+		t = feed.QueuePaused
+	}
+	x.events = append(x.events, feed.Event{Type: t, NS: c.NS, Queue: c.Queue})
+	x.out.Queues = append(x.out.Queues, QueueState{NS: c.NS, Queue: c.Queue, Paused: c.Paused})
+	return Result{}, nil
+}
+
+// cancel ends a waiting job, or asks the worker of a leased one to let go; the
+// slot stays taken until it does or its lease ends. Again is the same answer.
+func (x *entry) cancel(c *command.Cancel) (Result, error) {
+	h, ok, err := x.head(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	switch h.State {
+	case job.Cancelled, job.Cancelling:
+		return Result{State: h.State}, nil
+	case job.Completed, job.Dead:
+		return Result{Refusal: WrongState, State: h.State}, nil
+	case job.Active:
+		err = x.askToCancel(c, &h)
+	default:
+		err = x.cancelWaiting(c, &h)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	x.putHead(c.NS, c.ID, &h)
+	return Result{State: h.State}, nil
+}
+
+// askToCancel keeps the lease and its due row: both states use the same kind.
+func (x *entry) askToCancel(c *command.Cancel, h *Head) error {
+	until := h.Due
+	if err := x.leave(c.NS, c.ID, h); err != nil {
+		return err
+	}
+	if err := x.enterTimed(c.NS, c.ID, h, job.Cancelling, until); err != nil {
+		return err
+	}
+	h.note(WasCancelRequested, x.now)
+	x.event(feed.CancelRequested, c.NS, c.ID, h)
+	return nil
+}
+
+func (x *entry) cancelWaiting(c *command.Cancel, h *Head) error {
+	x.leavingReady(c.NS, c.ID, h)
+	if err := x.leave(c.NS, c.ID, h); err != nil {
+		return err
+	}
+	return x.endCancelled(c.NS, c.ID, h)
+}
+
+// leavingReady tells the leader's memory that a pending job goes by another way
+// than a fetch.
+func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *Head) {
+	if h.State == job.Pending {
+		x.out.Unready = append(x.out.Unready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
+	}
+}
+
+// retry makes a job pending again with fresh counters. A unique key it once held
+// is not taken again: another job may have it by now.
+func (x *entry) retry(c *command.Retry) (Result, error) {
+	h, ok, err := x.head(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	switch h.State {
+	case job.Dead, job.Cancelled, job.Completed, job.Scheduled, job.Retrying:
+	default:
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	if err := x.leave(c.NS, c.ID, &h); err != nil {
+		return Result{}, err
+	}
+	h.Attempt, h.Crashes, h.Reason, h.Finished = 0, 0, NotDead, 0
+	if err := x.enterReady(c.NS, c.ID, &h); err != nil {
+		return Result{}, err
+	}
+	h.note(WasRetried, x.now)
+	x.event(feed.Retried, c.NS, c.ID, &h)
+	x.putHead(c.NS, c.ID, &h)
+	return Result{State: h.State}, nil
+}
+
+// delete removes every trace of a job that no worker holds. Its idempotency
+// record stays until it ends: a late repetition must not create the job again.
+func (x *entry) delete(c *command.Delete) (Result, error) {
+	h, ok, err := x.head(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	if h.State.Leased() {
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	x.leavingReady(c.NS, c.ID, &h)
+	if err := x.leave(c.NS, c.ID, &h); err != nil {
+		return Result{}, err
+	}
+	if h.has(flagUnique) {
+		if err := x.releaseUnique(c.NS, c.ID, &h); err != nil {
+			return Result{}, err
+		}
+	}
+	h.State = 0
+	x.event(feed.Deleted, c.NS, c.ID, &h)
+	return Result{}, x.removeRecords(c.NS, c.ID, &h)
+}
+
+func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *Head) error {
+	families := []byte{keys.Body, keys.Head}
+	for _, f := range []struct{ flag, family byte }{
+		{flagResult, keys.Result}, {flagCheckpoint, keys.Checkpoint}, {flagProgress, keys.Progress},
+	} {
+		if h.has(f.flag) {
+			families = append(families, f.family)
+		}
+	}
+	for _, f := range families {
+		x.txn.Delete(x.m.space.Job(ns, f, id))
+	}
+	if h.has(flagErrors) {
+		// Nothing reads a deleted job's errors within the same run of entries.
+		x.txn.DeleteRange(x.m.space.AttemptErrors(ns, id))
+	}
+	return nil
+}
+
+// trimFeed removes the events of entries before an index, and notes it so that a
+// reader that still needed them finds out.
+func (x *entry) trimFeed(c *command.TrimFeed) (Result, error) {
+	mark := x.m.space.Feed(0)
+	if c.Before <= 1 || c.Before > x.index {
+		return Result{Refusal: WrongState}, nil
+	}
+	v, err := x.txn.Get(mark)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return Result{}, fmt.Errorf("read trim mark: %w", err)
+	}
+	if err == nil && string(v) >= string(feed.TrimRecord(c.Before)) {
+		return Result{Refusal: WrongState}, nil
+	}
+	x.txn.DeleteRange(x.m.space.Feed(1), x.m.space.Feed(c.Before))
+	x.txn.Set(mark, feed.TrimRecord(c.Before))
+	return Result{}, nil
+}

@@ -1,0 +1,115 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// fire does what a due row announces. A row whose job moved on is gone or does
+// not match the head any more: then nothing happens.
+func (x *entry) fire(c *command.Fire) (Result, error) {
+	if c.Due.At > x.now {
+		return Result{Refusal: WrongState}, nil
+	}
+	switch c.Due.Kind {
+	case keys.DueUnique:
+		return x.fireLock(c.Due, keys.Unique)
+	case keys.DueIdempotency:
+		return x.fireLock(c.Due, keys.Idempotency)
+	case keys.DueScheduled, keys.DueRetry, keys.DueLease:
+		return x.fireJob(c.Due)
+	default:
+		return Result{}, fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind)
+	}
+}
+
+func (x *entry) fireJob(d keys.Due) (Result, error) {
+	h, ok, err := x.head(d.NS, d.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	if !ok || h.Due != d.At || dueKind(h.State) != d.Kind {
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	was := h.State
+	if err := x.leave(d.NS, d.ID, &h); err != nil {
+		return Result{}, err
+	}
+	switch was {
+	case job.Scheduled, job.Retrying:
+		err = x.promote(d.NS, d.ID, &h)
+	case job.Cancelling:
+		err = x.endCancelled(d.NS, d.ID, &h)
+	default:
+		err = x.expireLease(d.NS, d.ID, &h)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	x.putHead(d.NS, d.ID, &h)
+	return Result{ID: d.ID, State: h.State}, nil
+}
+
+func (x *entry) promote(ns job.Namespace, id job.ID, h *Head) error {
+	if err := x.enterReady(ns, id, h); err != nil {
+		return err
+	}
+	h.note(WasPromoted, x.now)
+	x.event(feed.Promoted, ns, id, h)
+	return nil
+}
+
+// expireLease counts a crash of the attempt: the job is ready again at once, or
+// dead when it has taken CrashLimit workers with it.
+func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
+	h.Crashes++
+	h.note(WasLeaseExpired, x.now)
+	x.addError(ns, id, h, attemptError{Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time"})
+	var err error
+	if h.Crashes >= CrashLimit {
+		err = x.endDead(ns, id, h, DeadCrashes)
+	} else {
+		err = x.enterReady(ns, id, h)
+	}
+	x.event(feed.LeaseExpired, ns, id, h)
+	return err
+}
+
+// fireLock removes a lock that ran out, if it is still the one of the due row.
+func (x *entry) fireLock(d keys.Due, family byte) (Result, error) {
+	k := x.m.space.Due(d)
+	v, err := x.txn.Get(k)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Result{Refusal: WrongState}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	queue, key, err := decodeLockName(v)
+	if err != nil {
+		return Result{}, err
+	}
+	x.txn.Delete(k)
+	lockKey := x.m.space.Lock(d.NS, family, queue, key)
+	v, err = x.txn.Get(lockKey)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Result{}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	l, err := decodeLock(v)
+	if err != nil {
+		return Result{}, err
+	}
+	if l.By == d.ID && l.Expires == d.At {
+		x.txn.Delete(lockKey)
+	}
+	return Result{}, nil
+}
