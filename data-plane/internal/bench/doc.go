@@ -1,0 +1,17 @@
+// Package bench measures a Corvo server the way a stranger would: from outside,
+// over the public protocols, with a fixed amount of work, and with a proof that
+// the numbers are of a queue that kept its promises.
+//
+// It owns the load generator, the sampling of the server's CPU and memory, and
+// the ledger that compares what was accepted with what was handed out. A run in
+// which a job was lost, handed out twice or came from nowhere is INVALID however
+// fast it was.
+//
+// It must not know the engine: no package of the server is imported, and a
+// spawned server is a separate process with its own CPU account.
+//
+// The surprising fact: the generator shares the machine with the server, so its
+// own cost is part of every number. Payloads and items are built once, replies of
+// plain HTTP are read by a parser of our own, and callers that share a stream
+// ride in common frames, one in flight at a time.
+package bench

@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is one run.
+type Report struct {
+	Workload     Workload   `json:"workload"`
+	Protocol     Protocol   `json:"protocol"`
+	Jobs         int        `json:"jobs"`
+	Batch        int        `json:"batch"`
+	Connections  int        `json:"connections"`
+	Concurrency  int        `json:"concurrency"`
+	PayloadBytes int        `json:"payload_bytes"`
+	Backlog      int        `json:"backlog,omitempty"`
+	Durability   Durability `json:"durability"`
+	Phase        Phase      `json:"result"`
+	Check        Check      `json:"check"`
+	Valid        bool       `json:"valid"`
+	Problems     []string   `json:"problems,omitempty"`
+	Notes        []string   `json:"notes,omitempty"`
+}
+
+// Durability is what the server says about its log.
+type Durability struct {
+	// Sync is "on", "off" or "unknown".
+	Sync string `json:"sync"`
+	// SyncDelayMS is added to every sync of a spawned server.
+	SyncDelayMS float64 `json:"sync_delay_ms"`
+	Spawned     bool    `json:"spawned"`
+}
+
+func (d Durability) String() string {
+	text := map[string]string{"on": "every acknowledged job is synced", "off": "NOT durable: the log is not synced", "unknown": "not reported by the server"}[d.Sync]
+	if d.SyncDelayMS > 0 {
+		text += fmt.Sprintf("; %g ms added to every sync", d.SyncDelayMS)
+	} else if d.Spawned {
+		text += "; bare disk"
+	}
+	return text
+}
+
+// Phase is what was measured. Negative numbers are not known.
+type Phase struct {
+	Jobs      int         `json:"jobs"`
+	Seconds   float64     `json:"seconds"`
+	PerSecond float64     `json:"jobs_per_second"`
+	Latency   Percentiles `json:"latency"`
+
+	ServerCPUSeconds   float64 `json:"server_cpu_seconds"`
+	ServerCPUMicrosJob float64 `json:"server_cpu_us_per_job"`
+	ServerRSSBytes     int64   `json:"server_rss_bytes"`
+	ServerPeakRSSBytes int64   `json:"server_peak_rss_bytes"`
+	SyncsPerThousand   float64 `json:"syncs_per_1000_jobs"`
+	ClientCPUSeconds   float64 `json:"client_cpu_seconds"`
+}
+
+func newReport(o Options, d Durability) *Report {
+	return &Report{Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
+		Concurrency: o.Concurrency, PayloadBytes: o.PayloadBytes, Backlog: o.Backlog, Durability: d}
+}
+
+func newPhase(p *phase, took time.Duration, before, after usage, own time.Duration) Phase {
+	done := int(p.done.Load())
+	out := Phase{Jobs: done, Seconds: took.Seconds(), PerSecond: float64(done) / took.Seconds(), Latency: p.latency.percentiles(),
+		ServerCPUSeconds: -1, ServerCPUMicrosJob: -1, ServerRSSBytes: after.rss, ServerPeakRSSBytes: after.peak, SyncsPerThousand: -1,
+		ClientCPUSeconds: own.Seconds()}
+	if before.cpu >= 0 && after.cpu >= 0 {
+		out.ServerCPUSeconds = (after.cpu - before.cpu).Seconds()
+		if done > 0 {
+			out.ServerCPUMicrosJob = out.ServerCPUSeconds * 1e6 / float64(done)
+		}
+	}
+	if before.syncs >= 0 && after.syncs >= 0 && done > 0 {
+		out.SyncsPerThousand = float64(after.syncs-before.syncs) * 1000 / float64(done)
+	}
+	return out
+}
+
+// durability reads what the server reports; a spawned one was told.
+func (t *Target) durability(ctx context.Context, o Options) Durability {
+	d := Durability{Sync: "unknown", SyncDelayMS: float64(t.syncDelay) / float64(time.Millisecond), Spawned: t.pid != 0}
+	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
+	if err != nil {
+		return d
+	}
+	var status struct {
+		RaftNoSync *bool `json:"raft_nosync"`
+	}
+	if json.Unmarshal(raw, &status) != nil || status.RaftNoSync == nil {
+		return d
+	}
+	d.Sync = "on"
+	if *status.RaftNoSync {
+		d.Sync = "off"
+	}
+	return d
+}
+
+// WriteText prints the report for people.
+func (r *Report) WriteText(w io.Writer) {
+	p := r.Phase
+	fmt.Fprintln(w, r.title())
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-11s "+format+"\n", append([]any{name}, args...)...)
+	}
+	row("durability", "%s", r.Durability)
+	row("throughput", "%s jobs/s  (%s jobs in %.2f s)", thousands(int64(p.PerSecond)), thousands(int64(p.Jobs)), p.Seconds)
+	l := p.Latency
+	row("latency", "p50 %.3f  p90 %.3f  p99 %.3f  p99.9 %.3f  max %.3f ms", l.P50, l.P90, l.P99, l.P999, l.Max)
+	row("server", "%s", serverText(p))
+	row("client", "%.2f CPU s", p.ClientCPUSeconds)
+	row("check", "%s", r.checkText())
+	for _, problem := range r.Problems {
+		row("", "INVALID: %s", problem)
+	}
+	for _, note := range r.Notes {
+		row("note", "%s", note)
+	}
+}
+
+func (r *Report) title() string {
+	parts := []string{string(r.Workload), string(r.Protocol)}
+	if r.Workload != Latency {
+		parts = append(parts, fmt.Sprintf("%d × %d callers", r.Connections, r.Concurrency), fmt.Sprintf("%d per call", r.Batch))
+	}
+	parts = append(parts, fmt.Sprintf("%d-byte payload", r.PayloadBytes))
+	if r.Backlog > 0 {
+		parts = append(parts, thousands(int64(r.Backlog))+" more waiting")
+	}
+	return strings.Join(parts, " · ")
+}
+
+func serverText(p Phase) string {
+	var parts []string
+	if p.ServerCPUSeconds >= 0 {
+		parts = append(parts, fmt.Sprintf("%.2f CPU s (%.1f µs a job, %.0f %% of a core)", p.ServerCPUSeconds, p.ServerCPUMicrosJob, 100*p.ServerCPUSeconds/p.Seconds))
+	}
+	if p.ServerRSSBytes >= 0 {
+		parts = append(parts, fmt.Sprintf("%d MB resident", p.ServerRSSBytes>>20))
+	}
+	if p.ServerPeakRSSBytes >= 0 {
+		parts = append(parts, fmt.Sprintf("%d MB at most", p.ServerPeakRSSBytes>>20))
+	}
+	if p.SyncsPerThousand >= 0 {
+		parts = append(parts, fmt.Sprintf("%.1f syncs per 1,000 jobs", p.SyncsPerThousand))
+	}
+	if len(parts) == 0 {
+		return "not reported"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (r *Report) checkText() string {
+	c := r.Check
+	verdict := "VALID"
+	if !r.Valid {
+		verdict = "INVALID"
+	}
+	return fmt.Sprintf("%s: %s in, %s out, %d lost, %d twice, %d unexpected, %d acks refused", verdict,
+		thousands(int64(c.Enqueued)), thousands(int64(c.Delivered)), c.Lost, c.Duplicated, c.Unexpected, c.Refused)
+}
+
+// thousands groups digits: 12,345.
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

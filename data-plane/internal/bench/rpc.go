@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+)
+
+type rpcConn struct {
+	dialer    *dialer
+	client    corvov1connect.WorkerServiceClient
+	closeIdle func()
+}
+
+func (d *dialer) dialRPC() conn {
+	client, closeIdle := d.client()
+	return &rpcConn{dialer: d, client: client, closeIdle: closeIdle}
+}
+
+func (c *rpcConn) close() { c.closeIdle() }
+
+func (c *rpcConn) caller() caller { return &rpcCaller{rpcConn: c} }
+
+type rpcCaller struct {
+	*rpcConn
+	ids []string
+	got []lease
+}
+
+// patiently repeats a call that was refused for overload.
+func patiently[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	for {
+		v, err := do()
+		if connect.CodeOf(err) != connect.CodeResourceExhausted || ctx.Err() != nil {
+			return v, err
+		}
+		time.Sleep(overloadPause)
+	}
+}
+
+func (c *rpcCaller) enqueue(ctx context.Context, n int) ([]string, error) {
+	c.ids = c.ids[:0]
+	one := &corvov1.EnqueueRequest{Queue: c.dialer.queue, PayloadJson: c.dialer.payload}
+	if n == 1 {
+		r, err := patiently(ctx, func() (*connect.Response[corvov1.EnqueueResponse], error) {
+			return c.client.Enqueue(ctx, connect.NewRequest(one))
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.ids = append(c.ids, r.Msg.GetJobId())
+		return c.ids, nil
+	}
+	batch := &corvov1.EnqueueBatchRequest{}
+	for range n {
+		batch.Jobs = append(batch.Jobs, one)
+	}
+	r, err := patiently(ctx, func() (*connect.Response[corvov1.EnqueueBatchResponse], error) {
+		return c.client.EnqueueBatch(ctx, connect.NewRequest(batch))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, result := range r.Msg.GetResults() {
+		c.ids = append(c.ids, result.GetJobId())
+	}
+	return c.ids, nil
+}
+
+func (c *rpcCaller) work(ctx context.Context, settle []lease, n int) ([]lease, int, error) {
+	refused, err := c.settle(ctx, settle)
+	if err != nil {
+		return nil, 0, err
+	}
+	if n == 0 {
+		return nil, refused, nil
+	}
+	got, err := c.fetch(ctx, n, 0)
+	return got, refused, err
+}
+
+func (c *rpcCaller) settle(ctx context.Context, settle []lease) (refused int, err error) {
+	switch len(settle) {
+	case 0:
+		return 0, nil
+	case 1:
+		_, err = patiently(ctx, func() (*connect.Response[corvov1.AckResponse], error) {
+			return c.client.Ack(ctx, connect.NewRequest(&corvov1.AckRequest{JobId: settle[0].id, LeaseToken: settle[0].token}))
+		})
+		if connect.CodeOf(err) == connect.CodeFailedPrecondition || connect.CodeOf(err) == connect.CodeNotFound {
+			return 1, nil
+		}
+		return 0, err
+	}
+	batch := &corvov1.AckBatchRequest{}
+	for _, l := range settle {
+		batch.Items = append(batch.Items, &corvov1.AckBatchItem{JobId: l.id, LeaseToken: l.token})
+	}
+	r, err := patiently(ctx, func() (*connect.Response[corvov1.AckBatchResponse], error) {
+		return c.client.AckBatch(ctx, connect.NewRequest(batch))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(settle) - int(r.Msg.GetAcked()), nil
+}
+
+func (c *rpcCaller) await(ctx context.Context, wait time.Duration) ([]lease, error) {
+	return c.fetch(ctx, 1, wait)
+}
+
+func (c *rpcCaller) fetch(ctx context.Context, n int, wait time.Duration) ([]lease, error) {
+	ms := wait.Milliseconds()
+	c.got = c.got[:0]
+	if n == 1 {
+		r, err := patiently(ctx, func() (*connect.Response[corvov1.FetchResponse], error) {
+			return c.client.Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench",
+				LeaseDuration: leaseSeconds, WaitMs: &ms}))
+		})
+		if err != nil || !r.Msg.GetFound() {
+			return nil, err
+		}
+		c.got = append(c.got, lease{r.Msg.GetJobId(), r.Msg.GetLeaseToken()})
+		return c.got, nil
+	}
+	r, err := patiently(ctx, func() (*connect.Response[corvov1.FetchBatchResponse], error) {
+		return c.client.FetchBatch(ctx, connect.NewRequest(&corvov1.FetchBatchRequest{Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench",
+			LeaseDuration: leaseSeconds, Count: int32(n), WaitMs: &ms}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.got = appendLeases(c.got, r.Msg.GetJobs())
+	return c.got, nil
+}

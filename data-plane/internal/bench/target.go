@@ -1,0 +1,371 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Target is the server that is measured: one that runs somewhere, or a child of
+// this process.
+type Target struct {
+	URL *url.URL
+	// admin serves the profiler; nil when there is none.
+	admin *url.URL
+	// pid is the child's; 0 for a server that is not ours.
+	pid       int
+	syncDelay time.Duration
+	relaxed   bool
+	child     *child
+}
+
+// Running is a server that somebody else started. admin may be nil.
+func Running(server, admin *url.URL) *Target { return &Target{URL: server, admin: admin} }
+
+// SpawnOptions describe a server to start.
+type SpawnOptions struct {
+	Binary string
+	// Dir is its data directory; empty means a temporary one, removed by Close.
+	Dir       string
+	SyncDelay time.Duration
+	Relaxed   bool
+	Profiler  bool
+	ExtraArgs []string
+}
+
+type child struct {
+	cmd    *exec.Cmd
+	errors *tail
+	exited chan struct{} // Closed when the process is gone.
+	remove string        // Directory to remove at the end.
+}
+
+// startTimeout is generous: a start after a kill may replay a long log.
+const startTimeout = 2 * time.Minute
+
+// Spawn starts a server on a free port of the loopback interface and waits until
+// it is ready. Close ends it.
+func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
+	dir, remove := o.Dir, ""
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp("", "corvo-bench-"); err != nil {
+			return nil, fmt.Errorf("make a data directory: %w", err)
+		}
+		remove = dir
+	}
+	envFile := filepath.Join(dir, "bench.env")
+	if err := os.Remove(envFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the old %s: %w", envFile, err)
+	}
+	c := &child{errors: &tail{}, exited: make(chan struct{}), remove: remove}
+	c.cmd = exec.Command(o.Binary, spawnArgs(o, dir, envFile)...)
+	c.cmd.Stdout, c.cmd.Stderr = io.Discard, c.errors
+	if err := c.start(); err != nil {
+		c.cleanup()
+		return nil, fmt.Errorf("start %s: %w", o.Binary, err)
+	}
+	t := &Target{pid: c.cmd.Process.Pid, syncDelay: o.SyncDelay, relaxed: o.Relaxed, child: c}
+	if err := t.awaitReady(ctx, envFile); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func spawnArgs(o SpawnOptions, dir, envFile string) []string {
+	args := []string{"server", "--bind", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--env-file", envFile, "--log-level", "warn"}
+	if o.SyncDelay > 0 {
+		args = append(args, "--sync-delay", o.SyncDelay.String())
+	}
+	if o.Relaxed {
+		args = append(args, "--relaxed")
+	}
+	if o.Profiler {
+		args = append(args, "--pprof", "127.0.0.1:0")
+	}
+	return append(args, o.ExtraArgs...)
+}
+
+func (t *Target) awaitReady(ctx context.Context, envFile string) error {
+	deadline := time.NewTimer(startTimeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		vars, err := readEnvFile(envFile)
+		if err == nil {
+			return t.adopt(vars)
+		}
+		select {
+		case <-tick.C:
+		case <-t.child.exited:
+			return fmt.Errorf("the server ended before it was ready: %s", t.child.errors)
+		case <-deadline.C:
+			return fmt.Errorf("the server was not ready after %s: %s", startTimeout, t.child.errors)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func readEnvFile(path string) (map[string]string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	vars := make(map[string]string)
+	for line := range strings.Lines(string(raw)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			vars[name] = strings.Trim(value, `'"`)
+		}
+	}
+	return vars, nil
+}
+
+func (t *Target) adopt(vars map[string]string) error {
+	var err error
+	if t.URL, err = url.Parse(vars["CORVO_URL"]); err != nil || t.URL.Host == "" {
+		return fmt.Errorf("the server wrote CORVO_URL=%q", vars["CORVO_URL"])
+	}
+	if profiler := vars["CORVO_PPROF_URL"]; profiler != "" {
+		if t.admin, err = url.Parse(profiler); err != nil {
+			return fmt.Errorf("the server wrote CORVO_PPROF_URL=%q: %w", profiler, err)
+		}
+	}
+	return nil
+}
+
+// stopTimeout is how long a child may take to leave in good order.
+const stopTimeout = 10 * time.Second
+
+// Close ends a child in good order and removes its temporary directory.
+func (t *Target) Close() error {
+	if t.child == nil {
+		return nil
+	}
+	defer t.child.cleanup()
+	_ = t.child.cmd.Process.Signal(syscall.SIGTERM) // Gone already: the wait below ends at once.
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-t.child.exited:
+		return nil
+	case <-timer.C:
+		_ = t.child.cmd.Process.Kill()
+		<-t.child.exited
+		return fmt.Errorf("the server did not stop within %s and was killed", stopTimeout)
+	}
+}
+
+// Kill ends a child as a power cut would, and keeps its data.
+func (t *Target) Kill() {
+	if t.child != nil {
+		_ = t.child.cmd.Process.Kill() // Gone already is what is wanted.
+		<-t.child.exited
+	}
+}
+
+func (c *child) cleanup() {
+	if c.remove != "" {
+		_ = os.RemoveAll(c.remove) // A temporary directory; the system removes what is left.
+	}
+}
+
+// tail keeps the last of what a child wrote to stderr.
+type tail struct{ bytes.Buffer }
+
+const tailBytesMax = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	if t.Len()+len(p) > 2*tailBytesMax {
+		keep := bytes.Clone(t.Bytes()[max(0, t.Len()-tailBytesMax):])
+		t.Reset()
+		t.Buffer.Write(keep)
+	}
+	t.Buffer.Write(p[max(0, len(p)-tailBytesMax):])
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	return strings.TrimSpace(string(t.Bytes()[max(0, t.Len()-tailBytesMax):]))
+}
+
+// usage is what the server has consumed so far. Negative means unknown.
+type usage struct {
+	cpu       time.Duration
+	rss, peak int64
+	syncs     int64
+}
+
+// sample asks /proc about a child and the debug endpoint about a stranger.
+func (t *Target) sample(ctx context.Context, o Options) usage {
+	u := usage{cpu: -1, rss: -1, peak: -1, syncs: t.syncs(ctx, o)}
+	if t.pid != 0 {
+		u.cpu, u.rss, u.peak = procUsage(t.pid)
+		return u
+	}
+	raw, err := t.get(ctx, o, "/api/v1/debug/runtime")
+	if err != nil {
+		return u
+	}
+	var r struct {
+		CPUUser int64 `json:"cpu_user_ns"`
+		CPUSys  int64 `json:"cpu_sys_ns"`
+		RSS     int64 `json:"rss_bytes"`
+	}
+	if json.Unmarshal(raw, &r) != nil {
+		return u
+	}
+	u.cpu = time.Duration(r.CPUUser + r.CPUSys)
+	if r.RSS > 0 {
+		u.rss = r.RSS
+	}
+	return u
+}
+
+// clockTick is USER_HZ, which Linux fixes at 100 for user space.
+const clockTick = 10 * time.Millisecond
+
+func procUsage(pid int) (cpu time.Duration, rss, peak int64) {
+	cpu, rss, peak = -1, -1, -1
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		cpu = parseStatCPU(stat)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return cpu, rss, peak
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "VmRSS":
+			rss = kb << 10
+		case "VmHWM":
+			peak = kb << 10
+		}
+	}
+	return cpu, rss, peak
+}
+
+// parseStatCPU reads utime and stime, fields 14 and 15. The command name, field
+// 2, may hold spaces, so counting starts behind its closing parenthesis.
+func parseStatCPU(stat []byte) time.Duration {
+	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 13 {
+		return -1
+	}
+	user, uerr := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, serr := strconv.ParseInt(string(fields[12]), 10, 64)
+	if uerr != nil || serr != nil {
+		return -1
+	}
+	return time.Duration(user+system) * clockTick
+}
+
+// syncsMetric counts the syncs of the raft log.
+const syncsMetric = "corvo_raftlog_syncs_total"
+
+func (t *Target) syncs(ctx context.Context, o Options) int64 {
+	raw, err := t.get(ctx, o, "/api/v1/metrics")
+	if err != nil {
+		return -1
+	}
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), syncsMetric+" ")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64); err == nil {
+			return int64(n)
+		}
+	}
+	return -1
+}
+
+func (t *Target) get(ctx context.Context, o Options, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(t.URL.String(), "/")+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	d := dialer{apiKey: o.APIKey, namespace: o.Namespace}
+	d.credentials(req.Header.Set)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered status %d", path, resp.StatusCode)
+	}
+	return raw, nil
+}
+
+// profileSeconds is the length of a CPU profile. It starts with the measured
+// phase; what is left over when that ends shows an idle server.
+const profileSeconds = 5
+
+// startProfile begins a CPU profile of the server; the result waits for it and
+// writes the file.
+func (r *run) startProfile(ctx context.Context) func() error {
+	if r.opts.ProfileFile == "" {
+		return func() error { return nil }
+	}
+	if r.target.admin == nil {
+		return func() error {
+			return errors.New("no profile: the server's profiler is not known; spawn it, or give --pprof-url")
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.profile(ctx) }() // Waited for by the returned function.
+	return func() error { return <-done }
+}
+
+func (r *run) profile(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", strings.TrimRight(r.target.admin.String(), "/"), profileSeconds), nil)
+	if err != nil {
+		return fmt.Errorf("build profile request: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("take a profile: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("take a profile: status %d", resp.StatusCode)
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("read the profile: %w", err)
+	}
+	if err := os.WriteFile(r.opts.ProfileFile, raw, 0o644); err != nil {
+		return fmt.Errorf("write the profile: %w", err)
+	}
+	return nil
+}
