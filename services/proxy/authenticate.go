@@ -1,0 +1,183 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+const keyCookie = "corvo_api_key"
+
+// nobody is a digest that no key has, drawn when the process starts.
+var nobody = func() (d [sha256.Size]byte) { rand.Read(d[:]); return d }()
+
+// unknownKey stands in for a key that does not exist, so that an unknown id takes
+// the same path and the same time as a wrong secret.
+var unknownKey = &keyRecord{proto: &cellv1.Key{}, digests: [digestsMax][sha256.Size]byte{nobody, nobody}}
+
+// caller is who a request was authenticated as, by one snapshot.
+type caller struct {
+	key       *cellv1.Key
+	tenant    *cellv1.Tenant
+	namespace *cellv1.Namespace
+	digest    [sha256.Size]byte
+	notAfter  time.Time
+}
+
+// credential is the API key text of r. The order is the contract's: header,
+// bearer, cookie. Two different keys in one place are none: it would depend on
+// the reader which of them counts.
+func credential(r *http.Request) (text string, fromCookie bool) {
+	switch vs := r.Header["X-Api-Key"]; {
+	case len(vs) > 1:
+		return "", false
+	case len(vs) == 1 && vs[0] != "":
+		return vs[0], false
+	}
+	switch vs := r.Header["Authorization"]; {
+	case len(vs) > 1:
+		return "", false
+	case len(vs) == 1 && vs[0] != "":
+		scheme, token, _ := strings.Cut(vs[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", false
+		}
+		return strings.TrimSpace(token), false
+	}
+	switch cs := r.CookiesNamed(keyCookie); len(cs) {
+	case 1:
+		return cs[0].Value, true
+	default:
+		return "", false
+	}
+}
+
+// authenticate checks the key in r, that the address names the same tenant, and
+// the namespace asked for. It reads memory only.
+func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
+	text, fromCookie := credential(r)
+	if text == "" {
+		return caller{}, refuseNoKey
+	}
+	if fromCookie && p.crossOrigin.Check(r) != nil {
+		// A browser adds cookies to what other sites send.
+		return caller{}, refuseCrossOrigin
+	}
+	key, err := apikey.Parse(text)
+	if err != nil {
+		return caller{}, refuseBadKey
+	}
+	snap, now := p.view.current(), p.now()
+	c, tenant, ref := snap.lookup(key, now)
+	if ref != nil {
+		if ref == refuseBadKey && !p.view.fresh(now) {
+			return caller{}, refuseStale
+		}
+		return caller{}, ref
+	}
+	if !addr.agrees(tenant.proto.GetName()) {
+		return caller{}, refuseOtherTenant
+	}
+	ns := tenant.choose(c.key, r.Header[identity.HeaderNamespace])
+	if ns == nil {
+		return caller{}, refuseNoNamespace
+	}
+	c.namespace = ns
+	return c, nil
+}
+
+// lookup finds the key's record and compares its digests. Every way to fail that
+// a stranger can cause gives the same answer.
+func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord, *refusal) {
+	rec, known := s.keys.get(key.ID())
+	if !known {
+		rec = unknownKey
+	}
+	digest := key.Digest()
+	match := 0
+	for i := range rec.digests {
+		match |= subtle.ConstantTimeCompare(rec.digests[i][:], digest[:])
+	}
+	tenant, _ := s.tenants.get(rec.proto.GetTenantId())
+	if match != 1 || !known {
+		return caller{}, nil, refuseBadKey
+	}
+	// From here on the caller holds the secret.
+	if rec.proto.GetRevoked() || !tenant.alive() {
+		return caller{}, nil, refuseRevoked
+	}
+	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
+		return caller{}, nil, refuseExpired
+	}
+	return caller{key: rec.proto, tenant: tenant.proto, digest: digest, notAfter: rec.notAfter}, tenant, nil
+}
+
+// choose is the namespace a key works in: the one named, else the key's first.
+// One that exists but is not the key's is as unknown as one that does not exist.
+func (t *tenantRecord) choose(key *cellv1.Key, asked []string) *cellv1.Namespace {
+	scope := key.GetNamespaceIds()
+	if len(asked) > 1 {
+		return nil
+	}
+	if len(asked) == 1 && asked[0] != "" {
+		ns := t.byName[asked[0]]
+		if ns == nil || len(scope) > 0 && !slices.Contains(scope, ns.GetId()) {
+			return nil
+		}
+		return ns
+	}
+	for _, id := range scope {
+		if ns := t.byID[id]; ns != nil {
+			return ns
+		}
+	}
+	if len(scope) > 0 {
+		return nil
+	}
+	return t.byDefault()
+}
+
+// byDefault is the namespace of a key for the whole tenant: the one called
+// default, else the oldest (ids are ULIDs and sort by age).
+func (t *tenantRecord) byDefault() *cellv1.Namespace {
+	if ns := t.byName["default"]; ns != nil {
+		return ns
+	}
+	var oldest *cellv1.Namespace
+	for _, ns := range t.byID {
+		if oldest == nil || ns.GetId() < oldest.GetId() {
+			oldest = ns
+		}
+	}
+	return oldest
+}
+
+// stillAllowed reports whether what c was given is unchanged in s: asked again
+// for calls that are under way whenever the state changes.
+func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
+	rec, ok := s.keys.get(c.key.GetId())
+	if !ok || rec.proto.GetRevoked() || !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
+		return false
+	}
+	if rec.proto != c.key { // Written again since: the usual case is the same record.
+		if !slices.Contains(rec.digests[:], c.digest) || !slices.Equal(rec.proto.GetRoles(), c.key.GetRoles()) {
+			return false
+		}
+		if rec.proto.GetTenantId() != c.key.GetTenantId() {
+			return false
+		}
+		if ids := rec.proto.GetNamespaceIds(); len(ids) > 0 && !slices.Contains(ids, c.namespace.GetId()) {
+			return false
+		}
+	}
+	tenant, _ := s.tenants.get(c.key.GetTenantId())
+	return tenant.alive() && tenant.byID[c.namespace.GetId()] != nil
+}

@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	sweepEvery = 500 * time.Millisecond
+	// stuckAfter is how long a client may take nothing of what is sent to it, or
+	// take to send a unary body.
+	stuckAfter = 30 * time.Second
+)
+
+// Causes with which the proxy itself ends a call.
+var (
+	errNoLongerAllowed = errors.New("the key may no longer do this")
+	errEnding          = errors.New("the proxy is shutting down")
+)
+
+// call is one request under way.
+type call struct {
+	caller *caller // nil without a key.
+	cancel context.CancelCauseFunc
+	rc     *http.ResponseController
+	// stream is set for calls that last as long as the client likes.
+	stream atomic.Bool
+	// counted is whether the call is one of its tenant's streams.
+	counted bool
+	body    *endableBody // Of a worker stream.
+	// readingSince and writingSince are Unix nanoseconds while the handler waits
+	// for the client, else 0.
+	readingSince atomic.Int64
+	writingSince atomic.Int64
+}
+
+// calls is every request under way, so that a change of the state or the end of
+// the process reaches them.
+type calls struct {
+	mu sync.Mutex
+	// Guarded by mu.
+	open    map[*call]struct{}
+	streams map[string]int // By tenant id.
+	ending  bool
+}
+
+func newCalls() *calls {
+	return &calls{open: map[*call]struct{}{}, streams: map[string]int{}}
+}
+
+// enter takes a call in. A caller who lost his rights between his check and this
+// moment is found by the next periodic recheck.
+func (s *calls) enter(c *call, streamsMax int64) *refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending && c.stream.Load() {
+		return refuseEnding
+	}
+	if c.stream.Load() && c.caller != nil {
+		id := c.caller.tenant.GetId()
+		if streamsMax > 0 && int64(s.streams[id]) >= streamsMax {
+			return refuseStreams
+		}
+		s.streams[id]++
+		c.counted = true
+	}
+	s.open[c] = struct{}{}
+	return nil
+}
+
+func (s *calls) leave(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	if !c.counted {
+		return
+	}
+	id := c.caller.tenant.GetId()
+	if s.streams[id]--; s.streams[id] == 0 {
+		delete(s.streams, id)
+	}
+}
+
+// recheck ends the calls of everybody who lost what he was given.
+func (s *calls) recheck(snap *snapshot, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.caller != nil && !snap.stillAllowed(c.caller, now) {
+			c.cancel(errNoLongerAllowed)
+		}
+	}
+}
+
+// sweep ends the calls of clients that neither take nor send anything.
+func (s *calls) sweep(now time.Time) {
+	limit := now.Add(-stuckAfter).UnixNano()
+	stuck := func(since *atomic.Int64) bool { at := since.Load(); return at != 0 && at < limit }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		// A deadline in the past frees a handler that is blocked in the client's
+		// flow control, which cancelling alone does not. Where it is not
+		// supported there is nothing to free.
+		if stuck(&c.writingSince) {
+			_ = c.rc.SetWriteDeadline(now)
+			c.cancel(errors.New("the client takes nothing"))
+		}
+		if stuck(&c.readingSince) {
+			_ = c.rc.SetReadDeadline(now)
+		}
+	}
+}
+
+// endStreams lets every stream end well: a worker stream by closing its sending
+// side, so that the node answers what it has and ends it, anything else at once.
+func (s *calls) endStreams() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	for c := range s.open {
+		switch {
+		case c.body != nil:
+			c.body.end()
+		case c.stream.Load():
+			c.cancel(errEnding)
+		}
+	}
+}
+
+// endAll ends whatever is left.
+func (s *calls) endAll(onlyStreams bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if !onlyStreams || c.stream.Load() {
+			c.cancel(errEnding)
+		}
+	}
+}
+
+// endableBody is a request body that somebody else than its reader may end: the
+// reader then sees an orderly end.
+type endableBody struct {
+	body  io.ReadCloser
+	ended atomic.Bool
+	close sync.Once // The server's own body may be closed by one goroutine only.
+	err   error     // Of close; written inside it.
+}
+
+// Read implements io.Reader.
+func (b *endableBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if err != nil && b.ended.Load() {
+		return n, io.EOF
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *endableBody) Close() error {
+	b.close.Do(func() { b.err = b.body.Close() })
+	return b.err
+}
+
+func (b *endableBody) end() {
+	b.ended.Store(true)
+	_ = b.Close() // Wakes the reader, who reports.
+}
+
+// guardedWriter notes while a write waits for the client.
+type guardedWriter struct {
+	http.ResponseWriter
+	call *call
+	now  func() time.Time
+}
+
+// Write implements io.Writer.
+func (g *guardedWriter) Write(p []byte) (int, error) {
+	g.call.writingSince.Store(g.now().UnixNano())
+	defer g.call.writingSince.Store(0)
+	return g.ResponseWriter.Write(p)
+}
+
+// FlushError is what http.ResponseController calls.
+func (g *guardedWriter) FlushError() error {
+	g.call.writingSince.Store(g.now().UnixNano())
+	defer g.call.writingSince.Store(0)
+	return g.call.rc.Flush()
+}
+
+// Unwrap gives http.ResponseController the rest.
+func (g *guardedWriter) Unwrap() http.ResponseWriter { return g.ResponseWriter }

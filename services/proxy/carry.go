@@ -1,0 +1,258 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// triesMax is how many nodes a request is offered to; more than a cell of five
+// can lose and still work.
+const triesMax = 3
+
+// streamProcedures are the RPCs whose bodies are not read whole.
+var streamProcedures = func() map[string]bool {
+	set := map[string]bool{}
+	services := corvov1.File_corvo_v1_worker_proto.Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			if m := methods.Get(j); m.IsStreamingClient() || m.IsStreamingServer() {
+				set["/"+string(services.Get(i).FullName())+"/"+string(m.Name())] = true
+			}
+		}
+	}
+	return set
+}()
+
+const eventStream = "text/event-stream"
+
+// carry takes an accepted request to a node and its answer back. c is nil where
+// no key is needed.
+func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *caller) {
+	signed, ref := p.sign(r, addr, c, w.Header().Get(headerRequestID))
+	if ref != nil {
+		p.write(w, r, addr.rpc(), ref)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	worker := streamProcedures[addr.path]
+	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
+	cl.stream.Store(worker || r.Header.Get("Accept") == eventStream)
+	r = r.WithContext(ctx)
+	if worker && r.ProtoMajor >= 2 && r.Body != nil {
+		cl.body = &endableBody{body: r.Body}
+		r.Body = cl.body
+	}
+	var streamsMax int64
+	if c != nil {
+		streamsMax = c.tenant.GetLimits().GetStreamsMax()
+	}
+	if ref := p.calls.enter(cl, streamsMax); ref != nil {
+		p.write(w, r, addr.rpc(), ref)
+		return
+	}
+	defer p.calls.leave(cl)
+	if !worker {
+		body, release, ref := p.readBody(w, r, cl)
+		defer release()
+		if ref != nil {
+			p.write(w, r, addr.rpc(), ref)
+			return
+		}
+		r.Body, r.ContentLength = body, int64(body.Len())
+	}
+	gw := &guardedWriter{ResponseWriter: w, call: cl, now: p.now}
+	if ref := p.offer(gw, r, addr, cl, signed); ref != nil {
+		p.write(w, r, addr.rpc(), ref)
+	}
+}
+
+// sign makes the identity headers of one request.
+func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string) (http.Header, *refusal) {
+	id := identity.Identity{
+		Principal: "anonymous", Peer: peerOf(r), TenantURL: addr.base, RequestID: requestID,
+		ProxyStream: true, ExpiresAt: p.now().Add(identity.LifeMax),
+	}
+	if c != nil {
+		id.TenantID, id.TenantName = c.tenant.GetId(), c.tenant.GetName()
+		id.NamespaceID, id.Namespace = c.namespace.GetId(), c.namespace.GetName()
+		id.Principal, id.Roles = c.key.GetId(), c.key.GetRoles()
+		id.PayloadBytesMax = int(c.tenant.GetLimits().GetPayloadBytesMax())
+	}
+	h := make(http.Header, 16)
+	if err := p.signer.Sign(h, id, addr.path); err != nil {
+		// Only the host is the client's own choice here.
+		p.log.Debug("identity can not be signed", "request_id", requestID, "err", err)
+		return nil, refuseBadRequest
+	}
+	return h, nil
+}
+
+// offer tries one node after another, as long as it is certain that the one before
+// has not seen the request. It returns a refusal only if nothing was answered.
+func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header) *refusal {
+	var shard uint32
+	var namespaceID string
+	if cl.caller != nil {
+		shard, namespaceID = cl.caller.namespace.GetShard(), cl.caller.namespace.GetId()
+	}
+	opts := forward.Options{
+		Path:     addr.path,
+		Prepare:  func(h http.Header) { prepare(h, signed) },
+		Response: func(status int, h http.Header) { p.received(status, h, cl, shard) },
+	}
+	candidates := p.nodes.candidates(shard, namespaceID)
+	for _, n := range candidates[:min(triesMax, len(candidates))] {
+		// The body of a stream can not be sent twice, so ask before it is begun.
+		if cl.body != nil && !p.nodes.reachable(r.Context(), n) {
+			continue
+		}
+		err := p.forwarder.Forward(w, r, n.base, opts)
+		if err == nil {
+			return nil
+		}
+		if ref := ended(r); ref != nil {
+			return ref
+		}
+		p.nodes.lost(n, err)
+		if cl.body != nil || !forward.NeverSent(err) && !readOnly(r) {
+			if forward.NeverSent(err) {
+				return refuseNoNode
+			}
+			return refuseUnknown
+		}
+	}
+	if ref := ended(r); ref != nil {
+		return ref
+	}
+	return refuseNoNode
+}
+
+// ended is why the call is over, if it was us who ended it. A client that went
+// away gets nothing.
+func ended(r *http.Request) *refusal {
+	switch cause := context.Cause(r.Context()); {
+	case cause == nil:
+		return nil
+	case errors.Is(cause, errNoLongerAllowed):
+		return refuseRevoked
+	case errors.Is(cause, errEnding):
+		return refuseEnding
+	default:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func readOnly(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// prepare makes a client's headers those of a request inside the cell.
+func prepare(h, signed http.Header) {
+	identity.StripExternal(h)
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			delete(h, name)
+		}
+	}
+	// Neither credentials nor what a client says about its own address belong in
+	// a cell; Expect was answered here.
+	for _, name := range [...]string{"X-Api-Key", "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "Expect"} {
+		delete(h, name)
+	}
+	for name, v := range signed {
+		h[name] = v
+	}
+}
+
+// received reads and removes what a node says to the proxy only.
+func (p *Proxy) received(status int, h http.Header, cl *call, shard uint32) {
+	p.nodes.learn(shard, h.Get(headerLeaderNode))
+	identity.StripExternal(h)
+	h.Del(headerRequestID) // Ours stands already.
+	if strings.HasPrefix(h.Get("Content-Type"), eventStream) {
+		cl.stream.Store(true)
+	}
+	if status == http.StatusUnauthorized {
+		p.log.Error("a node refused the proxy's signature: cell secrets or clocks differ")
+	}
+}
+
+// wholeBody is a request body read into memory.
+type wholeBody struct{ bytes.Reader }
+
+// Close implements io.Closer.
+func (*wholeBody) Close() error { return nil }
+
+// readBody reads a unary body whole, so that it can be sent again and so that a
+// slow client costs a node nothing. release gives its memory back to the budget.
+func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body *wholeBody, release func(), ref *refusal) {
+	body, release = &wholeBody{}, func() {}
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+		return body, release, nil
+	}
+	if r.ContentLength > p.limits.BodyBytesMax {
+		return nil, release, refuseTooLarge
+	}
+	cl.readingSince.Store(p.now().UnixNano())
+	defer cl.readingSince.Store(0)
+	from := http.MaxBytesReader(w, r.Body, p.limits.BodyBytesMax)
+	buf := make([]byte, 0, 512)
+	if r.ContentLength > 0 {
+		buf = make([]byte, 0, min(r.ContentLength, 64<<10)+1) // One more, to see the end.
+	}
+	held := int64(cap(buf))
+	p.buffered.Add(held)
+	release = func() { p.buffered.Add(-held) }
+	for {
+		if p.buffered.Load() > p.limits.BufferBytesMax {
+			return nil, release, refuseBusy
+		}
+		n, err := from.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			body.Reset(buf)
+			return body, release, nil
+		}
+		if err != nil {
+			return nil, release, bodyRefusal(err)
+		}
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+			p.buffered.Add(int64(cap(buf)) - held)
+			held = int64(cap(buf))
+		}
+	}
+}
+
+func bodyRefusal(err error) *refusal {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return refuseTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return refuseSlowBody
+	default:
+		return refuseBadRequest
+	}
+}
+
+// peerOf is the address of the client's socket. Headers that claim another one
+// are the client's own words.
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
+}

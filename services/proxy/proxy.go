@@ -1,0 +1,331 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// Limits of the public listener.
+const (
+	readHeaderTimeout = 5 * time.Second
+	idleTimeout       = 120 * time.Second
+	headerBytesMax    = 32 << 10
+	// Pings to clients (R28): load balancers cut idle connections after a minute
+	// or more, and a worker that vanished must not keep its stream.
+	clientPingEvery   = 15 * time.Second
+	clientPingTimeout = 10 * time.Second
+	// streamsPerConnection is bounded per connection, so that one client can not
+	// take all; it opens another connection for more.
+	streamsPerConnection = 250
+	// One stream that is not read may hold back a fraction of its connection's
+	// window only.
+	windowPerStream     = 256 << 10
+	windowPerConnection = 4<<20 - 1
+	// streamGrace is how long a node may take to answer what a worker stream has
+	// under way when the proxy leaves.
+	streamGrace = 2 * time.Second
+)
+
+// Limits of what one proxy takes in. Zero fields have defaults.
+type Limits struct {
+	// BodyBytesMax of one unary request; 4 MiB.
+	BodyBytesMax int64
+	// BufferBytesMax of all unary bodies held at a time; 256 MiB.
+	BufferBytesMax int64
+}
+
+// Options of a Proxy.
+type Options struct {
+	// Domain is the one under which tenants are hosts; "localhost" by default.
+	Domain string
+	// Name tells this proxy from others in the nodes' logs.
+	Name string
+	// CellSecret signs what the proxy says to nodes; at least 16 bytes.
+	CellSecret []byte
+	// Nodes are API addresses of some nodes of the cell; the rest is learnt.
+	Nodes []string
+	// DataDir keeps the cell's state over restarts; empty keeps nothing.
+	DataDir string
+	// TLS of the public listener; nil serves clear text.
+	TLS *tls.Config
+	// CellTLS is used towards nodes; nil speaks h2c.
+	CellTLS *tls.Config
+	Limits  Limits
+	Logger  *slog.Logger
+	// Now replaces the clock in tests.
+	Now func() time.Time
+}
+
+// Proxy is one front door of a cell.
+type Proxy struct {
+	domain      string
+	log         *slog.Logger
+	now         func() time.Time
+	limits      Limits
+	signer      *identity.Signer
+	view        *view
+	files       *stateFiles
+	nodes       *nodes
+	calls       *calls
+	transport   *http.Transport
+	cellClient  *http.Client
+	forwarder   *forward.Forwarder
+	rpcErrors   *connect.ErrorWriter
+	crossOrigin *http.CrossOriginProtection
+	server      *http.Server
+	unsaved     chan struct{} // One waiting note; never closed.
+	buffered    atomic.Int64  // Bytes of unary bodies in memory.
+	ending      atomic.Bool
+
+	// stop ends the loops, which loops waits for.
+	stop  context.CancelFunc
+	loops sync.WaitGroup
+}
+
+// New makes a proxy, takes up the state on disk and begins to follow the cell. It
+// serves after Serve; Shutdown ends it in any case.
+func New(opts Options) (*Proxy, error) {
+	opts = opts.withDefaults()
+	signer, err := identity.NewSigner(opts.CellSecret)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	seeds, err := parseSeeds(opts.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	files, err := openStateFiles(opts.DataDir, opts.Logger)
+	if err != nil {
+		return nil, err
+	}
+	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
+	p := &Proxy{
+		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, limits: opts.Limits,
+		signer: signer, view: newView(), files: files, calls: newCalls(), transport: transport,
+		nodes:       newNodes(transport, seeds, opts.Logger, opts.Now),
+		cellClient:  &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}},
+		forwarder:   forward.New(transport),
+		rpcErrors:   connect.NewErrorWriter(),
+		crossOrigin: http.NewCrossOriginProtection(),
+		unsaved:     make(chan struct{}, 1),
+	}
+	p.server = p.newServer(opts)
+	return p, p.start()
+}
+
+func (o Options) withDefaults() Options {
+	if o.Domain == "" {
+		o.Domain = "localhost"
+	}
+	if o.Name == "" {
+		o.Name = "1"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Limits.BodyBytesMax == 0 {
+		o.Limits.BodyBytesMax = 4 << 20
+	}
+	if o.Limits.BufferBytesMax == 0 {
+		o.Limits.BufferBytesMax = 256 << 20
+	}
+	return o
+}
+
+func parseSeeds(texts []string) ([]*url.URL, error) {
+	if len(texts) == 0 {
+		return nil, errors.New("proxy: no node address given")
+	}
+	out := make([]*url.URL, 0, len(texts))
+	for _, text := range texts {
+		u, err := parseNodeURL(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+func (p *Proxy) newServer(opts Options) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(opts.TLS == nil)
+	protocols.SetHTTP2(opts.TLS != nil)
+	return &http.Server{
+		Handler: p, TLSConfig: opts.TLS, Protocols: &protocols,
+		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: clientPingEvery, PingTimeout: clientPingTimeout,
+			MaxReceiveBufferPerStream: windowPerStream, MaxReceiveBufferPerConnection: windowPerConnection,
+			WriteByteTimeout: stuckAfter,
+		},
+		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// start takes up what is on disk and starts the loops.
+func (p *Proxy) start() error {
+	state, err := p.files.load()
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		p.view.publish(snapshotOf(state))
+		p.log.Info("state taken from disk", "index", state.GetIndex(), "keys", len(state.GetKeys()))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	p.nodes.reconcile(ctx, p.view.current().nodes)
+	p.loops.Go(func() { p.watch(ctx) })
+	p.loops.Go(func() { p.keep(ctx) })
+	p.loops.Go(func() { p.sweep(ctx) })
+	return nil
+}
+
+// sweep looks after calls that no event reports: keys that expire, clients that
+// are stuck.
+func (p *Proxy) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			now := p.now()
+			p.calls.recheck(p.view.current(), now)
+			p.calls.sweep(now)
+		}
+	}
+}
+
+// Serve answers on ln until Shutdown, and then returns nil.
+func (p *Proxy) Serve(ln net.Listener) error {
+	var err error
+	if p.server.TLSConfig != nil {
+		err = p.server.ServeTLS(ln, "", "")
+	} else {
+		err = p.server.Serve(ln)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+}
+
+// Ready reports whether the proxy knows the cell's state and a node that serves.
+func (p *Proxy) Ready() bool {
+	return !p.ending.Load() && p.view.loaded.Load() && p.nodes.anyReady()
+}
+
+// Shutdown takes no new connections, tells clients to go elsewhere, lets unary
+// calls end and streams end in order, and ends everything when ctx does.
+func (p *Proxy) Shutdown(ctx context.Context) error {
+	p.ending.Store(true)
+	late := time.AfterFunc(streamGrace, func() { p.calls.endAll(true) })
+	defer late.Stop()
+	p.calls.endStreams()
+	err := p.server.Shutdown(ctx)
+	if err != nil {
+		p.calls.endAll(false)
+		err = errors.Join(fmt.Errorf("proxy: shutdown: %w", err), p.server.Close())
+	}
+	p.stop()
+	p.loops.Wait()
+	p.nodes.pollers.Wait()
+	p.transport.CloseIdleConnections()
+	return err
+}
+
+// ServeHTTP implements http.Handler: every request comes through here.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()[headerRequestID] = []string{newRequestID()}
+	addr, ref := parseAddress(r, p.domain)
+	if ref != nil {
+		p.write(w, r, false, ref)
+		return
+	}
+	switch {
+	case addr.path == "/healthz":
+		p.health(w, r, true)
+		return
+	case addr.path == "/readyz":
+		p.health(w, r, p.Ready())
+		return
+	case !addr.known():
+		p.write(w, r, false, refuseNotFound)
+		return
+	}
+	w.Header()["Access-Control-Allow-Origin"] = []string{"*"}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	case http.MethodOptions:
+		preflight(w)
+		return
+	default:
+		p.write(w, r, addr.rpc(), refuseBadMethod)
+		return
+	}
+	if addr.open() {
+		p.carry(w, r, addr, nil)
+		return
+	}
+	c, ref := p.authenticate(r, addr)
+	if ref != nil {
+		p.write(w, r, addr.rpc(), ref)
+		return
+	}
+	p.carry(w, r, addr, &c)
+}
+
+func (p *Proxy) health(w http.ResponseWriter, r *http.Request, ok bool) {
+	w.Header().Set("Content-Type", "application/json")
+	status, text := http.StatusOK, `{"status":"ok"}`+"\n"
+	if !ok {
+		status, text = http.StatusServiceUnavailable, `{"status":"unavailable"}`+"\n"
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, text) // The asker is gone: nobody to tell.
+	}
+}
+
+// preflight answers a browser's question before it sends a key from another
+// origin. Any origin may: keys are sent on purpose, and a cookie is not sent
+// along to an answer of "*".
+func preflight(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
+	h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, X-Corvo-Index, "+
+		"Idempotency-Key, Connect-Protocol-Version, Connect-Timeout-Ms")
+	h.Set("Access-Control-Max-Age", "7200")
+	w.WriteHeader(http.StatusOK)
+}
+
+func newRequestID() string {
+	var b [12]byte
+	rand.Read(b[:])
+	return "req_" + hex.EncodeToString(b[:])
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// refusal is an answer of the proxy itself. Its text never depends on whether
+// something of another tenant exists.
+type refusal struct {
+	status     int
+	code       string
+	rpc        connect.Code
+	title      string
+	message    string
+	retryAfter time.Duration
+}
+
+func refuse(status int, code string, rpc connect.Code, title, message string) *refusal {
+	return &refusal{status: status, code: code, rpc: rpc, title: title, message: message}
+}
+
+func (r *refusal) after(d time.Duration) *refusal { r.retryAfter = d; return r }
+
+// The refusals. Words and titles are those of the nodes.
+var (
+	refuseNoKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"no API key: send it in X-API-Key or as a bearer token")
+	refuseBadKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"the API key is not valid")
+	refuseRevoked = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"the API key was revoked")
+	refuseExpired = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"the API key has expired")
+	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
+		"a key in a cookie is not accepted from another site")
+	refuseOtherTenant = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
+		"the API key does not belong to the tenant of this address")
+	refuseNoNamespace = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
+		"no such namespace for this API key")
+	refuseNotFound = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
+		"there is nothing at this path")
+	refuseBadPath = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
+		"the path has empty or dot segments or encoded separators")
+	refuseBadMethod = refuse(405, "METHOD_NOT_ALLOWED", connect.CodeUnimplemented, "Method not allowed",
+		"this method is not used here")
+	refuseBadRequest = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
+		"the request could not be read")
+	refuseTooLarge = refuse(413, "PAYLOAD_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
+		"the request body is over the limit")
+	refuseSlowBody = refuse(408, "REQUEST_TIMEOUT", connect.CodeDeadlineExceeded, "Too slow",
+		"the request body did not arrive in time")
+	refuseStreams = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
+		"the tenant has reached its number of open streams").after(time.Second)
+	refuseBusy = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
+		"the cell is busy; try again").after(time.Second)
+	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
+		"the key could not be checked just now; try again").after(time.Second)
+	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
+		"no node can take the request just now; nothing was done, try again").after(time.Second)
+	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened",
+		"the node was lost before it answered; retry with the same idempotency key").after(time.Second)
+	refuseEnding = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
+		"this proxy is shutting down; try again").after(100 * time.Millisecond)
+)
+
+const (
+	titleNoAuth    = "Not authenticated"
+	titleForbidden = "Not allowed"
+	titleNotFound  = "Not found"
+	titleInvalid   = "The request is not valid"
+	titleLimit     = "A limit was reached"
+	titleRetry     = "Try again"
+)
+
+// problem is RFC 9457 beside the error and code that existing clients read.
+type problem struct {
+	Error        string `json:"error"`
+	Code         string `json:"code"`
+	Type         string `json:"type"`
+	Title        string `json:"title"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail"`
+	RequestID    string `json:"request_id,omitempty"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+// Metadata of a refusal in an RPC, as the nodes send it.
+const (
+	headerRequestID = "X-Request-Id"
+	metaCode        = "Corvo-Error-Code"
+)
+
+// write answers in the protocol the caller speaks.
+func (p *Proxy) write(w http.ResponseWriter, r *http.Request, rpc bool, ref *refusal) {
+	if ref.retryAfter > 0 {
+		w.Header().Set("Retry-After", seconds(ref.retryAfter))
+	}
+	if rpc && p.rpcErrors.IsSupported(r) {
+		err := connect.NewError(ref.rpc, errors.New(ref.message))
+		err.Meta().Set(metaCode, ref.code)
+		if writeErr := p.rpcErrors.Write(w, r, err); writeErr != nil {
+			p.log.Debug("answer an RPC", "err", writeErr)
+		}
+		return
+	}
+	body, err := json.Marshal(problem{
+		Error: ref.message, Code: ref.code, Type: "about:blank", Title: ref.title, Status: ref.status,
+		Detail: ref.message, RequestID: w.Header().Get(headerRequestID), RetryAfterMS: ref.retryAfter.Milliseconds(),
+	})
+	if err != nil {
+		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if ref.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="corvo"`)
+	}
+	w.WriteHeader(ref.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // The client is gone: nobody to tell.
+	}
+}
+
+// seconds writes a Retry-After: whole seconds where possible, else the fraction
+// that existing clients read.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+}

@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// snapshot is the cell's desired state at one index, laid out for look-ups. It
+// never changes: a reader that loaded it sees one moment.
+type snapshot struct {
+	index   uint64
+	keys    table[*keyRecord]
+	tenants table[*tenantRecord]
+	// nodes by id; few, so a change copies them all.
+	nodes  []*cellv1.Node
+	shards []uint32
+}
+
+// digestsMax is how many secrets of a key are accepted at a time: two while it is
+// rotated. A fixed number keeps the comparison's timing the same for every key.
+const digestsMax = 2
+
+type keyRecord struct {
+	proto    *cellv1.Key
+	digests  [digestsMax][sha256.Size]byte
+	notAfter time.Time // Zero: never.
+}
+
+// tenantRecord is a tenant with its namespaces. proto is nil while only
+// namespaces of it are known.
+type tenantRecord struct {
+	proto  *cellv1.Tenant
+	byName map[string]*cellv1.Namespace // Alive ones only.
+	byID   map[string]*cellv1.Namespace
+}
+
+func (t *tenantRecord) alive() bool { return t != nil && t.proto != nil && !t.proto.GetDeleted() }
+
+// newKeyRecord prepares a key for comparison. A slot without a digest holds a
+// random one that no key has.
+func newKeyRecord(k *cellv1.Key) *keyRecord {
+	rec := &keyRecord{proto: k, digests: [digestsMax][sha256.Size]byte{nobody, nobody}}
+	n := 0
+	// The newest come last; more than two is a mistake of the writer.
+	for _, d := range k.GetDigests()[max(0, len(k.GetDigests())-digestsMax):] {
+		if len(d) == sha256.Size {
+			copy(rec.digests[n][:], d)
+			n++
+		}
+	}
+	if k.GetNotAfterNs() != 0 {
+		rec.notAfter = time.Unix(0, k.GetNotAfterNs())
+	}
+	return rec
+}
+
+// snapshotOf lays out a whole state.
+func snapshotOf(state *cellv1.State) *snapshot {
+	base := &snapshot{}
+	changes := make([]*cellv1.Change, 0, len(state.GetTenants())+len(state.GetNamespaces())+len(state.GetKeys())+len(state.GetNodes()))
+	for _, t := range state.GetTenants() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: t}})
+	}
+	for _, n := range state.GetNamespaces() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}})
+	}
+	for _, k := range state.GetKeys() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Key{Key: k}})
+	}
+	for _, n := range state.GetNodes() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
+	}
+	s := base.with(changes, state.GetIndex())
+	s.shards = state.GetShards()
+	return s
+}
+
+// with is the successor of s after changes, as of index.
+func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
+	next := &snapshot{index: index, nodes: s.nodes, shards: s.shards}
+	keys, tenants := s.keys.edit(), s.tenants.edit()
+	fresh := map[string]bool{} // Tenants already copied in this edit.
+	tenant := func(id string) *tenantRecord {
+		old, _ := tenants.get(id)
+		if fresh[id] {
+			return old
+		}
+		fresh[id] = true
+		t := old.clone()
+		tenants.set(id, t)
+		return t
+	}
+	for _, c := range changes {
+		switch v := c.GetChange().(type) {
+		case *cellv1.Change_Tenant:
+			tenant(v.Tenant.GetId()).proto = v.Tenant
+		case *cellv1.Change_Namespace:
+			tenant(v.Namespace.GetTenantId()).put(v.Namespace)
+		case *cellv1.Change_Key:
+			keys.set(v.Key.GetId(), newKeyRecord(v.Key))
+		case *cellv1.Change_Node:
+			next.nodes = append(without(next.nodes, v.Node.GetId()), v.Node)
+		case *cellv1.Change_RemoveNodeId:
+			next.nodes = without(next.nodes, v.RemoveNodeId)
+		}
+	}
+	next.keys, next.tenants = keys.done(), tenants.done()
+	slices.SortFunc(next.nodes, func(a, b *cellv1.Node) int { return strings.Compare(a.GetId(), b.GetId()) })
+	return next
+}
+
+func without(nodes []*cellv1.Node, id string) []*cellv1.Node {
+	out := make([]*cellv1.Node, 0, len(nodes)+1)
+	for _, n := range nodes {
+		if n.GetId() != id {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func (t *tenantRecord) clone() *tenantRecord {
+	c := &tenantRecord{byName: map[string]*cellv1.Namespace{}, byID: map[string]*cellv1.Namespace{}}
+	if t != nil {
+		c.proto = t.proto
+		for k, v := range t.byName {
+			c.byName[k] = v
+		}
+		for k, v := range t.byID {
+			c.byID[k] = v
+		}
+	}
+	return c
+}
+
+// put takes over one namespace; a deleted one leaves, and frees its name unless
+// another has it already.
+func (t *tenantRecord) put(ns *cellv1.Namespace) {
+	if old, ok := t.byID[ns.GetId()]; ok && t.byName[old.GetName()] == old {
+		delete(t.byName, old.GetName())
+	}
+	if ns.GetDeleted() {
+		delete(t.byID, ns.GetId())
+		return
+	}
+	t.byID[ns.GetId()] = ns
+	t.byName[ns.GetName()] = ns
+}
+
+// state is the whole snapshot as a message, for the file.
+func (s *snapshot) state() *cellv1.State {
+	out := &cellv1.State{Index: s.index, Nodes: s.nodes, Shards: s.shards}
+	for _, t := range s.tenants.all {
+		if t.proto != nil {
+			out.Tenants = append(out.Tenants, t.proto)
+		}
+		for _, ns := range t.byID {
+			out.Namespaces = append(out.Namespaces, ns)
+		}
+	}
+	for _, k := range s.keys.all {
+		out.Keys = append(out.Keys, k.proto)
+	}
+	// Map order must not make two files of one state differ.
+	slices.SortFunc(out.Tenants, func(a, b *cellv1.Tenant) int { return strings.Compare(a.GetId(), b.GetId()) })
+	slices.SortFunc(out.Namespaces, func(a, b *cellv1.Namespace) int { return strings.Compare(a.GetId(), b.GetId()) })
+	slices.SortFunc(out.Keys, func(a, b *cellv1.Key) int { return strings.Compare(a.GetId(), b.GetId()) })
+	return out
+}

@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// freshFor is how long after the last word from a node a key that is not known
+// may be called wrong; afterwards it may just be newer than what we know.
+const freshFor = 60 * time.Second
+
+// view holds the current snapshot. Readers never wait; one writer at a time, the
+// watcher.
+type view struct {
+	snap atomic.Pointer[snapshot]
+	// heard is when a node last confirmed the snapshot, in Unix nanoseconds; 0 never.
+	heard atomic.Int64
+	// loaded is set with the first snapshot, from disk or from a node.
+	loaded atomic.Bool
+}
+
+func newView() *view {
+	v := &view{}
+	v.snap.Store(&snapshot{})
+	return v
+}
+
+func (v *view) current() *snapshot { return v.snap.Load() }
+
+func (v *view) fresh(now time.Time) bool {
+	heard := v.heard.Load()
+	return heard != 0 && now.Sub(time.Unix(0, heard)) <= freshFor
+}
+
+// confirm notes that a node said the snapshot is current.
+func (v *view) confirm(now time.Time) { v.heard.Store(now.UnixNano()) }
+
+// publish makes next the current snapshot.
+func (v *view) publish(next *snapshot) {
+	v.snap.Store(next)
+	v.loaded.Store(true)
+}
+
+// take applies one message of a node's watch. It reports whether the node is
+// behind what is already known: its word then counts for nothing, since taking it
+// would bring a revoked key back.
+func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
+	cur := v.current()
+	switch {
+	case msg.GetState() != nil:
+		if msg.GetState().GetIndex() < cur.index {
+			return true
+		}
+		if msg.GetState().GetIndex() > cur.index || !v.loaded.Load() {
+			v.publish(snapshotOf(msg.GetState()))
+		}
+	case len(msg.GetChanges()) > 0:
+		if msg.GetIndex() > cur.index { // Else a repetition.
+			v.publish(cur.with(msg.GetChanges(), msg.GetIndex()))
+		}
+	case msg.GetIndex() != 0 && msg.GetIndex() < cur.index:
+		return true
+	}
+	v.confirm(now)
+	return false
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+const (
+	// watchSilence ends a watch whose node says nothing, heartbeats included.
+	watchSilence = 10 * time.Second
+	// The pause before the next node is asked, with full jitter: many proxies must
+	// not come back in step. The bound keeps a revocation under a second late.
+	watchPauseMin = 50 * time.Millisecond
+	watchPauseMax = time.Second
+	// saveEvery bounds how often a busy state is written to disk.
+	saveEvery = time.Second
+
+	watchMessageBytesMax = 64 << 20
+)
+
+var (
+	errBehind = errors.New("the node is behind what is already known")
+	errSilent = errors.New("the node went silent")
+)
+
+// watch follows the cell's state on one node after another until ctx ends.
+func (p *Proxy) watch(ctx context.Context) {
+	pause := watchPauseMin
+	for turn := 0; ctx.Err() == nil; turn++ {
+		bases := p.nodes.bases()
+		if len(bases) > 0 {
+			base := bases[turn%len(bases)]
+			heard, err := p.watchNode(ctx, base)
+			if ctx.Err() != nil {
+				return
+			}
+			p.log.Warn("cell state watch ended", "node", base, "err", err)
+			if heard {
+				pause = watchPauseMin
+			}
+		}
+		wait(ctx, rand.N(pause))
+		pause = min(2*pause, watchPauseMax)
+	}
+}
+
+// watchNode follows one node. It reports whether the node said anything of use.
+func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(watchSilence, func() { cancel(errSilent) })
+	defer silence.Stop()
+	client := cellv1connect.NewCellServiceClient(p.cellClient, base, connect.WithReadMaxBytes(watchMessageBytesMax))
+	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index}))
+	if err != nil {
+		return false, fmt.Errorf("watch: %w", err)
+	}
+	defer stream.Close() //nolint:errcheck // Ended by the node or given up.
+	for stream.Receive() {
+		silence.Reset(watchSilence)
+		if p.take(ctx, stream.Msg()) {
+			return heard, errBehind
+		}
+		heard = true
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return heard, cause
+	}
+	return heard, stream.Err()
+}
+
+// take applies one message and carries its consequences through.
+func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind bool) {
+	before := p.view.current()
+	if p.view.take(msg, p.now()) {
+		return true
+	}
+	after := p.view.current()
+	if after == before {
+		return false
+	}
+	p.calls.recheck(after, p.now())
+	p.nodes.reconcile(ctx, after.nodes)
+	select {
+	case p.unsaved <- struct{}{}:
+	default: // The saver knows already.
+	}
+	return false
+}
+
+// keep writes the state to disk some time after it changed, until ctx ends.
+func (p *Proxy) keep(ctx context.Context) {
+	var saved *snapshot
+	for {
+		select {
+		case <-ctx.Done():
+			p.save(&saved)
+			return
+		case <-p.unsaved:
+			p.save(&saved)
+			wait(ctx, saveEvery)
+		}
+	}
+}
+
+func (p *Proxy) save(saved **snapshot) {
+	cur := p.view.current()
+	if cur == *saved || !p.view.loaded.Load() {
+		return
+	}
+	if err := p.files.save(cur.state()); err != nil {
+		// Serving goes on from memory; the next change tries again.
+		p.log.Error("state was not written to disk", "index", cur.index, "err", err)
+		return
+	}
+	*saved = cur
+}
+
+// signing signs every call as a part of the cell.
+type signing struct {
+	next   http.RoundTripper
+	signer *identity.Signer
+	name   string
+	now    func() time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *signing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if err := s.signer.SignRequest(r, identity.CellPrincipal(s.name, s.now())); err != nil {
+		return nil, fmt.Errorf("sign call to the cell: %w", err)
+	}
+	resp, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, fmt.Errorf("call %s: %w", r.URL.Host, err)
+	}
+	return resp, nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func parseNodeURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("parse node address: %w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") {
+		return nil, fmt.Errorf("node address %q is not scheme://host:port", text)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
