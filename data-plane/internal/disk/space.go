@@ -1,0 +1,170 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// SpaceLevel says what a node may still do with the room it has left.
+type SpaceLevel int
+
+// Levels, in order.
+const (
+	SpaceOK      SpaceLevel = iota
+	SpaceTight              // At 90 %: refuse enqueues; acks, deletes and reads go on.
+	SpaceExhaust            // At 97 %: step down, before the write-ahead log meets ENOSPC.
+)
+
+func (l SpaceLevel) String() string {
+	switch l {
+	case SpaceOK:
+		return "ok"
+	case SpaceTight:
+		return "tight"
+	case SpaceExhaust:
+		return "exhausted"
+	default:
+		return fmt.Sprintf("level %d", int(l))
+	}
+}
+
+const (
+	tightPercent   = 90
+	exhaustPercent = 97
+
+	// A level is left this far below where it began, so that a node at the edge
+	// does not flap.
+	hysteresisPercent = 2
+
+	spaceInterval = 5 * time.Second
+)
+
+// SpaceOptions of a Space.
+type SpaceOptions struct {
+	Interval time.Duration // 0 means 5 s.
+
+	// OnChange is called from the poller when the level changes, and before
+	// NewSpace returns unless the level is SpaceOK.
+	OnChange func(level SpaceLevel, usedPercent float64)
+
+	Logger *slog.Logger // Nil means slog.Default().
+}
+
+// Space watches how full the volume under a directory is.
+type Space struct {
+	fs   vfs.FS
+	dir  string
+	opts SpaceOptions
+
+	stop chan struct{} // Closed by Close.
+	done chan struct{} // Closed when the poller ended.
+	once sync.Once     // Guards the closing of stop.
+
+	mu    sync.Mutex // Guards what follows.
+	level SpaceLevel
+	used  float64
+}
+
+// NewSpace measures once and then polls until Close.
+func NewSpace(fs vfs.FS, dir string, opts SpaceOptions) (*Space, error) {
+	if opts.Interval == 0 {
+		opts.Interval = spaceInterval
+	}
+	if opts.OnChange == nil {
+		opts.OnChange = func(SpaceLevel, float64) {}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	s := &Space{fs: fs, dir: dir, opts: opts, stop: make(chan struct{}), done: make(chan struct{})}
+	if err := s.measure(); err != nil {
+		return nil, fmt.Errorf("measure space of %s: %w", dir, err)
+	}
+	go s.poll()
+	return s, nil
+}
+
+// Level is the level at the last measurement.
+func (s *Space) Level() SpaceLevel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.level
+}
+
+// UsedPercent is the share of the volume this process cannot write to any more,
+// at the last measurement. Blocks reserved for the superuser count as used.
+func (s *Space) UsedPercent() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// Close stops the poller and waits for it.
+func (s *Space) Close() {
+	s.once.Do(func() { close(s.stop) })
+	<-s.done
+}
+
+func (s *Space) poll() {
+	defer close(s.done)
+	ticker := time.NewTicker(s.opts.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+			// The last level stays: not knowing is no reason to open up.
+			if err := s.measure(); err != nil {
+				s.opts.Logger.Error("disk space cannot be measured", "dir", s.dir, "error", err)
+			}
+		}
+	}
+}
+
+func (s *Space) measure() error {
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if err != nil {
+		return err
+	}
+	if usage.TotalBytes == 0 {
+		return errors.New("volume reports no size")
+	}
+	used := 100 * (1 - float64(usage.AvailBytes)/float64(usage.TotalBytes))
+	s.mu.Lock()
+	before := s.level
+	s.level, s.used = nextLevel(before, used), used
+	level := s.level
+	s.mu.Unlock()
+	if level != before {
+		s.opts.Logger.Warn("disk space", "dir", s.dir, "level", level, "used_percent", used)
+		s.opts.OnChange(level, used)
+	}
+	return nil
+}
+
+// nextLevel rises at once and falls only past the hysteresis.
+func nextLevel(now SpaceLevel, usedPercent float64) SpaceLevel {
+	switch reached := levelAt(usedPercent); {
+	case reached >= now:
+		return reached
+	default:
+		return min(now, levelAt(usedPercent+hysteresisPercent))
+	}
+}
+
+func levelAt(usedPercent float64) SpaceLevel {
+	switch {
+	case usedPercent >= exhaustPercent:
+		return SpaceExhaust
+	case usedPercent >= tightPercent:
+		return SpaceTight
+	default:
+		return SpaceOK
+	}
+}

@@ -1,0 +1,250 @@
+package disk
+
+import (
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Limits of rule R4. A leader that cannot write still heartbeats, so nobody
+// replaces it unless it gives up by itself.
+const (
+	warnAfter  = 1 * time.Second
+	stallAfter = 5 * time.Second
+	deadAfter  = 10 * time.Second
+
+	// slowReportGap is how long one of Pebble's slow-disk reports counts. Pebble
+	// repeats them every 2 s while the operation goes on and never says it ended.
+	slowReportGap = 5 * time.Second
+
+	// exitDiskDead is EX_IOERR of sysexits(3).
+	exitDiskDead = 74
+)
+
+// WatchdogOptions of a Watchdog. The callbacks run on goroutines of their own
+// and may block.
+type WatchdogOptions struct {
+	Warn, Stall, Dead time.Duration // 0 means 1 s, 5 s and 10 s.
+
+	// OnStall is called when a write passes Stall and no other one had: grant no
+	// more leases, give leadership away.
+	OnStall func(op string, since time.Time)
+
+	// OnRecover is called when no stalled write is left.
+	OnRecover func()
+
+	// OnDead is called at most once, when a write passes Dead. Nil logs and ends
+	// the process with status 74: a write that returns after that long says
+	// nothing about the ones queued behind it.
+	OnDead func(op string, since time.Time)
+
+	Logger *slog.Logger // Nil means slog.Default().
+}
+
+// Watchdog times writes while they run. The zero value is not usable.
+type Watchdog struct {
+	opts WatchdogOptions
+
+	mu      sync.Mutex // Guards what follows.
+	closed  bool
+	stalled int  // Writes past Stall that have not ended.
+	slow    bool // A slow-disk report at or past Stall still counts.
+	dead    bool
+	unslow  *time.Timer // Ends slow; nil until the first report.
+}
+
+// NewWatchdog returns a watchdog that holds no goroutine while all is well.
+func NewWatchdog(opts WatchdogOptions) *Watchdog {
+	if opts.Warn == 0 {
+		opts.Warn = warnAfter
+	}
+	if opts.Stall == 0 {
+		opts.Stall = stallAfter
+	}
+	if opts.Dead == 0 {
+		opts.Dead = deadAfter
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.OnStall == nil {
+		opts.OnStall = func(string, time.Time) {}
+	}
+	if opts.OnRecover == nil {
+		opts.OnRecover = func() {}
+	}
+	if opts.OnDead == nil {
+		opts.OnDead = func(string, time.Time) { os.Exit(exitDiskDead) }
+	}
+	return &Watchdog{opts: opts}
+}
+
+// Begin starts the clock of one write; the caller calls end when it returned.
+// It has the type of raftlog's Options.Watch.
+func (w *Watchdog) Begin(op string) (end func()) {
+	o := &operation{w: w, op: op, began: time.Now()}
+	o.mu.Lock()
+	o.timer = time.AfterFunc(w.opts.Warn, o.warn)
+	o.mu.Unlock()
+	return o.end
+}
+
+// Stalled says whether a write is past Stall now.
+func (w *Watchdog) Stalled() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stalledLocked()
+}
+
+func (w *Watchdog) stalledLocked() bool { return w.stalled > 0 || w.slow }
+
+// DiskSlow takes Pebble's slow-disk events. They cover what Begin does not see:
+// flushes, compactions and file operations.
+func (w *Watchdog) DiskSlow(info vfs.DiskSlowInfo) {
+	op := info.OpType.String() + " " + info.Path
+	w.opts.Logger.Warn("disk is slow", "operation", op, "for", info.Duration)
+	since := time.Now().Add(-info.Duration)
+	if info.Duration >= w.opts.Stall {
+		w.reportSlow(op, since)
+	}
+	if info.Duration >= w.opts.Dead {
+		w.die(op, since)
+	}
+}
+
+func (w *Watchdog) reportSlow(op string, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	if w.unslow == nil {
+		w.unslow = time.AfterFunc(slowReportGap, w.slowIsOver)
+	} else {
+		w.unslow.Reset(slowReportGap)
+	}
+	if !w.stalledLocked() {
+		go w.opts.OnStall(op, since)
+	}
+	w.slow = true
+}
+
+func (w *Watchdog) slowIsOver() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || !w.slow {
+		return
+	}
+	w.slow = false
+	if !w.stalledLocked() {
+		go w.opts.OnRecover()
+	}
+}
+
+func (w *Watchdog) stall(op string, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stalledLocked() && !w.closed {
+		go w.opts.OnStall(op, since)
+	}
+	w.stalled++
+}
+
+func (w *Watchdog) unstall() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stalled--
+	if !w.stalledLocked() && !w.closed {
+		go w.opts.OnRecover()
+	}
+}
+
+func (w *Watchdog) die(op string, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead || w.closed {
+		return
+	}
+	w.dead = true
+	w.opts.Logger.Error("disk does not answer; giving up", "operation", op, "since", since)
+	go w.opts.OnDead(op, since)
+}
+
+// Close silences the watchdog. Writes still in flight end it for themselves.
+func (w *Watchdog) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.unslow != nil {
+		w.unslow.Stop()
+	}
+}
+
+// operation is one write in flight. Its timer is armed for the next limit.
+type operation struct {
+	w     *Watchdog
+	op    string
+	began time.Time
+
+	mu      sync.Mutex // Guards what follows.
+	timer   *time.Timer
+	ended   bool
+	stalled bool // Counted in w.stalled.
+}
+
+func (o *operation) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	o.ended = true
+	o.timer.Stop()
+	if o.stalled {
+		o.w.unstall()
+	}
+	if took := time.Since(o.began); took >= o.w.opts.Warn {
+		o.w.opts.Logger.Warn("slow write ended", "operation", o.op, "took", took)
+	}
+}
+
+// next re-arms the timer for the limit after the one that passed, or reports
+// that the write ended meanwhile.
+func (o *operation) next(passed, limit time.Duration, then func()) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return false
+	}
+	if then != nil {
+		o.timer = time.AfterFunc(limit-passed, then)
+	}
+	return true
+}
+
+func (o *operation) warn() {
+	if o.next(o.w.opts.Warn, o.w.opts.Stall, o.stall) {
+		o.w.opts.Logger.Warn("write does not return", "operation", o.op, "since", o.began)
+	}
+}
+
+func (o *operation) stall() {
+	if !o.next(o.w.opts.Stall, o.w.opts.Dead, o.die) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ended {
+		o.stalled = true
+		o.w.stall(o.op, o.began)
+	}
+}
+
+func (o *operation) die() {
+	if o.next(0, 0, nil) {
+		o.w.die(o.op, o.began)
+	}
+}

@@ -1,0 +1,15 @@
+// Package transport carries the raft traffic of every group on a node over one
+// listener.
+//
+// It owns the connection handshake (which cell, which node, which group, and a
+// proof by both sides that they hold the cell's secret), the lanes, and the
+// heartbeat filter of rule R3. The framing of raft messages is
+// raft.NetworkTransport's.
+//
+// It must not know what entries or snapshots contain, or who may lead. Server
+// addresses are node ids; Options.Resolve says where a node listens today.
+//
+// One surprising fact: the library's fast path for heartbeats can make two logs
+// diverge (hashicorp/raft#695), so a heartbeat only takes it when it cannot
+// change anything. TestHeartbeatFilter keeps the reproduction.
+package transport
