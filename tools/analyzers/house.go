@@ -182,3 +182,73 @@ func reportOwnerless(pass *analysis.Pass, pos token.Pos, text string) {
 		}
 	}
 }
+
+// ExportedDoc asks every exported name for a comment: a door without a sign is
+// opened to see what is behind it.
+var ExportedDoc = &analysis.Analyzer{
+	Name: "exporteddoc",
+	Doc:  "exported functions, types, variables and constants have a comment (a group's comment counts for its members)",
+	Run:  runExportedDoc,
+}
+
+func runExportedDoc(pass *analysis.Pass) (any, error) {
+	if pass.Pkg.Name() == "main" {
+		return nil, nil
+	}
+	for _, f := range product(pass) {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Doc == nil && d.Name.IsExported() && receiverExported(d) && !wellKnown[d.Name.Name] {
+					pass.Reportf(d.Name.Pos(), "%s is exported and has no comment", d.Name.Name)
+				}
+			case *ast.GenDecl:
+				if d.Doc == nil {
+					checkSpecs(pass, d)
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
+// wellKnown methods mean the same everywhere.
+var wellKnown = map[string]bool{
+	"Error": true, "Unwrap": true, "Is": true, "As": true, "String": true, "Close": true, "LogValue": true,
+	"Read": true, "Write": true, "Len": true, "Less": true, "Swap": true, "ServeHTTP": true,
+	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true,
+}
+
+func receiverExported(d *ast.FuncDecl) bool {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	if p, ok := t.(*ast.StarExpr); ok {
+		t = p.X
+	}
+	if g, ok := t.(*ast.IndexExpr); ok {
+		t = g.X
+	}
+	id, ok := t.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+func checkSpecs(pass *analysis.Pass, d *ast.GenDecl) {
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			if spec.Doc == nil && spec.Comment == nil && spec.Name.IsExported() {
+				pass.Reportf(spec.Name.Pos(), "%s is exported and has no comment", spec.Name.Name)
+			}
+		case *ast.ValueSpec:
+			if spec.Doc != nil || spec.Comment != nil || len(spec.Names) == 0 {
+				continue
+			}
+			// The members of one typed list explain themselves once the type does.
+			if name := spec.Names[0]; name.IsExported() && !(d.Tok == token.CONST && d.Lparen.IsValid()) {
+				pass.Reportf(name.Pos(), "%s is exported and has no comment", name.Name)
+			}
+		}
+	}
+}
