@@ -1,0 +1,216 @@
+package corvo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// JobState is where a job is in its life.
+type JobState string
+
+// The states of a job.
+const (
+	StatePending   JobState = "pending"
+	StateActive    JobState = "active"
+	StateHeld      JobState = "held"
+	StateCompleted JobState = "completed"
+	StateRetrying  JobState = "retrying"
+	StateDead      JobState = "dead"
+	StateCancelled JobState = "cancelled"
+	StateScheduled JobState = "scheduled"
+)
+
+// Final reports whether a job in this state has ended. A dead or cancelled job can
+// still be brought back by Client.Retry.
+func (s JobState) Final() bool {
+	return s == StateCompleted || s == StateDead || s == StateCancelled
+}
+
+// JobInfo is a whole job as the server keeps it.
+type JobInfo struct {
+	ID               string            `json:"id"`
+	Queue            string            `json:"queue"`
+	State            JobState          `json:"state"`
+	Payload          json.RawMessage   `json:"payload"`
+	Priority         int               `json:"priority"` // 0 critical, 1 high, 2 normal.
+	Attempt          int               `json:"attempt"`
+	MaxRetries       int               `json:"max_retries"`
+	RetryBackoff     BackoffKind       `json:"retry_backoff"`
+	RetryBaseDelayMS int64             `json:"retry_base_delay_ms"`
+	RetryMaxDelayMS  int64             `json:"retry_max_delay_ms"`
+	UniqueKey        string            `json:"unique_key"`
+	WorkerID         string            `json:"worker_id"`
+	Hostname         string            `json:"hostname"`
+	Tags             map[string]string `json:"tags"`
+	Progress         json.RawMessage   `json:"progress"`
+	Checkpoint       json.RawMessage   `json:"checkpoint"`
+	Result           json.RawMessage   `json:"result"`
+	LeaseExpiresAt   time.Time         `json:"lease_expires_at"`
+	ScheduledAt      time.Time         `json:"scheduled_at"`
+	CreatedAt        time.Time         `json:"created_at"`
+	StartedAt        time.Time         `json:"started_at"`
+	CompletedAt      time.Time         `json:"completed_at"`
+	FailedAt         time.Time         `json:"failed_at"`
+	Errors           []AttemptError    `json:"errors"`
+}
+
+// AttemptError is one failed attempt.
+type AttemptError struct {
+	Attempt   int       `json:"attempt"`
+	Error     string    `json:"error"`
+	Backtrace string    `json:"backtrace"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// QueueInfo is one queue with its exact counts.
+type QueueInfo struct {
+	Name            string    `json:"name"`
+	Paused          bool      `json:"paused"`
+	CreatedAt       time.Time `json:"created_at"`
+	Pending         int64     `json:"pending"`
+	Active          int64     `json:"active"`
+	Held            int64     `json:"held"`
+	Completed       int64     `json:"completed"`
+	Dead            int64     `json:"dead"`
+	Scheduled       int64     `json:"scheduled"`
+	Retrying        int64     `json:"retrying"`
+	Cancelled       int64     `json:"cancelled"`
+	Enqueued        int64     `json:"enqueued"` // Ever.
+	Failed          int64     `json:"failed"`   // Failed attempts, ever.
+	OldestPendingAt time.Time `json:"oldest_pending_at"`
+}
+
+// ServerInfo tells the versions of the server.
+type ServerInfo struct {
+	ServerVersion string `json:"server_version"`
+	APIVersion    string `json:"api_version"`
+}
+
+// Job reads a job.
+func (c *Client) Job(ctx context.Context, id string) (*JobInfo, error) {
+	var out JobInfo
+	if err := c.call(ctx, http.MethodGet, &out, "jobs", id); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// Queues lists the queues of the namespace.
+func (c *Client) Queues(ctx context.Context) ([]QueueInfo, error) {
+	var out []QueueInfo
+	if err := c.call(ctx, http.MethodGet, &out, "queues"); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Pause stops handing out jobs of a queue. What runs goes on.
+func (c *Client) Pause(ctx context.Context, queue string) error {
+	return c.call(ctx, http.MethodPost, nil, "queues", queue, "pause")
+}
+
+// Resume ends a pause.
+func (c *Client) Resume(ctx context.Context, queue string) error {
+	return c.call(ctx, http.MethodPost, nil, "queues", queue, "resume")
+}
+
+// Cancel ends a job. A running one is told at its next heartbeat, and the answer
+// is then "cancelling" instead of "cancelled".
+func (c *Client) Cancel(ctx context.Context, id string) (status string, err error) {
+	var out struct {
+		Status string `json:"status"`
+	}
+	err = c.call(ctx, http.MethodPost, &out, "jobs", id, "cancel")
+	return out.Status, err
+}
+
+// Retry brings an ended or scheduled job back, with a fresh count of attempts.
+func (c *Client) Retry(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodPost, nil, "jobs", id, "retry")
+}
+
+// Delete removes a job and all that belongs to it.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, nil, "jobs", id)
+}
+
+// Info asks for the server's versions, which also shows that the address is right.
+func (c *Client) Info(ctx context.Context) (*ServerInfo, error) {
+	var out ServerInfo
+	if err := c.call(ctx, http.MethodGet, &out, "info"); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// answerBytesMax bounds an answer of the HTTP API.
+const answerBytesMax = 64 << 20
+
+// webTimeout ends one try of an HTTP call that got no answer.
+const webTimeout = 30 * time.Second
+
+// call runs one HTTP/JSON call. The segments are path elements and are escaped. A
+// read or a pause can be repeated after anything; cancel, retry and delete only
+// while it is known that nothing was done.
+func (c *Client) call(ctx context.Context, method string, out any, segments ...string) error {
+	for _, s := range segments {
+		if s == "" || s == "." || s == ".." {
+			return &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is no name of a job or queue", s)}
+		}
+	}
+	path := c.path(segments)
+	repeatable := method == http.MethodGet || segments[0] == "queues"
+	return c.retries.retry(ctx, repeatable, func() error {
+		tryCtx, cancel := context.WithTimeout(ctx, webTimeout)
+		defer cancel()
+		return c.try(tryCtx, method, path, out)
+	})
+}
+
+func (c *Client) path(segments []string) string {
+	u := c.base.String() + "/api/v1"
+	for _, s := range segments {
+		u += "/" + url.PathEscape(s)
+	}
+	return u
+}
+
+func (c *Client) try(ctx context.Context, method, address string, out any) (err error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	if err != nil {
+		return &Error{Code: CodeInvalid, Message: err.Error()}
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := c.web.Do(req)
+	if err != nil {
+		return errorFromTransport(err)
+	}
+	defer func() { err = errors.Join(err, closeBody(resp)) }()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	if err != nil {
+		return errorFromTransport(fmt.Errorf("read answer: %w", err))
+	}
+	if resp.StatusCode >= 400 {
+		return errorFromHTTP(resp.StatusCode, resp.Header, body)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return &Error{Code: CodeInternal, Message: "the answer is not the JSON of this API: is the address right?", cause: err}
+	}
+	return nil
+}
+
+func closeBody(resp *http.Response) error {
+	if err := resp.Body.Close(); err != nil {
+		return fmt.Errorf("close answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,486 @@
+package corvo
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/sdks/go/stream"
+)
+
+const (
+	// The server's limits on one frame.
+	settleMax = 512
+	fetchMax  = 512
+	// settleBytesMax keeps a frame of large results under every message limit.
+	settleBytesMax = 1 << 20
+	// gatherTime is how long a frame waits for handlers that were given jobs by the
+	// last reply, so that quick handlers share one commit instead of falling into
+	// two groups that take turns.
+	gatherTime = 100 * time.Microsecond
+	// A fetch that comes back empty sooner than this did not wait.
+	emptyFetchMin = 50 * time.Millisecond
+	// A settlement that was in this many refused frames goes alone, so that it
+	// cannot hold up others; and after more of them it is given up.
+	lonelyTries = 3
+	settleTries = 12
+)
+
+// Words of ItemOutcome.code.
+const (
+	outcomeNotFound  = "NOT_FOUND"
+	outcomeNotActive = "NOT_ACTIVE"
+	outcomeLeaseLost = "LEASE_LOST"
+	outcomeInvalid   = "VALIDATION_ERROR"
+)
+
+// lane is a number of slots over some queues. Its jobs are settled by one frame at
+// a time, which also asks for as many new ones as slots are free; when the queues
+// are empty, one fetch waits on the side.
+type lane struct {
+	w      *Worker
+	queues []string
+	slots  int
+
+	wakeSettle chan struct{} // Buffer of one.
+	wakeFetch  chan struct{} // Buffer of one.
+	waiting    atomic.Int64  // len(pending), for the gather loop.
+
+	// Guarded by Worker.mu.
+	running     int // Handlers at work.
+	reserved    int // Slots promised to fetches under way.
+	pending     []*task
+	settling    bool
+	delivered   int // Jobs started by the latest reply.
+	deliveredAt time.Time
+}
+
+func newLane(w *Worker, slots int, queues []string) *lane {
+	return &lane{w: w, queues: queues, slots: slots, wakeSettle: make(chan struct{}, 1), wakeFetch: make(chan struct{}, 1)}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// free is called with Worker.mu held.
+func (l *lane) free() int {
+	if l.w.isDraining {
+		return 0
+	}
+	return min(fetchMax, max(0, l.slots-l.running-l.reserved))
+}
+
+// reserve takes all free slots for a fetch. Called with Worker.mu held.
+func (l *lane) reserve() int {
+	n := l.free()
+	if n > 0 {
+		l.reserved += n
+		l.w.fetching++
+	}
+	return n
+}
+
+// settle sends settlements until the session ends.
+func (s *session) settle(l *lane) {
+	for try := 0; ; {
+		batch, want, ok := s.nextBatch(l)
+		if !ok {
+			return
+		}
+		reply, err := s.link.exchange(s.ctx, s.w.settleFrame(l, batch, want))
+		if err != nil {
+			s.w.unsettled(l, batch)
+			s.w.granted(l, want, nil)
+			s.fail(err)
+			return
+		}
+		err = s.w.settled(l, batch, reply)
+		s.w.granted(l, want, reply.GetJobs())
+		if err == nil {
+			try = 0
+			continue
+		}
+		if brokenLink(err) {
+			s.fail(err)
+			return
+		}
+		s.w.log().Debug("corvo: settlement refused for now", "error", err)
+		if !s.pause(fullJitter(try, 5*time.Millisecond, time.Second)) {
+			return
+		}
+		try++
+	}
+}
+
+// nextBatch waits for settlements; false when the session ends.
+func (s *session) nextBatch(l *lane) (batch []*task, want int, ok bool) {
+	for {
+		select {
+		case <-s.quit:
+			s.w.settlerIdle(l)
+			return nil, 0, false
+		default:
+		}
+		if l.waiting.Load() > 0 {
+			l.gather()
+			if batch, want = s.w.takeBatch(l); len(batch) > 0 {
+				return batch, want, true
+			}
+		}
+		s.w.settlerIdle(l)
+		select {
+		case <-l.wakeSettle:
+		case <-s.quit:
+		}
+	}
+}
+
+// gather spins, because a timer cannot sleep for less than about a millisecond.
+func (l *lane) gather() {
+	l.w.mu.Lock()
+	expected, until := int64(min(l.delivered, settleMax)), l.deliveredAt.Add(gatherTime)
+	l.delivered = 0
+	l.w.mu.Unlock()
+	for l.waiting.Load() < expected && time.Now().Before(until) {
+		runtime.Gosched()
+	}
+}
+
+// settlerIdle hands the free slots to the fetcher if there is nothing to settle.
+func (w *Worker) settlerIdle(l *lane) {
+	w.mu.Lock()
+	l.settling = false
+	free := l.free()
+	w.mu.Unlock()
+	if free > 0 {
+		wake(l.wakeFetch)
+	}
+}
+
+// takeBatch moves settlements from pending into a frame and reserves the slots that
+// the frame will ask for.
+func (w *Worker) takeBatch(l *lane) ([]*task, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var batch []*task
+	var rest []*task
+	bytes := 0
+	lonely := false
+	for _, t := range l.pending {
+		if t.phase != phaseQueued {
+			continue // Lost while it waited.
+		}
+		size := len(t.out.result) + len(t.out.message) + len(t.out.backtrace)
+		full := len(batch) >= settleMax || lonely || (len(batch) > 0 && (bytes+size > settleBytesMax || t.tries >= lonelyTries))
+		if full {
+			rest = append(rest, t)
+			continue
+		}
+		lonely = t.tries >= lonelyTries
+		bytes += size
+		t.phase = phaseSent
+		batch = append(batch, t)
+	}
+	l.pending = rest
+	l.waiting.Store(int64(len(rest)))
+	if len(batch) == 0 {
+		return nil, 0
+	}
+	l.settling = true
+	return batch, l.reserve()
+}
+
+func (w *Worker) settleFrame(l *lane, batch []*task, want int) *stream.Request {
+	f := w.frame()
+	for _, t := range batch {
+		if t.out.verdict == verdictAck {
+			f.Acks = append(f.Acks, &corvov1.AckBatchItem{
+				JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(), ResultJson: string(t.out.result),
+			})
+			continue
+		}
+		f.Fails = append(f.Fails, &corvov1.LifecycleFailItem{
+			JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(),
+			Error: t.out.message, Backtrace: t.out.backtrace, Release: t.out.verdict == verdictRelease,
+		})
+	}
+	if want > 0 {
+		w.ask(f, l, want, 0)
+	}
+	return f
+}
+
+func (w *Worker) frame() *stream.Request {
+	return &stream.Request{WorkerId: w.id, Hostname: w.hostname, LeaseDuration: int32(w.lease / time.Second)}
+}
+
+func (w *Worker) ask(f *stream.Request, l *lane, n int, wait time.Duration) {
+	f.Queues, f.FetchCount, f.WaitMs = l.queues, int32(n), new(wait.Milliseconds())
+}
+
+// unsettled puts a batch back whose fate is unknown. The same token makes sending
+// it again harmless.
+func (w *Worker) unsettled(l *lane, batch []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range batch {
+		w.requeue(t)
+	}
+}
+
+// requeue is called with mu held.
+func (w *Worker) requeue(t *task) {
+	t.phase = phaseQueued
+	t.lane.pending = append(t.lane.pending, t)
+	t.lane.waiting.Store(int64(len(t.lane.pending)))
+	wake(t.lane.wakeSettle)
+}
+
+// settled reads the reply to a settlement frame. The error says why some of it has
+// to be sent again, or that the link is of no use.
+func (w *Worker) settled(l *lane, batch []*task, reply *stream.Response) error {
+	acks, fails, err := outcomes(batch, reply)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range batch {
+		var o itemOutcome
+		switch {
+		case t.out.verdict == verdictAck && len(acks) > 0:
+			o, acks = acks[0], acks[1:]
+		case t.out.verdict != verdictAck && len(fails) > 0:
+			o, fails = fails[0], fails[1:]
+		default:
+			w.again(t, err)
+			continue
+		}
+		if itemErr := w.conclude(t, o); itemErr != nil && err == nil {
+			err = itemErr
+		}
+	}
+	w.checkFinished()
+	return err
+}
+
+type itemOutcome struct{ code, message, status string }
+
+// outcomes lines the reply's results up with the batch. A kind of results that is
+// not as long as what was sent is left out, and the error says why.
+func outcomes(batch []*task, reply *stream.Response) (acks, fails []itemOutcome, err error) {
+	sentAcks, sentFails := 0, 0
+	for _, t := range batch {
+		if t.out.verdict == verdictAck {
+			sentAcks++
+		} else {
+			sentFails++
+		}
+	}
+	for _, o := range reply.GetAckOutcomes() {
+		acks = append(acks, itemOutcome{code: o.GetCode(), message: o.GetError()})
+	}
+	for _, o := range reply.GetFailOutcomes() {
+		fails = append(fails, itemOutcome{code: o.GetCode(), message: o.GetError(), status: o.GetStatus()})
+	}
+	if len(acks) == sentAcks && len(fails) == sentFails {
+		if text := reply.GetError(); text == stream.TextNotLeader {
+			return acks, fails, errNotLeader
+		}
+		return acks, fails, nil // Trouble of the frame's fetch shows as no jobs.
+	}
+	if len(acks) != sentAcks {
+		acks = nil
+	}
+	if len(fails) != sentFails {
+		fails = nil
+	}
+	return acks, fails, frameError(reply)
+}
+
+var errNotLeader = errors.New("the server does not lead this namespace now")
+
+// frameError is why a frame was not served.
+func frameError(reply *stream.Response) error {
+	switch text := reply.GetError(); {
+	case text == "":
+		return errNoPipelining
+	case text == stream.TextNotLeader:
+		return errNotLeader
+	default:
+		return errors.New(text)
+	}
+}
+
+func brokenLink(err error) bool {
+	return errors.Is(err, errNotLeader) || errors.Is(err, errNoPipelining)
+}
+
+// again keeps a settlement that the server did not take. Called with mu held.
+func (w *Worker) again(t *task, err error) {
+	if err != nil && !brokenLink(err) && !overloaded(err) {
+		t.tries++
+	}
+	if t.tries >= settleTries {
+		w.log().Error("corvo: settlement given up, the lease will expire", "job", t.lease.GetJobId(), "error", err)
+		w.drop(t)
+		return
+	}
+	w.requeue(t)
+}
+
+func overloaded(err error) bool { return strings.HasPrefix(err.Error(), stream.TextOverloadedPrefix) }
+
+// conclude handles the fate of one settlement. Called with mu held.
+func (w *Worker) conclude(t *task, o itemOutcome) error {
+	switch o.code {
+	case "":
+		w.confirmed(t, o.status)
+		return nil
+	case outcomeLeaseLost, outcomeNotFound, outcomeNotActive:
+		w.count.lost.Add(1)
+		w.log().Warn("corvo: the attempt was no longer this worker's", "job", t.lease.GetJobId(), "code", o.code)
+		w.drop(t)
+		return nil
+	case outcomeInvalid:
+		return w.refused(t, o)
+	}
+	err := fmt.Errorf("%s: %s", o.code, o.message)
+	w.again(t, err)
+	return err
+}
+
+func (w *Worker) confirmed(t *task, status string) {
+	switch {
+	case t.out.verdict == verdictAck:
+		w.count.completed.Add(1)
+	case t.out.verdict == verdictRelease:
+		w.count.released.Add(1)
+	default:
+		w.count.failed.Add(1)
+		w.log().Debug("corvo: attempt failed", "job", t.lease.GetJobId(), "status", status, "error", t.out.message)
+	}
+	w.drop(t)
+}
+
+// refused: the result itself is not acceptable, so the attempt has failed; a
+// failure that is refused too cannot be told at all.
+func (w *Worker) refused(t *task, o itemOutcome) error {
+	if t.out.verdict != verdictAck {
+		w.log().Error("corvo: failure report refused, the lease will expire", "job", t.lease.GetJobId(), "error", o.message)
+		w.drop(t)
+		return nil
+	}
+	w.log().Error("corvo: result refused", "job", t.lease.GetJobId(), "error", o.message)
+	t.out = outcome{verdict: verdictFail, message: "the result was refused: " + o.message}
+	w.requeue(t)
+	return nil
+}
+
+// drop ends a task for good. Called with mu held.
+func (w *Worker) drop(t *task) {
+	t.phase = phaseOver
+	if w.tasks[t.lease.GetJobId()] == t {
+		delete(w.tasks, t.lease.GetJobId())
+	}
+	t.news.tell(ErrLeaseLost)
+	t.sent.tell(ErrLeaseLost)
+}
+
+// fetch asks for jobs whenever slots are free and no settlement frame is about to.
+func (s *session) fetch(l *lane) {
+	for try := 0; ; {
+		n, ok := s.nextFetch(l)
+		if !ok {
+			return
+		}
+		f := s.w.frame()
+		s.w.ask(f, l, n, parkWait)
+		began := time.Now()
+		reply, err := s.link.fetch(s.ctx, f, s.fetchStop)
+		s.w.granted(l, n, reply.GetJobs())
+		if err == nil && reply.GetError() != "" {
+			if err = frameError(reply); !brokenLink(err) {
+				s.w.log().Warn("corvo: fetch refused", "queues", l.queues, "error", err)
+				err = nil
+			}
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+		if len(reply.GetJobs()) > 0 || time.Since(began) >= emptyFetchMin {
+			try = 0
+			continue
+		}
+		if !s.pause(fullJitter(try, emptyFetchMin, time.Second)) {
+			return
+		}
+		try++
+	}
+}
+
+// nextFetch waits until there is something to ask for; false when fetching is over.
+func (s *session) nextFetch(l *lane) (int, bool) {
+	for {
+		select {
+		case <-s.fetchStop:
+			return 0, false
+		default:
+		}
+		s.w.mu.Lock()
+		n := 0
+		if !l.settling && len(l.pending) == 0 {
+			n = l.reserve()
+		}
+		s.w.mu.Unlock()
+		if n > 0 {
+			return n, true
+		}
+		select {
+		case <-l.wakeFetch:
+		case <-s.fetchStop:
+			return 0, false
+		}
+	}
+}
+
+// granted ends a fetch of want slots and starts what it brought. Jobs that came in
+// while a drain began, or that nobody asked for, are given back.
+func (w *Worker) granted(l *lane, want int, jobs []*corvov1.FetchBatchJob) {
+	now := time.Now()
+	var starts []*task
+	w.mu.Lock()
+	if want > 0 {
+		l.reserved -= want
+		w.fetching--
+	}
+	for _, j := range jobs {
+		t := w.admit(l, j, now)
+		if w.isDraining || l.running >= l.slots {
+			w.enqueueSettlement(t, outcome{verdict: verdictRelease, message: "no slot"})
+			continue
+		}
+		l.running++
+		starts = append(starts, t)
+	}
+	if len(starts) > 0 {
+		l.delivered, l.deliveredAt = len(starts), now
+	}
+	w.checkFinished()
+	w.mu.Unlock()
+	for _, t := range starts {
+		go w.run(t)
+	}
+}
+
+// enqueueSettlement is called with mu held.
+func (w *Worker) enqueueSettlement(t *task, out outcome) {
+	t.out = out
+	w.requeue(t)
+}

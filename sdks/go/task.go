@@ -1,0 +1,158 @@
+package corvo
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+)
+
+// phase is where a leased attempt stands. Only attempts in the first three are in
+// Worker.tasks.
+type phase uint8
+
+const (
+	phaseRunning phase = iota // The handler works.
+	phaseQueued               // The outcome waits to be sent, or to be sent again.
+	phaseSent                 // The outcome is in a frame without an answer.
+	phaseOver                 // Confirmed, refused, or lost.
+)
+
+// task is one leased attempt.
+type task struct {
+	worker *Worker
+	lane   *lane
+	lease  *corvov1.FetchBatchJob
+	kind   string
+	tags   map[string]string
+	length time.Duration // Of the lease.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Guarded by Worker.mu.
+	phase      phase
+	out        outcome
+	tries      int
+	renewAt    time.Time
+	news       news // To be sent.
+	sent       news // In a frame without an answer.
+	checkpoint json.RawMessage
+}
+
+// news is what a renewal carries beside the renewal.
+type news struct {
+	progress   json.RawMessage
+	checkpoint json.RawMessage
+	waiters    []chan<- error // Each with room for one.
+}
+
+func (n *news) empty() bool {
+	return n.progress == nil && n.checkpoint == nil && len(n.waiters) == 0
+}
+
+// tell answers the waiters and empties n.
+func (n *news) tell(err error) {
+	for _, c := range n.waiters {
+		c <- err
+	}
+	*n = news{}
+}
+
+// admit makes a task of a grant. Called with mu held.
+func (w *Worker) admit(l *lane, j *corvov1.FetchBatchJob, now time.Time) *task {
+	t := &task{worker: w, lane: l, lease: j, kind: j.GetQueue(), length: time.Duration(j.GetLeaseDuration()) * time.Second}
+	if t.length <= 0 {
+		t.length = w.lease
+	}
+	if j.GetTagsJson() != "" {
+		// Tags that do not parse are a newer server's; the job can still run.
+		if err := json.Unmarshal([]byte(j.GetTagsJson()), &t.tags); err != nil {
+			w.log().Warn("corvo: tags of a job do not parse", "job", j.GetJobId(), "error", err)
+		}
+		if kind := t.tags[KindTag]; kind != "" {
+			t.kind = kind
+		}
+	}
+	if j.GetCheckpointJson() != "" {
+		t.checkpoint = json.RawMessage(j.GetCheckpointJson())
+	}
+	t.ctx, t.cancel = context.WithCancelCause(w.life)
+	t.renewAt = now.Add(t.length / 3)
+	if old := w.tasks[j.GetJobId()]; old != nil {
+		// Whoever had this job before, this process included, has it no more.
+		w.lose(old)
+	}
+	w.tasks[j.GetJobId()] = t
+	if w.nextRenewal.IsZero() || t.renewAt.Before(w.nextRenewal) {
+		w.nextRenewal = t.renewAt
+		wake(w.news)
+	}
+	return t
+}
+
+func (t *task) payload() json.RawMessage {
+	if t.lease.GetPayloadJson() == "" {
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(t.lease.GetPayloadJson())
+}
+
+// run is the goroutine of one attempt.
+func (w *Worker) run(t *task) {
+	h := w.handlers[t.kind]
+	if h == nil {
+		w.finish(t, w.unhandled(t))
+		return
+	}
+	out := t.invoke(h)
+	if out.panicked {
+		w.count.panics.Add(1)
+		w.log().Error("corvo: handler panicked", "job", t.lease.GetJobId(), "kind", t.kind, "panic", out.message)
+	}
+	w.finish(t, out)
+}
+
+// unhandled gives a job back whose kind is not known here, after a pause that keeps
+// it from coming straight back.
+func (w *Worker) unhandled(t *task) outcome {
+	w.count.unhandled.Add(1)
+	w.log().Warn("corvo: no handler for this kind, the job is given back", "job", t.lease.GetJobId(), "queue", t.lease.GetQueue(), "kind", t.kind)
+	timer := time.NewTimer(w.hold)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.draining:
+	case <-t.ctx.Done():
+	}
+	return outcome{verdict: verdictRelease, message: "no handler for kind " + t.kind}
+}
+
+// finish frees the slot and queues the outcome, unless the attempt is over already.
+func (w *Worker) finish(t *task, out outcome) {
+	w.mu.Lock()
+	if !w.isAbandoned {
+		t.lane.running--
+	}
+	if t.phase == phaseRunning {
+		w.enqueueSettlement(t, out)
+	} else {
+		wake(t.lane.wakeFetch)
+	}
+	w.checkFinished()
+	w.mu.Unlock()
+	t.cancel(nil)
+}
+
+// lose ends an attempt that is somebody else's. Called with mu held. A settlement
+// under way is left alone: its answer decides.
+func (w *Worker) lose(t *task) {
+	if t.phase == phaseSent || t.phase == phaseOver {
+		return
+	}
+	w.count.lost.Add(1)
+	w.log().Warn("corvo: lease lost", "job", t.lease.GetJobId(), "attempt", t.lease.GetAttempt())
+	w.drop(t)
+	t.cancel(ErrLeaseLost)
+	w.checkFinished()
+}
