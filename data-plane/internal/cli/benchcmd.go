@@ -1,9 +1,259 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/bench"
+)
+
+type benchFlags struct {
+	options   bench.Options
+	workload  string
+	protocol  string
+	spawn     bool
+	syncDelay time.Duration
+	relaxed   bool
+	pprofURL  string
+	dir       string
+	suite     string
+	quick     bool
+	only      string
+}
 
 func (s *session) benchCommand() *cobra.Command {
-	return &cobra.Command{Use: "bench", Short: "Measure a server like a stranger would", RunE: func(*cobra.Command, []string) error {
-		return &Failure{Exit: ExitFail, Code: "UNSUPPORTED", What: "not available yet"}
+	f := benchFlags{options: bench.Default()}
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure a server like a stranger would",
+		Long: `Puts a fixed amount of work through a server and reports throughput, percentiles and
+what the server spent. Every job is accounted for: a run in which one was lost or
+handed out twice is INVALID and exits 1.
+
+With --spawn it starts a server of its own in a temporary directory; --sync-delay
+adds the latency of a real disk to every sync of its log, because the disk of a
+development machine often answers before anything is safe. Without --spawn it
+measures the server of --server, in queues of its own named bench-….`,
+		Example: `  corvo bench --spawn                                   # 10 handlers on one stream
+  corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
+  corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
+  corvo bench --spawn --workload latency --jobs 1000
+  corvo bench --suite aims --quick                      # measured beside the aims`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.bench(c, f) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *benchFlags) register(c *cobra.Command) {
+	fs := c.Flags()
+	o := &f.options
+	fs.StringVar(&f.workload, "workload", string(o.Workload), "enqueue, lifecycle, latency or single")
+	fs.StringVar(&f.protocol, "protocol", string(o.Protocol), "http, rpc or stream")
+	fs.IntVar(&o.Jobs, "jobs", o.Jobs, "how many jobs to measure")
+	fs.IntVar(&o.Batch, "batch", o.Batch, "jobs per frame or call")
+	fs.IntVar(&o.Connections, "connections", o.Connections, "connections, or streams")
+	fs.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "callers that share each connection")
+	fs.IntVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "size of each payload")
+	fs.IntVar(&o.Backlog, "backlog", 0, "lifecycle only: this many more jobs wait in the queue meanwhile")
+	fs.BoolVar(&f.spawn, "spawn", false, "start a server to measure")
+	fs.DurationVar(&f.syncDelay, "sync-delay", time.Millisecond, "with --spawn: added to every sync of its log")
+	fs.BoolVar(&f.relaxed, "relaxed", false, "with --spawn: do not sync the log at all")
+	fs.StringVar(&f.dir, "data-dir", "", "with --spawn: where to put the data (default: a temporary directory)")
+	fs.StringVar(&o.ProfileFile, "profile", "", "write a CPU profile of the server during the measured phase to `FILE`")
+	fs.StringVar(&f.pprofURL, "pprof-url", "", "base `URL` of the profiler of a server that was not spawned")
+	fs.StringVar(&f.suite, "suite", "", "aims: run the table of the design's aims, each on a fresh server")
+	fs.BoolVar(&f.quick, "quick", false, "with --suite: a tenth of the work, and no large backlogs")
+	fs.StringVar(&f.only, "only", "", "with --suite: only rows whose name contains `TEXT`")
+	for flag, words := range map[string][]string{
+		"workload": {"enqueue", "lifecycle", "latency", "single"}, "protocol": {"http", "rpc", "stream"}, "suite": {"aims"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+func (s *session) bench(c *cobra.Command, f benchFlags) error {
+	// The generator is allowed to keep garbage: collecting it would be paid by the server.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if f.suite != "" {
+		return s.benchSuite(ctx, c, f)
+	}
+	if err := f.check(c); err != nil {
+		return err
+	}
+	o, err := s.benchOptions(f)
+	if err != nil {
+		return err
+	}
+	report, err := s.benchRun(ctx, o, f)
+	s.clearProgress()
+	if err != nil {
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the run could not be made", Why: err.Error()}
+	}
+	if err := s.emitValue(report, report.WriteText); err != nil {
+		return err
+	}
+	if !report.Valid {
+		s.exit = ExitFail
+	}
+	return nil
+}
+
+// check refuses flags that would otherwise do nothing.
+func (f *benchFlags) check(c *cobra.Command) error {
+	for _, flag := range []string{"sync-delay", "relaxed", "data-dir"} {
+		if !f.spawn && c.Flags().Changed(flag) {
+			return usagef("--%s describes the server that --spawn starts", flag)
+		}
+	}
+	for _, flag := range []string{"server", "pprof-url"} {
+		if f.spawn && c.Flags().Changed(flag) {
+			return usagef("give --spawn or --%s, not both", flag)
+		}
+	}
+	for _, flag := range []string{"quick", "only"} {
+		if c.Flags().Changed(flag) {
+			return usagef("--%s belongs to --suite", flag)
+		}
+	}
+	if f.options.Backlog != 0 && f.workload != string(bench.Lifecycle) {
+		return usagef("--backlog belongs to --workload lifecycle")
+	}
+	return nil
+}
+
+func (s *session) benchOptions(f benchFlags) (bench.Options, error) {
+	o := f.options
+	o.Workload, o.Protocol = bench.Workload(f.workload), bench.Protocol(f.protocol)
+	o.Progress = s.progress()
+	// A server on loopback that we start is open; our key is none of its business.
+	if !f.spawn {
+		var err error
+		if o.APIKey, err = s.key(); err != nil {
+			return o, err
+		}
+		o.Namespace = first(s.namespace, s.proc.Env("CORVO_NAMESPACE"))
+		if o.Server, err = s.serverURL(); err != nil {
+			return o, err
+		}
+	} else {
+		o.Server = &url.URL{Scheme: "http", Host: "spawned"}
+	}
+	if err := o.Validate(); err != nil {
+		return o, usagef("%v", err)
+	}
+	return o, nil
+}
+
+func (s *session) benchRun(ctx context.Context, o bench.Options, f benchFlags) (report *bench.Report, err error) {
+	target, err := s.benchTarget(ctx, o, f)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := target.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return bench.Run(ctx, o, target)
+}
+
+func (s *session) benchTarget(ctx context.Context, o bench.Options, f benchFlags) (*bench.Target, error) {
+	if !f.spawn {
+		var admin *url.URL
+		if f.pprofURL != "" {
+			var err error
+			if admin, err = url.Parse(f.pprofURL); err != nil {
+				return nil, fmt.Errorf("read --pprof-url: %w", err)
+			}
+		}
+		return bench.Running(o.Server, admin), nil
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return bench.Spawn(ctx, bench.SpawnOptions{Binary: binary, Dir: f.dir, SyncDelay: f.syncDelay, Relaxed: f.relaxed, Profiler: o.ProfileFile != ""})
+}
+
+func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags) error {
+	if f.suite != "aims" {
+		return usagef("--suite %q is not a suite: use aims", f.suite)
+	}
+	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "spawn", "sync-delay", "relaxed",
+		"data-dir", "profile", "pprof-url", "server", "payload-bytes"} {
+		if c.Flags().Changed(flag) {
+			return usagef("--suite sets --%s itself", flag)
+		}
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	suite := bench.Suite{Binary: binary, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
+		s.clearProgress()
+		s.talkf("%s", r)
 	}}
+	result, err := suite.Run(ctx)
+	s.clearProgress()
+	if err != nil {
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite was not finished", Why: err.Error()}
+	}
+	if err := s.emitSuite(result); err != nil {
+		return err
+	}
+	if !result.Valid {
+		s.exit = ExitFail
+	}
+	return nil
+}
+
+func (s *session) emitSuite(result *bench.SuiteResult) error {
+	if s.output == outputJSONL {
+		rows := make([]json.RawMessage, len(result.Rows))
+		for i, row := range result.Rows {
+			raw, err := marshal(row)
+			if err != nil {
+				return err
+			}
+			rows[i] = raw
+		}
+		return s.emitAll(rows, nil)
+	}
+	return s.emitValue(result, func(w io.Writer) {
+		rows := make([][]string, len(result.Rows))
+		for i, row := range result.Rows {
+			rows[i] = row.Cells()
+		}
+		s.table(w, bench.RowHeader(), rows)
+	})
+}
+
+// progress shows one line on a terminal that is overwritten, and nothing elsewhere.
+func (s *session) progress() func(phase string, done, total int) {
+	if !isTerminal(s.proc.Stderr) {
+		return nil
+	}
+	return func(phase string, done, total int) {
+		fmt.Fprintf(s.proc.Stderr, "\r\x1b[K%s %d of %d (%d %%)", phase, done, total, 100*done/max(1, total))
+	}
+}
+
+func (s *session) clearProgress() {
+	if isTerminal(s.proc.Stderr) {
+		fmt.Fprint(s.proc.Stderr, "\r\x1b[K")
+	}
 }
