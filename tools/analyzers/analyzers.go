@@ -20,7 +20,7 @@ const Module = "github.com/corvo-cloud/corvo/"
 
 // All lists the analyzers in the order they report.
 func All() []*analysis.Analyzer {
-	return []*analysis.Analyzer{Determinism, PackageDoc, Forbidden, Print, NoInit, Todo, ExportedDoc}
+	return []*analysis.Analyzer{Determinism, PackageDoc, Forbidden, Print, NoInit, Todo, ExportedDoc, ErrDrop}
 }
 
 // packagePath is the import path without the decoration go vet adds to test

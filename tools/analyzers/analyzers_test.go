@@ -20,7 +20,7 @@ func TestAnalyzers_ReportExactlyTheMarkedLines(t *testing.T) {
 		analyzers []*analysis.Analyzer
 	}{
 		{"determinism", "state", []*analysis.Analyzer{analyzers.Determinism}},
-		{"determinism is only asked of rooms under apply", "free", []*analysis.Analyzer{analyzers.Determinism, analyzers.ExportedDoc}},
+		{"determinism is only asked of rooms under apply", "free", []*analysis.Analyzer{analyzers.Determinism, analyzers.ExportedDoc, analyzers.ErrDrop}},
 		{"house", "shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
 		{"missing package comment", "nodoc", []*analysis.Analyzer{analyzers.PackageDoc}},
 		{"shapeless package comment, printing allowed", "cli", []*analysis.Analyzer{analyzers.PackageDoc, analyzers.Print}},
