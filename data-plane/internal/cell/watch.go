@@ -8,6 +8,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
+// leaderlessMax is how many heartbeats a node may owe while it knows no leader: it
+// could be cut off, and its word must not confirm a watcher's state.
+const leaderlessMax = 3
+
 // behindMax is how long a watcher waits for a node that has not yet applied what
 // the watcher has already seen elsewhere, before it is sent to another node.
 const behindMax = 10 * time.Second
@@ -25,6 +29,7 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 	w := &watcher{at: afterIndex, send: send}
 	beat := time.NewTicker(c.heartbeat)
 	defer beat.Stop()
+	owed := 0
 	for {
 		moved := c.Changed()
 		if err := w.catchUp(c.View()); err != nil {
@@ -33,6 +38,13 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 		select {
 		case <-moved:
 		case <-beat.C:
+			if c.group.Leader() == "" {
+				if owed++; owed > leaderlessMax {
+					return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node has lost the cell's leader; try another node")
+				}
+				continue
+			}
+			owed = 0
 			if err := send(&cellv1.WatchResponse{Index: w.at}); err != nil {
 				return err
 			}

@@ -1,0 +1,155 @@
+package cell
+
+import (
+	"context"
+	"slices"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+)
+
+// changeHere changes a group that this node leads. What is already so stays
+// without a log entry.
+func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequest) error {
+	g := m.group(req.GetGroup())
+	if g == nil || !g.Leading() {
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead group %d", req.GetGroup())
+	}
+	if req.GetNodeId() != "" && !isNodeID(req.GetNodeId()) {
+		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "not a node id"}})
+	}
+	switch req.GetAction() {
+	case cellv1.GroupAction_GROUP_ACTION_TRANSFER:
+		return m.transferHere(g, req.GetNodeId())
+	case cellv1.GroupAction_GROUP_ACTION_PROMOTE:
+		if slices.Contains(g.Status().Voters, req.GetNodeId()) {
+			return nil
+		}
+		if err := m.waitCaughtUp(ctx, g, req.GetNodeId()); err != nil {
+			return err
+		}
+	}
+	if !m.begin(g.ID()) {
+		return busy("the group's members are being changed")
+	}
+	defer m.end(g.ID())
+	return membersHere(g, req.GetAction(), req.GetNodeId())
+}
+
+func membersHere(g *group.Group, action cellv1.GroupAction, nodeID string) error {
+	st := g.Status()
+	voter, learner := slices.Contains(st.Voters, nodeID), slices.Contains(st.Learners, nodeID)
+	switch action {
+	case cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER:
+		if voter || learner {
+			return nil
+		}
+		return g.AddLearner(nodeID)
+	case cellv1.GroupAction_GROUP_ACTION_PROMOTE:
+		if voter {
+			return nil
+		}
+		if !learner {
+			// The library would add it as a voter at once.
+			return fault.New(fault.Conflict, "NOT_A_LEARNER", "node %s is no learner of group %d", nodeID, g.ID())
+		}
+		return g.Promote(nodeID)
+	case cellv1.GroupAction_GROUP_ACTION_REMOVE:
+		if !voter && !learner {
+			return nil
+		}
+		if voter && len(st.Voters) == 1 {
+			return fault.New(fault.Conflict, "NO_QUORUM_LEFT", "%s is the last voter of group %d", nodeID, g.ID())
+		}
+		return g.Remove(nodeID)
+	}
+	return fault.InvalidFields([]fault.Field{{Path: "action", Message: "unknown action"}})
+}
+
+// transferHere: one transfer in flight per node, never repeated here (R5).
+func (m *Membership) transferHere(g *group.Group, toNode string) error {
+	st := g.Status()
+	if toNode == m.cell.NodeID() {
+		return nil
+	}
+	if toNode != "" && !slices.Contains(st.Voters, toNode) {
+		return fault.New(fault.Conflict, "NOT_A_VOTER", "node %s has no vote in group %d", toNode, g.ID())
+	}
+	if len(st.Voters) == 1 {
+		return fault.New(fault.Conflict, "NO_QUORUM_LEFT", "group %d has no other voter", g.ID())
+	}
+	if !m.transfers.TryLock() {
+		return busy("another leadership is being handed over by this node")
+	}
+	defer m.transfers.Unlock()
+	return g.Transfer(toNode)
+}
+
+// waitCaughtUp returns once the learner has applied what its leader had applied at
+// the start, and is no more than lagEntriesMax behind by then. Applied positions
+// are compared with applied ones: raft's no-ops never reach a state, so a commit
+// index may stay out of its reach.
+func (m *Membership) waitCaughtUp(ctx context.Context, g *group.Group, nodeID string) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
+	defer cancel()
+	start := g.Status()
+	for {
+		learner, why := m.learnerStatus(ctx, g.ID(), nodeID)
+		if why == "" {
+			if why = behind(start, g.Status(), learner); why == "" {
+				return nil
+			}
+		}
+		if !g.Leading() {
+			return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead group %d", g.ID())
+		}
+		if pause(ctx, catchUpPoll) != nil {
+			return fault.New(fault.Conflict, reasonNotCaughtUp, "node %s gets no vote in group %d yet: %s", nodeID, g.ID(), why)
+		}
+	}
+}
+
+func (m *Membership) learnerStatus(ctx context.Context, id uint32, nodeID string) (*cellv1.GroupStatus, string) {
+	n, ok := m.cell.View().NodeByID(nodeID)
+	if !ok {
+		return nil, "the cell has no record of it"
+	}
+	s := m.ask(ctx, n)
+	if !s.GetReachable() {
+		return nil, s.GetError()
+	}
+	st := groupOf(s, id)
+	if st == nil || st.GetRole() == "stopped" {
+		return nil, "it has not opened the group"
+	}
+	return st, ""
+}
+
+// behind says what a learner still misses, or "".
+func behind(start, now group.Status, learner *cellv1.GroupStatus) string {
+	switch {
+	case learner.GetAppliedIndex() < start.AppliedIndex || learner.GetCommitIndex() < start.CommitIndex:
+		return "it has not reached where the leader stood"
+	case learner.GetCommitIndex()+lagEntriesMax < now.CommitIndex:
+		return "it is too far behind"
+	}
+	return ""
+}
+
+// begin takes a group for one change.
+func (m *Membership) begin(id uint32) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.changing[id] {
+		return false
+	}
+	m.changing[id] = true
+	return true
+}
+
+func (m *Membership) end(id uint32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.changing, id)
+}

@@ -1,0 +1,77 @@
+package cell
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// messageBytesMax bounds one message of the cell's administration; the largest is
+// the whole state.
+const messageBytesMax = 64 << 20
+
+// NewClient speaks corvo.cell.v1 to the node at baseURL over transport (h2c inside
+// a cell, see api/forward), signing each call as the part of the cell called name.
+func NewClient(signer *identity.Signer, name string, transport http.RoundTripper, baseURL string) cellv1connect.CellServiceClient {
+	return cellv1connect.NewCellServiceClient(
+		&http.Client{Transport: signing{signer: signer, name: name, next: transport}},
+		baseURL, connect.WithReadMaxBytes(messageBytesMax),
+	)
+}
+
+// signing signs requests with the cell's secret.
+type signing struct {
+	signer *identity.Signer
+	name   string
+	next   http.RoundTripper
+}
+
+func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, time.Now())); err != nil {
+		return nil, fmt.Errorf("sign call to %s: %w", r.URL.Host, err)
+	}
+	return s.next.RoundTrip(out)
+}
+
+// Peers makes calls to the other nodes of the cell.
+type Peers struct {
+	cell      *Cell
+	signer    *identity.Signer
+	transport http.RoundTripper
+	// first knows nodes by id before the cell's state does (start-up).
+	first map[string]string
+}
+
+// NewPeers calls nodes over transport. first gives API base URLs by node id for
+// nodes without a record; it may be nil.
+func NewPeers(c *Cell, signer *identity.Signer, transport http.RoundTripper, first map[string]string) *Peers {
+	return &Peers{cell: c, signer: signer, transport: transport, first: first}
+}
+
+// URL is the API base URL of a node, if known.
+func (p *Peers) URL(nodeID string) (string, bool) {
+	if n, ok := p.cell.View().NodeByID(nodeID); ok {
+		return n.GetApiUrl(), true
+	}
+	u, ok := p.first[nodeID]
+	return u, ok
+}
+
+// node is the client of one node, or false if nobody knows where it is.
+func (p *Peers) node(nodeID string) (cellv1connect.CellServiceClient, bool) {
+	u, ok := p.URL(nodeID)
+	if !ok {
+		return nil, false
+	}
+	return p.at(u), true
+}
+
+func (p *Peers) at(url string) cellv1connect.CellServiceClient {
+	return NewClient(p.signer, p.cell.NodeID(), p.transport, url)
+}

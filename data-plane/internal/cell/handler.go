@@ -1,0 +1,189 @@
+package cell
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+const (
+	// headerCarried marks a call that a node has carried on to the leader: it goes
+	// no further, so that two nodes who each take the other for the leader do not
+	// send it back and forth.
+	headerCarried = "Corvo-Carried"
+	// leaderWait is how long a call waits for an election to end. An election takes
+	// about one second (0-rulings); a proxy's patience is longer.
+	leaderWait = 5 * time.Second
+	// requestBytesMax leaves room around the largest entry.
+	requestBytesMax = 4 << 20
+)
+
+// handler serves corvo.cell.v1 on one node.
+type handler struct {
+	cell    *Cell
+	members *Membership
+	peers   *Peers
+	logger  *slog.Logger
+}
+
+var _ cellv1connect.CellServiceHandler = (*handler)(nil)
+
+// NewHandler serves corvo.cell.v1 under the returned path. Every call must be
+// signed by a part of the cell.
+func NewHandler(c *Cell, members *Membership, peers *Peers, signer *identity.Signer) (path string, h http.Handler) {
+	path, inner := cellv1connect.NewCellServiceHandler(
+		&handler{cell: c, members: members, peers: peers, logger: c.logger},
+		connect.WithReadMaxBytes(requestBytesMax),
+	)
+	return path, signedOnly(signer, inner)
+}
+
+// signedOnly refuses every caller that is not a part of the cell, before a body is
+// read, and says the same whatever was wrong.
+func signedOnly(signer *identity.Signer, next http.Handler) http.Handler {
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := signer.VerifyRequest(r, time.Now())
+		if err == nil && id.IsCell() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		denied := toConnect(fault.New(fault.Unauthorized, "UNAUTHORIZED", "the call is not signed by a part of this cell"))
+		if !refuse.IsSupported(r) {
+			http.Error(w, "the call is not signed by a part of this cell", http.StatusUnauthorized)
+			return
+		}
+		if err := refuse.Write(w, r, denied); err != nil {
+			panic(http.ErrAbortHandler) // The caller is gone.
+		}
+	})
+}
+
+// onLeader runs a call on the meta group's leader, here or there. Only outcomes
+// that did nothing are tried again.
+func onLeader[Req, Res any](
+	ctx context.Context, h *handler, req *connect.Request[Req],
+	here func(context.Context, *Req) (*Res, error),
+	there func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
+) (*connect.Response[Res], error) {
+	carried := req.Header().Get(headerCarried) != ""
+	patience, cancel := context.WithTimeout(ctx, leaderWait)
+	defer cancel()
+	for {
+		moved := h.cell.Group().LeadershipChanged()
+		res, err := tryLeader(ctx, h, req, carried, here, there)
+		if err == nil {
+			return res, nil
+		}
+		if f := fault.As(err); f == nil || f.Code != fault.NotLeader || carried {
+			return nil, h.refuse(req.Spec().Procedure, err)
+		}
+		select {
+		case <-moved:
+		case <-time.After(retryEvery):
+		case <-patience.Done():
+			return nil, toConnect(err)
+		}
+	}
+}
+
+func tryLeader[Req, Res any](
+	ctx context.Context, h *handler, req *connect.Request[Req], carried bool,
+	here func(context.Context, *Req) (*Res, error),
+	there func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
+) (*connect.Response[Res], error) {
+	if h.cell.Group().Leading() {
+		res, err := here(ctx, req.Msg)
+		if err != nil {
+			return nil, err
+		}
+		return connect.NewResponse(res), nil
+	}
+	leader := h.cell.Group().Leader()
+	if carried || leader == "" || leader == h.cell.NodeID() {
+		return nil, h.cell.notLeader()
+	}
+	client, ok := h.peers.node(leader)
+	if !ok {
+		return nil, h.cell.notLeader()
+	}
+	onward := connect.NewRequest(req.Msg)
+	onward.Header().Set(headerCarried, "1")
+	res, err := there(client, ctx, onward)
+	if err != nil {
+		return nil, unreached(Fault(err))
+	}
+	return connect.NewResponse(res.Msg), nil
+}
+
+// unreached: a leader that can not be called is treated as no leader.
+func unreached(f *fault.Error) error {
+	if f.Code == fault.Unavailable && f.Reason == reasonUnreachable {
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "%s", f.Message)
+	}
+	return f
+}
+
+// refuse logs what the caller will not be shown.
+func (h *handler) refuse(procedure string, err error) error {
+	if fault.As(err) == nil {
+		h.logger.Error("cell administration", "call", procedure, "err", err)
+	}
+	return toConnect(err)
+}
+
+func (h *handler) Apply(ctx context.Context, req *connect.Request[cellv1.ApplyRequest]) (*connect.Response[cellv1.ApplyResponse], error) {
+	return onLeader(ctx, h, req, h.cell.Apply, cellv1connect.CellServiceClient.Apply)
+}
+
+func (h *handler) GetState(context.Context, *connect.Request[cellv1.GetStateRequest]) (*connect.Response[cellv1.GetStateResponse], error) {
+	return connect.NewResponse(&cellv1.GetStateResponse{State: h.cell.State()}), nil
+}
+
+func (h *handler) Watch(ctx context.Context, req *connect.Request[cellv1.WatchRequest], stream *connect.ServerStream[cellv1.WatchResponse]) error {
+	return toConnect(h.cell.Watch(ctx, req.Msg.GetAfterIndex(), stream.Send))
+}
+
+func (h *handler) ListNodes(ctx context.Context, _ *connect.Request[cellv1.ListNodesRequest]) (*connect.Response[cellv1.ListNodesResponse], error) {
+	return connect.NewResponse(&cellv1.ListNodesResponse{Nodes: h.members.Nodes(ctx)}), nil
+}
+
+func (h *handler) AddNode(ctx context.Context, req *connect.Request[cellv1.AddNodeRequest]) (*connect.Response[cellv1.AddNodeResponse], error) {
+	return onLeader(ctx, h, req, func(ctx context.Context, in *cellv1.AddNodeRequest) (*cellv1.AddNodeResponse, error) {
+		added, err := h.members.AddNode(ctx, in.GetNode())
+		return &cellv1.AddNodeResponse{Added: added}, err
+	}, cellv1connect.CellServiceClient.AddNode)
+}
+
+func (h *handler) RemoveNode(ctx context.Context, req *connect.Request[cellv1.RemoveNodeRequest]) (*connect.Response[cellv1.RemoveNodeResponse], error) {
+	return onLeader(ctx, h, req, func(ctx context.Context, in *cellv1.RemoveNodeRequest) (*cellv1.RemoveNodeResponse, error) {
+		return &cellv1.RemoveNodeResponse{}, h.members.RemoveNode(ctx, in.GetNodeId())
+	}, cellv1connect.CellServiceClient.RemoveNode)
+}
+
+// TransferLeadership works from any node: it goes to the leader of that group.
+func (h *handler) TransferLeadership(ctx context.Context, req *connect.Request[cellv1.TransferLeadershipRequest]) (*connect.Response[cellv1.TransferLeadershipResponse], error) {
+	if err := h.members.TransferLeadership(ctx, req.Msg.GetGroup(), req.Msg.GetToNodeId()); err != nil {
+		return nil, h.refuse(req.Spec().Procedure, err)
+	}
+	return connect.NewResponse(&cellv1.TransferLeadershipResponse{}), nil
+}
+
+func (h *handler) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNodeStatusRequest]) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
+	return connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: h.members.Self()}), nil
+}
+
+func (h *handler) ChangeGroup(ctx context.Context, req *connect.Request[cellv1.ChangeGroupRequest]) (*connect.Response[cellv1.ChangeGroupResponse], error) {
+	if err := h.members.changeHere(ctx, req.Msg); err != nil {
+		return nil, h.refuse(req.Spec().Procedure, err)
+	}
+	return connect.NewResponse(&cellv1.ChangeGroupResponse{}), nil
+}

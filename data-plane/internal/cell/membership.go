@@ -1,0 +1,337 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+)
+
+const (
+	// lagEntriesMax is how far behind a learner may be and still get its vote: less
+	// than one append of raft (256 entries).
+	lagEntriesMax = 200
+	// catchUpWait is how long one promotion waits for the learner before it answers
+	// "not yet"; the caller asks again.
+	catchUpWait = 5 * time.Second
+	catchUpPoll = 50 * time.Millisecond
+	// changeWait bounds the search for a group's leader; a joining node's catching
+	// up is bounded by the caller alone.
+	changeWait = 30 * time.Second
+)
+
+// reasonNotCaughtUp: the learner gets no vote yet.
+const reasonNotCaughtUp = "NOT_CAUGHT_UP"
+
+// Groups is the raft groups of this node, without or with the meta group.
+type Groups interface {
+	// Group is nil for a group that is not open here.
+	Group(id uint32) *group.Group
+	IDs() []uint32
+}
+
+// Membership changes who belongs to the raft groups of the cell. Node changes run
+// on the meta group's leader, each change of a group on that group's leader; all
+// steps may be repeated, so an interrupted change is resumed by asking again.
+type Membership struct {
+	cell   *Cell
+	groups Groups
+	peers  *Peers
+	logger *slog.Logger
+
+	nodes     sync.Mutex // Held by AddNode and RemoveNode: one node at a time.
+	transfers sync.Mutex // Held by a transfer: one in flight per node (R5).
+	mu        sync.Mutex // Guards changing.
+	changing  map[uint32]bool
+}
+
+// NewMembership changes the members of c's groups, reaching other nodes by peers.
+func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
+	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool)}
+}
+
+// group is this node's replica, or nil.
+func (m *Membership) group(id uint32) *group.Group {
+	if id == GroupID {
+		return m.cell.Group()
+	}
+	return m.groups.Group(id)
+}
+
+// all lists every group of the cell, the meta group first: a joining node learns
+// from it which shards to open.
+func (m *Membership) all() []uint32 { return append([]uint32{GroupID}, m.cell.View().Shards()...) }
+
+// AddNode records n and makes it a voter of every group, one after the other: a
+// learner first, a voter when it has caught up. It reports whether anything was to
+// be done. When it fails, the node is left a member that does no harm; ask again.
+func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {
+	if !m.nodes.TryLock() {
+		return false, busy("another node is being added or removed")
+	}
+	defer m.nodes.Unlock()
+	if _, err := encode(nodeChange(n)); err != nil {
+		return false, err
+	}
+	if old, ok := m.cell.View().NodeByID(n.GetId()); !ok || !proto.Equal(old, n) {
+		if _, err := m.cell.Apply(ctx, nodeChange(n)); err != nil {
+			return false, err
+		}
+	}
+	for _, id := range m.all() {
+		joined, err := m.join(ctx, id, n.GetId())
+		added = added || joined
+		if err != nil {
+			return added, err
+		}
+	}
+	return added, nil
+}
+
+func nodeChange(n *cellv1.Node) *cellv1.ApplyRequest {
+	return &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_Node{Node: n}}}}
+}
+
+// join brings a node into one group.
+func (m *Membership) join(ctx context.Context, id uint32, nodeID string) (bool, error) {
+	st, err := m.leaderStatus(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(st.GetVoters(), nodeID) {
+		return false, nil
+	}
+	if err := m.change(ctx, id, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, nodeID); err != nil {
+		return false, err
+	}
+	for {
+		err := m.change(ctx, id, cellv1.GroupAction_GROUP_ACTION_PROMOTE, nodeID)
+		if err == nil {
+			m.logger.Info("node joined", "group", id, "node", nodeID)
+			return true, nil
+		}
+		if f := fault.As(err); f == nil || f.Reason != reasonNotCaughtUp || ctx.Err() != nil {
+			return true, err
+		}
+		m.logger.Info("node is catching up", "group", id, "node", nodeID, "why", err)
+		// The promotion itself has waited; this only bounds how often a dead learner is asked for.
+		if err := pause(ctx, retryEvery); err != nil {
+			return true, err
+		}
+	}
+}
+
+// RemoveNode takes a node out of every group and forgets it; its id never comes
+// back. Refused when what is left of a group would have no reachable quorum.
+func (m *Membership) RemoveNode(ctx context.Context, nodeID string) error {
+	if !m.nodes.TryLock() {
+		return busy("another node is being added or removed")
+	}
+	defer m.nodes.Unlock()
+	if !isNodeID(nodeID) {
+		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "not a node id"}})
+	}
+	if err := m.checkRemoval(ctx, nodeID); err != nil {
+		return err
+	}
+	if nodeID == m.cell.NodeID() {
+		// Who leaves the meta group can not record that it left.
+		if err := m.TransferLeadership(ctx, GroupID, ""); err != nil {
+			return err
+		}
+		return m.cell.notLeader()
+	}
+	// The meta group last: while it still follows it, the node knows its peers.
+	for _, id := range slices.Backward(m.all()) {
+		if err := m.leave(ctx, id, nodeID); err != nil {
+			return err
+		}
+	}
+	_, err := m.cell.Apply(ctx, &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_RemoveNodeId{RemoveNodeId: nodeID}}}})
+	return err
+}
+
+// leave takes a node out of one group.
+func (m *Membership) leave(ctx context.Context, id uint32, nodeID string) error {
+	st, err := m.leaderStatus(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(st.GetVoters(), nodeID) && !slices.Contains(st.GetLearners(), nodeID) {
+		return nil
+	}
+	if st.GetLeaderId() == nodeID {
+		if err := m.TransferLeadership(ctx, id, ""); err != nil {
+			return err
+		}
+	}
+	if err := m.change(ctx, id, cellv1.GroupAction_GROUP_ACTION_REMOVE, nodeID); err != nil {
+		return err
+	}
+	m.logger.Info("node left", "group", id, "node", nodeID)
+	return nil
+}
+
+// checkRemoval asks every group before the first is changed.
+func (m *Membership) checkRemoval(ctx context.Context, nodeID string) error {
+	nodes := m.Nodes(ctx)
+	for _, id := range m.all() {
+		st, err := m.leaderStatus(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := quorumWithout(id, nodeID, st.GetVoters(), nodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quorumWithout(id uint32, nodeID string, voters []string, nodes []*cellv1.NodeStatus) error {
+	if !slices.Contains(voters, nodeID) {
+		return nil
+	}
+	rest, reachable := 0, 0
+	for _, v := range voters {
+		if v == nodeID {
+			continue
+		}
+		rest++
+		if serves(nodes, v, id) {
+			reachable++
+		}
+	}
+	if reachable < rest/2+1 {
+		return fault.New(fault.Conflict, "NO_QUORUM_LEFT",
+			"without %s only %d of %d voters of group %d could be reached; bring nodes back or add one first", nodeID, reachable, rest, id)
+	}
+	return nil
+}
+
+// serves reports whether a node was reached and takes part in a group.
+func serves(nodes []*cellv1.NodeStatus, nodeID string, id uint32) bool {
+	for _, s := range nodes {
+		if s.GetNode().GetId() != nodeID || !s.GetReachable() {
+			continue
+		}
+		g := groupOf(s, id)
+		return g != nil && g.GetRole() != "stopped"
+	}
+	return false
+}
+
+// TransferLeadership moves a group's leadership to a voter; with an empty toNode
+// the library picks the one that is furthest on.
+func (m *Membership) TransferLeadership(ctx context.Context, id uint32, toNode string) error {
+	if !slices.Contains(m.all(), id) {
+		return fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no group %d", id)
+	}
+	return m.change(ctx, id, cellv1.GroupAction_GROUP_ACTION_TRANSFER, toNode)
+}
+
+// change has a group's leader change it, wherever that is, and looks for the
+// leader again when it moved. Every action may be repeated, so a call whose
+// outcome is unknown is, too.
+func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupAction, nodeID string) error {
+	req := &cellv1.ChangeGroupRequest{Group: id, Action: action, NodeId: nodeID}
+	return m.withLeader(ctx, id, func(ctx context.Context, leader string) error {
+		if leader == m.cell.NodeID() {
+			return m.changeHere(ctx, req)
+		}
+		client, ok := m.peers.node(leader)
+		if !ok {
+			return noLeader(id)
+		}
+		if _, err := client.ChangeGroup(ctx, connect.NewRequest(req)); err != nil {
+			return Fault(err)
+		}
+		return nil
+	})
+}
+
+// leaderStatus is a group's status as its leader tells it.
+func (m *Membership) leaderStatus(ctx context.Context, id uint32) (*cellv1.GroupStatus, error) {
+	var st *cellv1.GroupStatus
+	err := m.withLeader(ctx, id, func(ctx context.Context, leader string) error {
+		url, ok := m.peers.URL(leader)
+		if !ok && leader != m.cell.NodeID() {
+			return noLeader(id)
+		}
+		st = groupOf(m.ask(ctx, &cellv1.Node{Id: leader, ApiUrl: url}), id)
+		if st.GetRole() != "leader" {
+			return noLeader(id)
+		}
+		return nil
+	})
+	return st, err
+}
+
+// withLeader calls f with a group's leader until it gets past finding one.
+func (m *Membership) withLeader(ctx context.Context, id uint32, f func(ctx context.Context, leader string) error) error {
+	patience, cancel := context.WithTimeout(ctx, changeWait)
+	defer cancel()
+	for {
+		err := noLeader(id)
+		if leader := m.leaderOf(ctx, id); leader != "" {
+			err = f(ctx, leader)
+		}
+		if err == nil || !again(err) {
+			return err
+		}
+		if pause(patience, retryEvery) != nil {
+			return err
+		}
+	}
+}
+
+// again reports whether the next try could go better by itself.
+func again(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.NotLeader, fault.Unavailable, fault.UnknownOutcome:
+		return true
+	}
+	return false
+}
+
+// leaderOf asks this node's replica, or else all nodes.
+func (m *Membership) leaderOf(ctx context.Context, id uint32) string {
+	if g := m.group(id); g != nil {
+		if leader := g.Leader(); leader != "" {
+			return leader
+		}
+	}
+	for _, s := range m.Nodes(ctx) {
+		if groupOf(s, id).GetRole() == "leader" {
+			return s.GetNode().GetId()
+		}
+	}
+	return ""
+}
+
+func noLeader(id uint32) error {
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "group %d has no leader that can be reached", id)
+}
+
+func busy(what string) error {
+	return fault.New(fault.Unavailable, "CHANGE_IN_PROGRESS", "%s; try again", what)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait: %w", ctx.Err())
+	}
+}

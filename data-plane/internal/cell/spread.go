@@ -1,0 +1,105 @@
+package cell
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// spreadEvery is the mean pause between two looks at who leads what. Each look
+// moves at most one leadership, so that a transfer that does not work is never
+// repeated in a tight loop (R5).
+const spreadEvery = 20 * time.Second
+
+// Spread keeps the leaders of the shards evenly spread over the nodes, while this
+// node leads the meta group, until ctx ends. every is the mean pause; 0 is the default.
+func (m *Membership) Spread(ctx context.Context, every time.Duration) {
+	if every == 0 {
+		every = spreadEvery
+	}
+	for {
+		// Half to one and a half: cells started together do not stay in step.
+		if pause(ctx, every/2+rand.N(every)) != nil {
+			return
+		}
+		if !m.cell.Group().Leading() {
+			continue
+		}
+		move, ok := nextMove(m.Nodes(ctx), m.cell.View().Shards())
+		if !ok {
+			continue
+		}
+		m.logger.Info("spread leaders", "group", move.group, "from", move.from, "to", move.to)
+		if err := m.TransferLeadership(ctx, move.group, move.to); err != nil {
+			m.logger.Warn("spread leaders", "group", move.group, "to", move.to, "err", err)
+		}
+	}
+}
+
+type leaderMove struct {
+	group    uint32
+	from, to string
+}
+
+// nextMove picks one shard to move from the node that leads most to the one that
+// leads fewest, if that makes it more even. Ties go by id, so that two looks at
+// the same picture agree.
+func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
+	leads := make(map[string][]uint32)
+	for _, s := range nodes {
+		if !s.GetReachable() {
+			continue
+		}
+		id := s.GetNode().GetId()
+		leads[id] = nil
+		for _, g := range s.GetGroups() {
+			if g.GetRole() == "leader" && slices.Contains(shards, g.GetGroup()) {
+				leads[id] = append(leads[id], g.GetGroup())
+			}
+		}
+	}
+	ids := make([]string, 0, len(leads))
+	for id := range leads {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		if d := len(leads[a]) - len(leads[b]); d != 0 {
+			return d
+		}
+		if a < b {
+			return -1
+		}
+		return 1
+	})
+	for _, from := range slices.Backward(ids) {
+		for _, to := range ids {
+			if len(leads[from])-len(leads[to]) < 2 {
+				break // Those after it lead even more.
+			}
+			for _, shard := range leads[from] {
+				if mayLead(nodes, from, to, shard) {
+					return leaderMove{shard, from, to}, true
+				}
+			}
+		}
+	}
+	return leaderMove{}, false
+}
+
+// mayLead reports whether to votes in the shard and is close behind its leader.
+func mayLead(nodes []*cellv1.NodeStatus, from, to string, shard uint32) bool {
+	var leader, next *cellv1.GroupStatus
+	for _, s := range nodes {
+		switch s.GetNode().GetId() {
+		case from:
+			leader = groupOf(s, shard)
+		case to:
+			next = groupOf(s, shard)
+		}
+	}
+	return slices.Contains(leader.GetVoters(), to) && next.GetRole() == "follower" &&
+		next.GetCommitIndex()+lagEntriesMax >= leader.GetCommitIndex()
+}

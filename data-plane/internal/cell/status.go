@@ -1,0 +1,90 @@
+package cell
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+)
+
+// statusTimeout is how long a node may take to answer before it counts as not
+// reachable: two heartbeats of a leader, doubled.
+const statusTimeout = 2 * time.Second
+
+// Self tells what each group on this node is doing.
+func (m *Membership) Self() *cellv1.NodeStatus {
+	s := &cellv1.NodeStatus{Node: &cellv1.Node{Id: m.cell.NodeID()}, Reachable: true}
+	if n, ok := m.cell.View().NodeByID(m.cell.NodeID()); ok {
+		s.Node = n
+	}
+	for _, id := range m.local() {
+		if g := m.group(id); g != nil {
+			s.Groups = append(s.Groups, groupStatus(g.Status()))
+		}
+	}
+	return s
+}
+
+// local lists the groups this node has, the meta group first.
+func (m *Membership) local() []uint32 {
+	ids := slices.Clone(m.groups.IDs())
+	if !slices.Contains(ids, GroupID) {
+		ids = append(ids, GroupID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func groupStatus(s group.Status) *cellv1.GroupStatus {
+	return &cellv1.GroupStatus{
+		Group: s.Group, Role: s.Role, LeaderId: s.Leader, Term: s.Term,
+		LastIndex: s.LastIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
+		Digest: s.Digest, DigestIndex: s.DigestIndex, Voters: s.Voters, Learners: s.Learners,
+	}
+}
+
+// Nodes asks every node with a record what it is doing, all at once.
+func (m *Membership) Nodes(ctx context.Context) []*cellv1.NodeStatus {
+	nodes := m.cell.View().Nodes()
+	out := make([]*cellv1.NodeStatus, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() { out[i] = m.ask(ctx, n) })
+	}
+	asked.Wait()
+	return out
+}
+
+// ask never fails: a node that does not answer is not reachable.
+func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus {
+	if n.GetId() == m.cell.NodeID() {
+		return m.Self()
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	res, err := m.peers.at(n.GetApiUrl()).GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	if err != nil {
+		return &cellv1.NodeStatus{Node: n, Error: Fault(err).Error()}
+	}
+	s := res.Msg.GetStatus()
+	if s.GetNode().GetId() != n.GetId() {
+		return &cellv1.NodeStatus{Node: n, Error: "another node answers at " + n.GetApiUrl() + ": " + s.GetNode().GetId()}
+	}
+	s.Node, s.Reachable = n, true
+	return s
+}
+
+// groupOf is one group's part of a node's status, or nil.
+func groupOf(s *cellv1.NodeStatus, id uint32) *cellv1.GroupStatus {
+	for _, g := range s.GetGroups() {
+		if g.GetGroup() == id {
+			return g
+		}
+	}
+	return nil
+}
