@@ -224,14 +224,14 @@ func (t *Target) sample(ctx context.Context, o Options) usage {
 	var r struct {
 		CPUUser int64 `json:"cpu_user_ns"`
 		CPUSys  int64 `json:"cpu_sys_ns"`
-		RSS     int64 `json:"rss_bytes"`
+		MaxRSS  int64 `json:"max_rss_bytes"`
 	}
 	if json.Unmarshal(raw, &r) != nil {
 		return u
 	}
 	u.cpu = time.Duration(r.CPUUser + r.CPUSys)
-	if r.RSS > 0 {
-		u.rss = r.RSS
+	if r.MaxRSS > 0 {
+		u.peak = r.MaxRSS
 	}
 	return u
 }

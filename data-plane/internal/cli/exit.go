@@ -131,6 +131,10 @@ func fromReply(r *reply) *Failure {
 	for _, field := range append(w.Errors, w.Fields...) {
 		f.Fields = append(f.Fields, FieldFailure{Field: first(field.Field, field.Path), Message: first(field.Message, field.Detail)})
 	}
+	if len(f.Fields) > 0 {
+		// The text repeats the fields for clients that show nothing else.
+		f.What, _, _ = strings.Cut(f.What, "; "+f.Fields[0].Field+": ")
+	}
 	f.Exit = exitOf(r.status, w.Code)
 	if f.Code == "" {
 		f.Code = fmt.Sprintf("HTTP_%d", r.status)

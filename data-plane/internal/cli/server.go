@@ -1,9 +1,243 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// serverFlags are the flags of contract/worker-api 3.1 that a node has today.
+type serverFlags struct {
+	bind            string
+	dataDir         string
+	nodeID          string
+	durable         bool
+	relaxed         bool
+	raftShards      int
+	shutdownTimeout time.Duration
+	maxPayloadSize  int
+	syncDelay       time.Duration
+	requireKey      bool
+	envFile         string
+	pprofBind       string
+}
+
+// serverEvents is what a running node tells its caller.
+type serverEvents struct {
+	// ready is called once, with the base URL that clients use.
+	ready func(url string) error
+}
 
 func (s *session) serverCommand() *cobra.Command {
-	return &cobra.Command{Use: "server", Short: "Run a node", RunE: func(*cobra.Command, []string) error {
-		return &Failure{Exit: ExitFail, Code: "UNSUPPORTED", What: "not available yet"}
-	}}
+	var f serverFlags
+	c := &cobra.Command{
+		Use:   "server",
+		Short: "Run a node",
+		Long: `Runs a single node with its own data directory. Everything it acknowledges is on
+disk. Without --require-key everybody who reaches the port may do everything, so it
+then listens on this machine only.
+
+SIGTERM or Ctrl-C drains: running calls are answered, streams are told, then it ends.`,
+		Example: `  corvo server
+  corvo server --bind 127.0.0.1:9090 --data-dir /var/lib/corvo
+  corvo server --bind 127.0.0.1:0 --env-file .env && . .env   # any free port`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.bind, "bind", "127.0.0.1:8080", "`ADDRESS` for HTTP and RPC; port 0 takes a free one")
+	fs.StringVar(&f.dataDir, "data-dir", "data", "`DIR` of this node's data")
+	fs.StringVar(&f.nodeID, "node-id", "node-1", "`NAME` of this node; may not change once there is data")
+	fs.IntVar(&f.raftShards, "raft-shards", 1, "number of shards; may not change once there is data")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 3*time.Second, "how long running calls may take when the node is told to stop")
+	fs.IntVar(&f.maxPayloadSize, "max-payload-size", 256<<10, "largest payload in `BYTES`")
+	fs.BoolVar(&f.requireKey, "require-key", false, "refuse calls without a valid API key")
+	fs.BoolVar(&f.durable, "durable", true, "accepted for existing scripts: the log is always synced")
+	fs.BoolVar(&f.relaxed, "relaxed", false, "DANGER: do not sync the log; a crash of the machine loses acknowledged jobs")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_URL to `FILE` when ready")
+	fs.StringVar(&f.pprofBind, "pprof", "", "serve the Go profiler on this loopback `ADDRESS`")
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
+	c.SetFlagErrorFunc(explainServerFlag)
+	return c
+}
+
+// olderFlags are flags of earlier servers that mean nothing here, with what to
+// do instead. They are refused: a flag that is ignored is a promise not kept.
+func olderFlags() map[string]string {
+	const cluster = "clusters are run by `corvo-cloud node`"
+	const always = "this is always on"
+	const limits = "limits come from the tenant's plan"
+	return map[string]string{
+		"raft-bind": cluster, "raft-advertise": cluster, "bootstrap": cluster, "join": cluster, "discover": cluster, "discover-dns-name": cluster,
+		"raft-store": "there is one log store", "apply-multi-mode": "there is one way to apply", "no-compression": always, "docs-enabled": always,
+		"admin-password": "use --require-key and API keys", "license-key": "there are no licences", "license-public-key": "there are no licences",
+		"rate-limit-enabled": limits, "rate-limit-read-rps": limits, "rate-limit-read-burst": limits, "rate-limit-write-rps": limits,
+		"rate-limit-write-burst": limits, "stream-max-inflight": limits, "stream-max-open": limits, "stream-max-fps": limits,
+		"fetch-poll-interval": "waiting calls are woken, not polled", "idle-fetch-sleep": "waiting calls are woken, not polled",
+	}
+}
+
+func explainServerFlag(_ *cobra.Command, err error) error {
+	name, found := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if why := olderFlags()[name]; found && why != "" {
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " is a flag of earlier servers", Why: why, Fix: "leave it out"}
+	}
+	return err
+}
+
+func (f *serverFlags) check() error {
+	if !f.durable {
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--durable=false does not exist", Fix: "use --relaxed, and read what it says"}
+	}
+	if f.relaxed && f.syncDelay > 0 {
+		return usagef("--relaxed makes no syncs that --sync-delay could delay")
+	}
+	if f.raftShards < 1 || f.maxPayloadSize < 1 || f.shutdownTimeout <= 0 || f.syncDelay < 0 {
+		return usagef("--raft-shards, --max-payload-size and --shutdown-timeout must be more than zero, --sync-delay not less")
+	}
+	if !f.requireKey {
+		if err := onLoopback(f.bind); err != nil {
+			return &Failure{Exit: ExitUsage, Code: "USAGE", What: "refusing to listen on " + f.bind + " without keys", Why: err.Error(),
+				Fix: "use --require-key, or --bind 127.0.0.1:8080"}
+		}
+	}
+	if f.pprofBind != "" {
+		if err := onLoopback(f.pprofBind); err != nil {
+			return usagef("--pprof %s: %v", f.pprofBind, err)
+		}
+	}
+	return nil
+}
+
+func onLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT", address)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return errors.New("others could reach it there")
+}
+
+func (s *session) serve(ctx context.Context, f serverFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	log := s.logger()
+	s.announce(f)
+	profiler, err := serveProfiler(f.pprofBind, log)
+	if err != nil {
+		return &Failure{Exit: ExitFail, Code: "SERVER", What: "cannot serve the profiler", Why: err.Error()}
+	}
+	defer profiler.close()
+	ready := func(url string) error {
+		s.talkf("ready on %s", url)
+		return writeEnvFile(f.envFile, url, profiler.url())
+	}
+	err = runServer(ctx, f, log, serverEvents{ready: ready})
+	var failure *Failure
+	if err != nil && !errors.As(err, &failure) {
+		return &Failure{Exit: ExitFail, Code: "SERVER", What: "the node stopped", Why: err.Error()}
+	}
+	return err
+}
+
+// announce says aloud what an operator must not overlook.
+func (s *session) announce(f serverFlags) {
+	if f.relaxed {
+		s.talkf("%s --relaxed: the log is NOT synced. A crash of the machine loses jobs that were acknowledged.", s.paint(styleBad, "WARNING"))
+	}
+	if f.syncDelay > 0 {
+		s.talkf("development: every sync of the log takes %s longer", f.syncDelay)
+	}
+	if !f.requireKey {
+		s.talkf("open: no API key is asked for, so only this machine can reach it (--require-key changes both)")
+	}
+}
+
+// writeEnvFile writes where the node is, whole or not at all, once it is ready.
+func writeEnvFile(path, url, pprofURL string) error {
+	if path == "" {
+		return nil
+	}
+	text := "CORVO_URL=" + url + "\n"
+	if pprofURL != "" {
+		text += "CORVO_PPROF_URL=" + pprofURL + "\n"
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".corvo-env-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(temp.Name()) }() // Gone already when the rename was done.
+	_, werr := temp.WriteString(text)
+	if err := errors.Join(werr, temp.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// profiler is the Go profiler on a listener of its own.
+type profiler struct {
+	listener net.Listener
+	server   *http.Server
+	done     chan struct{} // Closed when the server has ended.
+}
+
+func serveProfiler(address string, log *slog.Logger) (*profiler, error) {
+	p := &profiler{}
+	if address == "" {
+		return p, nil
+	}
+	var err error
+	if p.listener, err = net.Listen("tcp", address); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	p.done = make(chan struct{})
+	go func() { // close waits for it.
+		defer close(p.done)
+		if err := p.server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the profiler stopped", "err", err)
+		}
+	}()
+	return p, nil
+}
+
+func (p *profiler) url() string {
+	if p.listener == nil {
+		return ""
+	}
+	return "http://" + p.listener.Addr().String()
+}
+
+func (p *profiler) close() {
+	if p.server != nil {
+		_ = p.server.Close() // Nothing that is profiled is lost.
+		<-p.done
+	}
 }

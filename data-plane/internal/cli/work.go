@@ -1,9 +1,319 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+)
+
+const (
+	// resultBytesMax is the protocol's limit of a result.
+	resultBytesMax = 256 << 10
+	// errorBytesMax is what the server keeps of an error; the end says most.
+	errorBytesMax = 16 << 10
+	// stopGrace is how long a command may take to end after SIGTERM.
+	stopGrace = 10 * time.Second
+)
+
+type workFlags struct {
+	concurrency int
+	lease       time.Duration
+	workerID    string
+	jobs        int
+	jobTimeout  time.Duration
+}
 
 func (s *session) workCommand(use string) *cobra.Command {
-	return &cobra.Command{Use: use + " QUEUE... -- COMMAND [ARG...]", Short: "Run a command for each job", RunE: func(*cobra.Command, []string) error {
-		return &Failure{Exit: ExitFail, Code: "UNSUPPORTED", What: "not available yet"}
-	}}
+	var f workFlags
+	c := &cobra.Command{
+		Use:   use + " QUEUE... -- COMMAND [ARG...]",
+		Short: "Run a command for each job",
+		Long: `Takes jobs and runs COMMAND once for each: the payload is its stdin, and exit code 0
+completes the job, with stdout as its result when that is JSON. Any other exit code
+fails the attempt, and the end of stderr is kept with it.
+
+CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES tell the command what
+it works on. A cancelled job's command gets SIGTERM. Ctrl-C takes no more jobs and
+waits for the commands that run; a second Ctrl-C does not.`,
+		Example: `  {cmd} emails -- ./send-email.sh
+  {cmd} thumbnails --concurrency 4 --job-timeout 2m -- convert-image
+  {cmd} emails --jobs 1 -- jq .to                # one job, then exit`,
+		RunE: func(c *cobra.Command, args []string) error {
+			queues, command, err := splitWork(args, c.ArgsLenAtDash())
+			if err != nil {
+				return err
+			}
+			return s.work(c.Context(), queues, command, f)
+		},
+		ValidArgsFunction: s.completeQueues,
+	}
+	c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands at the same time")
+	c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a sign of life of this worker")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown on the jobs")
+	c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 goes on until Ctrl-C")
+	c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 lets it run")
+	return c
+}
+
+func splitWork(args []string, dash int) (queues, command []string, err error) {
+	if dash < 0 {
+		return nil, nil, usagef("put -- between the queues and the command: corvo work emails -- ./send-email.sh")
+	}
+	queues, command = args[:dash], args[dash:]
+	if len(queues) == 0 || len(command) == 0 {
+		return nil, nil, usagef("name at least one queue before -- and a command after it")
+	}
+	return queues, command, nil
+}
+
+func (s *session) work(ctx context.Context, queues, command []string, f workFlags) error {
+	if f.concurrency < 1 || f.jobs < 0 || f.jobTimeout < 0 || f.lease < time.Second {
+		return usagef("--concurrency must be at least 1, --lease at least 1s, --jobs and --job-timeout not negative")
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return usagef("cannot run %s: %s", command[0], rootCause(err))
+	}
+	client, err := s.sdkClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
+	stopOnSignal(ctx, finish, s)
+	h := &jobRunner{session: s, path: path, args: command[1:], limit: int64(f.jobs), timeout: f.jobTimeout, finish: finish}
+	slots := f.concurrency
+	if f.jobs > 0 {
+		slots = min(slots, f.jobs)
+	}
+	opts := []corvo.WorkerOption{corvo.Pool(slots, queues...), corvo.Lease(f.lease)}
+	if f.workerID != "" {
+		opts = append(opts, corvo.WorkerID(f.workerID))
+	}
+	w := corvo.NewWorker(client, opts...)
+	for _, q := range queues {
+		corvo.HandleRaw(w, q, h.handle)
+	}
+	s.talkf("working on %s; Ctrl-C stops taking jobs", strings.Join(queues, ", "))
+	if err := w.Run(ctx); err != nil {
+		return fromSDK(err)
+	}
+	stats := w.Stats()
+	s.talkf("%d done, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
+	return nil
+}
+
+func (s *session) sdkClient() (*corvo.Client, error) {
+	base, err := s.serverURL()
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.key()
+	if err != nil {
+		return nil, err
+	}
+	opts := []corvo.Option{corvo.WithURL(base.String()), corvo.WithAPIKey(key), corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(s.logger())}
+	if ns := first(s.namespace, s.proc.Env("CORVO_NAMESPACE")); ns != "" {
+		opts = append(opts, corvo.WithNamespace(ns))
+	}
+	client, err := corvo.New(opts...)
+	if err != nil {
+		return nil, usagef("%v", err)
+	}
+	return client, nil
+}
+
+// stopOnSignal ends the taking of jobs at the first signal. The second one finds
+// the default action again and ends the process.
+func stopOnSignal(ctx context.Context, finish context.CancelFunc, s *session) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() { // Ends with ctx, which finish cancels on every path.
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			s.talkf("finishing the jobs that run; again to quit now")
+			finish()
+		case <-ctx.Done():
+			signal.Stop(signals)
+		}
+	}()
+}
+
+// jobRunner runs one command per job.
+type jobRunner struct {
+	session *session
+	path    string
+	args    []string
+	limit   int64 // Jobs to run in all, 0 for any number.
+	timeout time.Duration
+	finish  context.CancelFunc
+
+	started atomic.Int64
+	done    atomic.Int64
+	mu      sync.Mutex // Guards stdout: one line per job.
+}
+
+func (h *jobRunner) handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+	if h.limit > 0 && h.started.Add(1) > h.limit {
+		return nil, corvo.Release("enough jobs were done")
+	}
+	began := time.Now()
+	result, err := h.run(ctx, j)
+	h.tell(j, result, err, time.Since(began))
+	if h.done.Add(1) == h.limit {
+		h.finish()
+	}
+	return result, err
+}
+
+func (h *jobRunner) run(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+	if h.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("took longer than %s", h.timeout))
+		defer cancel()
+	}
+	stdout, stderr := &firstBytes{limit: resultBytesMax}, &lastBytes{limit: errorBytesMax}
+	cmd := exec.CommandContext(ctx, h.path, h.args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(j.Args), stdout, stderr
+	cmd.Env = append(os.Environ(), "CORVO_JOB_ID="+j.ID, "CORVO_QUEUE="+j.Queue,
+		"CORVO_ATTEMPT="+strconv.Itoa(j.Attempt), "CORVO_MAX_RETRIES="+strconv.Itoa(j.MaxRetries))
+	isolate(cmd)
+	cmd.WaitDelay = stopGrace
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, commandError(err, stderr)
+	}
+	return stdout.json(), nil
+}
+
+func commandError(err error, stderr *lastBytes) error {
+	text := strings.TrimSpace(stderr.String())
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}
+
+// tell prints one line per attempt.
+func (h *jobRunner) tell(j *corvo.Job[json.RawMessage], result json.RawMessage, err error, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.session
+	outcome, reason := "done", ""
+	if err != nil {
+		outcome, reason = "failed", err.Error()
+	}
+	if !s.machine() {
+		line := fmt.Sprintf("%s  %s  attempt %d of %d  %s", j.ID, outcome, j.Attempt, j.MaxRetries, took.Round(time.Millisecond))
+		if reason != "" {
+			line += "  " + strings.ReplaceAll(reason, "\n", " | ")
+		}
+		_ = s.write([]byte(line + "\n")) // A closed stdout must not fail the job.
+		return
+	}
+	row, merr := marshal(struct {
+		JobID   string          `json:"job_id"`
+		Queue   string          `json:"queue"`
+		Attempt int             `json:"attempt"`
+		Outcome string          `json:"outcome"`
+		Error   string          `json:"error,omitempty"`
+		Result  json.RawMessage `json:"result,omitempty"`
+		Seconds float64         `json:"seconds"`
+	}{j.ID, j.Queue, j.Attempt, outcome, reason, result, took.Seconds()})
+	if merr == nil {
+		_ = s.writeJSON(row, "")
+	}
+}
+
+// firstBytes keeps the beginning of an output, up to its limit.
+type firstBytes struct {
+	bytes.Buffer
+	limit int
+	over  bool
+}
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	room := b.limit - b.Len()
+	b.over = b.over || len(p) > room
+	b.Buffer.Write(p[:min(len(p), room)])
+	return len(p), nil
+}
+
+// json is the output when it is one JSON value within the limit, else nothing.
+func (b *firstBytes) json() json.RawMessage {
+	text := bytes.TrimSpace(b.Bytes())
+	if b.over || len(text) == 0 || !json.Valid(text) {
+		return nil
+	}
+	return text
+}
+
+// lastBytes keeps the end of an output.
+type lastBytes struct {
+	kept  []byte
+	limit int
+}
+
+func (b *lastBytes) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p...)
+	if over := len(b.kept) - b.limit; over > 0 {
+		b.kept = append(b.kept[:0], b.kept[over:]...)
+	}
+	return len(p), nil
+}
+
+func (b *lastBytes) String() string { return string(b.kept) }
+
+// fromSDK words an error of the SDK like one of ours.
+func fromSDK(err error) error {
+	var e *corvo.Error
+	if !errors.As(err, &e) {
+		return &Failure{Exit: ExitFail, Code: "WORKER", What: "the worker stopped", Why: err.Error()}
+	}
+	f := &Failure{Exit: sdkExit(e.Code), Code: first(e.Reason, strings.ToUpper(string(e.Code))), What: e.Message, RequestID: e.RequestID}
+	for _, field := range e.Fields {
+		f.Fields = append(f.Fields, FieldFailure{Field: field.Name, Message: field.Message})
+	}
+	if f.Exit == ExitAuth {
+		f.Fix = "set CORVO_API_KEY or use --api-key-file"
+	}
+	return f
+}
+
+func sdkExit(code corvo.Code) int {
+	switch code {
+	case corvo.CodeInvalid, corvo.CodeTooLarge:
+		return ExitUsage
+	case corvo.CodeNotFound:
+		return ExitNotFound
+	case corvo.CodeUnauthorized, corvo.CodeForbidden:
+		return ExitAuth
+	case corvo.CodeConflict, corvo.CodeLeaseLost:
+		return ExitConflict
+	case corvo.CodeExhausted:
+		return ExitRate
+	case corvo.CodeUnknownOutcome:
+		return ExitTimeout
+	}
+	return ExitFail
 }
