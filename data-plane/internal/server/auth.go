@@ -1,0 +1,182 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// headerForwarded is the loop guard between a node and the leader. It counts only
+// on a request whose identity is rightly signed: nobody outside a cell can set it.
+const headerForwarded = "X-Corvo-Forwarded"
+
+func unauthorized(message string) error {
+	return fault.New(fault.Unauthorized, "UNAUTHORIZED", "%s", message)
+}
+
+// Signed trusts identities that a proxy or a node of the same cell has signed, and
+// nothing else.
+type Signed struct {
+	signer *identity.Signer
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// NewSigned makes the authenticator of a node in a cell.
+func NewSigned(signer *identity.Signer, now func() time.Time, log *slog.Logger) *Signed {
+	return &Signed{signer: signer, now: now, log: log}
+}
+
+// Authenticate implements Authenticator.
+func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
+	id, err := s.signer.VerifyRequest(r, s.now())
+	if err != nil {
+		// The caller must not learn which check failed.
+		s.log.Debug("identity refused", "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
+		return nil, unauthorized("this address serves the proxies of its cell; use your tenant URL")
+	}
+	p := &Principal{Identity: id, Forwarded: r.Header.Get(headerForwarded) == "1"}
+	if id.IsCell() {
+		return p, nil // May do no tenant's action; admin routes ask for the role.
+	}
+	ns, err := job.ParseNamespace(id.NamespaceID)
+	if err != nil {
+		s.log.Warn("signed identity without a namespace", "principal", id.Principal, "namespace_id", id.NamespaceID)
+		return nil, unauthorized("the caller has no namespace")
+	}
+	p.Caller = callerOf(id, ns)
+	return p, nil
+}
+
+func callerOf(id identity.Identity, ns job.Namespace) queue.Caller {
+	return queue.Caller{
+		Namespace: ns, Principal: id.Principal, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax,
+	}
+}
+
+// Key is what is stored about an API key.
+type Key struct {
+	// Digests are those of the accepted secrets: two while a key is rotated.
+	Digests [][sha256.Size]byte
+	// Namespaces the key may use by name; Default is one of them.
+	Namespaces map[string]job.Namespace
+	Default    string
+	Roles      []string
+	NotAfter   time.Time // Zero: never expires.
+	Revoked    bool
+}
+
+// Keys looks keys up in memory.
+type Keys interface {
+	// LookupKey finds a key by its public id, key_<id12>. It answers an
+	// Unavailable fault when the store is not current enough to refuse anybody.
+	LookupKey(id string) (Key, bool, error)
+}
+
+// KeyAuth checks API keys itself: the authenticator of a server without a proxy.
+type KeyAuth struct {
+	keys Keys
+	now  func() time.Time
+}
+
+// NewKeyAuth makes a KeyAuth over keys.
+func NewKeyAuth(keys Keys, now func() time.Time) *KeyAuth { return &KeyAuth{keys: keys, now: now} }
+
+// Authenticate implements Authenticator.
+func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
+	text, ok := credential(r)
+	if !ok {
+		return nil, unauthorized("no API key: send it in X-API-Key or as a bearer token")
+	}
+	parsed, err := apikey.Parse(text)
+	if err != nil || parsed.Kind() != apikey.DataPlane && parsed.Kind() != apikey.Management {
+		return nil, errBadKey()
+	}
+	key, err := k.check(parsed)
+	if err != nil {
+		return nil, err
+	}
+	name := r.Header.Get(identity.HeaderNamespace)
+	if name == "" {
+		name = key.Default
+	}
+	ns, ok := key.Namespaces[name]
+	if !ok {
+		return nil, fault.New(fault.Forbidden, "FORBIDDEN", "the API key can not be used in this namespace")
+	}
+	id := identity.Identity{
+		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(),
+		Roles: key.Roles, Peer: peerOf(r),
+	}
+	return &Principal{
+		Identity: id,
+		Caller:   callerOf(id, ns),
+		Recheck:  func() error { _, err := k.check(parsed); return err },
+	}, nil
+}
+
+func (k *KeyAuth) check(parsed apikey.Key) (Key, error) {
+	key, found, err := k.keys.LookupKey(parsed.ID())
+	if err != nil {
+		return Key{}, err
+	}
+	digest := parsed.Digest()
+	match := 0
+	for i := range key.Digests {
+		match |= subtle.ConstantTimeCompare(digest[:], key.Digests[i][:])
+	}
+	if !found || match != 1 || key.Revoked || (!key.NotAfter.IsZero() && k.now().After(key.NotAfter)) {
+		return Key{}, errBadKey()
+	}
+	return key, nil
+}
+
+// errBadKey says the same for every reason.
+func errBadKey() error { return unauthorized("the API key is not valid") }
+
+// credential finds the key where clients put it, in the contract's order.
+func credential(r *http.Request) (string, bool) {
+	if v := r.Header.Get("X-API-Key"); v != "" {
+		return v, true
+	}
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if ok && strings.EqualFold(scheme, "Bearer") && token != "" {
+		return strings.TrimSpace(token), true
+	}
+	return "", false
+}
+
+// peerOf is the address of the client's socket without the port.
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// Open makes everybody the administrator of one namespace. It must only listen on
+// loopback.
+type Open struct{ ns job.Namespace }
+
+// NewOpen makes the authenticator of a server without keys.
+func NewOpen(ns job.Namespace) *Open { return &Open{ns: ns} }
+
+// Authenticate implements Authenticator.
+func (o *Open) Authenticate(r *http.Request) (*Principal, error) {
+	id := identity.Identity{
+		NamespaceID: o.ns.String(), Namespace: "default", Principal: "anonymous",
+		Roles: []string{identity.RoleAdmin}, Peer: peerOf(r),
+	}
+	return &Principal{Identity: id, Caller: callerOf(id, o.ns)}, nil
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// body reads the request within the limit and within bodyTimeout.
+func (c *call) body() ([]byte, error) {
+	if c.r.ContentLength > RequestBytesMax {
+		return nil, errTooLarge()
+	}
+	if c.r.ContentLength == 0 {
+		return nil, nil
+	}
+	late := c.bodyTimer()
+	defer late.Stop()
+	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
+	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
+	if _, err := buf.ReadFrom(in); err != nil {
+		return nil, bodyError(err)
+	}
+	return buf.Bytes(), nil
+}
+
+// bodyTimer ends a body that comes too slowly. A timer instead of a deadline: on
+// HTTP/2 setting one is a round through the connection's loop, and nearly every
+// body is there already.
+func (c *call) bodyTimer() *time.Timer {
+	return time.AfterFunc(bodyTimeout, func() { _ = http.NewResponseController(c.w).SetReadDeadline(past) })
+}
+
+// timedBody is a body that somebody else reads, under bodyTimer until its end: a
+// deadline that outlived the body would end a long poll.
+type timedBody struct {
+	io.ReadCloser
+	late *time.Timer
+}
+
+func (b timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.late.Stop()
+	}
+	return n, err
+}
+
+func (b timedBody) Close() error {
+	b.late.Stop()
+	return b.ReadCloser.Close()
+}
+
+func bodyError(err error) error {
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return errTooLarge()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Invalid, "PARSE_ERROR", "the body ended early")
+	}
+	return fault.New(fault.Invalid, "PARSE_ERROR", "the body did not arrive")
+}
+
+func errTooLarge() error {
+	return fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE", "the body is larger than %d bytes", RequestBytesMax)
+}
+
+// parse reads the body as one strict JSON value; an empty body is {}.
+func (c *call) parse() ([]byte, error) {
+	b, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.Trim(b, " \t\r\n")
+	if len(b) == 0 {
+		return []byte("{}"), nil
+	}
+	if err := checkJSON(b); err != nil {
+		return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
+	}
+	return b, nil
+}
+
+// decode reads the body by its shape, naming every problem at once.
+func decode[T any](c *call, sh *shape[T], into *T) error {
+	b, err := c.parse()
+	if err != nil {
+		return err
+	}
+	var d decoder
+	sh.read(&d, "", b, into)
+	return d.err()
+}
+
+// jobID is the {id} of the path. What is not an id names no job.
+func (c *call) jobID() (job.ID, error) {
+	id, err := job.ParseID(c.r.PathValue("id"))
+	if err != nil {
+		return id, errNoJob()
+	}
+	return id, nil
+}
+
+func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "there is no such job") }
+
+// reply sends a 200 answer.
+func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
+
+func (c *call) replyStatus(status int, v any) error {
+	if err := writeAnswer(c.w, c.r, status, "application/json", v); err != nil {
+		c.s.log.Debug("answer not delivered", "request_id", c.id, "err", err)
+	}
+	return nil
+}
+
+// statusAnswer is {"status": ...}, the answer of calls with nothing else to say.
+type statusAnswer struct {
+	Status string `json:"status"`
+}

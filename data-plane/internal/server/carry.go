@@ -1,0 +1,66 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// carry sends the whole request to the leader, once: a request that was carried
+// already is refused rather than sent in circles while leadership moves.
+func (s *Server) carry(c *call) error {
+	target, err := s.target(c)
+	if err != nil {
+		return err
+	}
+	err = s.forward.Forward(c.w, c.r, target, forward.Options{
+		Prepare:  func(h http.Header) { s.vouch(h, c) },
+		Response: func(_ int, h http.Header) { h.Set(headerForwarded, "1") },
+	})
+	switch {
+	case err == nil:
+		return nil
+	case forward.NeverSent(err) || c.r.Method == http.MethodGet:
+		s.log.Info("leader not reachable", "request_id", c.id, "leader", target.Host, "err", err)
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the leader can not be reached; nothing was done, try again")
+	default:
+		s.log.Warn("leader lost during a call", "request_id", c.id, "leader", target.Host, "err", err)
+		return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
+			"the leader was lost before it answered; retry with the same idempotency key")
+	}
+}
+
+// target is the leader's URL, or why the call can not be carried there.
+func (s *Server) target(c *call) (*url.URL, error) {
+	switch {
+	case c.place.LeaderURL == "":
+		return nil, fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "no leader is known; nothing was done, try again")
+	case c.who.Forwarded:
+		return nil, fault.New(fault.Unavailable, "FORWARD_LOOP", "leadership is moving; nothing was done, try again")
+	case s.opts.Signer == nil:
+		return nil, &fault.Error{
+			Code: fault.NotLeader, Message: "another node leads; nothing was done", Leader: c.place.LeaderURL,
+		}
+	}
+	return url.Parse(c.place.LeaderURL)
+}
+
+// vouch replaces the caller's own credentials by our signed word for them.
+func (s *Server) vouch(h http.Header, c *call) {
+	for _, name := range [...]string{"Authorization", "X-Api-Key", "Cookie"} {
+		h.Del(name)
+	}
+	identity.StripExternal(h)
+	id := c.who.Identity
+	id.RequestID = c.id
+	id.ExpiresAt = s.now().Add(identity.LifeMax)
+	if err := s.opts.Signer.Sign(h, id, c.r.URL.Path); err != nil {
+		// It was verified or made by us; unsigned it is refused at the leader.
+		s.log.Error("identity not signed", "request_id", c.id, "err", err)
+		return
+	}
+	h.Set(headerForwarded, "1")
+}

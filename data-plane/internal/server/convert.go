@@ -1,0 +1,313 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// enqueueItem is what EnqueueRequest and LifecycleEnqueueItem have in common.
+type enqueueItem interface {
+	GetQueue() string
+	GetPayloadJson() string
+	GetAgent() *corvov1.AgentConfig
+	GetOptions() *corvov1.EnqueueOptions
+}
+
+func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput {
+	o := m.GetOptions()
+	in := queue.EnqueueInput{
+		Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson()),
+		Priority: o.GetPriority(), RetryBackoff: o.GetRetryBackoff(), Tags: o.GetTags(),
+		UniqueKey: o.GetUniqueKey(), IdempotencyKey: o.GetIdempotencyKey(),
+	}
+	if m.GetAgent() != nil {
+		d.problem(join(path, "agent"), "is not available yet")
+	}
+	if o == nil {
+		return in
+	}
+	options := join(path, "options")
+	if o.MaxRetries != nil {
+		n := int(o.GetMaxRetries())
+		in.MaxRetries = &n
+	}
+	in.RetryBaseDelay = spanFromProto(d, join(options, "retry_base_delay_ms"), o.RetryBaseDelayMs, time.Millisecond)
+	in.RetryMaxDelay = spanFromProto(d, join(options, "retry_max_delay_ms"), o.RetryMaxDelayMs, time.Millisecond)
+	in.UniquePeriod = spanFromProto(d, join(options, "unique_period"), o.UniquePeriod, time.Second)
+	if o.GetScheduledAt() != nil {
+		if err := o.GetScheduledAt().CheckValid(); err != nil {
+			d.problem(join(options, "scheduled_at"), "is not a time")
+		}
+		in.ScheduledAt = o.GetScheduledAt().AsTime()
+	}
+	return in
+}
+
+// spanFromProto reads a number of units; what does not fit a Duration is refused,
+// because wrapped around it would mean something else.
+func spanFromProto(d *decoder, path string, n *int64, unit time.Duration) *time.Duration {
+	if n == nil {
+		return nil
+	}
+	if *n < 0 || *n > math.MaxInt64/int64(unit) {
+		d.problem(path, "is out of range")
+		return nil
+	}
+	span := time.Duration(*n) * unit
+	return &span
+}
+
+// millis keeps a wait in the range of a Duration; limits are checked later.
+func millis(n int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(max(n, 0), most)) * time.Millisecond
+}
+
+// jsonFromProto checks a JSON text as strictly as a JSON body; empty is none.
+func jsonFromProto(d *decoder, path, text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	raw := json.RawMessage(text)
+	if err := checkJSON(raw); err != nil {
+		d.problem(path, "%s", err)
+	}
+	return raw
+}
+
+func timeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func enqueueToProto(r queue.EnqueueResult) *corvov1.EnqueueResponse {
+	return &corvov1.EnqueueResponse{JobId: r.JobID.String(), Status: string(r.Status), UniqueExisting: r.UniqueExisting}
+}
+
+func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {
+	out := make([]*corvov1.EnqueueResponse, len(rs))
+	for i := range rs {
+		out[i] = enqueueToProto(rs[i])
+	}
+	return out
+}
+
+// optionNames are the members that stand under "options" in proto and at the top
+// in JSON, with their proto spelling.
+var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant table.
+	"priority": "priority", "max_retries": "max_retries", "retry_backoff": "retry_backoff",
+	"retry_base_delay": "retry_base_delay_ms", "retry_max_delay": "retry_max_delay_ms",
+	"scheduled_at": "scheduled_at", "tags": "tags", "unique_key": "unique_key",
+	"unique_period": "unique_period", "idempotency_key": "idempotency_key",
+}
+
+var jsonNames = []string{"payload", "checkpoint", "result", "progress"} //nolint:gochecknoglobals // A constant table.
+
+// protoPaths respells the fields of a refusal as they are called in proto.
+func protoPaths(err error) error {
+	f := fault.As(err)
+	if f == nil || len(f.Fields) == 0 {
+		return err
+	}
+	out := *f
+	out.Fields = slices.Clone(f.Fields)
+	for i := range out.Fields {
+		out.Fields[i].Path = protoPath(out.Fields[i].Path)
+	}
+	return &out
+}
+
+func protoPath(path string) string {
+	prefix, last := "", path
+	if strings.HasPrefix(path, "jobs[") || strings.HasPrefix(path, "enqueues[") || strings.HasPrefix(path, "acks[") {
+		if i := strings.IndexByte(path, '.'); i >= 0 {
+			prefix, last = path[:i+1], path[i+1:]
+		}
+	}
+	end := strings.IndexAny(last, ".[")
+	if end < 0 {
+		end = len(last)
+	}
+	name, rest := last[:end], last[end:]
+	if p, ok := optionNames[name]; ok {
+		return prefix + "options." + p + rest
+	}
+	if slices.Contains(jsonNames, name) {
+		return prefix + name + "_json" + rest
+	}
+	return path
+}
+
+func tagsToProto(tags map[string]string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(tags)
+	if err != nil {
+		return "" // Strings always marshal.
+	}
+	return string(b)
+}
+
+func grantToProto(g *queue.Grant) *corvov1.FetchBatchJob {
+	return &corvov1.FetchBatchJob{
+		JobId: g.JobID.String(), Queue: g.Queue, PayloadJson: string(orEmpty(g.Payload)),
+		Attempt: int32(g.Attempt), MaxRetries: int32(g.MaxRetries), LeaseDuration: int32(wholeSeconds(g.Lease)),
+		CheckpointJson: string(g.Checkpoint), TagsJson: tagsToProto(g.Tags), LeaseToken: g.Token,
+	}
+}
+
+func grantsToProto(grants []queue.Grant) []*corvov1.FetchBatchJob {
+	if len(grants) == 0 {
+		return nil
+	}
+	out := make([]*corvov1.FetchBatchJob, len(grants))
+	for i := range grants {
+		out[i] = grantToProto(&grants[i])
+	}
+	return out
+}
+
+func foundToProto(g *queue.Grant) *corvov1.FetchResponse {
+	j := grantToProto(g)
+	return &corvov1.FetchResponse{
+		Found: true, JobId: j.GetJobId(), Queue: j.GetQueue(), PayloadJson: j.GetPayloadJson(),
+		Attempt: j.GetAttempt(), MaxRetries: j.GetMaxRetries(), LeaseDuration: j.GetLeaseDuration(),
+		CheckpointJson: j.GetCheckpointJson(), TagsJson: j.GetTagsJson(), LeaseToken: j.GetLeaseToken(),
+	}
+}
+
+// usageSaid: a report of zeros says nothing.
+func usageSaid(u *corvov1.UsageReport) bool {
+	return u.GetInputTokens() != 0 || u.GetOutputTokens() != 0 || u.GetCacheCreationTokens() != 0 ||
+		u.GetCacheReadTokens() != 0 || u.GetCostUsd() != 0 || u.GetModel() != "" || u.GetProvider() != ""
+}
+
+func ackFromProto(d *decoder, m *corvov1.AckRequest) queue.AckInput {
+	if usageSaid(m.GetUsage()) {
+		d.problem("usage", "is not available yet")
+	}
+	if m.GetAgentStatus() != "" {
+		d.problem("agent_status", "is not available yet")
+	}
+	if m.GetHoldReason() != "" {
+		d.problem("hold_reason", "is not available yet")
+	}
+	return queue.AckInput{
+		Token: m.GetLeaseToken(), WorkerID: m.GetWorkerId(),
+		Result:     jsonFromProto(d, "result_json", m.GetResultJson()),
+		Checkpoint: jsonFromProto(d, "checkpoint_json", m.GetCheckpointJson()),
+	}
+}
+
+// acksFromProto: an item that is wrong in itself gets its own outcome and does not
+// stop the others.
+func acksFromProto(list []*corvov1.AckBatchItem, workerID string) *items[queue.AckInput] {
+	acks := newItems[queue.AckInput](len(list))
+	for i, m := range list {
+		id, ok := acks.id(i, m.GetJobId())
+		if !ok {
+			continue
+		}
+		var d decoder
+		result := jsonFromProto(&d, "result_json", m.GetResultJson())
+		if usageSaid(m.GetUsage()) {
+			d.problem("usage", "is not available yet")
+		}
+		if err := d.err(); err != nil {
+			acks.errs[i] = err
+			continue
+		}
+		acks.add(i, queue.AckInput{JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID, Result: result})
+	}
+	return acks
+}
+
+func (c *call) outcomesToProto(list []*corvov1.AckBatchItem, errs []error) ([]*corvov1.ItemOutcome, int32) {
+	out := make([]*corvov1.ItemOutcome, len(errs))
+	var acked int32
+	for i, err := range errs {
+		out[i] = &corvov1.ItemOutcome{JobId: list[i].GetJobId()}
+		if err == nil {
+			acked++
+			continue
+		}
+		out[i].Code, out[i].Error = c.wordAndText(err)
+	}
+	return out, acked
+}
+
+// wordAndText is an item's error as the wire shows it.
+func (c *call) wordAndText(err error) (word, text string) {
+	f := shown(c.r.Context(), c.s.log, protoPaths(err))
+	return wordOf(f), f.Error()
+}
+
+func failsFromProto(list []*corvov1.LifecycleFailItem, workerID string) *items[queue.FailInput] {
+	fails := newItems[queue.FailInput](len(list))
+	for i, m := range list {
+		if id, ok := fails.id(i, m.GetJobId()); ok {
+			fails.add(i, queue.FailInput{
+				JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
+				Error: m.GetError(), Backtrace: m.GetBacktrace(), Release: m.GetRelease(),
+			})
+		}
+	}
+	return fails
+}
+
+// heartbeats keeps the ids as they were sent beside the inputs.
+type heartbeats struct {
+	in    []queue.HeartbeatInput
+	names []string // names[i] is in[i]'s id as sent.
+	lost  []string // Ids that can not exist.
+}
+
+func heartbeatsFromProto(d *decoder, path string, m map[string]*corvov1.HeartbeatJobUpdate, workerID string, leaseSeconds int32) heartbeats {
+	var hb heartbeats
+	for name, u := range m {
+		id, err := job.ParseID(name)
+		if err != nil {
+			hb.lost = append(hb.lost, name)
+			continue
+		}
+		at := fmt.Sprintf("%s[%q]", path, name)
+		if usageSaid(u.GetUsage()) {
+			d.problem(join(at, "usage"), "is not available yet")
+		}
+		hb.in = append(hb.in, queue.HeartbeatInput{
+			JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second,
+			Progress:   jsonFromProto(d, join(at, "progress_json"), u.GetProgressJson()),
+			Checkpoint: jsonFromProto(d, join(at, "checkpoint_json"), u.GetCheckpointJson()),
+		})
+		hb.names = append(hb.names, name)
+	}
+	return hb
+}
+
+func (hb heartbeats) toProto(statuses []queue.HeartbeatStatus) map[string]*corvov1.HeartbeatJobResponse {
+	if len(hb.in)+len(hb.lost) == 0 {
+		return nil
+	}
+	out := make(map[string]*corvov1.HeartbeatJobResponse, len(hb.in)+len(hb.lost))
+	for i, st := range statuses {
+		out[hb.names[i]] = &corvov1.HeartbeatJobResponse{Status: string(st)}
+	}
+	for _, name := range hb.lost {
+		out[name] = &corvov1.HeartbeatJobResponse{Status: string(queue.HeartbeatLost)}
+	}
+	return out
+}

@@ -1,0 +1,17 @@
+// Package server translates between the wire and the use cases: HTTP/JSON,
+// Connect, gRPC and worker streams on one port.
+//
+// It owns the route table, authentication at the door, decoding with every problem
+// named at once, the one table from fault codes to statuses, the carrying of
+// requests to the leader, and the life of streams. It must not know raft, Pebble or
+// how a job moves: package queue does the work, and the server only asks.
+//
+// One request walks: route table, authenticate, may this role do this action, is
+// the shard led here (else carry the whole request to the leader), decode,
+// use case, encode. The table in routes.go is the only way in, so that a test can
+// walk every door.
+//
+// Surprising: a stream that opens at a node which does not lead is either carried
+// on (the caller came through a proxy that signed for it) or told NOT_LEADER as an
+// ordinary reply, because that is the only form in which existing clients reopen.
+package server

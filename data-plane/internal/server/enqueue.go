@@ -1,0 +1,188 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+type enqueueBatchRequest struct{ jobs []queue.EnqueueInput }
+
+var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
+	textField("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).must(),
+	anyField("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *rawJSON { return &in.Payload }),
+	anyField("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *rawJSON { return &in.Checkpoint }),
+	textField("priority", "critical, high or normal.", func(in *queue.EnqueueInput) *string { return &in.Priority }),
+	wholeField("max_retries", "Total number of attempts; default 3.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
+	textField("retry_backoff", "none, fixed, linear or exponential.", func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
+	durationField("retry_base_delay", "Default 5s.", setBaseDelay),
+	durationField("retry_max_delay", "Default 10m.", setMaxDelay),
+	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
+	millisField("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
+	timeField("scheduled_at", "Not before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
+	tagsField("tags", "Labels.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
+	textField("unique_key", "Lock in this queue: while its job is alive a second enqueue answers that job.",
+		func(in *queue.EnqueueInput) *string { return &in.UniqueKey }),
+	secondsField("unique_period", "Seconds the lock lives at most; default 3600.",
+		func(in *queue.EnqueueInput, d time.Duration) { in.UniquePeriod = &d }),
+	textField("idempotency_key", "The same key answers the first result again for 24 hours. Also the header Idempotency-Key.",
+		func(in *queue.EnqueueInput) *string { return &in.IdempotencyKey }),
+	laterField[queue.EnqueueInput]("agent"),
+	laterField[queue.EnqueueInput]("chain"),
+	laterField[queue.EnqueueInput]("chain_id"),
+	laterField[queue.EnqueueInput]("chain_step"),
+	laterField[queue.EnqueueInput]("chain_config"),
+	laterField[queue.EnqueueInput]("parent_id"),
+	laterField[queue.EnqueueInput]("depends_on"),
+	laterField[queue.EnqueueInput]("expire_after"),
+	laterField[queue.EnqueueInput]("expire_after_ms"),
+	laterField[queue.EnqueueInput]("group"),
+	laterField[queue.EnqueueInput]("batch_id"),
+)
+
+var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
+	listField("jobs", "The jobs, added all or none.", queue.BatchMax, enqueueShape,
+		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).must(),
+	laterField[enqueueBatchRequest]("batch"),
+)
+
+func setBaseDelay(in *queue.EnqueueInput, d time.Duration) { in.RetryBaseDelay = &d }
+func setMaxDelay(in *queue.EnqueueInput, d time.Duration)  { in.RetryMaxDelay = &d }
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerTraceParent    = "Traceparent"
+	// headerReplayed marks the repeated answer of an idempotency key.
+	headerReplayed = "Idempotent-Replayed"
+)
+
+// enqueueAnswer is the superset both client generations read.
+type enqueueAnswer struct {
+	JobID          string  `json:"job_id"`
+	Status         string  `json:"status"`
+	UniqueExisting bool    `json:"unique_existing"`
+	UniqueJobID    string  `json:"unique_job_id,omitempty"`
+	Job            jobStub `json:"job"`
+}
+
+type jobStub struct {
+	ID    string `json:"id"`
+	Queue string `json:"queue"`
+	// State is left out when the job existed before: it may be anything by now.
+	State string `json:"state,omitempty"`
+}
+
+type enqueueBatchAnswer struct {
+	JobIDs  []string        `json:"job_ids"`
+	Jobs    []jobStub       `json:"jobs"`
+	Results []enqueueAnswer `json:"results"`
+}
+
+func newEnqueueAnswer(queueName string, res queue.EnqueueResult) enqueueAnswer {
+	id := res.JobID.String()
+	a := enqueueAnswer{
+		JobID: id, Status: string(res.Status), UniqueExisting: res.UniqueExisting,
+		Job: jobStub{ID: id, Queue: queueName},
+	}
+	if res.UniqueExisting {
+		a.UniqueJobID = id
+	}
+	if !res.UniqueExisting && !res.Replayed {
+		a.Job.State = string(res.Status)
+	}
+	return a
+}
+
+// enqueue takes one job, or in generation 2's form {"jobs": [...]} many.
+func (c *call) enqueue() error {
+	b, err := c.parse()
+	if err != nil {
+		return err
+	}
+	if kindOf(b) == '{' && hasMember(b, "jobs") {
+		return c.enqueueMany(b)
+	}
+	var in queue.EnqueueInput
+	var d decoder
+	enqueueShape.read(&d, "", b, &in)
+	c.stampEnqueue(&d, "", &in, c.r.Header.Get(headerIdempotencyKey))
+	if err := d.err(); err != nil {
+		return err
+	}
+	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	status := 201
+	if res.UniqueExisting || res.Replayed {
+		status = 200
+	}
+	c.markReplayed(res)
+	return c.replyStatus(status, newEnqueueAnswer(in.Queue, res))
+}
+
+func (c *call) enqueueBatch() error {
+	b, err := c.parse()
+	if err != nil {
+		return err
+	}
+	return c.enqueueMany(b)
+}
+
+func (c *call) enqueueMany(b []byte) error {
+	var req enqueueBatchRequest
+	var d decoder
+	enqueueBatchShape.read(&d, "", b, &req)
+	key := c.r.Header.Get(headerIdempotencyKey)
+	for i := range req.jobs {
+		itemKey := key
+		if key != "" {
+			// Each job of the batch needs a key of its own; its place makes it one.
+			itemKey = fmt.Sprintf("%s#%d", key, i)
+		}
+		c.stampEnqueue(&d, fmt.Sprintf("jobs[%d]", i), &req.jobs[i], itemKey)
+	}
+	if err := d.err(); err != nil {
+		return err
+	}
+	results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, req.jobs)
+	if err != nil {
+		return err
+	}
+	a := enqueueBatchAnswer{
+		JobIDs: make([]string, len(results)), Jobs: make([]jobStub, len(results)), Results: make([]enqueueAnswer, len(results)),
+	}
+	for i, res := range results {
+		a.Results[i] = newEnqueueAnswer(req.jobs[i].Queue, res)
+		a.JobIDs[i], a.Jobs[i] = a.Results[i].JobID, a.Results[i].Job
+	}
+	if len(results) > 0 {
+		c.markReplayed(results[0])
+	}
+	return c.replyStatus(201, a)
+}
+
+// stampEnqueue adds what stands in headers.
+func (c *call) stampEnqueue(d *decoder, path string, in *queue.EnqueueInput, key string) {
+	in.TraceParent = c.r.Header.Get(headerTraceParent)
+	switch {
+	case key == "":
+	case in.IdempotencyKey == "":
+		in.IdempotencyKey = key
+	case path == "" && in.IdempotencyKey != key:
+		d.problem("idempotency_key", "differs from the header Idempotency-Key")
+	}
+}
+
+func (c *call) markReplayed(res queue.EnqueueResult) {
+	if res.Replayed {
+		c.w.Header().Set(headerReplayed, "true")
+	}
+}
+
+func hasMember(object []byte, want string) bool {
+	found := false
+	members(object, func(name string, _ []byte) { found = found || name == want })
+	return found
+}

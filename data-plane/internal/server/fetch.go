@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+type rawJSON = json.RawMessage
+
+// Waits of a long poll.
+const (
+	waitDefault = 30 * time.Second
+	// waitEarly is taken off the wait of existing clients, whose own HTTP timeout
+	// equals the wait they ask for.
+	waitEarly     = 2 * time.Second
+	waitEarlyFrom = 10 * time.Second
+)
+
+type fetchRequest struct {
+	in      queue.FetchInput
+	timeout *time.Duration
+	lease   *time.Duration
+	wait    *time.Duration
+}
+
+var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constant table.
+	textsField("queues", "Queues to take from, earlier ones first.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
+	textField("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
+	textField("hostname", "Where it runs.", func(in *fetchRequest) *string { return &in.in.Hostname }),
+	wholeField("count", "fetch/batch: how many jobs at most; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
+	spanField("timeout", "Lease and wait in one: the lease defaults to 60 s, the wait to 30 s, at most 60 s.",
+		func(in *fetchRequest, d time.Duration) { in.timeout = &d }),
+	spanField("lease", "How long the job is yours before a heartbeat is due.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
+	spanField("wait", "How long to wait for a job; 0 answers at once.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
+)
+
+// input resolves the two ways to say how long. A lone timeout means both, and its
+// answer comes a little before a client with the same timeout gives up.
+func (f *fetchRequest) input() queue.FetchInput {
+	in := f.in
+	in.Wait = waitDefault
+	if f.timeout != nil {
+		in.Lease, in.Wait = *f.timeout, min(*f.timeout, queue.WaitMax)
+	}
+	if f.lease != nil {
+		in.Lease = *f.lease
+	}
+	if f.wait != nil {
+		in.Wait = *f.wait
+		return in
+	}
+	in.Wait = early(in.Wait)
+	return in
+}
+
+func early(wait time.Duration) time.Duration {
+	if wait >= waitEarlyFrom {
+		return wait - waitEarly
+	}
+	return wait
+}
+
+// grantAnswer is a fetched job.
+type grantAnswer struct {
+	JobID         string            `json:"job_id"`
+	Queue         string            `json:"queue"`
+	Payload       rawJSON           `json:"payload"`
+	Attempt       int               `json:"attempt"`
+	MaxRetries    int               `json:"max_retries"`
+	LeaseDuration int               `json:"lease_duration"` // Seconds.
+	Checkpoint    rawJSON           `json:"checkpoint,omitempty"`
+	Tags          map[string]string `json:"tags,omitempty"`
+	LeaseToken    string            `json:"lease_token,omitempty"`
+}
+
+type fetchBatchAnswer struct {
+	Jobs []grantAnswer `json:"jobs"`
+}
+
+func newGrantAnswer(g *queue.Grant) grantAnswer {
+	return grantAnswer{
+		JobID: g.JobID.String(), Queue: g.Queue, Payload: orEmpty(g.Payload), Attempt: g.Attempt,
+		MaxRetries: g.MaxRetries, LeaseDuration: wholeSeconds(g.Lease), Checkpoint: g.Checkpoint,
+		Tags: g.Tags, LeaseToken: g.Token,
+	}
+}
+
+// wholeSeconds rounds up: a worker told less would only renew earlier, but told 0
+// it might not renew at all.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+
+func orEmpty(raw rawJSON) rawJSON {
+	if len(raw) == 0 {
+		return rawJSON("{}")
+	}
+	return raw
+}
+
+func (c *call) fetch() error {
+	var req fetchRequest
+	if err := decode(c, fetchShape, &req); err != nil {
+		return err
+	}
+	in := req.input()
+	in.Count = 1
+	grants, err := c.longPoll(in)
+	switch {
+	case err != nil:
+		return err
+	case len(grants) > 0:
+		return c.deliver(grants, newGrantAnswer(&grants[0]))
+	case wantsBody(c.r):
+		return c.reply(grantAnswer{Payload: rawJSON("{}")})
+	}
+	setServerTiming(c.r.Context(), c.w.Header())
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// wantsBody: the Rust client of generation 1 takes an empty answer for an error
+// and sleeps; it understands an empty job.
+func wantsBody(r *http.Request) bool {
+	agent := r.UserAgent()
+	return strings.HasPrefix(agent, "reqwest") || strings.Contains(agent, "corvo-rust")
+}
+
+func (c *call) fetchBatch() error {
+	req := fetchRequest{in: queue.FetchInput{Count: 1}}
+	if err := decode(c, fetchShape, &req); err != nil {
+		return err
+	}
+	grants, err := c.longPoll(req.input())
+	if err != nil {
+		return err
+	}
+	a := fetchBatchAnswer{Jobs: make([]grantAnswer, len(grants))}
+	for i := range grants {
+		a.Jobs[i] = newGrantAnswer(&grants[i])
+	}
+	return c.deliver(grants, a)
+}
+
+// longPoll fetches until the wait ends, the client leaves or the server drains.
+func (c *call) longPoll(in queue.FetchInput) ([]queue.Grant, error) {
+	ctx, cancel := c.s.untilDrain(c.r.Context())
+	defer cancel()
+	grants, err := c.place.Local.Fetch(ctx, c.who.Caller, in)
+	if err != nil && c.s.isDraining() && errors.Is(err, context.Canceled) {
+		return nil, nil // Nothing came before we had to go.
+	}
+	if len(grants) > 0 && c.r.Context().Err() != nil {
+		c.s.release(c.place.Local, c.who.Caller, in.WorkerID, grants)
+		return nil, c.r.Context().Err()
+	}
+	return grants, err
+}
+
+// deliver sends granted jobs, and gives them back at once when the client is gone.
+func (c *call) deliver(grants []queue.Grant, answer any) error {
+	if err := writeAnswer(c.w, c.r, http.StatusOK, "application/json", answer); err != nil {
+		c.s.log.Debug("jobs not delivered", "request_id", c.id, "jobs", len(grants), "err", err)
+		c.s.release(c.place.Local, c.who.Caller, "", grants)
+	}
+	return nil
+}
+
+// release gives back jobs whose worker never saw them, without spending the
+// attempt; what can not be given back waits for its lease to end.
+func (s *Server) release(jobs Working, caller queue.Caller, workerID string, grants []queue.Grant) {
+	if len(grants) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	in := make([]queue.FailInput, len(grants))
+	for i, g := range grants {
+		in[i] = queue.FailInput{JobID: g.JobID, Token: g.Token, WorkerID: workerID, Release: true}
+	}
+	if _, err := jobs.Fail(ctx, caller, in); err != nil {
+		s.log.Warn("undelivered jobs not released", "jobs", len(grants), "err", err)
+	}
+}

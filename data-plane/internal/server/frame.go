@@ -1,0 +1,281 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// frame is one stream frame in the words of the use cases.
+type frame struct {
+	req   *frameIn
+	acks  *items[queue.AckInput]
+	fails *items[queue.FailInput]
+	beats heartbeats
+	adds  []queue.EnqueueInput
+	wait  time.Duration // Of the fetch.
+
+	// Problems of the encoding; the other parts of the frame still count.
+	beatsErr error
+	addsErr  error
+}
+
+func parseFrame(req *frameIn) *frame {
+	f := &frame{
+		req:   req,
+		acks:  acksFromProto(req.GetAcks(), req.GetWorkerId()),
+		fails: failsFromProto(req.GetFails(), req.GetWorkerId()),
+	}
+	if len(req.GetHeartbeats()) > 0 {
+		var d decoder
+		f.beats = heartbeatsFromProto(&d, "heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration())
+		f.beatsErr = d.err()
+	}
+	if n := len(req.GetEnqueues()); n > 0 {
+		var d decoder
+		f.adds = make([]queue.EnqueueInput, n)
+		for i, m := range req.GetEnqueues() {
+			f.adds[i] = enqueueFromProto(&d, fmt.Sprintf("enqueues[%d]", i), m)
+		}
+		f.addsErr = d.err()
+	}
+	return f
+}
+
+func (f *frame) fetches() bool { return f.req.GetFetchCount() > 0 }
+
+// settles: the frame ends or renews attempts.
+func (f *frame) settles() bool {
+	return len(f.req.GetAcks())+len(f.req.GetFails())+len(f.req.GetHeartbeats()) > 0
+}
+
+// works: the frame does something besides fetching.
+func (f *frame) works() bool { return f.settles() || len(f.adds) > 0 }
+
+func (f *frame) empty() bool { return !f.works() && !f.fetches() }
+
+func (f *frame) fetchInput() *queue.FetchInput {
+	if !f.fetches() {
+		return nil
+	}
+	return &queue.FetchInput{
+		Queues: f.req.GetQueues(), WorkerID: f.req.GetWorkerId(), Hostname: f.req.GetHostname(),
+		Count: int(f.req.GetFetchCount()), Lease: time.Duration(f.req.GetLeaseDuration()) * time.Second, Wait: f.wait,
+	}
+}
+
+func (f *frame) input() queue.FrameInput {
+	return queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: f.beats.in, Fetch: f.fetchInput(), Enqueues: f.adds}
+}
+
+// part is the word that existing clients see before an error of the frame.
+func (f *frame) part() string {
+	switch {
+	case f.settles():
+		return "ack"
+	case f.fetches():
+		return "fetch"
+	}
+	return "enqueue"
+}
+
+// handle does a frame: permission, leader, then the use case, and words the answer.
+func (st *stream) handle(ctx context.Context, f *frame) reply {
+	if err := st.permit(f); err != nil {
+		return st.failed(f, f.part(), err)
+	}
+	if f.works() {
+		if st.s.streams.frames.Add(1) > int64(st.s.opts.FramesMax) {
+			st.s.streams.frames.Add(-1)
+			return reply{msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight"}}
+		}
+		defer st.s.streams.frames.Add(-1)
+	}
+	r, err := st.atLeader(ctx, f)
+	if err != nil {
+		return st.failed(f, f.part(), err)
+	}
+	return r
+}
+
+// atLeader does the frame here or says where the leader is. It tries twice: when
+// the shard lost its leader and this node won it back, a frame of which nothing
+// was done is simply done here.
+func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
+	for try := 0; ; try++ {
+		p, err := st.s.place(ctx, st.c.who.Caller.Namespace)
+		if err != nil {
+			return reply{}, err
+		}
+		if p.Local == nil || try == 2 {
+			return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil
+		}
+		r, err := st.do(ctx, p.Local, f)
+		if err == nil || !nothingDone(err) {
+			return r, err
+		}
+	}
+}
+
+// nothingDone: this node could not serve the shard, and surely did nothing.
+func nothingDone(err error) bool {
+	code := fault.CodeOf(err)
+	return code == fault.NotLeader || code == fault.Unavailable
+}
+
+func (st *stream) permit(f *frame) error {
+	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {
+		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", identity.Work)
+	}
+	if len(f.adds) > 0 && !st.c.who.May(identity.Enqueue) {
+		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", identity.Enqueue)
+	}
+	return nil
+}
+
+// do runs the frame as one. When a part of it is not valid the use case has done
+// nothing, and the parts are done one by one, so that a bad enqueue does not cost
+// the acks it travelled with.
+func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
+	if f.beatsErr != nil || f.addsErr != nil {
+		return st.doParts(ctx, jobs, f)
+	}
+	res, err := jobs.Frame(ctx, st.c.who.Caller, f.input())
+	switch {
+	case err != nil && (fault.CodeOf(err) == fault.Invalid || fault.CodeOf(err) == fault.TooLarge):
+		return st.doParts(ctx, jobs, f)
+	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		// The fetch was given up; whatever came with it has been answered by then.
+		return reply{msg: &frameOut{RequestId: f.req.GetRequestId()}}, nil
+	case err != nil:
+		return reply{}, err
+	}
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	st.settled(msg, f, res)
+	st.added(msg, res.Enqueues)
+	msg.Jobs = grantsToProto(res.Grants)
+	return reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+}
+
+// doParts: settlements, then enqueues, then the fetch, up to the first that fails.
+// The fetch comes last, because a client that reads an error looks for no jobs.
+func (st *stream) doParts(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
+	caller := st.c.who.Caller
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	beats := f.beats.in
+	if f.beatsErr != nil {
+		beats = nil
+	}
+	if len(f.acks.in)+len(f.fails.in)+len(beats) > 0 {
+		res, err := jobs.Frame(ctx, caller, queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: beats})
+		if err != nil {
+			return st.partFailed(msg, "ack", err)
+		}
+		st.settled(msg, f, res)
+	} else if f.settles() {
+		st.settled(msg, f, queue.FrameResult{})
+	}
+	if f.beatsErr != nil {
+		return st.partFailed(msg, "heartbeat", f.beatsErr)
+	}
+	if len(f.adds) > 0 {
+		err := f.addsErr
+		var res queue.FrameResult
+		if err == nil {
+			res, err = jobs.Frame(ctx, caller, queue.FrameInput{Enqueues: f.adds})
+		}
+		if err != nil {
+			return st.partFailed(msg, "enqueue", err)
+		}
+		st.added(msg, res.Enqueues)
+	}
+	if !f.fetches() {
+		return reply{msg: msg}, nil
+	}
+	fetch := f.fetchInput()
+	fetch.Wait = 0
+	res, err := jobs.Frame(ctx, caller, queue.FrameInput{Fetch: fetch})
+	if err != nil {
+		return st.partFailed(msg, "fetch", err)
+	}
+	msg.Jobs = grantsToProto(res.Grants)
+	return reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+}
+
+// partFailed words a part's error beside what the earlier parts did; when the
+// leader is gone there is nothing to say but that.
+func (st *stream) partFailed(msg *frameOut, part string, err error) (reply, error) {
+	if nothingDone(err) && msg.GetAcked() == 0 && len(msg.GetEnqueuedJobIds()) == 0 {
+		return reply{}, err
+	}
+	st.word(msg, part, err)
+	return reply{msg: msg}, nil
+}
+
+func (st *stream) failed(f *frame, part string, err error) reply {
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	st.word(msg, part, err)
+	return reply{msg: msg}
+}
+
+// word writes err into msg as existing clients match it.
+func (st *stream) word(msg *frameOut, part string, err error) {
+	f := shown(st.c.r.Context(), st.s.log, protoPaths(err))
+	msg.Error = part + ": " + f.Error()
+	if f.Code == fault.Exhausted {
+		msg.Error = "OVERLOADED: " + msg.Error
+	}
+	for _, v := range f.Fields {
+		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
+	}
+}
+
+// settled writes the outcomes of acks, fails and heartbeats.
+func (st *stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
+	if len(f.acks.errs) > 0 {
+		f.acks.settle(res.Acks)
+		msg.AckOutcomes, msg.Acked = st.c.outcomesToProto(f.req.GetAcks(), f.acks.errs)
+	}
+	if len(f.fails.errs) > 0 {
+		msg.FailOutcomes = st.failOutcomes(f, res.Fails)
+	}
+	msg.Heartbeats = f.beats.toProto(res.Heartbeats)
+}
+
+func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
+	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.errs))
+	for i, m := range f.req.GetFails() {
+		out[i] = &corvov1.LifecycleFailOutcome{JobId: m.GetJobId()}
+		if err := f.fails.errs[i]; err != nil {
+			out[i].Code, out[i].Error = st.c.wordAndText(err)
+		}
+	}
+	for k, r := range results {
+		o := out[f.fails.at[k]]
+		if r.Err != nil {
+			o.Code, o.Error = st.c.wordAndText(r.Err)
+			continue
+		}
+		o.Status = r.State.String()
+		o.NextAttemptAt = timeToProto(r.NextAttemptAt)
+		o.AttemptsRemaining = int32(r.AttemptsRemaining)
+	}
+	return out
+}
+
+func (st *stream) added(msg *frameOut, results []queue.EnqueueResult) {
+	if len(results) == 0 {
+		return
+	}
+	msg.EnqueueResults = enqueuesToProto(results)
+	msg.EnqueuedJobIds = make([]string, len(results))
+	for i := range results {
+		msg.EnqueuedJobIds[i] = msg.EnqueueResults[i].GetJobId()
+	}
+}

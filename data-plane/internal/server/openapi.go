@@ -1,0 +1,226 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// schema is the part of JSON Schema that the document uses.
+type schema struct {
+	Ref                  string            `json:"$ref,omitempty"`
+	Type                 string            `json:"type,omitempty"`
+	Format               string            `json:"format,omitempty"`
+	Description          string            `json:"description,omitempty"`
+	Properties           map[string]schema `json:"properties,omitempty"`
+	Required             []string          `json:"required,omitempty"`
+	Items                *schema           `json:"items,omitempty"`
+	AdditionalProperties *schema           `json:"additionalProperties,omitempty"`
+	OneOf                []schema          `json:"oneOf,omitempty"`
+	Examples             []any             `json:"examples,omitempty"`
+	Deprecated           bool              `json:"deprecated,omitempty"`
+}
+
+func refOf(name string) string { return "#/components/schemas/" + name }
+
+// schema describes the requests a shape accepts.
+func (s *shape[T]) schema() schema {
+	out := schema{Type: "object", Properties: make(map[string]schema, len(s.fields))}
+	for _, f := range s.fields {
+		p := f.schema
+		p.Description = f.doc
+		p.Deprecated = f.later // The nearest word the format has for "do not send".
+		out.Properties[f.name] = p
+		if f.required {
+			out.Required = append(out.Required, f.name)
+		}
+	}
+	return out
+}
+
+func requestSchemas() map[string]schema {
+	return map[string]schema{
+		enqueueShape.name:       enqueueShape.schema(),
+		enqueueBatchShape.name:  enqueueBatchShape.schema(),
+		fetchShape.name:         fetchShape.schema(),
+		ackShape.name:           ackShape.schema(),
+		ackItemShape.name:       ackItemShape.schema(),
+		ackBatchShape.name:      ackBatchShape.schema(),
+		failShape.name:          failShape.schema(),
+		heartbeatShape.name:     heartbeatShape.schema(),
+		heartbeatItemShape.name: heartbeatItemShape.schema(),
+	}
+}
+
+type operation struct {
+	Summary     string                    `json:"summary"`
+	OperationID string                    `json:"operationId"`
+	Security    []map[string][]string     `json:"security"`
+	Parameters  []parameter               `json:"parameters,omitempty"`
+	RequestBody *content                  `json:"requestBody,omitempty"`
+	Responses   map[string]map[string]any `json:"responses"`
+}
+
+type parameter struct {
+	Name        string `json:"name"`
+	In          string `json:"in"`
+	Required    bool   `json:"required"`
+	Description string `json:"description,omitempty"`
+	Schema      schema `json:"schema"`
+}
+
+type content struct {
+	Content map[string]media `json:"content"`
+}
+
+type media struct {
+	Schema schema `json:"schema"`
+}
+
+// openAPIDocument describes the HTTP/JSON routes of the table.
+func openAPIDocument(version string, routes []Route) []byte {
+	schemas := requestSchemas()
+	schemas["Problem"] = schemaOf(reflect.TypeFor[problem](), schemas)
+	paths := make(map[string]map[string]operation)
+	for i := range routes {
+		rt := &routes[i]
+		if rt.RPC {
+			continue // Described by corvo/v1/worker.proto.
+		}
+		if paths[rt.Pattern] == nil {
+			paths[rt.Pattern] = make(map[string]operation)
+		}
+		paths[rt.Pattern][strings.ToLower(rt.Method)] = operationOf(rt, schemas)
+	}
+	doc := map[string]any{
+		"openapi": "3.1.0",
+		"info": map[string]any{
+			"title": "Corvo worker API", "version": version,
+			"description": "HTTP/JSON form of the worker protocol. Unknown members of a request are ignored; " +
+				"members marked deprecated belong to the protocol but are not available yet and are refused by name.",
+		},
+		"paths": paths,
+		"components": map[string]any{
+			"schemas": schemas,
+			"securitySchemes": map[string]any{
+				"bearer": map[string]any{"type": "http", "scheme": "bearer"},
+				"apiKey": map[string]any{"type": "apiKey", "in": "header", "name": "X-API-Key"},
+			},
+		},
+	}
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		panic("openapi document: " + err.Error()) // Built from constants only.
+	}
+	return append(b, '\n')
+}
+
+func operationOf(rt *Route, schemas map[string]schema) operation {
+	op := operation{
+		Summary: rt.summary, OperationID: operationID(rt), Parameters: parametersOf(rt),
+		Security:  []map[string][]string{},
+		Responses: map[string]map[string]any{"default": answerBody("A refusal", "application/problem+json", schema{Ref: refOf("Problem")})},
+	}
+	if rt.Action != public {
+		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
+	}
+	if rt.request != "" {
+		op.RequestBody = &content{Content: map[string]media{"application/json": {Schema: schema{Ref: refOf(rt.request)}}}}
+	}
+	status := rt.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	op.Responses[strconv.Itoa(status)] = answerBody("Done", "application/json", schemaOf(reflect.TypeOf(rt.answer), schemas))
+	return op
+}
+
+func answerBody(description, contentType string, s schema) map[string]any {
+	return map[string]any{"description": description, "content": map[string]media{contentType: {Schema: s}}}
+}
+
+// operationID is for example post_jobs_id_retry.
+func operationID(rt *Route) string {
+	p := strings.TrimPrefix(rt.Pattern, "/api/v1")
+	p = strings.NewReplacer("/", "_", "{", "", "}", "", ".", "_").Replace(p)
+	return strings.ToLower(rt.Method) + p
+}
+
+func parametersOf(rt *Route) []parameter {
+	var out []parameter
+	for rest := rt.Pattern; ; {
+		_, after, ok := strings.Cut(rest, "{")
+		if !ok {
+			break
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		out = append(out, parameter{Name: name, In: "path", Required: true, Schema: schema{Type: "string"}})
+		rest = tail
+	}
+	if rt.Action == identity.Enqueue {
+		out = append(out, parameter{
+			Name: headerIdempotencyKey, In: "header", Schema: schema{Type: "string"},
+			Description: "The same key answers the first result again for 24 hours. In a batch each job's place is added to it.",
+		})
+	}
+	return out
+}
+
+// schemaOf describes an answer by its Go type. Named structs become components.
+func schemaOf(t reflect.Type, schemas map[string]schema) schema {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return schema{Type: "string", Format: "date-time"}
+	case reflect.TypeFor[rawJSON]():
+		return schema{Description: "Any JSON."}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaOf(t.Elem(), schemas)
+	case reflect.Struct:
+		return structSchema(t, schemas)
+	case reflect.Slice, reflect.Array:
+		items := schemaOf(t.Elem(), schemas)
+		return schema{Type: "array", Items: &items}
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return schema{Type: "object"}
+		}
+		values := schemaOf(t.Elem(), schemas)
+		return schema{Type: "object", AdditionalProperties: &values}
+	case reflect.Bool:
+		return schema{Type: "boolean"}
+	case reflect.String:
+		return schema{Type: "string"}
+	case reflect.Float64, reflect.Float32:
+		return schema{Type: "number"}
+	default:
+		return schema{Type: "integer"}
+	}
+}
+
+func structSchema(t reflect.Type, schemas map[string]schema) schema {
+	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+	if _, known := schemas[name]; known {
+		return schema{Ref: refOf(name)}
+	}
+	s := schema{Type: "object", Properties: make(map[string]schema)}
+	schemas[name] = s // Before its members, which may contain it.
+	for i := range t.NumField() {
+		member, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if member == "" || member == "-" {
+			continue
+		}
+		s.Properties[member] = schemaOf(t.Field(i).Type, schemas)
+		if !strings.Contains(opts, "omitempty") {
+			s.Required = append(s.Required, member)
+		}
+	}
+	schemas[name] = s
+	return schema{Ref: refOf(name)}
+}

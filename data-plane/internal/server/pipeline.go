@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of one pipelined stream.
+const (
+	parkedMax = 64
+	// concurrentMax frames may wait for their commit; the next one is not read
+	// until one of them is answered.
+	concurrentMax = 64
+	repliesMax    = 64
+)
+
+// pipeline is a stream whose frames are handled at the same time and answered in
+// any order. Three kinds of goroutine: the handler's own reads frames, one each
+// handles a frame, one writes answers. Nothing is locked while anything is sent.
+type pipeline struct {
+	*stream
+	replies  chan reply         // Closed after the last handler is done.
+	handlers sync.WaitGroup     // The goroutines that handle frames.
+	slots    chan struct{}      // Permits of frames that do not park.
+	parking  context.Context    // Parent of every parked fetch.
+	giveUp   context.CancelFunc // Ends parking.
+	leaving  atomic.Bool        // Our last answer is out; the client is not read any more.
+
+	mu     sync.Mutex // Guards parked.
+	parked map[uint64]context.CancelFunc
+}
+
+func (st *stream) servePipelined(first *frameIn) error {
+	st.pipelined.Store(true)
+	p := &pipeline{
+		stream: st, replies: make(chan reply, repliesMax), slots: make(chan struct{}, concurrentMax),
+		parked: make(map[uint64]context.CancelFunc),
+	}
+	p.parking, p.giveUp = context.WithCancel(st.ctx)
+	watching, stopWatching := context.WithCancel(st.ctx)
+	var writer, watcher sync.WaitGroup
+	writer.Go(p.write)
+	watcher.Go(func() { p.watch(watching) })
+
+	err := p.read(first)
+
+	p.giveUp()
+	p.handlers.Wait()
+	stopWatching()
+	watcher.Wait() // It sends replies too.
+	close(p.replies)
+	writer.Wait()
+	return err
+}
+
+// read takes frames until the client half-closes, the stream is cut or fails.
+func (p *pipeline) read(req *frameIn) error {
+	for {
+		p.dispatch(req)
+		var err error
+		if req, err = p.wire.Receive(); err != nil {
+			if p.leaving.Load() || p.ctx.Err() != nil || errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func (p *pipeline) dispatch(req *frameIn) {
+	for _, id := range req.GetCancels() {
+		p.cancelParked(id)
+	}
+	f := parseFrame(req)
+	switch {
+	case f.empty():
+		p.reply(reply{msg: &frameOut{RequestId: req.GetRequestId()}})
+	case f.works():
+		p.inSlot(f) // With a fetch, the fetch takes what is ready and does not wait.
+	case f.waitFor() == 0 || p.ending.Load():
+		p.inSlot(f)
+	default:
+		p.park(f)
+	}
+}
+
+// waitFor is how long a fetch of its own may wait.
+func (f *frame) waitFor() time.Duration {
+	if f.req.WaitMs == nil {
+		return waitDefault
+	}
+	return millis(f.req.GetWaitMs())
+}
+
+// inSlot handles a frame when one of the stream's slots is free; until then no
+// further frame is read, which is the only back-pressure a client can feel.
+func (p *pipeline) inSlot(f *frame) {
+	select {
+	case p.slots <- struct{}{}:
+	case <-p.ctx.Done():
+		return
+	}
+	p.handlers.Go(func() {
+		defer func() { <-p.slots }()
+		p.reply(p.handle(p.ctx, f))
+	})
+}
+
+// park lets a fetch wait beside everything else.
+func (p *pipeline) park(f *frame) {
+	id := f.req.GetRequestId()
+	ctx, cancel := context.WithCancel(p.parking)
+	if text := p.register(id, cancel); text != "" {
+		cancel()
+		p.reply(reply{msg: &frameOut{RequestId: id, Error: text}})
+		return
+	}
+	f.wait = f.waitFor()
+	p.handlers.Go(func() {
+		r := p.handle(ctx, f)
+		p.mu.Lock()
+		delete(p.parked, id)
+		p.mu.Unlock()
+		cancel()
+		p.reply(r)
+	})
+}
+
+func (p *pipeline) register(id uint64, cancel context.CancelFunc) (refusal string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, taken := p.parked[id]; taken {
+		return "fetch: request_id is in use"
+	}
+	if len(p.parked) >= parkedMax {
+		return "OVERLOADED: fetch: too many parked fetches"
+	}
+	p.parked[id] = cancel
+	return ""
+}
+
+func (p *pipeline) cancelParked(id uint64) {
+	p.mu.Lock()
+	cancel := p.parked[id]
+	p.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// reply hands an answer to the writer, which takes answers until the channel is
+// closed, also after a failure.
+func (p *pipeline) reply(r reply) { p.replies <- r }
+
+// write sends answers; after the first that fails, it gives back the jobs of the
+// rest.
+func (p *pipeline) write() {
+	broken := false
+	for r := range p.replies {
+		if broken || p.ctx.Err() != nil {
+			p.undo(r)
+			continue
+		}
+		if err := p.send(r.msg); err != nil {
+			broken = true
+			p.cut()
+			p.undo(r)
+			continue
+		}
+		if r.last {
+			// What is in flight is answered; no further frame is read.
+			p.giveUp()
+			p.leaving.Store(true)
+			p.wake()
+		}
+	}
+}
+
+// watch tells the client to leave when the server drains, and cuts the stream
+// when its credential is revoked.
+func (p *pipeline) watch(ctx context.Context) {
+	var tick <-chan time.Time
+	if p.c.who.Recheck != nil {
+		t := time.NewTicker(recheckEvery)
+		defer t.Stop()
+		tick = t.C
+	}
+	ended := p.ended
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ended:
+			ended = nil
+			p.giveUp()
+			p.tellDrain(ctx)
+		case <-tick:
+			if p.recheck() != nil {
+				p.cut()
+			}
+		}
+	}
+}
+
+// tellDrain sends the drain frame; the client closes its side when it is done,
+// and Drain's deadline cuts those that do not.
+func (p *pipeline) tellDrain(ctx context.Context) {
+	msg := p.notLeader(0, p.c.place)
+	msg.Error, msg.Drain = "", true
+	select {
+	case p.replies <- reply{msg: msg}:
+	case <-ctx.Done():
+	}
+}

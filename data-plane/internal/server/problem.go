@@ -1,0 +1,202 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// answer is how one fault code looks on each protocol.
+type answer struct {
+	status int
+	word   string // The default of the body's "code".
+	rpc    connect.Code
+	title  string
+}
+
+// answers is the one table from fault codes to the wire.
+var answers = map[fault.Code]answer{ //nolint:gochecknoglobals // A constant table.
+	fault.Internal:       {500, "INTERNAL_ERROR", connect.CodeInternal, "Internal error"},
+	fault.Invalid:        {400, "VALIDATION_ERROR", connect.CodeInvalidArgument, "The request is not valid"},
+	fault.NotFound:       {404, "NOT_FOUND", connect.CodeNotFound, "Not found"},
+	fault.Conflict:       {409, "CONFLICT", connect.CodeFailedPrecondition, "The current state does not allow this"},
+	fault.Unauthorized:   {401, "UNAUTHORIZED", connect.CodeUnauthenticated, "Not authenticated"},
+	fault.Forbidden:      {403, "FORBIDDEN", connect.CodePermissionDenied, "Not allowed"},
+	fault.Exhausted:      {429, "OVERLOADED", connect.CodeResourceExhausted, "A limit was reached"},
+	fault.TooLarge:       {413, "PAYLOAD_TOO_LARGE", connect.CodeInvalidArgument, "Too large"},
+	fault.NotLeader:      {503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, "Try again"},
+	fault.Unavailable:    {503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, "Try again"},
+	fault.UnknownOutcome: {503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened"},
+}
+
+// Headers and metadata of refusals.
+const (
+	headerRequestID = "X-Request-Id"
+	// metaCode carries the stable word of a refusal in RPC metadata.
+	metaCode = "Corvo-Error-Code"
+
+	retryAfterDefault = time.Second
+)
+
+// problem is the body of every refusal: RFC 9457 members beside the error and
+// code that existing clients read.
+type problem struct {
+	Error        string         `json:"error"`
+	Code         string         `json:"code"`
+	Type         string         `json:"type"`
+	Title        string         `json:"title"`
+	Status       int            `json:"status"`
+	Detail       string         `json:"detail"`
+	RequestID    string         `json:"request_id,omitempty"`
+	Fields       []problemField `json:"fields,omitempty"`
+	RetryAfterMS int64          `json:"retry_after_ms,omitempty"`
+}
+
+type problemField struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// shown turns any error into the fault that may be shown; what is not a fault is
+// logged with the request id and shown without its text.
+func shown(ctx context.Context, log *slog.Logger, err error) *fault.Error {
+	if f := fault.As(err); f != nil {
+		if f.Code == fault.Internal {
+			log.ErrorContext(ctx, "request failed", "request_id", requestID(ctx), "err", err)
+		}
+		return f
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.New(fault.UnknownOutcome, "", "the deadline passed before the outcome was known; retry with the same idempotency key")
+	case errors.Is(err, context.Canceled):
+		return fault.New(fault.Unavailable, "CANCELED", "the call was given up")
+	}
+	log.ErrorContext(ctx, "request failed", "request_id", requestID(ctx), "err", err)
+	return fault.New(fault.Internal, "", "internal error; quote request id %s to support", requestID(ctx))
+}
+
+// wordOf is the stable word of f on the wire.
+func wordOf(f *fault.Error) string {
+	if f.Reason != "" {
+		return f.Reason
+	}
+	return answers[f.Code].word
+}
+
+// retryAfter is when to come back; 0 when that is not for us to say.
+func retryAfter(f *fault.Error) time.Duration {
+	if f.RetryAfter > 0 {
+		return f.RetryAfter
+	}
+	switch f.Code {
+	case fault.Exhausted, fault.NotLeader, fault.Unavailable, fault.UnknownOutcome:
+		return retryAfterDefault
+	}
+	return 0
+}
+
+func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	f := shown(r.Context(), log, err)
+	a := answers[f.Code]
+	h := w.Header()
+	p := problem{
+		Error: f.Message, Code: wordOf(f), Type: "about:blank", Title: a.title,
+		Status: a.status, Detail: f.Error(), RequestID: requestID(r.Context()),
+	}
+	for _, v := range f.Fields {
+		p.Fields = append(p.Fields, problemField{Field: v.Path, Message: v.Message})
+	}
+	if d := retryAfter(f); d > 0 {
+		h.Set("Retry-After", seconds(d))
+		p.RetryAfterMS = max(1, d.Milliseconds())
+	}
+	if a.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="corvo"`)
+	}
+	if len(f.Fields) > 0 {
+		// Existing clients show error alone, so it carries the fields too.
+		p.Error = f.Error()
+	}
+	writeBody(w, r, a.status, "application/problem+json", p)
+}
+
+// writeStatus is a refusal by the protocol itself, which no fault code describes.
+func writeStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
+	writeBody(w, r, status, "application/problem+json", problem{
+		Error: message, Code: word, Type: "about:blank", Title: http.StatusText(status),
+		Status: status, Detail: message, RequestID: requestID(r.Context()),
+	})
+}
+
+// seconds writes a Retry-After: whole seconds where possible, else the fraction
+// that existing clients read.
+func seconds(d time.Duration) string {
+	if d%time.Second == 0 {
+		return strconv.FormatInt(int64(d/time.Second), 10)
+	}
+	return strconv.FormatFloat(math.Max(d.Seconds(), 0.001), 'f', 3, 64)
+}
+
+// rpcError is err for Connect, gRPC and gRPC-Web.
+func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
+	if ce := new(connect.Error); errors.As(err, &ce) {
+		return ce
+	}
+	f := shown(ctx, log, err)
+	text := f.Error()
+	if d := retryAfter(f); d > 0 && f.Code == fault.Exhausted {
+		text = fmt.Sprintf("%s (retry_after_ms=%d)", text, max(1, d.Milliseconds()))
+	}
+	ce := connect.NewError(answers[f.Code].rpc, errors.New(text))
+	ce.Meta().Set(metaCode, wordOf(f))
+	if id := requestID(ctx); id != "" {
+		ce.Meta().Set(headerRequestID, id)
+	}
+	if d := retryAfter(f); d > 0 {
+		ce.Meta().Set("Retry-After", seconds(d))
+	}
+	for _, v := range f.Fields {
+		detail, derr := connect.NewErrorDetail(&corvov1.FieldViolation{Field: v.Path, Message: v.Message})
+		if derr == nil {
+			ce.AddDetail(detail)
+		}
+	}
+	return ce
+}
+
+// writeBody encodes v and writes the whole answer.
+func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
+	_ = writeAnswer(w, r, status, contentType, v)
+}
+
+// writeAnswer is writeBody that tells when the client could not be reached.
+func writeAnswer(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) error {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false) // Payloads come back as they were sent.
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	setServerTiming(r.Context(), h)
+	w.WriteHeader(status)
+	if _, err := w.Write(buf.Bytes()); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// ackRequest is also one item of a batch, where jobID stands in the body.
+type ackRequest struct {
+	jobID string
+	in    queue.AckInput
+}
+
+type ackBatchRequest struct {
+	acks     []ackRequest
+	workerID string
+}
+
+func ackFields() []field[ackRequest] {
+	return []field[ackRequest]{
+		anyField("result", "Any JSON.", func(in *ackRequest) *rawJSON { return &in.in.Result }),
+		anyField("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *rawJSON { return &in.in.Checkpoint }),
+		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
+		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
+		laterField[ackRequest]("usage"),
+		laterField[ackRequest]("agent_status"),
+		laterField[ackRequest]("hold_reason"),
+		laterField[ackRequest]("step_status"),
+		laterField[ackRequest]("exit_reason"),
+	}
+}
+
+func leaseTokenField[T any](at func(*T) *string) field[T] {
+	return textField("lease_token", "Proof of the lease, from fetch.", at)
+}
+
+func workerField[T any](at func(*T) *string) field[T] {
+	return textField("worker_id", "The worker that fetched; needed without a lease token.", at)
+}
+
+func jobIDField[T any](at func(*T) *string) field[T] {
+	return textField("job_id", "Id of the job.", at).must()
+}
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	ackShape     = newShape("AckRequest", ackFields()...)
+	ackItemShape = newShape("AckBatchItem", append(ackFields(), jobIDField(func(in *ackRequest) *string { return &in.jobID }))...)
+
+	ackBatchShape = newShape("AckBatchRequest",
+		listField("acks", "Jobs to complete.", queue.AckBatchMax, ackItemShape, func(in *ackBatchRequest) *[]ackRequest { return &in.acks }).must(),
+		workerField(func(in *ackBatchRequest) *string { return &in.workerID }),
+	)
+
+	failShape = newShape("FailRequest",
+		textField("error", "What went wrong.", func(in *queue.FailInput) *string { return &in.Error }),
+		textField("backtrace", "Where.", func(in *queue.FailInput) *string { return &in.Backtrace }),
+		leaseTokenField(func(in *queue.FailInput) *string { return &in.Token }),
+		workerField(func(in *queue.FailInput) *string { return &in.WorkerID }),
+		boolField("release", "Give the job back without spending the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
+	)
+
+	heartbeatItemShape = newShape("HeartbeatJob",
+		anyField("progress", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Progress }),
+		anyField("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Checkpoint }),
+		leaseTokenField(func(in *queue.HeartbeatInput) *string { return &in.Token }),
+		laterField[queue.HeartbeatInput]("usage"),
+	)
+
+	heartbeatShape = newShape("HeartbeatRequest",
+		mapField("jobs", "Jobs to renew, by id.", queue.AckBatchMax, heartbeatItemShape,
+			func(in *heartbeatRequest) *[]named[queue.HeartbeatInput] { return &in.jobs }),
+		workerField(func(in *heartbeatRequest) *string { return &in.workerID }),
+		spanField("lease", "How long to renew for; default is the lease of the fetch.",
+			func(in *heartbeatRequest, d time.Duration) { in.lease = d }),
+	)
+)
+
+type heartbeatRequest struct {
+	jobs     []named[queue.HeartbeatInput]
+	workerID string
+	lease    time.Duration
+}
+
+func (c *call) ack() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var req ackRequest
+	if err := decode(c, ackShape, &req); err != nil {
+		return err
+	}
+	req.in.JobID = id
+	errs, err := c.place.Local.Ack(c.r.Context(), c.who.Caller, []queue.AckInput{req.in})
+	if err != nil {
+		return err
+	}
+	if errs[0] != nil {
+		return errs[0]
+	}
+	return c.reply(statusAnswer{Status: "ok"})
+}
+
+type ackBatchAnswer struct {
+	Acked    int           `json:"acked"`
+	Outcomes []itemOutcome `json:"outcomes"`
+}
+
+// itemOutcome is the fate of one item; code is empty on success.
+type itemOutcome struct {
+	JobID string `json:"job_id"`
+	Code  string `json:"code,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func (c *call) ackBatch() error {
+	var req ackBatchRequest
+	if err := decode(c, ackBatchShape, &req); err != nil {
+		return err
+	}
+	items := newItems[queue.AckInput](len(req.acks))
+	for i, a := range req.acks {
+		if a.in.WorkerID == "" {
+			a.in.WorkerID = req.workerID
+		}
+		id, ok := items.id(i, a.jobID)
+		if ok {
+			a.in.JobID = id
+			items.add(i, a.in)
+		}
+	}
+	errs, err := c.place.Local.Ack(c.r.Context(), c.who.Caller, items.in)
+	if err != nil {
+		return err
+	}
+	items.settle(errs)
+	a := ackBatchAnswer{Outcomes: make([]itemOutcome, len(req.acks))}
+	for i, ierr := range items.errs {
+		a.Outcomes[i] = c.s.outcome(c, req.acks[i].jobID, ierr)
+		if ierr == nil {
+			a.Acked++
+		}
+	}
+	return c.reply(a)
+}
+
+// outcome words an item's error, hiding what is not a fault.
+func (s *Server) outcome(c *call, id string, err error) itemOutcome {
+	if err == nil {
+		return itemOutcome{JobID: id}
+	}
+	f := shown(c.r.Context(), s.log, err)
+	return itemOutcome{JobID: id, Code: wordOf(f), Error: f.Error()}
+}
+
+// items keeps a batch in step with its results when some items never reach the
+// use case, because what they name can not exist.
+type items[T any] struct {
+	in   []T
+	at   []int   // at[k] is the place of in[k] in the request.
+	errs []error // One per item of the request.
+}
+
+func newItems[T any](n int) *items[T] {
+	return &items[T]{in: make([]T, 0, n), at: make([]int, 0, n), errs: make([]error, n)}
+}
+
+func (b *items[T]) id(i int, text string) (job.ID, bool) {
+	id, err := job.ParseID(text)
+	if err != nil {
+		b.errs[i] = errNoJob()
+		return id, false
+	}
+	return id, true
+}
+
+func (b *items[T]) add(i int, in T) {
+	b.in = append(b.in, in)
+	b.at = append(b.at, i)
+}
+
+func (b *items[T]) settle(errs []error) {
+	for k, err := range errs {
+		b.errs[b.at[k]] = err
+	}
+}
+
+type failAnswer struct {
+	Status            string     `json:"status"`
+	NextAttemptAt     *time.Time `json:"next_attempt_at,omitempty"`
+	AttemptsRemaining int        `json:"attempts_remaining"`
+}
+
+func (c *call) fail() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var in queue.FailInput
+	if err := decode(c, failShape, &in); err != nil {
+		return err
+	}
+	in.JobID = id
+	out, err := c.place.Local.Fail(c.r.Context(), c.who.Caller, []queue.FailInput{in})
+	if err != nil {
+		return err
+	}
+	if out[0].Err != nil {
+		return out[0].Err
+	}
+	return c.reply(failAnswer{
+		Status: out[0].State.String(), NextAttemptAt: optionalTime(out[0].NextAttemptAt),
+		AttemptsRemaining: out[0].AttemptsRemaining,
+	})
+}
+
+// heartbeatAnswer is the superset of what the four kinds of existing client read.
+type heartbeatAnswer struct {
+	Jobs     map[string]heartbeatStatus `json:"jobs"`
+	Acked    []string                   `json:"acked"`
+	Unknown  []string                   `json:"unknown"`
+	Canceled []string                   `json:"canceled"`
+}
+
+type heartbeatStatus struct {
+	Status string `json:"status"`
+}
+
+func (c *call) heartbeat() error {
+	var req heartbeatRequest
+	if err := decode(c, heartbeatShape, &req); err != nil {
+		return err
+	}
+	in := make([]queue.HeartbeatInput, 0, len(req.jobs))
+	names := make([]string, 0, len(req.jobs))
+	a := heartbeatAnswer{
+		Jobs:  make(map[string]heartbeatStatus, len(req.jobs)),
+		Acked: []string{}, Unknown: []string{}, Canceled: []string{},
+	}
+	for _, j := range req.jobs {
+		id, err := job.ParseID(j.name)
+		if err != nil {
+			a.add(j.name, queue.HeartbeatLost)
+			continue
+		}
+		hb := j.value
+		hb.JobID, hb.WorkerID, hb.Lease = id, req.workerID, req.lease
+		in, names = append(in, hb), append(names, j.name)
+	}
+	statuses, err := c.place.Local.Heartbeat(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	for i, st := range statuses {
+		a.add(names[i], st)
+	}
+	return c.reply(a)
+}
+
+func (a *heartbeatAnswer) add(id string, st queue.HeartbeatStatus) {
+	a.Jobs[id] = heartbeatStatus{Status: string(st)}
+	switch st {
+	case queue.HeartbeatOK:
+		a.Acked = append(a.Acked, id)
+	case queue.HeartbeatCancel:
+		a.Canceled = append(a.Canceled, id)
+	default:
+		a.Unknown = append(a.Unknown, id)
+	}
+}
+
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
