@@ -35,6 +35,9 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 		return Result{}, err
 	}
 	if !ok || h.Due != d.At || dueKind(h.State) != d.Kind {
+		// Settled earlier in this entry. Deleting also makes sure that a row nobody
+		// answers for cannot fire for ever.
+		x.txn.Delete(x.m.space.Due(d))
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
 	was := h.State

@@ -67,11 +67,11 @@ func (x *entry) raiseFloors(c *command.Fetch) error {
 	return nil
 }
 
-// holds decides whether a caller may settle the current lease of h (0-rulings,
+// Holds decides whether a caller may settle the current lease of h (0-rulings,
 // lease token). Without a token the first lease is open to everybody in the
 // namespace; once a lease has run out only the current holder may: the same
 // worker id where the call has one, else the same key and address.
-func holds(h *Head, by command.Holder) bool {
+func Holds(h *Head, by command.Holder) bool {
 	if !by.Token.IsZero() {
 		return by.Token == command.Token{Attempt: h.Attempt, Epoch: h.Epoch}
 	}
@@ -96,7 +96,7 @@ func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (Head, Re
 		res.Refusal = NotFound
 	case !h.State.Leased() && by.Token.IsZero():
 		res.Refusal = NotActive
-	case !h.State.Leased(), !holds(&h, by):
+	case !h.State.Leased(), !Holds(&h, by):
 		res.Refusal = LeaseLost
 	}
 	return h, res, err
@@ -109,7 +109,7 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 		return Result{}, err
 	}
 	if res.Refusal != Accepted {
-		if res.Refusal == LeaseLost && h.State == job.Completed && holds(&h, c.By) {
+		if res.Refusal == LeaseLost && h.State == job.Completed && Holds(&h, c.By) {
 			res.Refusal = Accepted
 		}
 		return res, nil
@@ -177,7 +177,7 @@ func failAnswer(res Result, h *Head) Result {
 // still to be seen in the head.
 func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
 	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled
-	if res.Refusal == LeaseLost && settled && holds(h, c.By) {
+	if res.Refusal == LeaseLost && settled && Holds(h, c.By) {
 		res.Refusal = Accepted
 		return failAnswer(res, h)
 	}

@@ -1,0 +1,308 @@
+// Package dispatch is the memory of a shard's leader: which jobs are ready, in
+// what order, and which fetchers wait for them. It decides who gets what; the log
+// records it, and apply checks it. Followers have none of it.
+//
+// It must not know raft, time or the network, and it is not safe for concurrent
+// use: the leader's proposal loop owns it and calls it only between two entries,
+// when the committed state is exactly what the memory describes. That is why no
+// job is ever reserved, and why nothing here can disagree with the state for long.
+//
+// The surprising fact: a queue of ten million jobs costs one window of a few
+// thousand entries. The rest stays in the store and is loaded behind a cursor
+// that only moves forward, because a job that becomes ready always takes a later
+// place.
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+const (
+	windowLoad = 1024 // Rows read from the store at a time.
+	windowMax  = 4096 // Places kept in memory; later ones are read back when their turn comes.
+)
+
+// Table is the memory of one term of leadership.
+type Table struct {
+	store  *statedb.Group
+	space  keys.Space
+	queues map[queueKey]*queue
+	// hot lists the queues that may have both jobs and waiters.
+	hot []*queue
+	// turn rotates which queue of a fetch is looked at first.
+	turn int
+}
+
+type queueKey struct {
+	ns   job.Namespace
+	name string
+}
+
+type queue struct {
+	queueKey
+	paused  bool
+	windows [job.Priorities]window
+	waiters []*Waiter // In order of arrival; those that left are skipped and dropped.
+	isHot   bool
+}
+
+// window is the front of one ready order.
+//
+// Invariant: every ready row of the store with a place up to `tail` is in items,
+// or is in `gone`, or was taken by the entry being built. Rows after tail are in
+// the store only, and there are none when more is false.
+type window struct {
+	items []item
+	head  int // items[:head] were taken.
+	tail  keys.Position
+	more  bool
+	gone  map[job.ID]struct{} // Still in items, but no longer ready.
+}
+
+type item struct {
+	pos keys.Position
+	id  job.ID
+}
+
+// New starts an empty memory over the committed state.
+func New(store *statedb.Group) *Table {
+	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue)}
+}
+
+// Taken is what Take chose.
+type Taken struct {
+	Jobs   []job.ID
+	Floors []command.Floor
+}
+
+// Take removes up to n ready jobs of the given queues from the memory, best
+// priority first within a queue, queues in turn. The caller proposes a Fetch for
+// exactly these.
+func (t *Table) Take(ns job.Namespace, names []string, n int) (Taken, error) {
+	var out Taken
+	t.turn++
+	for i := range names {
+		q, err := t.queue(ns, names[(t.turn+i)%len(names)])
+		if err != nil {
+			return Taken{}, err
+		}
+		if err := t.takeFrom(q, n, &out); err != nil {
+			return Taken{}, err
+		}
+		if len(out.Jobs) >= n {
+			break
+		}
+	}
+	return out, nil
+}
+
+func (t *Table) takeFrom(q *queue, n int, out *Taken) error {
+	if q.paused {
+		return nil
+	}
+	for p := range q.windows {
+		w := &q.windows[p]
+		first := true
+		for len(out.Jobs) < n {
+			it, ok, err := t.next(q, job.Priority(p))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if first {
+				// Everything before this place was settled by earlier entries. The
+				// place itself is not: this entry may still find the job gone.
+				out.Floors = append(out.Floors, command.Floor{Queue: q.name, Priority: job.Priority(p), Pos: it.pos})
+				first = false
+			}
+			w.head++
+			out.Jobs = append(out.Jobs, it.id)
+		}
+	}
+	return nil
+}
+
+// next peeks at the first ready job of a window, loading more rows if needed.
+func (t *Table) next(q *queue, p job.Priority) (item, bool, error) {
+	w := &q.windows[p]
+	for {
+		for w.head < len(w.items) {
+			it := w.items[w.head]
+			if _, gone := w.gone[it.id]; !gone {
+				return it, true, nil
+			}
+			delete(w.gone, it.id)
+			w.head++
+		}
+		w.items, w.head = w.items[:0], 0
+		clear(w.gone)
+		if !w.more {
+			return item{}, false, nil
+		}
+		if err := t.load(q, p); err != nil {
+			return item{}, false, err
+		}
+	}
+}
+
+func (t *Table) load(q *queue, p job.Priority) error {
+	w := &q.windows[p]
+	from, to := t.space.ReadyFrom(q.ns, q.name, p, after(w.tail))
+	w.more = false
+	err := t.store.Scan(from, to, func(key, value []byte) (bool, error) {
+		if len(w.items) == windowLoad {
+			w.more = true
+			return false, nil
+		}
+		pos, err := t.space.ReadyPosition(key)
+		if err != nil {
+			return false, err
+		}
+		if len(value) != len(job.ID{}) {
+			return false, fmt.Errorf("%w: ready row with %d bytes", keys.ErrKey, len(value))
+		}
+		w.items = append(w.items, item{pos, job.ID(value)})
+		w.tail = pos
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("load ready jobs of queue %q: %w", q.name, err)
+	}
+	return nil
+}
+
+func after(p keys.Position) keys.Position {
+	if p.Ordinal == 1<<32-1 {
+		return keys.Position{Index: p.Index + 1}
+	}
+	return keys.Position{Index: p.Index, Ordinal: p.Ordinal + 1}
+}
+
+// queue returns the memory of a queue, reading its record on first use.
+func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
+	k := queueKey{ns, name}
+	if q, ok := t.queues[k]; ok {
+		return q, nil
+	}
+	q := &queue{queueKey: k}
+	cfg, err := state.ReadQueueConfig(t.store, ns, name)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return nil, err
+	}
+	q.paused = cfg.Paused
+	if err := t.rewind(q); err != nil {
+		return nil, err
+	}
+	t.queues[k] = q
+	return q, nil
+}
+
+// rewind forgets what is loaded; the next look starts at the floors again.
+func (t *Table) rewind(q *queue) error {
+	counts, err := state.ReadCounts(t.store, q.ns, q.name)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return err
+	}
+	for p := range q.windows {
+		q.windows[p] = window{tail: before(counts.Floor[p]), more: true}
+	}
+	return nil
+}
+
+// before is the last place ahead of p, so that loading after it includes p.
+func before(p keys.Position) keys.Position {
+	switch {
+	case p.IsZero():
+		return p
+	case p.Ordinal == 0:
+		return keys.Position{Index: p.Index - 1, Ordinal: 1<<32 - 1}
+	default:
+		return keys.Position{Index: p.Index, Ordinal: p.Ordinal - 1}
+	}
+}
+
+// Absorb learns what an applied entry did. granted are the jobs it handed out,
+// which therefore are not ready although the entry may have made them so.
+func (t *Table) Absorb(a *state.Applied, granted map[job.ID]struct{}) error {
+	for _, qs := range a.Queues {
+		if err := t.absorbPause(qs); err != nil {
+			return err
+		}
+	}
+	for _, r := range a.Ready {
+		if _, taken := granted[r.ID]; !taken {
+			if err := t.absorbReady(r); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range a.Unready {
+		t.absorbUnready(r)
+	}
+	return nil
+}
+
+// absorbPause rewinds: a fetch of the same entry may have been refused because of
+// the pause, and its jobs are still ready.
+func (t *Table) absorbPause(qs state.QueueState) error {
+	q, ok := t.queues[queueKey{qs.NS, qs.Queue}]
+	if !ok {
+		return nil
+	}
+	q.paused = qs.Paused
+	t.heat(q)
+	return t.rewind(q)
+}
+
+func (t *Table) absorbReady(r state.Ready) error {
+	q, ok := t.queues[queueKey{r.NS, r.Queue}]
+	if !ok {
+		return nil // Read from the store when somebody asks for the queue.
+	}
+	w := &q.windows[r.Priority]
+	switch {
+	case w.more: // The store has it, after others.
+	case len(w.items)-w.head >= windowMax:
+		w.more = true
+	case !w.tail.Less(r.Pos):
+		return fmt.Errorf("ready place %v of job %s is not after %v", r.Pos, r.ID, w.tail)
+	default:
+		w.compact()
+		w.items = append(w.items, item{r.Pos, r.ID})
+		w.tail = r.Pos
+	}
+	t.heat(q)
+	return nil
+}
+
+// compact gives back the room of taken items before append would grow the slice.
+func (w *window) compact() {
+	if w.head > 0 && len(w.items) == cap(w.items) {
+		n := copy(w.items, w.items[w.head:])
+		w.items, w.head = w.items[:n], 0
+	}
+}
+
+func (t *Table) absorbUnready(r state.Ready) {
+	q, ok := t.queues[queueKey{r.NS, r.Queue}]
+	if !ok {
+		return
+	}
+	w := &q.windows[r.Priority]
+	if w.tail.Less(r.Pos) {
+		return // Not loaded yet: its row is already gone from the store.
+	}
+	if w.gone == nil {
+		w.gone = make(map[job.ID]struct{})
+	}
+	w.gone[r.ID] = struct{}{}
+}

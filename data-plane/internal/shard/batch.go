@@ -1,0 +1,354 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// batch is one entry in the making.
+type batch struct {
+	requests []*request
+	cmds     []command.Command
+	now      int64
+	bytes    int
+	count    int // Commands of the requests.
+	offers   []*offer
+}
+
+// offer is a parked fetch that this entry may answer.
+type offer struct {
+	waiter *dispatch.Waiter
+	fetch  *command.Fetch
+	at     int // Of its Fetch in cmds.
+}
+
+func (b *batch) add(q *request) {
+	b.requests = append(b.requests, q)
+	b.bytes += q.bytes
+	b.count += len(q.Settle) + len(q.After) + 1
+}
+
+func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entryCmdsMax }
+
+// build turns the gathered requests, the timers and the parked fetches into the
+// commands of one entry.
+func (t *term) build(b *batch) error {
+	b.now = t.shard.group.Now()
+	if err := t.addTimers(b); err != nil {
+		return err
+	}
+	if err := t.addMatches(b); err != nil {
+		return err
+	}
+	for _, q := range b.requests {
+		if err := t.addRequest(b, q); err != nil {
+			return err
+		}
+	}
+	for _, o := range b.offers {
+		o.at = len(b.cmds)
+		b.cmds = append(b.cmds, o.fetch)
+	}
+	t.addTrim(b)
+	return nil
+}
+
+// addTimers fires what is due.
+func (t *term) addTimers(b *batch) error {
+	rows, err := t.due.ripe(t.shard.store, b.now, firesPerEntry)
+	if err != nil {
+		return fmt.Errorf("read due rows: %w", err)
+	}
+	for _, d := range rows {
+		if d.Kind != keys.DueLease {
+			b.cmds = append(b.cmds, &command.Fire{Due: d})
+			continue
+		}
+		c, err := t.endLease(d, b.now)
+		if err != nil {
+			return err
+		}
+		b.cmds = append(b.cmds, c)
+	}
+	return nil
+}
+
+// endLease lets a lease run out unless its holder renewed it or it is older than
+// this leader, which gives it a fresh full length first (R-T3).
+func (t *term) endLease(d state.Due, now int64) (command.Command, error) {
+	h, err := state.ReadHead(t.shard.store, d.NS, d.ID)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return nil, err
+	}
+	var until int64
+	if r, ok := t.renewals[d.ID]; ok && r.epoch == h.Epoch {
+		until = r.until
+	}
+	if h.Epoch.Index <= t.first {
+		until = max(until, t.began+int64(h.Lease))
+	}
+	if err == nil && until > now {
+		return &command.Extend{NS: d.NS, ID: d.ID, Epoch: h.Epoch, Until: until}, nil
+	}
+	delete(t.renewals, d.ID)
+	return &command.Fire{Due: d}, nil
+}
+
+// addMatches offers ready jobs to those who waited longest, before newcomers are served.
+func (t *term) addMatches(b *batch) error {
+	if t.shard.holdOff.Load() {
+		return nil
+	}
+	offers, err := t.table.Match()
+	if err != nil {
+		return fmt.Errorf("match waiters: %w", err)
+	}
+	for _, o := range offers {
+		b.offers = append(b.offers, &offer{waiter: o.Waiter, fetch: fetchFor(o.Waiter, o.Taken)})
+	}
+	return nil
+}
+
+func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
+	return &command.Fetch{
+		NS: w.NS, Jobs: taken.Jobs, Floors: taken.Floors,
+		Worker: w.Worker, Hostname: w.Hostname, Peer: w.Peer, Lease: w.Lease,
+	}
+}
+
+func (t *term) addRequest(b *batch, q *request) error {
+	q.settleAt, q.fetchAt = len(b.cmds), -1
+	b.cmds = append(b.cmds, q.Settle...)
+	for _, r := range q.Renew {
+		res, err := t.renew(r, b.now)
+		if err != nil {
+			return err
+		}
+		q.reply.Renewals = append(q.reply.Renewals, res)
+	}
+	if q.Fetch != nil {
+		if err := t.addFetch(b, q); err != nil {
+			return err
+		}
+	}
+	q.afterAt = len(b.cmds)
+	b.cmds = append(b.cmds, q.After...)
+	for _, c := range q.After {
+		if e, ok := c.(*command.Enqueue); ok && e.ScheduledAt <= b.now {
+			t.promise(b, e)
+		}
+	}
+	return nil
+}
+
+// renew keeps a lease in memory; the due row is moved when it comes up.
+func (t *term) renew(r Renewal, now int64) (RenewalResult, error) {
+	h, err := state.ReadHead(t.shard.store, r.NS, r.ID)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return RenewalResult{}, nil
+	}
+	if err != nil {
+		return RenewalResult{}, fmt.Errorf("renew lease of job %s: %w", r.ID, err)
+	}
+	if !h.State.Leased() || !state.Holds(&h, r.By) {
+		return RenewalResult{}, nil
+	}
+	lease := r.Lease
+	if lease == 0 {
+		lease = h.Lease
+	}
+	if until := now + int64(lease); until > h.Due {
+		t.renewals[r.ID] = renewed{h.Epoch, until}
+	}
+	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling}, nil
+}
+
+// addFetch takes ready jobs for the request, or parks it.
+func (t *term) addFetch(b *batch, q *request) error {
+	f := q.Fetch
+	w := &dispatch.Waiter{
+		NS: f.NS, Queues: f.Queues, Count: f.Count,
+		Worker: f.Worker, Hostname: f.Hostname, Peer: f.Peer, Lease: f.Lease,
+	}
+	if !t.shard.holdOff.Load() {
+		taken, err := t.table.Take(f.NS, f.Queues, f.Count)
+		if err != nil {
+			return fmt.Errorf("take ready jobs: %w", err)
+		}
+		if len(taken.Jobs) > 0 {
+			q.fetchAt = len(b.cmds)
+			b.cmds = append(b.cmds, fetchFor(w, taken))
+			return nil
+		}
+	}
+	if f.Wait && !q.cancelled {
+		return t.park(q, w)
+	}
+	return nil
+}
+
+func (t *term) park(q *request, w *dispatch.Waiter) error {
+	if len(t.parked) >= parkedMax {
+		q.reply.Err = errOverloaded
+		return nil
+	}
+	if err := t.table.Park(w); err != nil {
+		return fmt.Errorf("park fetch: %w", err)
+	}
+	q.waiter = w
+	t.parked[w] = q
+	t.shard.stats.Parked.Add(1)
+	return nil
+}
+
+// promise lets the grant of a job ride in the entry that enqueues it.
+func (t *term) promise(b *batch, e *command.Enqueue) {
+	if t.shard.holdOff.Load() {
+		return
+	}
+	offered := func(w *dispatch.Waiter) *offer {
+		for _, o := range b.offers {
+			if o.waiter == w {
+				return o
+			}
+		}
+		return nil
+	}
+	w := t.table.Promise(e.NS, e.Queue, func(w *dispatch.Waiter) int {
+		if o := offered(w); o != nil {
+			return len(o.fetch.Jobs)
+		}
+		return 0
+	})
+	if w == nil {
+		return
+	}
+	o := offered(w)
+	if o == nil {
+		o = &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})}
+		b.offers = append(b.offers, o)
+		w.Matched = true
+	}
+	o.fetch.Jobs = append(o.fetch.Jobs, e.ID)
+}
+
+// feedTrimEvery entries the feed is cut back, so that it is bounded without a
+// trim per entry.
+const feedTrimEvery = 4096
+
+func (t *term) addTrim(b *batch) {
+	applied, keep := t.shard.group.AppliedIndex(), t.shard.opts.FeedKeep
+	if len(b.cmds) == 0 || applied < t.trimmed+keep+feedTrimEvery {
+		return
+	}
+	t.trimmed = applied - keep
+	b.cmds = append(b.cmds, &command.TrimFeed{Before: t.trimmed})
+}
+
+// absorb learns from the applied entry.
+func (t *term) absorb(b *batch, a *state.Applied) error {
+	var granted map[job.ID]struct{}
+	for i := range a.Results {
+		for _, g := range a.Results[i].Grants {
+			if granted == nil {
+				granted = make(map[job.ID]struct{})
+			}
+			granted[g.ID] = struct{}{}
+		}
+	}
+	if err := t.table.Absorb(a, granted); err != nil {
+		return err
+	}
+	t.due.added(a.FirstDue)
+	if len(t.renewals) > 0 {
+		t.forgetRenewals(b)
+	}
+	return nil
+}
+
+func (t *term) forgetRenewals(b *batch) {
+	for _, c := range b.cmds {
+		switch c := c.(type) {
+		case *command.Ack:
+			delete(t.renewals, c.ID)
+		case *command.Fail:
+			delete(t.renewals, c.ID)
+		}
+	}
+}
+
+// answer gives every caller its part. Parked fetches without a grant stay.
+func (t *term) answer(b *batch, a *state.Applied, index uint64) {
+	var results []state.Result
+	if a != nil {
+		results = a.Results
+	}
+	answered := 0
+	for _, o := range b.offers {
+		if t.answerOffer(o, results[o.at].Grants, a.Now, index) {
+			answered++
+		}
+	}
+	for _, q := range b.requests {
+		if q.waiter == nil && t.answerRequest(q, results, a, index) {
+			answered++
+		}
+	}
+	t.pace.done(answered)
+}
+
+func (t *term) answerOffer(o *offer, grants []state.Grant, now int64, index uint64) bool {
+	q, ok := t.parked[o.waiter]
+	if !ok {
+		return false
+	}
+	if len(grants) == 0 {
+		t.table.Unmatch(o.waiter)
+		return false
+	}
+	t.dropWaiter(q)
+	q.done <- Reply{Index: index, Now: now, Grants: grants}
+	return true
+}
+
+// answerRequest answers a request that is not parked, or parks it.
+func (t *term) answerRequest(q *request, results []state.Result, a *state.Applied, index uint64) bool {
+	rep := q.reply
+	if a != nil {
+		rep.Index, rep.Now = index, a.Now
+		rep.Settled = results[q.settleAt : q.settleAt+len(q.Settle)]
+		rep.After = results[q.afterAt : q.afterAt+len(q.After)]
+		if q.fetchAt >= 0 {
+			rep.Grants = results[q.fetchAt].Grants
+		}
+	}
+	if q.fetchAt >= 0 && len(rep.Grants) == 0 && q.Fetch.Wait {
+		t.parkSkipped(q)
+		return false
+	}
+	q.done <- rep
+	return true
+}
+
+// parkSkipped lets a waiting fetch wait whose jobs turned out not to be ready.
+func (t *term) parkSkipped(q *request) {
+	f := q.Fetch
+	w := &dispatch.Waiter{
+		NS: f.NS, Queues: f.Queues, Count: f.Count,
+		Worker: f.Worker, Hostname: f.Hostname, Peer: f.Peer, Lease: f.Lease,
+	}
+	if err := t.park(q, w); err != nil {
+		q.done <- Reply{Err: err}
+		return
+	}
+	if q.waiter == nil { // Over the limit of parked fetches.
+		q.done <- q.reply
+	}
+}

@@ -1,0 +1,177 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Limits of a shard. Reaching one refuses with OVERLOADED; nothing is queued
+// without bound (law 8).
+const (
+	inboxMax      = 16384   // Requests admitted but not yet in an entry.
+	entryBytesMax = 1 << 20 // An entry closes once it is this large.
+	entryCmdsMax  = 8192
+	parkedMax     = 65536
+	firesPerEntry = 1024
+	overloadRetry = 5 * time.Millisecond
+)
+
+// Options of a shard.
+type Options struct {
+	Logger *slog.Logger
+	// Fatal ends the process on a storage error; it does not return. Nil panics.
+	Fatal func(error)
+	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
+	FeedKeep uint64
+}
+
+const defaultFeedKeep = 100_000
+
+// Shard is one replica of a job group on this node.
+type Shard struct {
+	group  *group.Group
+	store  *statedb.Group
+	opts   Options
+	logger *slog.Logger
+
+	term    atomic.Pointer[term] // Nil while this replica does not lead.
+	holdOff atomic.Bool          // No new leases: the disk stalls or the node leaves.
+	stats   Stats
+}
+
+// Stats counts what the proposal loop did since the process started.
+type Stats struct {
+	Entries  atomic.Uint64
+	Commands atomic.Uint64
+	Requests atomic.Uint64
+	Parked   atomic.Int64
+	Refused  atomic.Uint64 // OVERLOADED.
+}
+
+// New makes the shard of a group opened over the machine of state.New.
+func New(g *group.Group, store *statedb.Group, o Options) *Shard {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.FeedKeep == 0 {
+		o.FeedKeep = defaultFeedKeep
+	}
+	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID())}
+	g.Lead(s.lead)
+	return s
+}
+
+// Group is the raft group under the shard.
+func (s *Shard) Group() *group.Group { return s.group }
+
+// Store is the shard's committed state.
+func (s *Shard) Store() *statedb.Group { return s.store }
+
+// Stats are the loop's counters.
+func (s *Shard) Stats() *Stats { return &s.stats }
+
+// HoldOff stops (or resumes) granting leases; settlements go on.
+func (s *Shard) HoldOff(on bool) {
+	s.holdOff.Store(on)
+	if t := s.term.Load(); t != nil {
+		select {
+		case t.nudge <- struct{}{}:
+		default: // It will look anyway.
+		}
+	}
+}
+
+func (s *Shard) lead(ctx context.Context) {
+	t := newTerm(s)
+	s.term.Store(t)
+	t.run(ctx)
+	s.term.CompareAndSwap(t, nil)
+	t.end()
+}
+
+var errOverloaded = &fault.Error{
+	Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: overloadRetry,
+	Message: "the shard has more work queued than it admits; try again in a moment",
+}
+
+func errNotLeader() error {
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+}
+
+// Do runs a request and waits for its reply. When ctx ends first, the outcome is
+// unknown and said so; a parked fetch is taken back instead, and what it was
+// granted in the meantime is in the reply together with the context's error.
+func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
+	t := s.term.Load()
+	if t == nil {
+		return Reply{}, errNotLeader()
+	}
+	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
+	select {
+	case t.inbox <- q:
+	default:
+		s.stats.Refused.Add(1)
+		return Reply{}, errOverloaded
+	}
+	select {
+	case rep := <-q.done:
+		return rep, rep.Err
+	case <-t.ended:
+		return q.afterTerm()
+	case <-ctx.Done():
+		return s.giveUp(ctx, t, q)
+	}
+}
+
+// afterTerm: the loop has answered everything it took; what it did not take was
+// never proposed.
+func (q *request) afterTerm() (Reply, error) {
+	select {
+	case rep := <-q.done:
+		return rep, rep.Err
+	default:
+		return Reply{}, errNotLeader()
+	}
+}
+
+func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) {
+	if q.Fetch == nil || !q.Fetch.Wait {
+		return Reply{}, fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
+			"no answer in time; it may or may not have happened: repeat the call with the same idempotency key or lease token")
+	}
+	select {
+	case t.cancels <- q:
+	case <-t.ended:
+		return q.afterTerm()
+	}
+	select {
+	case rep := <-q.done:
+		if rep.Err == nil && len(rep.Grants) == 0 {
+			rep.Err = ctx.Err()
+		}
+		return rep, rep.Err
+	case <-t.ended:
+		return q.afterTerm()
+	}
+}
+
+// Read runs f over the committed state and confirms afterwards that this replica
+// still led, so that the answer is not stale (R22).
+func (s *Shard) Read(f func(*statedb.Group) error) error {
+	if !s.group.Leading() {
+		return errNotLeader()
+	}
+	if err := f(s.store); err != nil {
+		return err
+	}
+	return s.group.VerifyLeader()
+}

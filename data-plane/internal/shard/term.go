@@ -1,0 +1,201 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// term is the leader's memory and loop for one term of leadership. Everything
+// but the channels belongs to the loop.
+type term struct {
+	shard   *Shard
+	inbox   chan *request
+	cancels chan *request // Parked fetches whose callers gave up.
+	nudge   chan struct{} // Holds one: look again.
+	ended   chan struct{} // Closed after the last reply.
+
+	table    *dispatch.Table
+	parked   map[*dispatch.Waiter]*request
+	renewals map[job.ID]renewed
+	due      dueTimer
+	// first is the log index at which the term began: leases granted before it get
+	// a fresh full length (R-T3).
+	first   uint64
+	began   int64
+	pace    pace
+	trimmed uint64 // Last entry index at which the feed was trimmed.
+}
+
+func newTerm(s *Shard) *term {
+	return &term{
+		shard: s, inbox: make(chan *request, inboxMax), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
+		table: dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
+		first: s.group.AppliedIndex(), began: s.group.Now(),
+	}
+}
+
+// run is the proposal loop. It returns when the term is over.
+func (t *term) run(ctx context.Context) {
+	t.due.reset()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if t.table.Hot() && !t.shard.holdOff.Load() { // Jobs became ready that somebody waits for.
+			if !t.round(nil) {
+				return
+			}
+			continue
+		}
+		timer.Reset(t.due.sleep(t.shard.group.Now()))
+		var first *request
+		select {
+		case first = <-t.inbox:
+		case q := <-t.cancels:
+			t.unpark(q)
+			continue
+		case <-timer.C:
+		case <-t.nudge:
+		case <-ctx.Done():
+			return
+		}
+		if !t.round(first) {
+			return
+		}
+	}
+}
+
+// round builds one entry, commits it and answers. It reports whether the term goes on.
+func (t *term) round(first *request) bool {
+	b := t.gather(first)
+	if err := t.build(b); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
+	if len(b.cmds) == 0 {
+		t.answer(b, nil, 0)
+		return true
+	}
+	began := time.Now()
+	applied, index, err := t.commit(b)
+	if err != nil {
+		t.refuse(b.requests, err)
+		t.refuseMatched(b, err)
+		return false
+	}
+	t.pace.committed(time.Since(began))
+	if err := t.absorb(b, applied); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
+	t.answer(b, applied, index)
+	return true
+}
+
+// stop ends the node because of an error of the store, not of raft.
+func (t *term) stop(err error) bool {
+	t.shard.opts.Fatal(fmt.Errorf("proposal loop of shard %d: %w", t.shard.store.ID(), err))
+	return false
+}
+
+func (t *term) commit(b *batch) (*state.Applied, uint64, error) {
+	g := t.shard.group
+	res, index, err := g.Propose(b.now, command.Encode(b.cmds)).Wait()
+	if err != nil {
+		return nil, 0, err
+	}
+	t.shard.stats.Entries.Add(1)
+	t.shard.stats.Commands.Add(uint64(len(b.cmds)))
+	t.shard.stats.Requests.Add(uint64(len(b.requests)))
+	applied, ok := res.(*state.Applied)
+	if !ok {
+		return nil, 0, fmt.Errorf("entry %d was applied to %T", index, res)
+	}
+	return applied, index, nil
+}
+
+// gather collects requests for one entry: everything that is there, and for a
+// moment the callers that were just answered (see pace).
+func (t *term) gather(first *request) *batch {
+	b := &batch{}
+	if first != nil {
+		b.add(first)
+	}
+	until := t.pace.deadline()
+	for !b.full() {
+		select {
+		case q := <-t.inbox:
+			b.add(q)
+			continue
+		default:
+		}
+		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), until) {
+			break
+		}
+	}
+	return b
+}
+
+// unpark takes a waiting fetch back. One that was answered already finds its
+// answer; one that the loop has not met yet is answered when it does.
+func (t *term) unpark(q *request) {
+	if q.waiter == nil {
+		q.cancelled = true
+		return
+	}
+	if _, ok := t.parked[q.waiter]; ok {
+		t.dropWaiter(q)
+		q.done <- Reply{}
+	}
+}
+
+func (t *term) dropWaiter(q *request) {
+	delete(t.parked, q.waiter)
+	t.table.Leave(q.waiter)
+	t.shard.stats.Parked.Add(-1)
+}
+
+func (t *term) refuse(list []*request, err error) {
+	for _, q := range list {
+		if q.waiter != nil {
+			if _, ok := t.parked[q.waiter]; !ok {
+				continue
+			}
+			t.dropWaiter(q)
+		}
+		q.done <- Reply{Err: err}
+	}
+}
+
+// refuseMatched answers the parked fetches whose grant was in a failed entry.
+func (t *term) refuseMatched(b *batch, err error) {
+	for _, o := range b.offers {
+		if q, ok := t.parked[o.waiter]; ok {
+			t.dropWaiter(q)
+			q.done <- Reply{Err: err}
+		}
+	}
+}
+
+// end answers everybody who is still waiting; nothing of theirs was proposed.
+func (t *term) end() {
+	for _, q := range t.parked {
+		q.done <- Reply{Err: errNotLeader()}
+	}
+	t.shard.stats.Parked.Add(-int64(len(t.parked)))
+	for {
+		select {
+		case q := <-t.inbox:
+			q.done <- Reply{Err: errNotLeader()}
+			continue
+		default:
+		}
+		break
+	}
+	close(t.ended)
+}
