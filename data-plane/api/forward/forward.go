@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,8 @@ type requestBody struct {
 	r    *http.Request
 	pipe *io.PipeReader
 	done chan struct{} // Closed by the copying goroutine.
+	// unwatch stops following the request's context.
+	unwatch func() bool
 }
 
 func outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) (*http.Request, *requestBody) {
@@ -102,6 +105,9 @@ func (b *requestBody) start(out *http.Request) {
 	reader, writer := io.Pipe()
 	b.pipe, b.done = reader, make(chan struct{})
 	out.Body = reader
+	// Once headers are in, an HTTP/2 transport that waits for more of the body does
+	// not see its context end; the body has to.
+	b.unwatch = context.AfterFunc(b.r.Context(), func() { reader.CloseWithError(errEnded) })
 	go func() {
 		defer close(b.done)
 		_, err := io.Copy(writer, b.r.Body)
@@ -118,6 +124,7 @@ func (b *requestBody) end() {
 	if b.done == nil {
 		return
 	}
+	b.unwatch()
 	b.pipe.CloseWithError(errEnded)
 	select {
 	case <-b.done:

@@ -332,6 +332,41 @@ func TestForward_ClientThatLeavesEndsTheTargetsRequest(t *testing.T) {
 	within(t, 3*time.Second, "ending the target's request", func() { <-ended })
 }
 
+// The caller of Forward may end a stream for reasons of its own, while the client
+// keeps both sides open and says nothing.
+func TestForward_CancelledContextEndsAStreamWithAnOpenBody(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		echo(w, r)
+	}))
+	tr := NewTransport(TransportOptions{})
+	defer tr.CloseIdleConnections()
+	cancels := make(chan context.CancelFunc, 1)
+	_, u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		cancels <- cancel
+		_ = New(tr).Forward(w, r.WithContext(ctx), back, Options{})
+	}))
+	resp, pw := openStream(t, h2cClient(t), u)
+	if _, err := io.WriteString(pw, "one\n"); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(resp.Body)
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	(<-cancels)()
+	within(t, time.Second, "telling the client and the target", func() {
+		if _, err := lines.ReadByte(); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("the client read %v", err)
+		}
+		<-ended
+	})
+}
+
 func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
