@@ -35,7 +35,7 @@ func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{opts: o, target: t, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
+	r := &run{opts: o, target: t, stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
 		queue: queueName(), payload: payload(o.PayloadBytes)}}
 	report := newReport(o, t.durability(ctx, o))
 	if err := r.measure(ctx, report); err != nil {
@@ -51,6 +51,8 @@ type run struct {
 	target *Target
 	dialer *dialer
 	ledger ledger
+	// stall is how long a phase may stand still.
+	stall time.Duration
 	// problems are broken promises found outside the ledger.
 	problems []string
 }
@@ -209,7 +211,7 @@ func (r *run) drive(ctx context.Context, p *phase, callers []caller, do loop) er
 	return err
 }
 
-// watch reports progress and gives up on a phase without any for stallMax.
+// watch reports progress and gives up on a phase without any for too long.
 func (r *run) watch(ctx context.Context, p *phase, giveUp func()) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -226,7 +228,7 @@ func (r *run) watch(ctx context.Context, p *phase, giveUp func()) {
 		}
 		if done != last {
 			last, lastMoved = done, time.Now()
-		} else if time.Since(lastMoved) > stallMax {
+		} else if time.Since(lastMoved) > r.stall {
 			p.stalled.Store(true)
 			giveUp()
 			return

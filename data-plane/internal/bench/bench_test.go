@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
+)
+
+// serve starts a stand-in and returns it as a target.
+func serve(t *testing.T, f standin.Faults) *Target {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := standin.New(f).NewServer()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-done
+	})
+	return Running(&url.URL{Scheme: "http", Host: listener.Addr().String()}, nil)
+}
+
+func small(w Workload, p Protocol) Options {
+	o := Default()
+	o.Workload, o.Protocol, o.Jobs, o.Connections, o.Concurrency = w, p, 500, 2, 3
+	if p == HTTP {
+		o.Concurrency = 1
+	}
+	return o
+}
+
+func mustRun(t *testing.T, o Options, f standin.Faults) *Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	report, err := Run(ctx, o, serve(t, f))
+	if err != nil {
+		t.Fatalf("%s over %s: %v", o.Workload, o.Protocol, err)
+	}
+	return report
+}
+
+func TestRun_EveryWorkloadOverEveryProtocolAccountsForEveryJob(t *testing.T) {
+	t.Parallel()
+	for _, w := range []Workload{Enqueue, Lifecycle, Latency, Single} {
+		for _, p := range []Protocol{HTTP, RPC, Stream} {
+			for _, batch := range []int{1, 7} {
+				t.Run(string(w)+"/"+string(p), func(t *testing.T) {
+					t.Parallel()
+					o := small(w, p)
+					o.Batch = batch
+					if w == Latency {
+						o.Jobs = 20
+					}
+					r := mustRun(t, o, standin.Faults{})
+					if !r.Valid || r.Check.Enqueued != o.Jobs || r.Check.Delivered != o.Jobs {
+						t.Fatalf("not valid: %+v %v", r.Check, r.Problems)
+					}
+					if r.Phase.Jobs != o.Jobs || r.Phase.PerSecond <= 0 || r.Phase.Latency.P50 <= 0 || r.Phase.Latency.Max < r.Phase.Latency.P99 {
+						t.Fatalf("implausible result: %+v", r.Phase)
+					}
+					if len(r.Notes) != 0 {
+						t.Fatalf("the server's counts were not compared: %v", r.Notes)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestRun_LostJobMakesItInvalid(t *testing.T) {
+	t.Parallel()
+	o := small(Enqueue, Stream)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := &run{opts: o, target: serve(t, standin.Faults{LoseEvery: 100})}
+	r.opts.Server = r.target.URL
+	r.stall = 300 * time.Millisecond
+	r.dialer = &dialer{server: r.target.URL, queue: "bench-test", payload: "{}"}
+	report := newReport(o, Durability{})
+	if err := r.measure(ctx, report); err != nil {
+		t.Fatal(err)
+	}
+	r.verify(ctx, report)
+	if report.Valid || report.Check.Lost != 5 {
+		t.Fatalf("five jobs were lost, the report says %+v", report.Check)
+	}
+}
+
+func TestRun_JobHandedOutTwiceMakesItInvalid(t *testing.T) {
+	t.Parallel()
+	r := mustRun(t, small(Lifecycle, Stream), standin.Faults{RepeatEvery: 100})
+	if r.Valid || r.Check.Duplicated == 0 {
+		t.Fatalf("jobs were handed out twice, the report says %+v", r.Check)
+	}
+}
+
+func TestRun_RefusedAckMakesItInvalid(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Protocol{HTTP, RPC, Stream} {
+		r := mustRun(t, small(Lifecycle, p), standin.Faults{RefuseEvery: 100})
+		if r.Valid || r.Check.Refused != 5 {
+			t.Fatalf("%s: five acks were refused, the report says %+v", p, r.Check)
+		}
+	}
+}
+
+func TestRun_OverloadIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	r := mustRun(t, small(Enqueue, HTTP), standin.Faults{Overloads: 10})
+	if !r.Valid {
+		t.Fatalf("not valid: %v", r.Problems)
+	}
+}
+
+func TestRun_KeptBacklogIsNotLost(t *testing.T) {
+	t.Parallel()
+	o := small(Lifecycle, Stream)
+	o.Backlog, o.KeepBacklog = 300, true
+	r := mustRun(t, o, standin.Faults{})
+	if !r.Valid || r.Check.Remaining != 300 || r.Check.Enqueued != 800 {
+		t.Fatalf("300 of 800 jobs are left on purpose, the report says %+v %v", r.Check, r.Problems)
+	}
+}
+
+func TestBalance_NamesEveryKindOfTrouble(t *testing.T) {
+	t.Parallel()
+	var l ledger
+	producer, handler := l.book(), l.book()
+	producer.added([]string{"a", "b", "c", "d"})
+	handler.handed([]lease{{id: "a"}, {id: "b"}, {id: "b"}, {id: "b"}, {id: "x"}})
+	handler.refused = 2
+	want := Check{Enqueued: 4, Delivered: 5, Lost: 2, Duplicated: 2, Unexpected: 1, Refused: 2}
+	if got := l.balance(0); got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	if got := l.balance(2); got.Lost != 0 || got.Remaining != 2 {
+		t.Fatalf("two jobs were left on purpose, got %+v", got)
+	}
+	if got := len(want.problems()); got != 4 {
+		t.Fatalf("want four problems named, got %d", got)
+	}
+}
+
+func TestPhase_ClaimsExactlyTheBudget(t *testing.T) {
+	t.Parallel()
+	p := &phase{total: 10}
+	if got := []int{p.claim(4), p.claim(4), p.claim(4), p.claim(4)}; got[0] != 4 || got[1] != 4 || got[2] != 2 || got[3] != 0 {
+		t.Fatalf("claims of 4 from 10 were %v", got)
+	}
+	p.release(3)
+	if got := p.claim(4); got != 3 {
+		t.Fatalf("3 jobs came back, claimed %d", got)
+	}
+}
+
+func TestPayload_HasTheAskedSize(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 7, 8, 9, 100, 4096} {
+		got := payload(n)
+		if n >= 8 && len(got) != n || n < 8 && got != "{}" {
+			t.Errorf("payload(%d) has %d bytes: %.20s", n, len(got), got)
+		}
+	}
+}
+
+func TestParseStatCPU_SkipsACommandNameWithSpaces(t *testing.T) {
+	t.Parallel()
+	stat := []byte("42 (my (odd) name) S 1 42 42 0 -1 4194560 1 2 3 4 250 150 5 6 20 0 7 0 1 2 3")
+	if got := parseStatCPU(stat); got != 4*time.Second {
+		t.Fatalf("250 + 150 ticks are 4 s, got %s", got)
+	}
+	if got := parseStatCPU([]byte("42 (short) S 1")); got != -1 {
+		t.Fatalf("a short line is unknown, got %s", got)
+	}
+}
+
+func TestMember_ReadsTextValues(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"job_id":"job_1","status":"x"}`:    "job_1",
+		"{\n  \"job_id\" : \"job_2\"\n}":     "job_2",
+		`{"job_id":null}`:                    "",
+		`{"job_id":"unclosed`:                "",
+		`{}`:                                 "",
+		`{"queue":"q","payload":{},"job_id"`: "",
+	} {
+		got, ok := member([]byte(body), `"job_id"`)
+		if ok != (want != "") || ok && got != want {
+			t.Errorf("member of %s is %q, %v; want %q", body, got, ok, want)
+		}
+	}
+}
+
+func TestValidate_NamesEveryBadValue(t *testing.T) {
+	t.Parallel()
+	o := Options{Workload: "x", Protocol: HTTP, Jobs: 0, Batch: 1000, Connections: 1, Concurrency: 2, PayloadBytes: 1}
+	err := o.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, word := range []string{`workload "x"`, "jobs 0", "batch 1000", "payload bytes 1", "one call at a time", "no server"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not name %s", err, word)
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := thousands(n); got != want {
+			t.Errorf("thousands(%d) = %s", n, got)
+		}
+	}
+}
