@@ -239,11 +239,15 @@ func (m *Membership) TransferLeadership(ctx context.Context, id uint32, toNode s
 }
 
 // change has a group's leader change it, wherever that is, and looks for the
-// leader again when it moved. Every action may be repeated, so a call whose
+// leader again when it moved. All but a transfer may be repeated, so a call whose
 // outcome is unknown is, too.
 func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupAction, nodeID string) error {
 	req := &cellv1.ChangeGroupRequest{Group: id, Action: action, NodeId: nodeID}
-	return m.withLeader(ctx, id, func(ctx context.Context, leader string) error {
+	retry := again
+	if action == cellv1.GroupAction_GROUP_ACTION_TRANSFER {
+		retry = notLed // A transfer that went wrong is not repeated in a tight loop (R5).
+	}
+	return m.withLeader(ctx, id, retry, func(ctx context.Context, leader string) error {
 		if leader == m.cell.NodeID() {
 			return m.changeHere(ctx, req)
 		}
@@ -261,7 +265,7 @@ func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupA
 // leaderStatus is a group's status as its leader tells it.
 func (m *Membership) leaderStatus(ctx context.Context, id uint32) (*cellv1.GroupStatus, error) {
 	var st *cellv1.GroupStatus
-	err := m.withLeader(ctx, id, func(ctx context.Context, leader string) error {
+	err := m.withLeader(ctx, id, again, func(ctx context.Context, leader string) error {
 		url, ok := m.peers.URL(leader)
 		if !ok && leader != m.cell.NodeID() {
 			return noLeader(id)
@@ -275,8 +279,9 @@ func (m *Membership) leaderStatus(ctx context.Context, id uint32) (*cellv1.Group
 	return st, err
 }
 
-// withLeader calls f with a group's leader until it gets past finding one.
-func (m *Membership) withLeader(ctx context.Context, id uint32, f func(ctx context.Context, leader string) error) error {
+// withLeader calls f with a group's leader, again while retry says that the next
+// try could go better by itself.
+func (m *Membership) withLeader(ctx context.Context, id uint32, retry func(error) bool, f func(ctx context.Context, leader string) error) error {
 	patience, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()
 	for {
@@ -284,7 +289,7 @@ func (m *Membership) withLeader(ctx context.Context, id uint32, f func(ctx conte
 		if leader := m.leaderOf(ctx, id); leader != "" {
 			err = f(ctx, leader)
 		}
-		if err == nil || !again(err) {
+		if err == nil || !retry(err) {
 			return err
 		}
 		if pause(patience, retryEvery) != nil {
@@ -293,7 +298,8 @@ func (m *Membership) withLeader(ctx context.Context, id uint32, f func(ctx conte
 	}
 }
 
-// again reports whether the next try could go better by itself.
+func notLed(err error) bool { return fault.CodeOf(err) == fault.NotLeader }
+
 func again(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.NotLeader, fault.Unavailable, fault.UnknownOutcome:

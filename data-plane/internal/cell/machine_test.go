@@ -1,0 +1,439 @@
+package cell
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// bench is a Machine over a store, without raft.
+type bench struct {
+	t       testing.TB
+	store   *statedb.Group
+	machine *Machine
+	index   uint64
+	digest  uint64
+}
+
+func openStore(t testing.TB) *statedb.DB {
+	t.Helper()
+	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return benchOver(t, openStore(t).Group(GroupID))
+}
+
+func benchOver(t testing.TB, store *statedb.Group) *bench {
+	t.Helper()
+	b := &bench{t: t, store: store, machine: NewMachine(store)}
+	if err := b.machine.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// payloads runs entries in one transaction, as a group does.
+func (b *bench) payloads(entries ...[]byte) ([]any, error) {
+	b.t.Helper()
+	txn := b.store.NewTxn()
+	results := make([]any, len(entries))
+	for i, p := range entries {
+		b.index++
+		var err error
+		results[i], err = b.machine.Apply(txn, group.Entry{Index: b.index, Now: time.Unix(0, int64(b.index)), Payload: p})
+		if err != nil {
+			b.index--
+			return nil, err // The txn is dropped: a node stops here.
+		}
+		if b.digest, err = txn.EndEntry(b.digest, b.index); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := txn.Commit(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.machine.Committed(b.index)
+	return results, nil
+}
+
+func (b *bench) request(req *cellv1.ApplyRequest) any {
+	b.t.Helper()
+	payload, err := marshal(req)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	res, err := b.payloads(payload)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res[0]
+}
+
+// must applies changes that have to be accepted and returns them as stored.
+func (b *bench) must(changes ...*cellv1.Change) []*cellv1.Change {
+	b.t.Helper()
+	switch res := b.request(&cellv1.ApplyRequest{Changes: changes}).(type) {
+	case *cellv1.ApplyResponse:
+		return res.GetStored()
+	default:
+		b.t.Fatalf("refused: %v", res)
+		return nil
+	}
+}
+
+// refused applies changes that must be refused for a reason and leave no trace.
+func (b *bench) refused(reason string, changes ...*cellv1.Change) {
+	b.t.Helper()
+	before := b.machine.View()
+	dump := b.dump()
+	f, ok := b.request(&cellv1.ApplyRequest{Changes: changes}).(*fault.Error)
+	if !ok || f.Reason != reason {
+		b.t.Errorf("got %v, want a refusal %s", f, reason)
+	}
+	if b.machine.View() != before || !bytes.Equal(b.dump(), dump) {
+		b.t.Errorf("the refusal %s left a trace", reason)
+	}
+}
+
+// dump is every key and value of the group.
+func (b *bench) dump() []byte {
+	b.t.Helper()
+	var out bytes.Buffer
+	p := b.store.Prefix()
+	err := b.store.Scan(p[:], []byte{p[0], p[1], p[2], p[3] + 1}, func(k, v []byte) (bool, error) {
+		fmt.Fprintf(&out, "%x=%x\n", k, v)
+		return true, nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func tenantID(n int) string { return "tn_" + ulidText(n) }
+func nsID(n int) string     { return "ns_" + ulidText(n) }
+func keyID(n int) string    { return fmt.Sprintf("key_%012d", n) }
+
+func ulidText(n int) string {
+	var ns job.Namespace
+	ns[14], ns[15] = byte(n>>8), byte(n)
+	return strings.TrimPrefix(ns.String(), "ns_")
+}
+
+func digest(n byte) []byte { return bytes.Repeat([]byte{n}, digestBytes) }
+
+func tenantChange(t *cellv1.Tenant) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: t}}
+}
+
+func namespaceChange(n *cellv1.Namespace) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}
+}
+
+func keyChange(k *cellv1.Key) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Key{Key: k}}
+}
+
+func shardsChange(ids ...uint32) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Shards{Shards: &cellv1.Shards{Ids: ids}}}
+}
+
+func removeChange(id string) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_RemoveNodeId{RemoveNodeId: id}}
+}
+
+func testTenant(n int, name string) *cellv1.Change {
+	return tenantChange(&cellv1.Tenant{Id: tenantID(n), Name: name})
+}
+
+func testNamespace(n, tenant int, name string) *cellv1.Change {
+	return namespaceChange(&cellv1.Namespace{Id: nsID(n), TenantId: tenantID(tenant), Name: name})
+}
+
+func testKey(n, tenant int, namespaces ...int) *cellv1.Key {
+	k := &cellv1.Key{Id: keyID(n), TenantId: tenantID(tenant), Digests: [][]byte{digest(byte(n))}, Roles: []string{"worker"}}
+	for _, ns := range namespaces {
+		k.NamespaceIds = append(k.NamespaceIds, nsID(ns))
+	}
+	return k
+}
+
+func testNode1(id string) *cellv1.Node {
+	return &cellv1.Node{Id: id, RaftAddress: "127.0.0.1:7000", ApiUrl: "http://127.0.0.1:7001"}
+}
+
+// furnished is a cell with shards 2 and 3 and tenants 1 "acme" and 2 "globex".
+func furnished(t testing.TB) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.must(shardsChange(2, 3), testTenant(1, "acme"), testTenant(2, "globex"))
+	return b
+}
+
+func TestApply_NamespaceGoesToTheEmptiestShardAndStays(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	for i, want := range []uint32{2, 3, 2, 3} {
+		got := b.must(testNamespace(i+1, 1, fmt.Sprintf("space-%d", i)))[0].GetNamespace().GetShard()
+		if got != want {
+			t.Errorf("namespace %d is on shard %d, want %d", i, got, want)
+		}
+	}
+	// Two leave shard 2; the next two go there.
+	for _, i := range []int{1, 3} {
+		b.must(namespaceChange(&cellv1.Namespace{Id: nsID(i), TenantId: tenantID(1), Name: fmt.Sprintf("space-%d", i-1), Deleted: true}))
+	}
+	stored := b.must(testNamespace(5, 1, "space-5"), testNamespace(6, 2, "space-5"), testNamespace(7, 1, "space-7"))
+	for i, want := range []uint32{2, 2, 2} {
+		if got := stored[i].GetNamespace().GetShard(); got != want {
+			t.Errorf("namespace %d after deletions is on shard %d, want %d", i+5, got, want)
+		}
+	}
+	renamed := b.must(testNamespace(2, 1, "renamed"))[0].GetNamespace()
+	if renamed.GetShard() != 3 {
+		t.Errorf("renaming moved the namespace to shard %d", renamed.GetShard())
+	}
+	moved, _ := proto.Clone(renamed).(*cellv1.Namespace)
+	moved.Shard = 2
+	b.refused("SHARD_FIXED", namespaceChange(moved))
+}
+
+func TestApply_RefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	b.must(testNamespace(1, 1, "jobs"), testNamespace(2, 2, "jobs"), keyChange(testKey(1, 1, 1)))
+	deleted := &cellv1.Tenant{Id: tenantID(3), Name: "gone-tenant", Deleted: true}
+	b.must(tenantChange(deleted))
+	foreign := testKey(1, 2)
+	for name, c := range map[string]struct {
+		reason string
+		change *cellv1.Change
+	}{
+		"tenant name of another":        {"NAME_TAKEN", testTenant(9, "acme")},
+		"namespace name of another":     {"NAME_TAKEN", testNamespace(9, 1, "jobs")},
+		"namespace of no tenant":        {"TENANT_NOT_FOUND", testNamespace(9, 9, "other")},
+		"namespace of deleted tenant":   {"TENANT_NOT_FOUND", testNamespace(9, 3, "other")},
+		"namespace of another tenant":   {"WRONG_TENANT", testNamespace(1, 2, "mine-now")},
+		"namespace on no shard":         {"SHARD_NOT_FOUND", namespaceChange(&cellv1.Namespace{Id: nsID(9), TenantId: tenantID(1), Name: "nine", Shard: 9})},
+		"key of no tenant":              {"TENANT_NOT_FOUND", keyChange(testKey(9, 9))},
+		"key of deleted tenant":         {"TENANT_NOT_FOUND", keyChange(testKey(9, 3))},
+		"key of another tenant":         {"WRONG_TENANT", keyChange(foreign)},
+		"key for foreign namespace":     {"NAMESPACE_NOT_FOUND", keyChange(testKey(9, 1, 2))},
+		"key for unknown namespace":     {"NAMESPACE_NOT_FOUND", keyChange(testKey(9, 1, 9))},
+		"other shards":                  {"SHARDS_FIXED", shardsChange(2, 3, 4)},
+		"removing a node nobody knows":  {"NODE_NOT_FOUND", removeChange("node-9")},
+		"nothing":                       {"VALIDATION_ERROR", tenantChange(&cellv1.Tenant{})},
+		"namespace without shard to be": {"SHARD_NOT_FOUND", namespaceChange(&cellv1.Namespace{Id: nsID(9), TenantId: tenantID(1), Name: "nine", Shard: 1})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.refused(c.reason, c.change)
+			// All or nothing: a good change before it goes the same way.
+			b.refused(c.reason, testTenant(100, "innocent"), c.change)
+		})
+	}
+}
+
+func TestApply_NameOfADeletedThingIsFree(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	b.must(testNamespace(1, 1, "jobs"))
+	b.must(
+		namespaceChange(&cellv1.Namespace{Id: nsID(1), TenantId: tenantID(1), Name: "jobs", Deleted: true}),
+		testNamespace(2, 1, "jobs"),
+		tenantChange(&cellv1.Tenant{Id: tenantID(2), Name: "globex", Deleted: true}),
+		testTenant(3, "globex"),
+	)
+	v := b.machine.View()
+	if n, ok := v.NamespaceByName(tenantID(1), "jobs"); !ok || n.GetId() != nsID(2) {
+		t.Errorf("name jobs leads to %v", n)
+	}
+	if x, ok := v.TenantByName("globex"); !ok || x.GetId() != tenantID(3) {
+		t.Errorf("name globex leads to %v", x)
+	}
+	if x, ok := v.TenantByID(tenantID(2)); !ok || !x.GetDeleted() {
+		t.Errorf("the deleted tenant is %v", x)
+	}
+	b.refused("NAME_TAKEN", testTenant(2, "globex"))
+}
+
+func TestApply_RevocationIsForEver(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	k := testKey(1, 1)
+	b.must(keyChange(k))
+	gone, _ := proto.Clone(k).(*cellv1.Key)
+	gone.Revoked, gone.Digests = true, nil
+	b.must(keyChange(gone))
+	b.refused("KEY_REVOKED", keyChange(k))
+	b.must(tenantChange(&cellv1.Tenant{Id: tenantID(1), Name: "acme", Deleted: true}))
+	b.must(keyChange(gone)) // Repeating it is no error, even when the tenant is gone.
+	if got, _ := b.machine.View().KeyByID(keyID(1)); !got.GetRevoked() {
+		t.Errorf("the key is %v", got)
+	}
+}
+
+func TestApply_GenerationMustGrowPerSource(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	apply := func(source string, generation uint64, change *cellv1.Change) string {
+		req := &cellv1.ApplyRequest{Source: source, Generation: generation}
+		if change != nil {
+			req.Changes = append(req.Changes, change)
+		}
+		if f, ok := b.request(req).(*fault.Error); ok {
+			return f.Reason
+		}
+		return ""
+	}
+	for i, c := range []struct {
+		source     string
+		generation uint64
+		change     *cellv1.Change
+		reason     string
+	}{
+		{"control", 5, nil, ""},
+		{"control", 5, testTenant(5, "five"), "STALE_GENERATION"},
+		{"control", 4, testTenant(5, "five"), "STALE_GENERATION"},
+		{"other", 1, testTenant(5, "five"), ""},
+		{"other", 2, testTenant(6, "five"), "NAME_TAKEN"},
+		{"other", 2, testTenant(6, "six"), ""}, // A refused generation was not used up.
+		{"", 0, testTenant(7, "seven"), ""},
+		{"", 0, nil, "VALIDATION_ERROR"},
+		{"zero", 0, nil, "STALE_GENERATION"},
+	} {
+		if got := apply(c.source, c.generation, c.change); got != c.reason {
+			t.Errorf("step %d: %q, want %q", i, got, c.reason)
+		}
+	}
+}
+
+func TestApply_RemovedNodeIDNeverComesBack(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	node := &cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1("node-1")}}
+	b.must(node)
+	b.must(removeChange("node-1"))
+	b.must(removeChange("node-1"))
+	b.refused("NODE_ID_USED", node)
+	if len(b.machine.View().Nodes()) != 0 {
+		t.Error("the removed node is still listed")
+	}
+}
+
+func TestApply_TotalsAreLimited(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	for i := range nodesMax {
+		b.must(&cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1(fmt.Sprintf("n%d", i))}})
+	}
+	one := &cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1("one-more")}}
+	b.refused("LIMIT_REACHED", one)
+	b.must(removeChange("n0"), one)
+}
+
+func TestValidate_NamesEveryProblemAtOnce(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 41)
+	many := make([]string, keyNamespacesMax+1)
+	for name, c := range map[string]struct {
+		change *cellv1.Change
+		paths  string
+	}{
+		"tenant": {
+			tenantChange(&cellv1.Tenant{Id: "tn_1", Name: "www", Limits: &cellv1.Limits{PayloadBytesMax: -1, EnqueuePerSecond: -1, StreamsMax: -1}}),
+			"tenant.id tenant.name tenant.limits.payload_bytes_max tenant.limits.enqueue_per_second tenant.limits.streams_max",
+		},
+		"short name":      {testTenant(1, "ab"), "tenant.name"},
+		"long name":       {testTenant(1, long), "tenant.name"},
+		"digit first":     {testTenant(1, "1ab"), "tenant.name"},
+		"dash last":       {testTenant(1, "ab-"), "tenant.name"},
+		"capital":         {testTenant(1, "Acme"), "tenant.name"},
+		"single t":        {testTenant(1, "t"), "tenant.name tenant.name"},
+		"namespace":       {namespaceChange(&cellv1.Namespace{Id: "ns_", TenantId: "x", Name: "-"}), "namespace.id namespace.tenant_id namespace.name"},
+		"key":             {keyChange(&cellv1.Key{Id: "key_short", TenantId: "", NotAfterNs: -1, Name: strings.Repeat("x", 129)}), "key.id key.tenant_id key.name key.not_after_ns key.digests key.roles"},
+		"key lists":       {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{{1}, digest(1), digest(2)}, Roles: []string{"owner", "viewer", "viewer"}, NamespaceIds: []string{nsID(1), nsID(1), "x"}}), "key.digests key.digests[0] key.roles[0] key.roles[2] key.namespace_ids[1] key.namespace_ids[2]"},
+		"key namespaces":  {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Roles: []string{"admin"}, NamespaceIds: many}), "key.namespace_ids"},
+		"node":            {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "-", RaftAddress: "host", ApiUrl: "ftp://h:1"}}}, "node.id node.raft_address node.api_url"},
+		"url with a path": {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "n", RaftAddress: "h:1", ApiUrl: "http://h:1/x"}}}, "node.api_url"},
+		"remove":          {removeChange(""), "remove_node_id"},
+		"no shards":       {shardsChange(), "shards.ids"},
+		"meta as shard":   {shardsChange(1, 2), "shards.ids"},
+		"shard twice":     {shardsChange(2, 2), "shards.ids"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := fault.As(validate(&cellv1.ApplyRequest{Changes: []*cellv1.Change{c.change}}))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			var got []string
+			for _, f := range err.Fields {
+				got = append(got, strings.TrimPrefix(f.Path, "changes[0]."))
+			}
+			if strings.Join(got, " ") != c.paths {
+				t.Errorf("got  %s\nwant %s", strings.Join(got, " "), c.paths)
+			}
+		})
+	}
+}
+
+func TestReset_ReadsTheSameViewAsWasBuilt(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	b.must(testNamespace(1, 1, "jobs"), testNamespace(2, 2, "jobs"), keyChange(testKey(1, 1, 1)))
+	b.must(&cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1("node-1")}}, tenantChange(&cellv1.Tenant{Id: tenantID(2), Name: "globex", Deleted: true}))
+	want := b.machine.View().State()
+	if err := b.machine.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.machine.View().State(); !proto.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if _, ok := b.machine.View().TenantByName("globex"); ok {
+		t.Error("a deleted tenant is found by name")
+	}
+}
+
+func TestDecode_UnknownOutsideARecordStopsTheNode(t *testing.T) {
+	t.Parallel()
+	good, err := marshal(&cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(1, "acme")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := []byte{0xF8, 0x01, 0x01}                              // Field 31, varint.
+	inChange := append([]byte{0x0A, byte(len(unknown))}, unknown...) // changes[0] = {31: 1}.
+	inRecord := []byte{0x0A, 0x05, 0x0A, 0x03, 0xF8, 0x01, 0x01}     // changes[0].tenant = {31: 1}.
+	for name, p := range map[string][]byte{"request": append(good, unknown...), "change": inChange, "empty change": {0x0A, 0x00}, "garbage": {0xFF}} {
+		if _, err := decode(p); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if _, err := newBench(t).payloads(p); err == nil {
+			t.Errorf("%s: applied", name)
+		}
+	}
+	if _, err := decode(inRecord); err != nil {
+		t.Errorf("inside a record: %v", err)
+	}
+}

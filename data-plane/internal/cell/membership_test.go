@@ -1,0 +1,333 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+)
+
+// ready waits until every shard has a leader that a node knows.
+func (c *testCell) ready() {
+	c.t.Helper()
+	n := c.leader()
+	eventually(c.t, "leaders of all shards", func() bool {
+		for _, id := range testShards {
+			if c.shardLeader(id) == "" {
+				return false
+			}
+		}
+		return n.cell.Group().Leading()
+	})
+}
+
+// shardLeader is the running node that leads a shard.
+func (c *testCell) shardLeader(id uint32) string {
+	for _, n := range c.nodes {
+		if !n.up {
+			continue
+		}
+		if g := n.members.group(id); g != nil && g.Leading() {
+			return n.id
+		}
+	}
+	return ""
+}
+
+// membersOf is a group's membership as its leader sees it.
+func (c *testCell) membersOf(id uint32) group.Status {
+	c.t.Helper()
+	var st group.Status
+	eventually(c.t, fmt.Sprintf("a leader of group %d", id), func() bool {
+		leader := c.shardLeader(id)
+		if leader != "" {
+			st = c.nodes[leader].members.group(id).Status()
+		}
+		return leader != ""
+	})
+	return st
+}
+
+func addNode(ctx context.Context, c *testCell, by string, n *cellv1.Node) (bool, error) {
+	res, err := c.client(by).AddNode(ctx, connect.NewRequest(&cellv1.AddNodeRequest{Node: n}))
+	if err != nil {
+		return false, Fault(err)
+	}
+	return res.Msg.GetAdded(), nil
+}
+
+func removeNode(ctx context.Context, c *testCell, by, id string) error {
+	if _, err := c.client(by).RemoveNode(ctx, connect.NewRequest(&cellv1.RemoveNodeRequest{NodeId: id})); err != nil {
+		return Fault(err)
+	}
+	return nil
+}
+
+func TestAddNode_BecomesAVoterOfEveryGroup(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	if _, err := c.leader().cell.Apply(ctx, &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(1, "acme")}}); err != nil {
+		t.Fatal(err)
+	}
+	joining := c.prepare("node-4")
+	c.start("node-4", nil)
+	added, err := addNode(ctx, c, c.follower().id, joining.record())
+	if err != nil || !added {
+		t.Fatalf("added %v, %v", added, err)
+	}
+	for _, id := range append([]uint32{GroupID}, testShards...) {
+		if st := c.membersOf(id); !slices.Contains(st.Voters, "node-4") || len(st.Voters) != 4 {
+			t.Errorf("group %d has voters %v", id, st.Voters)
+		}
+	}
+	eventually(t, "the tenant on the new node", func() bool {
+		_, ok := joining.cell.View().TenantByName("acme")
+		return ok
+	})
+	if added, err := addNode(ctx, c, "node-1", joining.record()); err != nil || added {
+		t.Errorf("repeated: added %v, %v", added, err)
+	}
+}
+
+func TestAddNode_OneThatIsNotThereStaysALearnerAndIsResumed(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	joining := c.prepare("node-4")
+	// Its listener is open, but nobody answers.
+	short, cancel := context.WithTimeout(testContext(t), time.Second)
+	defer cancel()
+	if _, err := addNode(short, c, c.leader().id, joining.record()); err == nil {
+		t.Fatal("added a node that is not there")
+	}
+	if st := c.membersOf(GroupID); slices.Contains(st.Voters, "node-4") || !slices.Contains(st.Learners, "node-4") {
+		t.Fatalf("voters %v, learners %v", st.Voters, st.Learners)
+	}
+	// The direct request of a vote is refused by the group's leader, too.
+	leader := c.leader()
+	_, err := c.client(leader.id).ChangeGroup(testContext(t), connect.NewRequest(&cellv1.ChangeGroupRequest{
+		Group: GroupID, Action: cellv1.GroupAction_GROUP_ACTION_PROMOTE, NodeId: "node-4",
+	}))
+	if f := Fault(err); f.Reason != reasonNotCaughtUp {
+		t.Errorf("promotion: %v", err)
+	}
+	c.start("node-4", nil)
+	eventually(t, "the first call to end", func() bool {
+		if leader.members.nodes.TryLock() {
+			leader.members.nodes.Unlock()
+			return true
+		}
+		return false
+	})
+	if added, err := addNode(testContext(t), c, c.follower().id, joining.record()); err != nil || !added {
+		t.Fatalf("resumed: added %v, %v", added, err)
+	}
+	for _, id := range append([]uint32{GroupID}, testShards...) {
+		if st := c.membersOf(id); !slices.Contains(st.Voters, "node-4") {
+			t.Errorf("group %d has voters %v", id, st.Voters)
+		}
+	}
+}
+
+func TestRemoveNode_LeavesEveryGroupAlsoTheLeader(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	gone := c.leader().id
+	by := c.follower().id
+	if err := removeNode(ctx, c, by, gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range append([]uint32{GroupID}, testShards...) {
+		eventually(t, fmt.Sprintf("group %d without %s", id, gone), func() bool {
+			st := c.membersOf(id)
+			return len(st.Voters) == 2 && !slices.Contains(st.Voters, gone)
+		})
+	}
+	if _, ok := c.leader().cell.View().NodeByID(gone); ok {
+		t.Error("the record is still there")
+	}
+	if err := removeNode(ctx, c, by, gone); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	if _, err := addNode(ctx, c, by, c.nodes[gone].record()); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("the old id came back: %v", err)
+	}
+	if err := removeNode(ctx, c, by, "node-9"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("unknown node: %v", err)
+	}
+}
+
+func TestRemoveNode_RefusedWithoutAReachableQuorumAfterwards(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	down := c.follower().id
+	c.kill(down)
+	c.ready()
+	leader := c.leader()
+	other := c.follower().id
+	if err := removeNode(testContext(t), c, leader.id, other); fault.CodeOf(err) != fault.Conflict {
+		t.Fatalf("removing %s while %s is down: %v", other, down, err)
+	}
+	if st := c.membersOf(GroupID); len(st.Voters) != 3 {
+		t.Errorf("voters %v", st.Voters)
+	}
+	// The one that is down may go.
+	if err := removeNode(testContext(t), c, leader.id, down); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTransferLeadership_ByAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	for _, id := range append([]uint32{GroupID}, testShards...) {
+		from := c.membersOf(id).Leader
+		for _, to := range []string{"node-1", "node-2", "node-3"} {
+			if to == from {
+				continue
+			}
+			_, err := c.client("node-1").TransferLeadership(ctx, connect.NewRequest(&cellv1.TransferLeadershipRequest{Group: id, ToNodeId: to}))
+			if err != nil {
+				t.Fatalf("group %d to %s: %v", id, to, Fault(err))
+			}
+			eventually(t, fmt.Sprintf("%s to lead group %d", to, id), func() bool { return c.shardLeader(id) == to })
+			break
+		}
+	}
+	_, err := c.client("node-1").TransferLeadership(ctx, connect.NewRequest(&cellv1.TransferLeadershipRequest{Group: 99}))
+	if f := Fault(err); f.Code != fault.NotFound {
+		t.Errorf("unknown group: %v", err)
+	}
+	_, err = c.client("node-1").TransferLeadership(ctx, connect.NewRequest(&cellv1.TransferLeadershipRequest{Group: 2, ToNodeId: "node-9"}))
+	if f := Fault(err); f.Code != fault.Conflict {
+		t.Errorf("unknown node: %v", err)
+	}
+}
+
+func TestListNodes_TellsWhoIsDown(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	down := c.follower().id
+	c.kill(down)
+	by := c.leader().id
+	res, err := c.client(by).ListNodes(testContext(t), connect.NewRequest(&cellv1.ListNodesRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Msg.GetNodes()) != 3 {
+		t.Fatalf("%d nodes", len(res.Msg.GetNodes()))
+	}
+	for _, s := range res.Msg.GetNodes() {
+		id := s.GetNode().GetId()
+		switch {
+		case s.GetReachable() == (id == down):
+			t.Errorf("%s: reachable %v", id, s.GetReachable())
+		case id == down && s.GetError() == "":
+			t.Errorf("%s: no error told", id)
+		case id != down && len(s.GetGroups()) != 1+len(testShards):
+			t.Errorf("%s: groups %v", id, s.GetGroups())
+		}
+	}
+}
+
+func TestSpread_MovesLeadersApart(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	// One node takes both shards.
+	for _, id := range testShards {
+		if c.membersOf(id).Leader == "node-1" {
+			continue
+		}
+		if err := c.leader().members.TransferLeadership(ctx, id, "node-1"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "node-1 to lead", func() bool { return c.shardLeader(id) == "node-1" })
+	}
+	spreading, stop := context.WithCancel(ctx)
+	for _, n := range c.nodes {
+		n.opened.Go(func() { n.members.Spread(spreading, 20*time.Millisecond) })
+	}
+	eventually(t, "the shards to have two leaders", func() bool {
+		a, b := c.shardLeader(2), c.shardLeader(3)
+		return a != "" && b != "" && a != b
+	})
+	stop()
+}
+
+func TestNextMove_OnlyTowardsEven(t *testing.T) {
+	t.Parallel()
+	voters := []string{"a", "b", "c"}
+	// leads gives a picture in which each shard is led by the node of that letter.
+	picture := func(leads string, change func(node string, g *cellv1.GroupStatus)) []*cellv1.NodeStatus {
+		var nodes []*cellv1.NodeStatus
+		for _, v := range voters {
+			s := &cellv1.NodeStatus{Node: &cellv1.Node{Id: v}, Reachable: true}
+			for i, l := range leads {
+				g := &cellv1.GroupStatus{Group: uint32(i + 2), Role: "follower", Voters: voters, CommitIndex: 1000}
+				if string(l) == v {
+					g.Role = "leader"
+				}
+				if change != nil {
+					change(v, g)
+				}
+				s.Groups = append(s.Groups, g)
+			}
+			nodes = append(nodes, s)
+		}
+		return nodes
+	}
+	shards := []uint32{2, 3, 4, 5}
+	for name, x := range map[string]struct {
+		leads  string
+		change func(string, *cellv1.GroupStatus)
+		want   leaderMove
+	}{
+		"even":            {"abca", nil, leaderMove{}},
+		"one too many":    {"aabc", nil, leaderMove{}},
+		"two and nothing": {"aacc", nil, leaderMove{4, "c", "b"}},
+		"all on one":      {"cccc", nil, leaderMove{2, "c", "a"}},
+		"no vote there": {"cccc", func(_ string, g *cellv1.GroupStatus) {
+			g.Voters = []string{"b", "c"}
+		}, leaderMove{2, "c", "b"}},
+		"far behind": {"cccc", func(n string, g *cellv1.GroupStatus) {
+			if n == "a" || n == "b" && g.GetGroup() == 2 {
+				g.CommitIndex = 10
+			}
+		}, leaderMove{3, "c", "b"}},
+		"learner": {"cccc", func(n string, g *cellv1.GroupStatus) {
+			if n != "c" {
+				g.Role = "learner"
+			}
+		}, leaderMove{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, ok := nextMove(picture(x.leads, x.change), shards)
+			if got != x.want || ok != (x.want != leaderMove{}) {
+				t.Errorf("got %v %v, want %v", got, ok, x.want)
+			}
+		})
+	}
+	down := picture("ccc", nil)
+	down[0].Reachable, down[1].Reachable = false, false
+	if got, ok := nextMove(down, shards); ok {
+		t.Errorf("moved to a node that is down: %v", got)
+	}
+}
