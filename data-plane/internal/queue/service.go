@@ -5,3 +5,326 @@
 // Every method returns *fault.Error for what the caller may be told. NotLeader
 // means the shard moved: route again.
 package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Service runs the use cases on one shard. It is safe for concurrent use.
+type Service struct {
+	shard *shard.Shard
+	ids   *idSource
+}
+
+// New makes the service of a shard.
+func New(s *shard.Shard) *Service { return &Service{shard: s, ids: newIDSource()} }
+
+// releaseTimeout bounds giving back jobs that their fetcher did not wait for.
+const releaseTimeout = 5 * time.Second
+
+// Enqueue adds one job. Its answer means a quorum has it on disk.
+func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
+	if fields := in.validate(c, s.now()); len(fields) > 0 {
+		return EnqueueResult{}, fault.InvalidFields(fields)
+	}
+	rep, err := s.shard.Do(ctx, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
+	if err != nil {
+		return EnqueueResult{}, err
+	}
+	return enqueueResult(&rep.After[0]), nil
+}
+
+// EnqueueBatch adds all jobs in one commit, or none if any is invalid.
+func (s *Service) EnqueueBatch(ctx context.Context, c Caller, in []EnqueueInput) ([]EnqueueResult, error) {
+	cmds, err := s.stampEnqueues(c, "jobs", in)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := s.shard.Do(ctx, shard.Request{After: cmds})
+	if err != nil {
+		return nil, err
+	}
+	return enqueueResults(rep.After), nil
+}
+
+func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now()) }
+
+// stampEnqueues validates and stamps a list whose wire name is list.
+func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]command.Command, error) {
+	if len(in) == 0 || len(in) > BatchMax {
+		return nil, fault.InvalidFields([]fault.Field{{Path: list, Message: rangeMessage("items", 1, BatchMax, len(in))}})
+	}
+	var fields []fault.Field
+	now := s.now()
+	for i := range in {
+		fields = append(fields, at(list, i, in[i].validate(c, now))...)
+	}
+	if len(fields) > 0 {
+		return nil, fault.InvalidFields(fields)
+	}
+	cmds := make([]command.Command, len(in))
+	for i := range in {
+		cmds[i] = s.stampEnqueue(c, &in[i])
+	}
+	return cmds, nil
+}
+
+func enqueueResults(results []state.Result) []EnqueueResult {
+	out := make([]EnqueueResult, len(results))
+	for i := range results {
+		out[i] = enqueueResult(&results[i])
+	}
+	return out
+}
+
+func enqueueResult(r *state.Result) EnqueueResult {
+	res := EnqueueResult{JobID: r.ID, Status: StatusPending, UniqueExisting: r.Duplicate, Replayed: r.Replayed}
+	switch {
+	case r.Duplicate:
+		res.Status = StatusDuplicate
+	case r.State == job.Scheduled:
+		res.Status = StatusScheduled
+	}
+	return res
+}
+
+// Fetch leases up to in.Count jobs, waiting up to in.Wait for the first. No jobs
+// in time is an empty answer, not an error.
+func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, error) {
+	if fields := in.validate(); len(fields) > 0 {
+		return nil, fault.InvalidFields(fields)
+	}
+	f := s.fetchOf(c, &in)
+	f.Wait = in.Wait > 0
+	waitCtx, cancel := ctx, context.CancelFunc(func() {})
+	if f.Wait {
+		waitCtx, cancel = context.WithTimeout(ctx, in.Wait)
+	}
+	defer cancel()
+	rep, err := s.shard.Do(waitCtx, shard.Request{Fetch: f})
+	if ctx.Err() != nil { // The worker is gone: what it was granted goes back.
+		s.release(c, rep.Grants)
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.load(c, rep.Grants)
+}
+
+func (s *Service) fetchOf(c Caller, in *FetchInput) *shard.Fetch {
+	lease, count := in.Lease, in.Count
+	if lease == 0 {
+		lease = job.DefaultLease
+	}
+	if count == 0 {
+		count = 1
+	}
+	return &shard.Fetch{
+		NS: c.Namespace, Queues: in.Queues, Count: count,
+		Worker: in.WorkerID, Hostname: in.Hostname, Peer: peerHash(c), Lease: lease,
+	}
+}
+
+// load reads what a worker needs of the granted jobs. Bodies never change, so
+// this happens here, off the path of the log. A job deleted meanwhile is left out.
+func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
+	out := make([]Grant, 0, len(grants))
+	for i := range grants {
+		g := &grants[i]
+		body, err := state.ReadBody(s.shard.Store(), c.Namespace, g.ID)
+		if errors.Is(err, statedb.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Grant{
+			JobID: g.ID, Queue: g.Queue, Payload: body.Payload, Tags: tagMap(body.Tags),
+			Attempt: int(g.Attempt), MaxRetries: int(g.MaxRetries), Lease: g.Lease,
+			Token: FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
+		})
+		if g.HasCheckpoint {
+			if out[len(out)-1].Checkpoint, err = state.ReadCheckpoint(s.shard.Store(), c.Namespace, g.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func tagMap(tags []command.Tag) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(tags))
+	for _, t := range tags {
+		m[t.Key] = t.Value
+	}
+	return m
+}
+
+// release gives grants back whose fetcher did not wait for them. If it fails the
+// leases run out by themselves.
+func (s *Service) release(c Caller, grants []state.Grant) {
+	if len(grants) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	cmds := make([]command.Command, len(grants))
+	for i, g := range grants {
+		cmds[i] = &command.Fail{
+			NS: c.Namespace, ID: g.ID, Release: true,
+			By: command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}},
+		}
+	}
+	_, _ = s.shard.Do(ctx, shard.Request{Settle: cmds}) // Said above.
+}
+
+// Ack completes jobs. The slice holds, per item, nil or the reason it was refused.
+func (s *Service) Ack(ctx context.Context, c Caller, in []AckInput) ([]error, error) {
+	if len(in) > AckBatchMax {
+		return nil, fault.InvalidFields([]fault.Field{{Path: "acks", Message: rangeMessage("items", 0, AckBatchMax, len(in))}})
+	}
+	res, err := s.Frame(ctx, c, FrameInput{Acks: in})
+	return res.Acks, err
+}
+
+// Fail ends attempts without success.
+func (s *Service) Fail(ctx context.Context, c Caller, in []FailInput) ([]FailOutcome, error) {
+	res, err := s.Frame(ctx, c, FrameInput{Fails: in})
+	return res.Fails, err
+}
+
+// Heartbeat renews leases and stores the news they bring. A beat without news
+// writes nothing.
+func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]HeartbeatStatus, error) {
+	res, err := s.Frame(ctx, c, FrameInput{Heartbeats: in})
+	return res.Heartbeats, err
+}
+
+// Job reads a whole job from the leader.
+func (s *Service) Job(_ context.Context, c Caller, id job.ID) (Job, error) {
+	var j state.Job
+	err := s.shard.Read(func(g *statedb.Group) (err error) {
+		j, err = state.ReadJob(g, c.Namespace, id)
+		return err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Job{}, errNoJob(id)
+	}
+	if err != nil {
+		return Job{}, err
+	}
+	return viewJob(id, &j), nil
+}
+
+// Queues lists the namespace's queues with exact counts.
+func (s *Service) Queues(_ context.Context, c Caller) ([]QueueInfo, error) {
+	var out []QueueInfo
+	err := s.shard.Read(func(g *statedb.Group) error {
+		queues, err := state.ReadQueues(g, c.Namespace)
+		if err != nil {
+			return err
+		}
+		for i := range queues {
+			info, err := viewQueue(g, c.Namespace, &queues[i])
+			if err != nil {
+				return err
+			}
+			out = append(out, info)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// PauseQueue stops handing out the queue's jobs; enqueueing goes on.
+func (s *Service) PauseQueue(ctx context.Context, c Caller, name string) error {
+	return s.setPaused(ctx, c, name, true)
+}
+
+// ResumeQueue undoes PauseQueue.
+func (s *Service) ResumeQueue(ctx context.Context, c Caller, name string) error {
+	return s.setPaused(ctx, c, name, false)
+}
+
+func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused bool) error {
+	if msg := checkQueueName(name); msg != "" {
+		return fault.InvalidFields([]fault.Field{{Path: "queue", Message: msg}})
+	}
+	_, err := s.one(ctx, &command.Pause{NS: c.Namespace, Queue: name, Paused: paused})
+	return err
+}
+
+// Cancel ends a waiting job, or asks the worker of an active one to let go; the
+// state tells which: Cancelled or Cancelling.
+func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
+	res, err := s.one(ctx, &command.Cancel{NS: c.Namespace, ID: id})
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(id, &res, "cancel", "pending, scheduled, retrying or active")
+}
+
+// Retry makes a finished or waiting job pending again with fresh counters.
+func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
+	res, err := s.one(ctx, &command.Retry{NS: c.Namespace, ID: id})
+	if err != nil {
+		return err
+	}
+	return adminRefusal(id, &res, "retry", "dead, cancelled, completed, scheduled or retrying")
+}
+
+// Delete removes every trace of a job that no worker holds.
+func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
+	res, err := s.one(ctx, &command.Delete{NS: c.Namespace, ID: id})
+	if err != nil {
+		return err
+	}
+	return adminRefusal(id, &res, "delete", "not held by a worker (cancel it first)")
+}
+
+func (s *Service) one(ctx context.Context, cmd command.Command) (state.Result, error) {
+	rep, err := s.shard.Do(ctx, shard.Request{Settle: []command.Command{cmd}})
+	if err != nil {
+		return state.Result{}, err
+	}
+	return rep.Settled[0], nil
+}
+
+func errNoJob(id job.ID) error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no job %s in this namespace", id)
+}
+
+func adminRefusal(id job.ID, r *state.Result, verb, allowed string) error {
+	switch r.Refusal {
+	case state.Accepted:
+		return nil
+	case state.NotFound:
+		return errNoJob(id)
+	default:
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, allowed)
+	}
+}
+
+// peerHash identifies a caller that shows no lease token.
+func peerHash(c Caller) uint64 { return xxhash.Sum64String(c.Principal + "\x00" + c.Peer) }
+
+var emptyObject = json.RawMessage("{}")

@@ -170,6 +170,10 @@ type FrameResult struct {
 	Heartbeats []HeartbeatStatus
 	Grants     []Grant
 	Enqueues   []EnqueueResult
+	// FetchErr and EnqueueErr refuse that part of the frame alone: a frame with an
+	// invalid enqueue adds none of its jobs, but its settlements count.
+	FetchErr   error
+	EnqueueErr error
 }
 
 // FailOutcome is a FailResult or the reason there is none.
