@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ type Options struct {
 	Response func(status int, h http.Header)
 	// Path replaces the request path (never the query) when not empty.
 	Path string
+	// Body replaces the request's when not nil: one that was read whole before, so
+	// that it can be sent again.
+	Body []byte
 }
 
 // Forward sends r to target (scheme and host count) and copies the answer to w,
@@ -89,8 +93,24 @@ func outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Opti
 		opts.Prepare(out.Header)
 	}
 	b := &requestBody{w: w, r: r}
+	if opts.Body != nil {
+		setBody(out, opts.Body)
+		return out, b
+	}
 	b.start(out)
 	return out, b
+}
+
+// setBody also lets the transport send the body again by itself, where HTTP/2
+// says that the first time was not processed.
+func setBody(out *http.Request, body []byte) {
+	out.ContentLength = int64(len(body))
+	if len(body) == 0 {
+		out.Body = http.NoBody
+		return
+	}
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	out.Body, _ = out.GetBody()
 }
 
 func (b *requestBody) start(out *http.Request) {

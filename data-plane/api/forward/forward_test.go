@@ -367,6 +367,40 @@ func TestForward_CancelledContextEndsAStreamWithAnOpenBody(t *testing.T) {
 	})
 }
 
+func TestForward_BodyReadBeforeCanBeSentToTwoTargets(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	dead, deadURL := serve(t, http.NotFoundHandler())
+	_ = dead.Close()
+	tr := NewTransport(TransportOptions{})
+	defer tr.CloseIdleConnections()
+	_, u := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		if err := New(tr).Forward(w, r, deadURL, Options{Body: body}); !NeverSent(err) {
+			t.Errorf("dead target: %v", err)
+		}
+		if err := New(tr).Forward(w, r, back, Options{Body: body}); err != nil {
+			t.Error(err)
+		}
+	}))
+	for _, c := range []*http.Client{http.DefaultClient, h2cClient(t)} {
+		for _, text := range []string{"", "the body"} {
+			resp, err := c.Post(u.String(), "text/plain", strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || string(got) != text {
+				t.Errorf("%q came back as %q, %v", text, got, err)
+			}
+		}
+	}
+}
+
 func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
