@@ -126,6 +126,10 @@ type wireField struct {
 func fromReply(r *reply) *Failure {
 	var w wireError
 	_ = json.Unmarshal(r.body, &w) // Not JSON: a proxy's own page; the status alone speaks.
+	if r.status == 404 && w.Code == "" && w.Error == "" {
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "there is no Corvo API at this address",
+			Fix: "check that --server or CORVO_URL names a Corvo server or tenant"}
+	}
 	f := &Failure{Status: r.status, Code: w.Code, RequestID: first(w.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")),
 		What: first(w.Error, w.Detail, w.Title, fmt.Sprintf("the server answered status %d", r.status)), Fix: w.Hint}
 	for _, field := range append(w.Errors, w.Fields...) {
