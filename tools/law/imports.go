@@ -77,9 +77,9 @@ var Rooms = []Room{
 	// Clients and programs.
 	{"sdks/go/...", []string{"data-plane/api/gen/...", "sdks/go/..."},
 		"a client knows the contract and nothing of the server"},
-	{"data-plane/internal/bench", []string{"data-plane/api/gen/...", "data-plane/internal/disk", "data-plane/node", "sdks/go/..."},
+	{"data-plane/internal/bench/...", []string{"data-plane/api/gen/...", "data-plane/internal/bench/...", "data-plane/internal/disk", "data-plane/node", "sdks/go/..."},
 		"measures as a stranger would, through the wire"},
-	{"data-plane/internal/cli", []string{"data-plane/api/...", "data-plane/internal/bench", "data-plane/node", "sdks/go/..."},
+	{"data-plane/internal/cli", []string{"data-plane/api/...", "data-plane/internal/bench/...", "data-plane/node", "sdks/go/..."},
 		"client commands speak the public protocol; only the server command starts a node"},
 	{"data-plane/cmd/corvo", []string{"data-plane/internal/cli"},
 		"a thin main"},
@@ -106,6 +106,6 @@ var Libraries = []Library{
 		"only what stores may know the store"},
 	{"github.com/spf13/cobra", []string{"data-plane/internal/cli", "data-plane/cmd/...", "services/cmd/..."},
 		"flags belong to programs"},
-	{"connectrpc.com/connect", []string{"data-plane/api/...", "data-plane/internal/server", "data-plane/internal/cell", "data-plane/internal/cluster", "data-plane/internal/bench", "data-plane/internal/cli", "data-plane/node", "sdks/go/...", "services/..."},
+	{"connectrpc.com/connect", []string{"data-plane/api/...", "data-plane/internal/server", "data-plane/internal/cell", "data-plane/internal/cluster", "data-plane/internal/bench/...", "data-plane/internal/cli", "data-plane/node", "sdks/go/...", "services/..."},
 		"use cases and everything below speak Go, not RPC"},
 }

@@ -164,7 +164,7 @@ func (t *Target) Close() error {
 	case <-t.child.exited:
 		return nil
 	case <-timer.C:
-		_ = t.child.cmd.Process.Kill()
+		_ = t.child.cmd.Process.Kill() // Gone already is what is wanted.
 		<-t.child.exited
 		return fmt.Errorf("the server did not stop within %s and was killed", stopTimeout)
 	}

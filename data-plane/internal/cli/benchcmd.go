@@ -79,7 +79,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	for flag, words := range map[string][]string{
 		"workload": {"enqueue", "lifecycle", "latency", "single"}, "protocol": {"http", "rpc", "stream"}, "suite": {"aims"},
 	} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		completeWords(c, flag, words...)
 	}
 }
 

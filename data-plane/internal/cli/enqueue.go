@@ -87,8 +87,8 @@ func (f *enqueueFlags) register(c *cobra.Command) {
 	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "how long the unique key is held at most (default 1h)")
 	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "the same `KEY` answers with the first job again for a day")
 	fs.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE`")
-	_ = c.RegisterFlagCompletionFunc("priority", cobra.FixedCompletions([]string{"critical", "high", "normal"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("retry-backoff", cobra.FixedCompletions([]string{"none", "fixed", "linear", "exponential"}, cobra.ShellCompDirectiveNoFileComp))
+	completeWords(c, "priority", "critical", "high", "normal")
+	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential")
 }
 
 func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -228,7 +228,7 @@ first line that was not accepted.`,
 	c.Flags().StringVar(&f.queue, "queue", "", "queue of lines that name none")
 	c.Flags().BoolVar(&f.payloads, "payloads", false, "every line is a payload (needs --queue)")
 	c.Flags().IntVar(&f.chunk, "chunk", 500, "jobs per request, at most 1000")
-	_ = c.RegisterFlagCompletionFunc("queue", s.completeQueues)
+	completeFlag(c, "queue", s.completeQueues)
 	return c
 }
 

@@ -98,8 +98,8 @@ func (s *session) globalFlags(root *cobra.Command) {
 	f.BoolVar(&s.outputJSON, "output-json", false, "same as --output json")
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up on a request after this long (a wait for jobs comes on top)")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error; debug shows requests on stderr")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON, outputJSONL}, cobra.ShellCompDirectiveNoFileComp))
-	_ = root.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	completeWords(root, "output", outputText, outputJSON, outputJSONL)
+	completeWords(root, "log-level", "debug", "info", "warn", "error")
 }
 
 // checkGlobals refuses impossible global flags before any command runs.

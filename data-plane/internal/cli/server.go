@@ -18,7 +18,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// serverFlags are the flags of contract/worker-api 3.1 that a node has today.
+// serverFlags are the flags of existing clients' servers that a node has today,
+// and ours.
 type serverFlags struct {
 	bind            string
 	dataDir         string

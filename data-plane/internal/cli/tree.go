@@ -131,3 +131,14 @@ func (s *session) completeQueues(c *cobra.Command, _ []string, prefix string) ([
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeFlag names the flag's completion; a flag that does not exist is a bug.
+func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}
+
+func completeWords(c *cobra.Command, flag string, words ...cobra.Completion) {
+	completeFlag(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}

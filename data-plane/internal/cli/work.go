@@ -241,7 +241,7 @@ func (h *jobRunner) tell(j *corvo.Job[json.RawMessage], result json.RawMessage, 
 		Seconds float64         `json:"seconds"`
 	}{j.ID, j.Queue, j.Attempt, outcome, reason, result, took.Seconds()})
 	if merr == nil {
-		_ = s.writeJSON(row, "")
+		_ = s.writeJSON(row, "") // A closed stdout must not fail the job.
 	}
 }
 
