@@ -61,11 +61,11 @@ var Rooms = []Room{
 		"memory of the leader: what is ready and who waits; it proposes nothing by itself"},
 	{"data-plane/internal/shard", []string{"data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"proposes for one shard and runs its timers; it validates nothing and speaks no protocol"},
-	{"data-plane/internal/queue", []string{"data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/shard", "data-plane/internal/state"},
-		"use cases: validate, stamp, propose; it knows neither protocol nor key layout"},
+	{"data-plane/internal/queue", []string{"data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/shard", "data-plane/internal/state", "data-plane/internal/statedb"},
+		"use cases: validate, stamp, propose; it reads through state's readers and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/apikey", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/apikey", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/cluster", []string{"data-plane/api/forward", "data-plane/api/identity", "data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},

@@ -202,7 +202,7 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 }
 
 // outside matches pages and folders that a reader of this repository does not have.
-var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|traps\.md|worker-api\.md`)
+var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|traps\.md|\bworker-api\b`)
 
 func TestText_PointsNowhereOutside(t *testing.T) {
 	t.Parallel()
