@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -64,17 +63,19 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		return
 	}
 	defer p.calls.leave(cl)
+	var body []byte
 	if !worker {
-		body, release, ref := p.readBody(w, r, cl)
+		var release func()
+		var ref *refusal
+		body, release, ref = p.readBody(w, r, cl)
 		defer release()
 		if ref != nil {
 			p.write(w, r, addr.rpc(), ref)
 			return
 		}
-		r.Body, r.ContentLength = body, int64(body.Len())
 	}
 	gw := &guardedWriter{ResponseWriter: w, call: cl, now: p.now}
-	if ref := p.offer(gw, r, addr, cl, signed); ref != nil {
+	if ref := p.offer(gw, r, addr, cl, signed, body); ref != nil {
 		p.write(w, r, addr.rpc(), ref)
 	}
 }
@@ -101,8 +102,9 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 }
 
 // offer tries one node after another, as long as it is certain that the one before
-// has not seen the request. It returns a refusal only if nothing was answered.
-func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header) *refusal {
+// has not seen the request. body is nil for a stream, which passes while it is
+// read. It returns a refusal only if nothing was answered.
+func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header, body []byte) *refusal {
 	var shard uint32
 	var namespaceID string
 	if cl.caller != nil {
@@ -110,16 +112,17 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 	}
 	opts := forward.Options{
 		Path:     addr.path,
+		Body:     body,
 		Prepare:  func(h http.Header) { prepare(h, signed) },
 		Response: func(status int, h http.Header) { p.received(status, h, cl, shard) },
 	}
 	candidates := p.nodes.candidates(shard, namespaceID)
 	for _, n := range candidates[:min(triesMax, len(candidates))] {
 		// The body of a stream can not be sent twice, so ask before it is begun.
-		if cl.body != nil && !p.nodes.reachable(r.Context(), n) {
+		if body == nil && !p.nodes.reachable(r.Context(), n) {
 			continue
 		}
-		err := p.forwarder.Forward(w, r, n.base, opts)
+		err := p.try(w, r, n, opts)
 		if err == nil {
 			return nil
 		}
@@ -127,10 +130,10 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 			return ref
 		}
 		p.nodes.lost(n, err)
-		if cl.body != nil || !forward.NeverSent(err) && !readOnly(r) {
-			if forward.NeverSent(err) {
-				return refuseNoNode
-			}
+		switch {
+		case forward.NeverSent(err) && body == nil:
+			return refuseNoNode
+		case !forward.NeverSent(err) && !readOnly(r):
 			return refuseUnknown
 		}
 	}
@@ -138,6 +141,22 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		return ref
 	}
 	return refuseNoNode
+}
+
+var errCutShort = errors.New("the answer was cut short")
+
+// try is one attempt. Forward panics when an answer breaks off half-way; the node
+// is then the first to be suspected.
+func (p *Proxy) try(w http.ResponseWriter, r *http.Request, n *node, opts forward.Options) error {
+	whole := false
+	defer func() {
+		if !whole && r.Context().Err() == nil {
+			p.nodes.lost(n, errCutShort)
+		}
+	}()
+	err := p.forwarder.Forward(w, r, n.base, opts)
+	whole = true
+	return err
 }
 
 // ended is why the call is over, if it was us who ended it. A client that went
@@ -167,7 +186,7 @@ func prepare(h, signed http.Header) {
 	}
 	// Neither credentials nor what a client says about its own address belong in
 	// a cell; Expect was answered here.
-	for _, name := range [...]string{"X-Api-Key", "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "Expect"} {
+	for _, name := range [...]string{"X-Api-Key", "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "Expect", headerRequestID} {
 		delete(h, name)
 	}
 	for name, v := range signed {
@@ -188,18 +207,12 @@ func (p *Proxy) received(status int, h http.Header, cl *call, shard uint32) {
 	}
 }
 
-// wholeBody is a request body read into memory.
-type wholeBody struct{ bytes.Reader }
-
-// Close implements io.Closer.
-func (*wholeBody) Close() error { return nil }
-
 // readBody reads a unary body whole, so that it can be sent again and so that a
 // slow client costs a node nothing. release gives its memory back to the budget.
-func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body *wholeBody, release func(), ref *refusal) {
-	body, release = &wholeBody{}, func() {}
+func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body []byte, release func(), ref *refusal) {
+	release = func() {}
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
-		return body, release, nil
+		return []byte{}, release, nil
 	}
 	if r.ContentLength > p.limits.BodyBytesMax {
 		return nil, release, refuseTooLarge
@@ -221,8 +234,7 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
-			body.Reset(buf)
-			return body, release, nil
+			return buf, release, nil
 		}
 		if err != nil {
 			return nil, release, bodyRefusal(err)

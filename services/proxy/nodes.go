@@ -32,8 +32,11 @@ const (
 type node struct {
 	id   string // Empty for a seed the state does not know.
 	base *url.URL
-	// ready is the last word of /readyz, or false since an error.
+	// ready is the last answer of /readyz.
 	ready atomic.Bool
+	// suspect is set by an error of a request and cleared by a good poll. It only
+	// changes the order of choice: a client can cause errors, too.
+	suspect atomic.Bool
 	// lastOK is when the node last answered, in Unix nanoseconds.
 	lastOK atomic.Int64
 	stop   context.CancelFunc
@@ -151,13 +154,14 @@ func (s *nodes) probe(ctx context.Context, n *node) bool {
 	_ = resp.Body.Close()
 	ok := resp.StatusCode == http.StatusOK
 	n.lastOK.Store(s.now().UnixNano())
+	n.suspect.Store(!ok)
 	n.ready.Store(ok)
 	return ok
 }
 
 // reachable reports whether n answers, asking it if its last answer is not recent.
 func (s *nodes) reachable(ctx context.Context, n *node) bool {
-	if n.ready.Load() && s.now().Sub(time.Unix(0, n.lastOK.Load())) < freshPoll {
+	if n.good() && s.now().Sub(time.Unix(0, n.lastOK.Load())) < freshPoll {
 		return true
 	}
 	s.probe(ctx, n)
@@ -166,10 +170,12 @@ func (s *nodes) reachable(ctx context.Context, n *node) bool {
 
 // lost takes a node out of the first choice until it answers a poll again.
 func (s *nodes) lost(n *node, err error) {
-	if n.ready.Swap(false) {
+	if !n.suspect.Swap(true) {
 		s.log.Warn("node lost", "node", n.id, "url", n.base.String(), "err", err)
 	}
 }
+
+func (n *node) good() bool { return n.ready.Load() && !n.suspect.Load() }
 
 // candidates are the nodes to try for a namespace: the leader if known, then
 // ready ones beginning at one that the namespace always begins at, then the rest,
@@ -185,8 +191,8 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	first := int(h.Sum32() % uint32(len(list)))
 	leader, _ := s.leaders.Load(shard)
 	for _, want := range [...]func(*node) bool{
-		func(n *node) bool { return n.ready.Load() && n.id != "" && n.id == leader },
-		func(n *node) bool { return n.ready.Load() },
+		func(n *node) bool { return n.good() && n.id != "" && n.id == leader },
+		(*node).good,
 		func(*node) bool { return true },
 	} {
 		for i := range list {

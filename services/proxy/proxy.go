@@ -95,6 +95,10 @@ type Proxy struct {
 	buffered    atomic.Int64  // Bytes of unary bodies in memory.
 	ending      atomic.Bool
 
+	watchedMu sync.Mutex
+	// watched are the base URLs being followed. Guarded by watchedMu.
+	watched map[string]bool
+
 	// stop ends the loops, which loops waits for.
 	stop  context.CancelFunc
 	loops sync.WaitGroup
@@ -126,9 +130,13 @@ func New(opts Options) (*Proxy, error) {
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
 		unsaved:     make(chan struct{}, 1),
+		watched:     map[string]bool{},
 	}
 	p.server = p.newServer(opts)
-	return p, p.start()
+	if err := p.start(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (o Options) withDefaults() Options {
@@ -198,7 +206,9 @@ func (p *Proxy) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	p.nodes.reconcile(ctx, p.view.current().nodes)
-	p.loops.Go(func() { p.watch(ctx) })
+	for range watchers {
+		p.loops.Go(func() { p.watch(ctx) })
+	}
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
 	return nil

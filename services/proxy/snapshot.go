@@ -106,6 +106,8 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 			next.nodes = append(without(next.nodes, v.Node.GetId()), v.Node)
 		case *cellv1.Change_RemoveNodeId:
 			next.nodes = without(next.nodes, v.RemoveNodeId)
+		case *cellv1.Change_Shards:
+			next.shards = v.Shards.GetIds()
 		}
 	}
 	next.keys, next.tenants = keys.done(), tenants.done()

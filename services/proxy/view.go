@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 // may be called wrong; afterwards it may just be newer than what we know.
 const freshFor = 60 * time.Second
 
-// view holds the current snapshot. Readers never wait; one writer at a time, the
-// watcher.
+// view holds the current snapshot. Readers never wait.
 type view struct {
 	snap atomic.Pointer[snapshot]
+	// mu makes one message at a time the next snapshot.
+	mu sync.Mutex
 	// heard is when a node last confirmed the snapshot, in Unix nanoseconds; 0 never.
 	heard atomic.Int64
 	// loaded is set with the first snapshot, from disk or from a node.
@@ -43,10 +45,13 @@ func (v *view) publish(next *snapshot) {
 	v.loaded.Store(true)
 }
 
-// take applies one message of a node's watch. It reports whether the node is
-// behind what is already known: its word then counts for nothing, since taking it
-// would bring a revoked key back.
+// take applies one message of a node's watch. Several watches may be merged: each
+// is without gaps, so whatever has a higher index than the snapshot follows it.
+// It reports whether the node is behind what is already known: its word then
+// counts for nothing, since taking it would bring a revoked key back.
 func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	cur := v.current()
 	switch {
 	case msg.GetState() != nil:
@@ -57,9 +62,10 @@ func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
 			v.publish(snapshotOf(msg.GetState()))
 		}
 	case len(msg.GetChanges()) > 0:
-		if msg.GetIndex() > cur.index { // Else a repetition.
-			v.publish(cur.with(msg.GetChanges(), msg.GetIndex()))
+		if msg.GetIndex() <= cur.index {
+			return false // A repetition; it confirms nothing newer.
 		}
+		v.publish(cur.with(msg.GetChanges(), msg.GetIndex()))
 	case msg.GetIndex() != 0 && msg.GetIndex() < cur.index:
 		return true
 	}

@@ -17,14 +17,22 @@ import (
 )
 
 const (
-	// watchSilence ends a watch whose node says nothing, heartbeats included.
-	watchSilence = 10 * time.Second
+	// watchers is how many nodes are followed at a time, so that neither a dead
+	// node nor one that is cut off from the others delays a revocation.
+	watchers = 2
+	// watchSilence ends a watch whose node says nothing for two of its heartbeats.
+	watchSilence = 12 * time.Second
+	// watchFirst is for the first message: a node that is behind lets us wait.
+	watchFirst = 2 * time.Second
 	// The pause before the next node is asked, with full jitter: many proxies must
 	// not come back in step. The bound keeps a revocation under a second late.
 	watchPauseMin = 50 * time.Millisecond
 	watchPauseMax = time.Second
 	// saveEvery bounds how often a busy state is written to disk.
 	saveEvery = time.Second
+
+	// lagsMax is how many heartbeats in a row may tell of an older state.
+	lagsMax = 2
 
 	watchMessageBytesMax = 64 << 20
 )
@@ -38,28 +46,52 @@ var (
 func (p *Proxy) watch(ctx context.Context) {
 	pause := watchPauseMin
 	for turn := 0; ctx.Err() == nil; turn++ {
-		bases := p.nodes.bases()
-		if len(bases) > 0 {
-			base := bases[turn%len(bases)]
-			heard, err := p.watchNode(ctx, base)
-			if ctx.Err() != nil {
-				return
-			}
-			p.log.Warn("cell state watch ended", "node", base, "err", err)
-			if heard {
-				pause = watchPauseMin
-			}
+		base, ok := p.claimWatch(turn)
+		if !ok { // Others follow all there are.
+			wait(ctx, watchPauseMax)
+			continue
+		}
+		heard, err := p.watchNode(ctx, base)
+		p.releaseWatch(base)
+		if ctx.Err() != nil {
+			return
+		}
+		p.log.Warn("cell state watch ended", "node", base, "err", err)
+		if heard {
+			pause = watchPauseMin
 		}
 		wait(ctx, rand.N(pause))
 		pause = min(2*pause, watchPauseMax)
 	}
 }
 
+// claimWatch picks a node that no other watcher follows, another one each turn.
+func (p *Proxy) claimWatch(turn int) (base string, ok bool) {
+	bases := p.nodes.bases()
+	p.watchedMu.Lock()
+	defer p.watchedMu.Unlock()
+	for i := range bases {
+		base = bases[(turn+i)%len(bases)]
+		if !p.watched[base] {
+			p.watched[base] = true
+			return base, true
+		}
+	}
+	return "", false
+}
+
+func (p *Proxy) releaseWatch(base string) {
+	p.watchedMu.Lock()
+	defer p.watchedMu.Unlock()
+	delete(p.watched, base)
+}
+
 // watchNode follows one node. It reports whether the node said anything of use.
 func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	life := ctx // What follows from a message outlives this watch.
+	ctx, cancel := context.WithCancelCause(life)
 	defer cancel(nil)
-	silence := time.AfterFunc(watchSilence, func() { cancel(errSilent) })
+	silence := time.AfterFunc(watchFirst, func() { cancel(errSilent) })
 	defer silence.Stop()
 	client := cellv1connect.NewCellServiceClient(p.cellClient, base, connect.WithReadMaxBytes(watchMessageBytesMax))
 	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index}))
@@ -67,20 +99,28 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 		return false, fmt.Errorf("watch: %w", err)
 	}
 	defer stream.Close() //nolint:errcheck // Ended by the node or given up.
-	for stream.Receive() {
+	for lags := 0; stream.Receive(); {
 		silence.Reset(watchSilence)
-		if p.take(ctx, stream.Msg()) {
+		if !p.take(life, stream.Msg()) {
+			heard, lags = true, 0
+			continue
+		}
+		// One heartbeat may have been overtaken by a change from another node.
+		if lags++; lags == lagsMax || stream.Msg().GetState() != nil {
 			return heard, errBehind
 		}
-		heard = true
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return heard, cause
 	}
-	return heard, stream.Err()
+	if err := stream.Err(); err != nil {
+		return heard, fmt.Errorf("watch: %w", err)
+	}
+	return heard, errors.New("the node ended the watch")
 }
 
-// take applies one message and carries its consequences through.
+// take applies one message and carries its consequences through; ctx lives as long
+// as the proxy.
 func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind bool) {
 	before := p.view.current()
 	if p.view.take(msg, p.now()) {
@@ -90,6 +130,7 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 	if after == before {
 		return false
 	}
+	p.log.Debug("cell state changed", "index", after.index)
 	p.calls.recheck(after, p.now())
 	p.nodes.reconcile(ctx, after.nodes)
 	select {

@@ -1,0 +1,567 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+type lifecycle = connect.BidiStreamForClient[corvov1.LifecycleStreamRequest, corvov1.LifecycleStreamResponse]
+
+// open starts a worker stream and waits for its first reply.
+func open(t *testing.T, r *rig, opts ...connect.ClientOption) *lifecycle {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	s := r.worker(r.acme.key, opts...).StreamLifecycle(ctx)
+	say(t, s, 1)
+	return s
+}
+
+func say(t *testing.T, s *lifecycle, id uint64) {
+	t.Helper()
+	if err := s.Send(&corvov1.LifecycleStreamRequest{RequestId: id}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.GetRequestId() != id || got.GetLeaderAddr() != "acme" {
+		t.Fatalf("got %v", got)
+	}
+}
+
+// ends waits for the stream to end and returns how.
+func ends(t *testing.T, s *lifecycle, limit time.Duration) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { _, err := s.Receive(); done <- err }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		t.Fatalf("the stream did not end in %v", limit)
+		return nil
+	}
+}
+
+var dialects = map[string][]connect.ClientOption{
+	"connect": nil, "connect json": {connect.WithProtoJSON()}, "grpc": {connect.WithGRPC()}, "grpc-web": {connect.WithGRPCWeb()},
+}
+
+func TestStream_EchoesInEveryDialect(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	for name, opts := range dialects {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, r, opts...)
+			for id := uint64(2); id < 50; id++ {
+				say(t, s, id)
+			}
+			if err := s.CloseRequest(); err != nil {
+				t.Fatal(err)
+			}
+			if err := ends(t, s, 5*time.Second); !errors.Is(err, io.EOF) {
+				t.Fatalf("got %v", err)
+			}
+			if s.ResponseTrailer().Get("Test-Trailer") != "end" {
+				t.Errorf("trailers %v", s.ResponseTrailer())
+			}
+			info, err := r.worker(r.acme.key, opts...).GetServerInfo(context.Background(), connect.NewRequest(&corvov1.GetServerInfoRequest{}))
+			if err != nil || info.Msg.GetServerVersion() != "default" {
+				t.Errorf("unary: %v %v", info, err)
+			}
+		})
+	}
+}
+
+func TestStream_NodeThatEndsFirstDoesNotHang(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	for name, opts := range dialects {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, r, opts...)
+			if err := s.Send(&corvov1.LifecycleStreamRequest{RequestId: 99}); err != nil {
+				t.Fatal(err)
+			}
+			// The client's side stays open.
+			if err := ends(t, s, time.Second); !errors.Is(err, io.EOF) {
+				t.Fatalf("got %v", err)
+			}
+			if s.ResponseTrailer().Get("Test-Trailer") != "end" {
+				t.Errorf("trailers %v", s.ResponseTrailer())
+			}
+		})
+	}
+}
+
+func TestRefusal_SpeaksTheCallersDialect(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	for name, opts := range dialects {
+		t.Run(name, func(t *testing.T) {
+			bad := r.worker(withID(t, r.beta.key, r.acme.key), opts...)
+			_, err := bad.GetServerInfo(context.Background(), connect.NewRequest(&corvov1.GetServerInfoRequest{}))
+			var ce *connect.Error
+			if !errors.As(err, &ce) || ce.Code() != connect.CodeUnauthenticated || ce.Meta().Get(metaCode) != "UNAUTHORIZED" {
+				t.Errorf("unary: %v", err)
+			}
+			s := bad.StreamLifecycle(context.Background())
+			_ = s.Send(&corvov1.LifecycleStreamRequest{RequestId: 1}) // The answer tells.
+			if _, err := s.Receive(); connect.CodeOf(err) != connect.CodeUnauthenticated {
+				t.Errorf("stream: %v", err)
+			}
+		})
+	}
+	if n := r.up[0].served.Load(); n != 0 {
+		t.Errorf("%d calls reached the node", n)
+	}
+}
+
+func TestRevocation_ClosesOpenStreamsWithinASecond(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 2})
+	var streams []*lifecycle
+	for range 10 {
+		streams = append(streams, open(t, r), open(t, r, connect.WithGRPC()))
+	}
+	long, end := r.block(t, r.acme.key)
+	defer end()
+	k := proto.CloneOf(r.acme.record)
+	k.Revoked = true
+	start := time.Now()
+	r.state.apply(keyChange(k))
+	for _, s := range streams {
+		if err := ends(t, s, time.Second); err == nil || errors.Is(err, io.EOF) {
+			t.Fatalf("ended with %v", err)
+		}
+	}
+	if a := <-long; a.status != 401 {
+		t.Errorf("long poll: %d", a.status)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 401 {
+		t.Errorf("after: %d", got.status)
+	}
+	eventually(t, "the node's streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
+}
+
+func TestExpiry_ClosesOpenStreams(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	k := proto.CloneOf(r.acme.record)
+	k.NotAfterNs = time.Now().Add(300 * time.Millisecond).UnixNano()
+	r.apply(keyChange(k))
+	s := open(t, r)
+	if err := ends(t, s, 2*time.Second); err == nil || errors.Is(err, io.EOF) {
+		t.Fatalf("ended with %v", err)
+	}
+}
+
+// block starts a request that the node does not answer until end is called.
+func (r *rig) block(t *testing.T, key interface{ Reveal() string }) (got chan answer, end func()) {
+	t.Helper()
+	entered, release := make(chan struct{}, 8), make(chan struct{})
+	h := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+		case <-req.Context().Done():
+		}
+	})
+	for _, u := range r.up {
+		u.handle.Store(&h)
+	}
+	got = make(chan answer, 1)
+	go func() {
+		got <- r.ask(r.h2c, "POST", "/api/v1/fetch", "{}", func(req *http.Request) { req.Header.Set("X-API-Key", key.Reveal()) })
+	}()
+	<-entered
+	for _, u := range r.up {
+		u.handle.Store(nil)
+	}
+	return got, sync.OnceFunc(func() { close(release) })
+}
+
+func TestNodeDeath_EveryStreamIsToldWithinASecond(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 2})
+	var streams []*lifecycle
+	for i := range 50 {
+		streams = append(streams, open(t, r, dialects[[]string{"connect", "grpc"}[i%2]]...))
+	}
+	serving := r.up[0]
+	if serving.streams.Load() == 0 {
+		serving = r.up[1]
+	}
+	if serving.streams.Load() != 50 {
+		t.Fatalf("streams spread: %d and %d", r.up[0].streams.Load(), r.up[1].streams.Load())
+	}
+	start := time.Now()
+	serving.kill()
+	for _, s := range streams {
+		if err := ends(t, s, time.Second); err == nil || errors.Is(err, io.EOF) {
+			t.Fatalf("ended with %v", err)
+		}
+	}
+	t.Logf("all told in %v", time.Since(start))
+	eventually(t, "no call is left", func() bool {
+		r.proxy.calls.mu.Lock()
+		defer r.proxy.calls.mu.Unlock()
+		return len(r.proxy.calls.open) == 0 && len(r.proxy.calls.streams) == 0
+	})
+	open(t, r) // On the other node, without waiting for a poll.
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 200 {
+		t.Errorf("unary after: %d %s", got.status, got.body)
+	}
+}
+
+func TestNodeDeath_BlackHoleIsFoundByPings(t *testing.T) {
+	t.Parallel()
+	state := newCellState()
+	up := startUpstream(t, "n1", state)
+	hole := startRelay(t, strings.TrimPrefix(up.url, "http://"))
+	r := &rig{t: t, state: state}
+	a, changes := newTenant(t, "acme", 0)
+	r.acme = a
+	state.apply(changes...)
+	r.serve(Options{Domain: testDomain, CellSecret: testSecret, Nodes: []string{"http://" + hole.addr}})
+	eventually(t, "ready", func() bool { return r.proxy.Ready() })
+	var streams []*lifecycle
+	for range 10 {
+		streams = append(streams, open(t, r))
+	}
+	hole.swallow()
+	start := time.Now()
+	for _, s := range streams {
+		if err := ends(t, s, 8*time.Second); err == nil || errors.Is(err, io.EOF) {
+			t.Fatalf("ended with %v", err)
+		}
+	}
+	t.Logf("all told in %v", time.Since(start))
+}
+
+func TestUnary_DeadNodeIsNotNoticedByTheCaller(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 3})
+	first := r.ask(r.http1, "POST", "/api/v1/enqueue", "x", withKey(r.acme.key)).seen.Node
+	for _, u := range r.up {
+		if u.id == first {
+			u.kill()
+		}
+	}
+	for i := range 50 {
+		got := r.ask(r.http1, "POST", "/api/v1/enqueue", "the body again", withKey(r.acme.key))
+		switch {
+		case got.status == 200 && got.seen.Body == "the body again" && got.seen.Node != first:
+		case i == 0 && got.status == 503 && strings.Contains(got.body, "UNKNOWN_OUTCOME"):
+			// The connection died under the request: only its sender may repeat it.
+		default:
+			t.Fatalf("%d: %d %s", i, got.status, got.body)
+		}
+	}
+}
+
+func TestUnary_AllNodesDeadIsRetryable(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 2})
+	for _, u := range r.up {
+		u.kill()
+	}
+	eventually(t, "the proxy noticed", func() bool { return !r.proxy.Ready() })
+	got := r.ask(r.http1, "POST", "/api/v1/enqueue", "x", withKey(r.acme.key))
+	if got.status != 503 || !strings.Contains(got.body, "LEADER_UNAVAILABLE") || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	_, err := r.worker(r.acme.key).GetServerInfo(context.Background(), connect.NewRequest(&corvov1.GetServerInfoRequest{}))
+	if connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("RPC: %v", err)
+	}
+	s := r.worker(r.acme.key, connect.WithGRPC()).StreamLifecycle(context.Background())
+	_ = s.Send(&corvov1.LifecycleStreamRequest{RequestId: 1}) // The answer tells.
+	if _, err := s.Receive(); connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("stream: %v", err)
+	}
+}
+
+func TestUnary_AnswerCutShortIsNeverTakenForWhole(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"half":`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	r.up[0].handle.Store(&h)
+	for _, client := range []*http.Client{r.http1, r.h2c} {
+		req, err := http.NewRequest("GET", r.base+"/api/v1/queues", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		withKey(r.acme.key)(req)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err == nil {
+			t.Error("a cut answer ended well")
+		}
+		resp.Body.Close()
+	}
+}
+
+func TestLeaderHint_IsFollowedAndForgotten(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 3})
+	first := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).seen.Node
+	leader := r.up[0]
+	if leader.id == first {
+		leader = r.up[1]
+	}
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(headerLeaderNode, leader.id) })
+	for _, u := range r.up {
+		u.handle.Store(&h)
+	}
+	r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key))
+	for _, u := range r.up {
+		u.handle.Store(nil)
+	}
+	for range 5 {
+		if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).seen.Node; got != leader.id {
+			t.Fatalf("went to %s, the leader is %s", got, leader.id)
+		}
+	}
+	leader.kill()
+	eventually(t, "another node is taken", func() bool {
+		return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == 200
+	})
+}
+
+func TestLimits_StreamsOfATenant(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	limited, changes := newTenant(t, "small", 2)
+	changes[0].GetTenant().Limits.StreamsMax = 2
+	r.apply(changes...)
+	r.acme = limited
+	worker := func() error {
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		s := r.worker(limited.key).StreamLifecycle(ctx)
+		_ = s.Send(&corvov1.LifecycleStreamRequest{RequestId: 1}) // The answer tells.
+		_, err := s.Receive()
+		return err
+	}
+	for range 2 {
+		if err := worker(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := worker(); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Fatalf("third stream: %v", err)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(limited.key)); got.status != 200 {
+		t.Errorf("unary: %d", got.status)
+	}
+	s := r.worker(r.beta.key).StreamLifecycle(t.Context())
+	if err := s.Send(&corvov1.LifecycleStreamRequest{RequestId: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Receive(); err != nil || got.GetLeaderAddr() != "beta" {
+		t.Errorf("another tenant: %v %v", got, err)
+	}
+}
+
+func TestLimits_Bodies(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{options: func(o *Options) { o.Limits = Limits{BodyBytesMax: 100_000, BufferBytesMax: 300_000} }})
+	post := func(body io.Reader) answer {
+		req, err := http.NewRequest("POST", r.base+"/api/v1/enqueue", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		withKey(r.acme.key)(req)
+		resp, err := r.h2c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return readAnswer(t, resp)
+	}
+	unsized := func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) }
+	for _, size := range []int{0, 1, 511, 512, 513, 65535, 65536, 65537, 99_999, 100_000} {
+		text := strings.Repeat("x", size)
+		for _, body := range []io.Reader{strings.NewReader(text), unsized(text)} {
+			if got := post(body); got.status != 200 || got.seen.Body != text {
+				t.Fatalf("%d bytes: %d, %d arrived", size, got.status, len(got.seen.Body))
+			}
+		}
+	}
+	for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", 100_001)), unsized(strings.Repeat("x", 100_001))} {
+		if got := post(body); got.status != 413 {
+			t.Errorf("too large: %d", got.status)
+		}
+	}
+	if n := r.proxy.buffered.Load(); n != 0 {
+		t.Errorf("%d bytes still counted", n)
+	}
+	r.proxy.buffered.Add(300_000)
+	if got := post(strings.NewReader("x")); got.status != 429 {
+		t.Errorf("full: %d", got.status)
+	}
+	r.proxy.buffered.Add(-300_000)
+}
+
+func TestClient_ThatLeavesEndsTheNodesRequest(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	ctx, cancel := context.WithCancel(context.Background())
+	s := r.worker(r.acme.key).StreamLifecycle(ctx)
+	say(t, s, 1)
+	cancel()
+	// A client with an open body sees its own cancelled context only here.
+	_ = s.CloseResponse()
+	_ = s.CloseRequest()
+	eventually(t, "the node's stream ends", func() bool { return r.up[0].streams.Load() == 0 })
+}
+
+func TestShutdown_StreamsEndWellAndUnaryCallsFinish(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	streams := []*lifecycle{open(t, r), open(t, r, connect.WithGRPC())}
+	long, end := r.block(t, r.acme.key)
+	var events = make(chan error, 1)
+	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, ":keepalive\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	})
+	r.up[0].handle.Store(&h)
+	req, err := http.NewRequest("GET", r.base+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withKey(r.acme.key)(req)
+	resp, err := r.http1.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, err := io.ReadAll(resp.Body); resp.Body.Close(); events <- err }()
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		done <- r.proxy.Shutdown(ctx)
+	}()
+	for _, s := range streams {
+		if err := ends(t, s, time.Second); !errors.Is(err, io.EOF) {
+			t.Errorf("stream ended with %v", err)
+		}
+	}
+	select {
+	case <-events:
+	case <-time.After(time.Second):
+		t.Error("the event stream did not end")
+	}
+	end()
+	if a := <-long; a.status != 200 {
+		t.Errorf("unary: %d %s", a.status, a.body)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.DialTimeout("tcp", strings.TrimPrefix(r.base, "http://"), time.Second); err == nil {
+		t.Error("still accepting")
+	}
+}
+
+func TestSignature_FitsTheStrippedPath(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	got := r.ask(r.http1, "POST", "/t/acme/api/v1/ack/job_1", "{}", withKey(r.acme.key))
+	if got.status != 200 || got.seen.Path != "/api/v1/ack/job_1" {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if life := time.Until(got.seen.Identity.ExpiresAt); life <= 0 || life > identity.LifeMax {
+		t.Errorf("good for %v", life)
+	}
+}
+
+// relay passes bytes until it swallows them, connections staying open.
+type relay struct {
+	addr  string
+	mu    sync.Mutex
+	conns []net.Conn
+	hole  chan struct{}
+}
+
+func startRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	ln := listen(t)
+	s := &relay{addr: ln.Addr().String(), hole: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				return
+			}
+			s.mu.Lock()
+			s.conns = append(s.conns, in, out)
+			s.mu.Unlock()
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				wg.Go(func() { s.pass(pair[0], pair[1]) })
+			}
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		s.mu.Lock()
+		for _, c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
+		wg.Wait()
+	})
+	return s
+}
+
+func (s *relay) pass(from, to net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-s.hole:
+			continue
+		default:
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (s *relay) swallow() { close(s.hole) }
