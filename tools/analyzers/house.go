@@ -95,6 +95,7 @@ var printRooms = []string{
 	Module + "data-plane/cmd",
 	Module + "data-plane/internal/cli",
 	Module + "services/cmd",
+	Module + "sdks/go/examples",
 }
 
 // Print keeps output in the hands of the command line.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -34,9 +33,8 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	shell := blocks(string(page), "sh test=quickstart")
-	program := blocks(string(page), "go")
-	if len(shell) < 3 || len(program) != 1 {
-		t.Fatalf("found %d shell blocks and %d Go programs on the page", len(shell), len(program))
+	if len(shell) < 3 {
+		t.Fatalf("found %d shell blocks on the page", len(shell))
 	}
 
 	desk := newDesk(t, root)
@@ -52,8 +50,29 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 		}
 	})
 	t.Run("Go", func(t *testing.T) {
-		desk.goProgram(t, program[0])
+		desk.goProgram(t)
 	})
+}
+
+// The program on the page is one that is compiled with the product.
+func TestQuickstart_ProgramIsTheExample(t *testing.T) {
+	t.Parallel()
+	root, err := law.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/quickstart.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile(filepath.Join(root, "sdks/go/examples/hello/main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, ok := strings.Cut(string(example), "\npackage main")
+	if program := blocks(string(page), "go"); !ok || len(program) != 1 || "package main"+code != program[0]+"\n" {
+		t.Error("the program of docs/quickstart.md differs from sdks/go/examples/hello/main.go")
+	}
 }
 
 // blocks returns the fenced blocks whose info string is exactly info.
@@ -146,24 +165,12 @@ func (d *desk) bash(t *testing.T, script string) string {
 	return string(out)
 }
 
-// goProgram builds the page's program in a module of its own and waits for it to
-// handle the job that it enqueued itself.
-func (d *desk) goProgram(t *testing.T, source string) {
+// goProgram runs the program and waits for it to handle the job that it enqueued
+// itself.
+func (d *desk) goProgram(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	files := map[string]string{
-		"main.go": source,
-		"go.mod":  "module hello\n\ngo 1.26.0\n\nrequire github.com/corvo-cloud/corvo/sdks/go v0.0.0\n",
-		"go.work": fmt.Sprintf("go 1.26.0\n\nuse (\n\t.\n\t%[1]s/sdks/go\n\t%[1]s/data-plane/api\n)\n", d.root),
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	bin := filepath.Join(dir, "hello")
-	d.goTool(dir, "build", "-o", bin, ".")
-
+	d.build(".", "./sdks/go/examples/hello", "hello")
+	bin := filepath.Join(d.dir, ".bin/hello")
 	p := start(t, exec.Command("bash", "-c", "set -a; . "+d.env+"; set +a; exec "+bin))
 	deadline := time.Now().Add(30 * time.Second)
 	for !strings.Contains(p.out.String(), "hello Ada") {
