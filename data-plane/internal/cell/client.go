@@ -44,23 +44,23 @@ type Peers struct {
 	cell      *Cell
 	signer    *identity.Signer
 	transport http.RoundTripper
-	// first knows nodes by id before the cell's state does (start-up).
+	// first knows nodes by id before, and better than, the cell's state (start-up).
 	first map[string]string
 }
 
-// NewPeers calls nodes over transport. first gives API base URLs by node id for
-// nodes without a record; it may be nil.
+// NewPeers calls nodes over transport. first gives API base URLs by node id and
+// wins over the nodes' records, which are old when addresses changed; it may be nil.
 func NewPeers(c *Cell, signer *identity.Signer, transport http.RoundTripper, first map[string]string) *Peers {
 	return &Peers{cell: c, signer: signer, transport: transport, first: first}
 }
 
 // URL is the API base URL of a node, if known.
 func (p *Peers) URL(nodeID string) (string, bool) {
-	if n, ok := p.cell.View().NodeByID(nodeID); ok {
-		return n.GetApiUrl(), true
+	if u, ok := p.first[nodeID]; ok {
+		return u, true
 	}
-	u, ok := p.first[nodeID]
-	return u, ok
+	n, ok := p.cell.View().NodeByID(nodeID)
+	return n.GetApiUrl(), ok
 }
 
 // node is the client of one node, or false if nobody knows where it is.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // patience is how long a test waits for what must happen; it never waits for that
@@ -31,52 +31,6 @@ import (
 const patience = 30 * time.Second
 
 var testShards = []uint32{2, 3}
-
-// network joins the in-memory transports of every group.
-type network struct {
-	mu    sync.Mutex
-	peers map[string]*raft.InmemTransport // By group and node.
-}
-
-type wire struct{ *raft.InmemTransport }
-
-func (wire) Bind(interface {
-	CurrentTerm() uint64
-	State() raft.RaftState
-}) {
-}
-
-func (n *network) join(group uint32, node string) wire {
-	_, t := raft.NewInmemTransport(raft.ServerAddress(node))
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for key, other := range n.peers {
-		var g uint32
-		var name string
-		if _, err := fmt.Sscanf(key, "%d/%s", &g, &name); err != nil || g != group || name == node {
-			continue
-		}
-		t.Connect(raft.ServerAddress(name), other)
-		other.Disconnect(raft.ServerAddress(node))
-		other.Connect(raft.ServerAddress(node), t)
-	}
-	n.peers[fmt.Sprintf("%d/%s", group, node)] = t
-	return wire{t}
-}
-
-// leave cuts a node off in every group.
-func (n *network) leave(node string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for key, t := range n.peers {
-		if strings.HasSuffix(key, "/"+node) {
-			t.DisconnectAll()
-			delete(n.peers, key)
-			continue
-		}
-		t.Disconnect(raft.ServerAddress(node))
-	}
-}
 
 // nothing is the machine of a shard in these tests.
 type nothing struct{}
@@ -88,10 +42,10 @@ func (nothing) Reset() error                                 { return nil }
 // testCell is a whole cell in one process.
 type testCell struct {
 	t      *testing.T
-	net    *network
 	signer *identity.Signer
 	trans  *http.Transport
 	nodes  map[string]*testNode
+	addrs  sync.Map // Node id to raft address.
 }
 
 type testNode struct {
@@ -103,7 +57,9 @@ type testNode struct {
 	members *Membership
 	shards  map[uint32]*group.Group
 	srv     *http.Server
-	ln      net.Listener
+	mux     *transport.Mux
+	api     net.Listener
+	raft    net.Listener
 	cancel  context.CancelFunc
 	opened  sync.WaitGroup
 	mu      sync.Mutex // Guards shards.
@@ -134,7 +90,7 @@ func newTestCell(t *testing.T, size int) *testCell {
 		t.Fatal(err)
 	}
 	c := &testCell{
-		t: t, net: &network{peers: make(map[string]*raft.InmemTransport)}, signer: signer,
+		t: t, signer: signer,
 		trans: forward.NewTransport(forward.TransportOptions{}), nodes: make(map[string]*testNode),
 	}
 	t.Cleanup(c.close)
@@ -153,22 +109,23 @@ func newTestCell(t *testing.T, size int) *testCell {
 func (c *testCell) prepare(id string) *testNode {
 	c.t.Helper()
 	n := &testNode{id: id, dir: c.t.TempDir(), logs: make(map[uint32]*raft.InmemStore)}
-	c.listen(n, "127.0.0.1:0")
+	n.api, n.raft = c.listen("127.0.0.1:0"), c.listen("127.0.0.1:0")
+	c.addrs.Store(id, n.raft.Addr().String())
 	c.nodes[id] = n
 	return n
 }
 
-func (c *testCell) listen(n *testNode, addr string) {
+func (c *testCell) listen(addr string) net.Listener {
 	c.t.Helper()
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n.ln = ln
+	return ln
 }
 
 func (n *testNode) record() *cellv1.Node {
-	return &cellv1.Node{Id: n.id, RaftAddress: n.ln.Addr().String(), ApiUrl: "http://" + n.ln.Addr().String()}
+	return &cellv1.Node{Id: n.id, RaftAddress: n.raft.Addr().String(), ApiUrl: "http://" + n.api.Addr().String()}
 }
 
 func testLogger(node string) *slog.Logger {
@@ -196,13 +153,14 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 		c.t.Fatal(err)
 	}
 	n.db = db
+	c.connect(n)
 	var records []*cellv1.Node
 	first := make(map[string]string)
 	for _, b := range bootstrap {
 		records = append(records, c.nodes[b].record())
 		first[b] = c.nodes[b].record().GetApiUrl()
 	}
-	n.cell, err = Open(db.Group(GroupID), n.log(GroupID), c.net.join(GroupID, id), Options{
+	n.cell, err = Open(db.Group(GroupID), n.log(GroupID), n.mux.Group(GroupID), Options{
 		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: testTimings,
 		Logger: testLogger(id), HeartbeatEvery: 50 * time.Millisecond,
 	})
@@ -220,6 +178,24 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 	return n
 }
 
+// connect starts the node's raft transport; addresses are those of the test, known
+// before any record is.
+func (c *testCell) connect(n *testNode) {
+	n.mux = transport.Listen(n.raft, transport.Options{
+		NodeID: n.id, CellID: "test", Secret: []byte("a secret of sufficient length"), Logger: testLogger(n.id),
+		Resolve: c.resolve,
+	})
+}
+
+func (c *testCell) resolve(id string) (string, error) {
+	addr, ok := c.addrs.Load(id)
+	if !ok {
+		return "", fmt.Errorf("no node %s", id)
+	}
+	text, _ := addr.(string)
+	return text, nil
+}
+
 func (c *testCell) serve(n *testNode, peers *Peers) {
 	mux := http.NewServeMux()
 	mux.Handle(NewHandler(n.cell, n.members, peers, c.signer))
@@ -227,7 +203,7 @@ func (c *testCell) serve(n *testNode, peers *Peers) {
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
 	n.srv = &http.Server{Handler: mux, Protocols: &p, ReadHeaderTimeout: 5 * time.Second}
-	srv, ln := n.srv, n.ln
+	srv, ln := n.srv, n.api
 	go func() { _ = srv.Serve(ln) }()
 }
 
@@ -238,7 +214,7 @@ func (c *testCell) openShards(ctx context.Context, n *testNode, bootstrap []stri
 		return
 	}
 	for _, id := range ids {
-		g, err := group.Open(n.db.Group(id), n.log(id), c.net.join(id, n.id), nothing{}, group.Options{
+		g, err := group.Open(n.db.Group(id), n.log(id), n.mux.Group(id), nothing{}, group.Options{
 			NodeID: n.id, Bootstrap: bootstrap, Timings: testTimings, Logger: testLogger(n.id),
 		})
 		if err != nil {
@@ -259,7 +235,7 @@ func (c *testCell) kill(id string) {
 		return
 	}
 	n.up = false
-	c.net.leave(id)
+	_ = n.mux.Close() // First: what follows must not be heard by the others.
 	_ = n.srv.Close()
 	n.cancel()
 	n.opened.Wait()
@@ -274,7 +250,7 @@ func (c *testCell) kill(id string) {
 func (c *testCell) restart(id string) {
 	c.t.Helper()
 	n := c.nodes[id]
-	c.listen(n, n.ln.Addr().String())
+	n.api, n.raft = c.listen(n.api.Addr().String()), c.listen(n.raft.Addr().String())
 	c.start(id, nil)
 }
 

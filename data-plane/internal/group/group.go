@@ -13,6 +13,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // LogStore is what a group needs of the node's log: entries and stable values.
@@ -25,10 +26,7 @@ type LogStore interface {
 // that heartbeats of another term stay off the fast path (R3).
 type Transport interface {
 	raft.Transport
-	Bind(r interface {
-		CurrentTerm() uint64
-		State() raft.RaftState
-	})
+	Bind(r transport.Raft)
 }
 
 // Timings of a group; the zero value takes the defaults.
@@ -89,7 +87,8 @@ type Group struct {
 	logger *slog.Logger
 	fatal  func(error)
 
-	notify    chan bool // Leadership changes, from raft.
+	notify    chan bool             // Won and lost leadership, from raft.
+	seen      chan raft.Observation // Other replicas' leadership, from raft.
 	stop      chan struct{}
 	stopOnce  sync.Once
 	wg        sync.WaitGroup // lead and snapshot loops.
@@ -117,7 +116,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		clock:  &leaderClock{clock: o.Clock},
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
-		notify: make(chan bool, 16), stop: make(chan struct{}), leadSet: make(chan struct{}),
+		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), leadSet: make(chan struct{}),
 	}
 	g.fsm = &fsm{store: store, machine: machine, fatal: o.Fatal}
 	if err := g.recover(o.AcceptLoss); err != nil {
@@ -225,6 +224,10 @@ func (g *Group) start(o Options) error {
 		return err
 	}
 	g.trans.Bind(g.raft)
+	g.raft.RegisterObserver(raft.NewObserver(g.seen, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	}))
 	return nil
 }
 
@@ -283,6 +286,8 @@ func (g *Group) watchLeadership() {
 				g.endTerm(current)
 				current = nil
 			}
+			g.moved.fire()
+		case <-g.seen:
 			g.moved.fire()
 		case <-g.stop:
 			if current != nil {

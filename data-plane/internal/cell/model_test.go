@@ -1,0 +1,395 @@
+package cell
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// model says in the plainest way what a cell holds. It stores nothing twice, so it
+// can not disagree with itself as counters and name indexes could.
+type model struct {
+	tenants    map[string]*cellv1.Tenant
+	namespaces map[string]*cellv1.Namespace
+	keys       map[string]*cellv1.Key
+	nodes      map[string]bool // false: removed.
+	sources    map[string]uint64
+	shards     []uint32
+}
+
+func newModel() *model {
+	return &model{
+		tenants: make(map[string]*cellv1.Tenant), namespaces: make(map[string]*cellv1.Namespace),
+		keys: make(map[string]*cellv1.Key), nodes: make(map[string]bool), sources: make(map[string]uint64),
+	}
+}
+
+func (m *model) clone() *model {
+	c := newModel()
+	for k, v := range m.tenants {
+		c.tenants[k] = v
+	}
+	for k, v := range m.namespaces {
+		c.namespaces[k] = v
+	}
+	for k, v := range m.keys {
+		c.keys[k] = v
+	}
+	for k, v := range m.nodes {
+		c.nodes[k] = v
+	}
+	for k, v := range m.sources {
+		c.sources[k] = v
+	}
+	c.shards = m.shards
+	return c
+}
+
+// apply returns the model after a request, or nil if it must be refused.
+func (m *model) apply(req *cellv1.ApplyRequest) *model {
+	if len(req.GetChanges()) == 0 && req.GetSource() == "" {
+		return nil
+	}
+	next := m.clone()
+	if s := req.GetSource(); s != "" {
+		if req.GetGeneration() <= m.sources[s] {
+			return nil
+		}
+		next.sources[s] = req.GetGeneration()
+	}
+	for _, c := range req.GetChanges() {
+		if !next.change(c) {
+			return nil
+		}
+	}
+	return next
+}
+
+func (m *model) change(c *cellv1.Change) bool {
+	switch c := c.GetChange().(type) {
+	case *cellv1.Change_Tenant:
+		for id, t := range m.tenants {
+			if id != c.Tenant.GetId() && !t.GetDeleted() && !c.Tenant.GetDeleted() && t.GetName() == c.Tenant.GetName() {
+				return false
+			}
+		}
+		m.tenants[c.Tenant.GetId()] = c.Tenant
+	case *cellv1.Change_Namespace:
+		return m.namespace(c.Namespace)
+	case *cellv1.Change_Key:
+		return m.key(c.Key)
+	case *cellv1.Change_Node:
+		if there, known := m.nodes[c.Node.GetId()]; known && !there {
+			return false
+		}
+		m.nodes[c.Node.GetId()] = true
+	case *cellv1.Change_RemoveNodeId:
+		if _, known := m.nodes[c.RemoveNodeId]; !known {
+			return false
+		}
+		m.nodes[c.RemoveNodeId] = false
+	case *cellv1.Change_Shards:
+		if m.shards != nil && !slices.Equal(m.shards, c.Shards.GetIds()) {
+			return false
+		}
+		m.shards = c.Shards.GetIds()
+	}
+	return true
+}
+
+func (m *model) namespace(in *cellv1.Namespace) bool {
+	n, _ := proto.Clone(in).(*cellv1.Namespace)
+	old, known := m.namespaces[n.GetId()]
+	t, tenantKnown := m.tenants[n.GetTenantId()]
+	comesToLife := !n.GetDeleted() && (!known || old.GetDeleted())
+	switch {
+	case known && old.GetTenantId() != n.GetTenantId(), !tenantKnown, comesToLife && t.GetDeleted():
+		return false
+	case known && n.GetShard() != 0 && n.GetShard() != old.GetShard():
+		return false
+	case known:
+		n.Shard = old.GetShard()
+	case n.GetShard() == 0:
+		n.Shard = m.emptiest()
+	}
+	if !slices.Contains(m.shards, n.GetShard()) {
+		return false
+	}
+	for id, other := range m.namespaces {
+		if id != n.GetId() && !other.GetDeleted() && !n.GetDeleted() && other.GetTenantId() == n.GetTenantId() && other.GetName() == n.GetName() {
+			return false
+		}
+	}
+	m.namespaces[n.GetId()] = n
+	return true
+}
+
+func (m *model) live() map[uint32]uint64 {
+	held := make(map[uint32]uint64)
+	for _, n := range m.namespaces {
+		if !n.GetDeleted() {
+			held[n.GetShard()]++
+		}
+	}
+	return held
+}
+
+func (m *model) emptiest() uint32 {
+	best, held := uint32(0), m.live()
+	for _, id := range m.shards {
+		if best == 0 || held[id] < held[best] {
+			best = id
+		}
+	}
+	return best
+}
+
+func (m *model) key(k *cellv1.Key) bool {
+	old, known := m.keys[k.GetId()]
+	t, tenantKnown := m.tenants[k.GetTenantId()]
+	if !tenantKnown || !known && t.GetDeleted() || known && (old.GetTenantId() != k.GetTenantId() || old.GetRevoked() && !k.GetRevoked()) {
+		return false
+	}
+	for _, id := range k.GetNamespaceIds() {
+		if n, ok := m.namespaces[id]; !ok || n.GetTenantId() != k.GetTenantId() {
+			return false
+		}
+	}
+	m.keys[k.GetId()] = k
+	return true
+}
+
+// drawRequest draws from so few ids and names that they meet all the time.
+func drawRequest(t *rapid.T) *cellv1.ApplyRequest {
+	req := &cellv1.ApplyRequest{Changes: rapid.SliceOfN(rapid.Custom(drawChange), 0, 4).Draw(t, "changes")}
+	if rapid.IntRange(0, 3).Draw(t, "has source") == 0 {
+		req.Source = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")
+		req.Generation = rapid.Uint64Range(0, 20).Draw(t, "generation")
+	}
+	return req
+}
+
+func drawChange(t *rapid.T) *cellv1.Change {
+	id := rapid.IntRange(1, 4)
+	name := rapid.SampledFrom([]string{"acme", "globex", "initech"})
+	deleted := rapid.SampledFrom([]bool{false, false, true})
+	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "key", "node", "remove", "shards"}).Draw(t, "kind") {
+	case "tenant":
+		return tenantChange(&cellv1.Tenant{Id: tenantID(id.Draw(t, "id")), Name: name.Draw(t, "name"), Deleted: deleted.Draw(t, "deleted")})
+	case "namespace":
+		return namespaceChange(&cellv1.Namespace{
+			Id: nsID(rapid.IntRange(1, 8).Draw(t, "id")), TenantId: tenantID(id.Draw(t, "tenant")), Name: name.Draw(t, "name"),
+			Deleted: deleted.Draw(t, "deleted"), Shard: rapid.SampledFrom([]uint32{0, 0, 0, 2, 5}).Draw(t, "shard"),
+		})
+	case "key":
+		k := testKey(id.Draw(t, "id"), id.Draw(t, "tenant"), rapid.SliceOfNDistinct(rapid.IntRange(1, 8), 0, 2, rapid.ID[int]).Draw(t, "namespaces")...)
+		k.Revoked = deleted.Draw(t, "revoked")
+		return keyChange(k)
+	case "node":
+		return &cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1(fmt.Sprintf("n%d", id.Draw(t, "id")))}}
+	case "remove":
+		return removeChange(fmt.Sprintf("n%d", id.Draw(t, "id")))
+	default:
+		return shardsChange(rapid.SampledFrom([][]uint32{{2, 3, 4}, {2, 3, 4}, {2, 3}}).Draw(t, "shards")...)
+	}
+}
+
+// TestApply_AgreesWithTheModel: what is accepted, what is stored, and that neither
+// depends on how entries were grouped into transactions.
+func TestApply_AgreesWithTheModel(t *testing.T) {
+	t.Parallel()
+	db := openStore(t)
+	next := uint32(1)
+	rapid.Check(t, func(rt *rapid.T) {
+		// A group of its own for each replica: cheaper than a store of its own.
+		single, batched := benchOver(t, db.Group(next)), benchOver(t, db.Group(next+1))
+		next += 2
+		requests := rapid.SliceOfN(rapid.Custom(drawRequest), 1, 30).Draw(rt, "requests")
+		m := newModel()
+		var payloads [][]byte
+		for i, req := range requests {
+			payload, err := marshal(req)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			payloads = append(payloads, payload)
+			after := m.apply(req)
+			res, err := single.payloads(payload)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if _, accepted := res[0].(*cellv1.ApplyResponse); accepted != (after != nil) {
+				rt.Fatalf("request %d: accepted %v (%v), the model says %v", i, accepted, res[0], after != nil)
+			}
+			if after != nil {
+				m = after
+			}
+			m.compare(rt, single)
+		}
+		for len(payloads) > 0 {
+			n := rapid.IntRange(1, len(payloads)).Draw(rt, "batch")
+			if _, err := batched.payloads(payloads[:n]...); err != nil {
+				rt.Fatal(err)
+			}
+			payloads = payloads[n:]
+		}
+		if !bytes.Equal(single.inside(), batched.inside()) || !proto.Equal(single.machine.View().State(), batched.machine.View().State()) {
+			rt.Fatalf("one by one:\n%sbatched:\n%s", single.inside(), batched.inside())
+		}
+		want := single.machine.View().State()
+		if err := single.machine.Reset(); err != nil {
+			rt.Fatal(err)
+		}
+		if got := single.machine.View().State(); !proto.Equal(got, want) {
+			rt.Fatalf("read anew:\n%v\nbuilt:\n%v", got, want)
+		}
+	})
+}
+
+// inside is dump without the group's prefix.
+func (b *bench) inside() []byte {
+	b.t.Helper()
+	var out bytes.Buffer
+	p := b.store.Prefix()
+	end := binary.BigEndian.AppendUint32(nil, b.store.ID()+1)
+	err := b.store.Scan(p[:], end, func(k, v []byte) (bool, error) {
+		fmt.Fprintf(&out, "%x=%x\n", k[len(p):], v)
+		return true, nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// compare checks view, name look-ups and stored counters against the model.
+func (m *model) compare(t *rapid.T, b *bench) {
+	v := b.machine.View()
+	st := v.State()
+	if len(st.GetTenants()) != len(m.tenants) || len(st.GetNamespaces()) != len(m.namespaces) || len(st.GetKeys()) != len(m.keys) {
+		t.Fatalf("state %v\nmodel %+v", st, m)
+	}
+	for id, want := range m.tenants {
+		if got, _ := v.TenantByID(id); !proto.Equal(got, want) {
+			t.Fatalf("tenant %v, want %v", got, want)
+		}
+		if got, ok := v.TenantByName(want.GetName()); !want.GetDeleted() && (!ok || got.GetId() != id) || ok && got.GetDeleted() {
+			t.Fatalf("name %q leads to %v, want %s", want.GetName(), got, id)
+		}
+	}
+	for id, want := range m.namespaces {
+		parsed, err := job.ParseNamespace(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := v.NamespaceByID(parsed); !proto.Equal(got, want) || !slices.Contains(m.shards, got.GetShard()) {
+			t.Fatalf("namespace %v, want %v", got, want)
+		}
+		if got, ok := v.NamespaceByName(want.GetTenantId(), want.GetName()); !want.GetDeleted() && (!ok || got.GetId() != id) || ok && got.GetDeleted() {
+			t.Fatalf("name %q leads to %v, want %s", want.GetName(), got, id)
+		}
+	}
+	for id, want := range m.keys {
+		if got, _ := v.KeyByID(id); !proto.Equal(got, want) {
+			t.Fatalf("key %v, want %v", got, want)
+		}
+	}
+	m.compareCounters(t, b)
+}
+
+func (m *model) compareCounters(t *rapid.T, b *bench) {
+	l := b.machine.layout
+	held := m.live()
+	want := map[string]uint64{
+		string(l.count(famTenant)):    uint64(len(m.tenants)),
+		string(l.count(famNamespace)): uint64(len(m.namespaces)),
+		string(l.count(famKey)):       uint64(len(m.keys)),
+	}
+	for _, id := range m.shards {
+		want[string(l.shard(id))] = held[id]
+	}
+	for id, there := range m.nodes {
+		if _, ok := b.machine.View().NodeByID(id); ok != there {
+			t.Fatalf("node %s: %v, want %v", id, ok, there)
+		}
+		if there {
+			want[string(l.count(famNode))]++
+		}
+	}
+	for key, n := range want {
+		got := uint64(0)
+		v, err := b.store.Get([]byte(key))
+		if err == nil {
+			got = binary.BigEndian.Uint64(v)
+		} else if !errors.Is(err, statedb.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if got != n {
+			t.Fatalf("counter %x is %d, want %d", key, got, n)
+		}
+	}
+}
+
+// FuzzApply: whatever bytes are in the log, two replicas answer and store the same,
+// and a refusal writes nothing.
+func FuzzApply(f *testing.F) {
+	for _, changes := range [][]*cellv1.Change{
+		{testTenant(3, "initech"), testNamespace(3, 3, "jobs")},
+		{keyChange(testKey(1, 1, 1))}, {removeChange("node-1")}, {shardsChange(2, 3)}, {testNamespace(1, 2, "x")},
+		{{Change: &cellv1.Change_Node{Node: testNode1("node-1")}}},
+	} {
+		payload, err := marshal(&cellv1.ApplyRequest{Changes: changes, Source: "s", Generation: 1})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload)
+	}
+	db := openStore(f)
+	next := uint32(1)
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		var answers [2]string
+		var states [2][]byte
+		for i := range answers {
+			b := benchOver(t, db.Group(next))
+			next++
+			b.must(shardsChange(2, 3), testTenant(1, "acme"), testTenant(2, "globex"), testNamespace(1, 1, "jobs"))
+			before := b.inside()
+			res, err := b.payloads(payload)
+			answers[i] = fmt.Sprintf("%T %v", err, err)
+			if err == nil {
+				answers[i] = fmt.Sprintf("%T %x", res[0], b.digest)
+			}
+			states[i] = b.inside()
+			if _, accepted := firstOf(res).(*cellv1.ApplyResponse); !accepted && !bytes.Equal(before, states[i]) {
+				t.Fatalf("%s changed the state", answers[i])
+			}
+			want := b.machine.View().State()
+			if err := b.machine.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			if !proto.Equal(b.machine.View().State(), want) {
+				t.Fatal("the view read anew differs")
+			}
+		}
+		if answers[0] != answers[1] || !bytes.Equal(states[0], states[1]) {
+			t.Fatalf("replicas differ: %v\n%s\n%s", answers, states[0], states[1])
+		}
+	})
+}
+
+func firstOf(res []any) any {
+	if len(res) == 0 {
+		return nil
+	}
+	return res[0]
+}

@@ -1,0 +1,99 @@
+// Package cluster routes: it knows which shard holds a namespace, whether this
+// node leads it, and where the leader is otherwise. It holds no jobs and decides
+// nothing; the table of namespaces is the cell's (package cell), leadership is
+// the groups' own.
+package cluster
+
+import (
+	"context"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+)
+
+// Shard is one shard of this node with its use cases.
+type Shard struct {
+	*shard.Shard
+	Service *queue.Service
+}
+
+// Placement says who serves a namespace at this moment.
+type Placement struct {
+	// Service is nil when this node does not lead the namespace's shard.
+	Service *queue.Service
+	// LeaderURL is the leader's API base URL, if it is known and not this node.
+	LeaderURL string
+	// Index is how far this node's replica of the shard is.
+	Index uint64
+}
+
+// Cluster routes for one node. Its shards are fixed once it is made.
+type Cluster struct {
+	cell   *cell.Cell
+	peers  *cell.Peers
+	shards map[uint32]*Shard
+}
+
+// New makes the router over this node's shards.
+func New(c *cell.Cell, peers *cell.Peers, shards map[uint32]*Shard) *Cluster {
+	return &Cluster{cell: c, peers: peers, shards: shards}
+}
+
+// Route answers from memory. A namespace this node has not heard of yet has no
+// known leader: whoever signed the caller's identity had heard of it.
+func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
+	s, err := c.shardOf(ns)
+	if s == nil {
+		return Placement{}, err
+	}
+	p := Placement{Index: s.Group().AppliedIndex()}
+	if s.Group().Leading() {
+		p.Service = s.Service
+		return p, nil
+	}
+	if leader := s.Group().Leader(); leader != "" && leader != c.cell.NodeID() {
+		p.LeaderURL, _ = c.peers.URL(leader)
+	}
+	return p, nil
+}
+
+func (c *Cluster) shardOf(ns job.Namespace) (*Shard, error) {
+	rec, ok := c.cell.View().NamespaceByID(ns)
+	if !ok {
+		return nil, nil
+	}
+	if rec.GetDeleted() {
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "the namespace was deleted")
+	}
+	return c.shards[rec.GetShard()], nil
+}
+
+// WaitLeader returns as soon as the namespace's shard has a leader, here or
+// elsewhere. When ctx ends first it returns what is known, without an error.
+func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, error) {
+	for {
+		moved := c.moved(ns)
+		p, err := c.Route(ns)
+		if err != nil || p.Service != nil || p.LeaderURL != "" {
+			return p, err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return p, nil
+		}
+	}
+}
+
+// moved fires when the answer of Route may have changed.
+func (c *Cluster) moved(ns job.Namespace) <-chan struct{} {
+	changed := c.cell.Changed()
+	s, err := c.shardOf(ns)
+	if s == nil || err != nil {
+		return changed
+	}
+	return s.Group().LeadershipChanged()
+}
