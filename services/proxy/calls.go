@@ -17,6 +17,8 @@ const (
 	stuckAfter = 30 * time.Second
 )
 
+var longAgo = time.Unix(1, 0)
+
 // Causes with which the proxy itself ends a call.
 var (
 	errNoLongerAllowed = errors.New("the key may no longer do this")
@@ -108,11 +110,11 @@ func (s *calls) sweep(now time.Time) {
 		// flow control, which cancelling alone does not. Where it is not
 		// supported there is nothing to free.
 		if stuck(&c.writingSince) {
-			_ = c.rc.SetWriteDeadline(now)
+			_ = c.rc.SetWriteDeadline(longAgo)
 			c.cancel(errors.New("the client takes nothing"))
 		}
 		if stuck(&c.readingSince) {
-			_ = c.rc.SetReadDeadline(now)
+			_ = c.rc.SetReadDeadline(longAgo)
 		}
 	}
 }

@@ -133,10 +133,7 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 	p.log.Debug("cell state changed", "index", after.index)
 	p.calls.recheck(after, p.now())
 	p.nodes.reconcile(ctx, after.nodes)
-	select {
-	case p.unsaved <- struct{}{}:
-	default: // The saver knows already.
-	}
+	p.noteUnsaved()
 	return false
 }
 
@@ -161,11 +158,19 @@ func (p *Proxy) save(saved **snapshot) {
 		return
 	}
 	if err := p.files.save(cur.state()); err != nil {
-		// Serving goes on from memory; the next change tries again.
+		// Serving goes on from memory.
 		p.log.Error("state was not written to disk", "index", cur.index, "err", err)
+		p.noteUnsaved()
 		return
 	}
 	*saved = cur
+}
+
+func (p *Proxy) noteUnsaved() {
+	select {
+	case p.unsaved <- struct{}{}:
+	default: // The keeper knows already.
+	}
 }
 
 // signing signs every call as a part of the cell.

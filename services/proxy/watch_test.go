@@ -1,0 +1,303 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+)
+
+// movableClock is a clock that a test can set ahead.
+type movableClock struct{ ahead atomic.Int64 }
+
+func (c *movableClock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func generate(t testing.TB) apikey.Key {
+	t.Helper()
+	k, err := apikey.Generate(apikey.DataPlane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestStaleState_KnownKeysWorkAndUnknownAreAskedToRetry(t *testing.T) {
+	t.Parallel()
+	clock := &movableClock{}
+	r := startRig(t, rigOptions{options: func(o *Options) { o.Now = clock.now }})
+	status := func(k apikey.Key) answer { return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(k)) }
+	stranger, wrong := generate(t), withID(t, generate(t), r.acme.key)
+	revoked, changes := newTenant(t, "gone", 3)
+	revoked.record.Revoked = true
+	r.apply(changes...)
+	r.state.muted.Store(true)
+	heard := r.proxy.view.heard.Load()
+	eventually(t, "heartbeats end", func() bool {
+		was := heard
+		heard = r.proxy.view.heard.Load()
+		time.Sleep(120 * time.Millisecond) // Twice the heartbeat.
+		return was == heard
+	})
+	if got := status(stranger); got.status != 401 {
+		t.Errorf("fresh, unknown: %d", got.status)
+	}
+	// Far enough for the state, not for the signatures: the nodes' clock stays.
+	r.proxy.view.heard.Store(clock.now().Add(-61 * time.Second).UnixNano())
+	for name, k := range map[string]apikey.Key{"unknown": stranger, "wrong secret": wrong} {
+		got := status(k)
+		if got.status != 503 || !strings.Contains(got.body, `"AUTH_STATE_STALE"`) || got.header.Get("Retry-After") == "" {
+			t.Errorf("stale, %s: %d %s", name, got.status, got.body)
+		}
+	}
+	if got := status(r.acme.key); got.status != 200 {
+		t.Errorf("stale, known: %d %s", got.status, got.body)
+	}
+	if got := status(revoked.key); got.status != 401 {
+		t.Errorf("stale, revoked: %d", got.status)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", nil); got.status != 401 {
+		t.Errorf("stale, none: %d", got.status)
+	}
+	_, err := r.worker(stranger).GetServerInfo(context.Background(), connect.NewRequest(&corvov1.GetServerInfoRequest{}))
+	if connect.CodeOf(err) != connect.CodeUnavailable {
+		t.Errorf("stale, RPC: %v", err)
+	}
+	r.state.muted.Store(false)
+	eventually(t, "fresh again", func() bool { return status(stranger).status == 401 })
+}
+
+func TestStart_WithoutAnyStateNobodyIsCalledWrong(t *testing.T) {
+	t.Parallel()
+	state := newCellState()
+	state.muted.Store(true)
+	up := startUpstream(t, "n1", state)
+	r := &rig{t: t, state: state}
+	r.serve(Options{Domain: testDomain, CellSecret: testSecret, Nodes: []string{up.url}})
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(generate(t))); got.status != 503 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := r.ask(r.http1, "GET", "/readyz", "", nil); got.status != 503 {
+		t.Errorf("readyz: %d", got.status)
+	}
+	if got := r.ask(r.http1, "GET", "/healthz", "", nil); got.status != 200 {
+		t.Errorf("healthz: %d", got.status)
+	}
+}
+
+func TestRestart_ServesFromDiskWhileTheMetaGroupIsAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := startRig(t, rigOptions{options: func(o *Options) { o.DataDir = dir }})
+	eventually(t, "the state is on disk", func() bool {
+		// Not by openStateFiles: there is one owner of the directory.
+		state, err := (&stateFiles{dir: dir, log: slog.New(slog.DiscardHandler)}).load()
+		return err == nil && state.GetIndex() == r.state.index
+	})
+	end(t, r.proxy)
+	r.state.muted.Store(true) // Nodes serve, their watch says nothing.
+	r2 := &rig{t: t, state: r.state, acme: r.acme, beta: r.beta, up: r.up}
+	r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
+	eventually(t, "ready", r2.proxy.Ready)
+	if got := r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 200 || got.seen.Identity.TenantName != "acme" {
+		t.Errorf("known: %d %s", got.status, got.body)
+	}
+	open(t, r2)
+	if got := r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(generate(t))); got.status != 503 {
+		t.Errorf("unknown: %d", got.status)
+	}
+	k := proto.CloneOf(r.acme.record)
+	k.Revoked = true
+	r.state.apply(keyChange(k))
+	r.state.muted.Store(false)
+	eventually(t, "the revocation arrives", func() bool {
+		return r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == 401
+	})
+}
+
+func end(t *testing.T, p *Proxy) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := p.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatch_NodeDeathDelaysNoRevocation(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 3})
+	for i := range 2 {
+		r.up[i].kill()
+		k := proto.CloneOf(r.acme.record)
+		k.Revoked = i == 0
+		start := time.Now()
+		r.state.apply(keyChange(k))
+		want := map[bool]int{true: 401, false: 200}[k.GetRevoked()]
+		within(t, time.Second, "the change is followed", func() bool {
+			return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == want
+		})
+		t.Logf("after %v", time.Since(start))
+	}
+}
+
+func TestView_OlderStateIsNeverTaken(t *testing.T) {
+	t.Parallel()
+	v, now := newView(), time.Now()
+	tenant, changes := newTenant(t, "acme", 0)
+	revoked := proto.CloneOf(tenant.record)
+	revoked.Revoked = true
+	v.take(&cellv1.WatchResponse{Index: 5, State: (&snapshot{}).with(changes, 5).state()}, now)
+	v.take(&cellv1.WatchResponse{Index: 7, Changes: []*cellv1.Change{keyChange(revoked)}}, now)
+	later := now.Add(time.Minute)
+	if behind := v.take(&cellv1.WatchResponse{Index: 6, State: (&snapshot{}).with(changes, 6).state()}, later); !behind {
+		t.Error("an older state was taken for current")
+	}
+	if behind := v.take(&cellv1.WatchResponse{Index: 6}, later); !behind {
+		t.Error("an older heartbeat was taken for current")
+	}
+	v.take(&cellv1.WatchResponse{Index: 7, Changes: []*cellv1.Change{keyChange(tenant.record)}}, later) // A repetition.
+	if rec, _ := v.current().keys.get(tenant.key.ID()); !rec.proto.GetRevoked() {
+		t.Error("the revoked key came back")
+	}
+	if v.fresh(later.Add(freshFor)) {
+		t.Error("a node that is behind made the state fresh")
+	}
+	if v.take(&cellv1.WatchResponse{Index: 7}, later); !v.fresh(later.Add(freshFor)) {
+		t.Error("a current heartbeat should make the state fresh")
+	}
+}
+
+func TestStateFiles_DamagedNewestGivesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func([]byte) []byte{
+		"bit flipped": func(b []byte) []byte { b[len(b)-1] ^= 1; return b },
+		"cut off":     func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":       func([]byte) []byte { return nil },
+		"zeros":       func(b []byte) []byte { return make([]byte, len(b)) },
+		"grown":       func(b []byte) []byte { return append(b, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var logged syncBuffer
+			files, err := openStateFiles(dir, slog.New(slog.NewTextHandler(&logged, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, changes := newTenant(t, "acme", 0)
+			for i := range uint64(5) {
+				if err := files.save((&snapshot{}).with(changes, i+1).state()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			left, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(left) != filesKept {
+				t.Fatalf("%v %v", left, err)
+			}
+			newest := left[len(left)-1]
+			data, err := os.ReadFile(newest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(newest, damage(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, ".tmp-1"), []byte("torn"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			again, err := openStateFiles(dir, slog.New(slog.NewTextHandler(&logged, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, err := again.load()
+			if err != nil || state.GetIndex() != 4 || len(state.GetKeys()) != 1 {
+				t.Fatalf("%v %v", state, err)
+			}
+			if !strings.Contains(logged.String(), "damaged") {
+				t.Error("no warning")
+			}
+			if err := again.save((&snapshot{}).with(changes, 9).state()); err != nil {
+				t.Fatal(err)
+			}
+			if state, err := again.load(); err != nil || state.GetIndex() != 9 {
+				t.Fatalf("after the next save: %v %v", state, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, ".tmp-1")); err == nil {
+				t.Error("an unfinished file was left")
+			}
+		})
+	}
+}
+
+func TestStateFiles_AllDamagedGivesNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"state-1.bin", "state-00000000000000000002.bin", "state-x.bin", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("rubbish"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := openStateFiles(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err := files.load(); err != nil || state != nil {
+		t.Fatalf("%v %v", state, err)
+	}
+}
+
+func FuzzDecodeState(f *testing.F) {
+	files, err := openStateFiles(f.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Fatal(err)
+	}
+	_, changes := newTenant(f, "acme", 0)
+	if err := files.save((&snapshot{}).with(changes, 1).state()); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(files.path(1))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(fileMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		state, err := decodeState(data)
+		if err != nil {
+			return
+		}
+		// Whatever is whole can be laid out and asked.
+		snap := snapshotOf(state)
+		_, _, _ = snap.lookup(generate(t), time.Now())
+	})
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
