@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -122,7 +123,7 @@ func (b *bench) dump() []byte {
 	b.t.Helper()
 	var out bytes.Buffer
 	p := b.store.Prefix()
-	err := b.store.Scan(p[:], []byte{p[0], p[1], p[2], p[3] + 1}, func(k, v []byte) (bool, error) {
+	err := b.store.Scan(p[:], binary.BigEndian.AppendUint32(nil, b.store.ID()+1), func(k, v []byte) (bool, error) {
 		fmt.Fprintf(&out, "%x=%x\n", k, v)
 		return true, nil
 	})
