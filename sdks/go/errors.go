@@ -92,7 +92,10 @@ func (e *Error) Error() string {
 		b.WriteString(e.Message)
 	}
 	for _, f := range e.Fields {
-		fmt.Fprintf(&b, "; %s: %s", f.Name, f.Message)
+		// Servers put the fields into the message too, for clients that show it alone.
+		if text := f.Name + ": " + f.Message; !strings.Contains(e.Message, text) {
+			b.WriteString("; " + text)
+		}
 	}
 	if e.RequestID != "" {
 		fmt.Fprintf(&b, " (request %s)", e.RequestID)
@@ -287,10 +290,7 @@ func errorFromRPC(err error) *Error {
 	if c, ok := connectCodes[ce.Code()]; ok {
 		e.Code = c
 	}
-	e.Reason = ce.Meta().Get("X-Corvo-Code")
-	if word, _, ok := strings.Cut(e.Message, ": "); ok && e.Reason == "" && isReason(word) {
-		e.Reason = word
-	}
+	e.Reason = ce.Meta().Get("Corvo-Error-Code")
 	if c, ok := codeOfReason(e.Reason); ok {
 		e.Code = c
 	}
@@ -340,18 +340,6 @@ func errorFromOutcome(code, message string) *Error {
 	}
 	e.Retryable = retryable(e.Code)
 	return e
-}
-
-func isReason(word string) bool {
-	if word == "" {
-		return false
-	}
-	for _, r := range word {
-		if (r < 'A' || r > 'Z') && r != '_' {
-			return false
-		}
-	}
-	return true
 }
 
 // retryAfter reads the header as seconds, which may be fractional, or as a date.

@@ -159,7 +159,7 @@ const (
 )
 
 // invoke runs the handler and turns whatever it does into an outcome.
-func (t *task) invoke(h handler) (out outcome) {
+func (t *task) invoke(h handler, out *outcome) {
 	returned := false
 	defer func() {
 		if returned {
@@ -170,11 +170,11 @@ func (t *task) invoke(h handler) (out outcome) {
 		if reason == nil {
 			message = "the handler ended its goroutine (runtime.Goexit)"
 		}
-		out = outcome{verdict: verdictFail, message: message, backtrace: string(debug.Stack()), panicked: true}
+		*out = outcome{verdict: verdictFail, message: message, backtrace: string(debug.Stack()), panicked: true}
 	}()
 	result, err := h(t.ctx, t)
 	returned = true
-	return t.outcomeOf(result, err)
+	*out = t.outcomeOf(result, err)
 }
 
 func (t *task) outcomeOf(result json.RawMessage, err error) outcome {

@@ -105,12 +105,15 @@ func (w *Worker) run(t *task) {
 		w.finish(t, w.unhandled(t))
 		return
 	}
-	out := t.invoke(h)
-	if out.panicked {
-		w.count.panics.Add(1)
-		w.log().Error("corvo: handler panicked", "job", t.lease.GetJobId(), "kind", t.kind, "panic", out.message)
-	}
-	w.finish(t, out)
+	var out outcome
+	defer func() { // Deferred, because a handler may end this goroutine.
+		if out.panicked {
+			w.count.panics.Add(1)
+			w.log().Error("corvo: handler panicked", "job", t.lease.GetJobId(), "kind", t.kind, "panic", out.message)
+		}
+		w.finish(t, out)
+	}()
+	t.invoke(h, &out)
 }
 
 // unhandled gives a job back whose kind is not known here, after a pause that keeps

@@ -123,7 +123,7 @@ type Worker struct {
 	isFinished  bool
 	fetching    int // Frames under way that may grant jobs.
 	abandoned   int
-	isAbandoned bool // The slots of running handlers count no more.
+	isAbandoned bool      // The slots of running handlers count no more.
 	nextRenewal time.Time // Zero: nothing to renew.
 	newsDue     time.Time // Zero: no news.
 }

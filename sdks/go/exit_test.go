@@ -1,0 +1,5 @@
+package corvo
+
+import "runtime"
+
+func exitGoroutine() { runtime.Goexit() }

@@ -1,0 +1,818 @@
+package corvo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/sdks/go/internal/peertest"
+)
+
+type sendEmail struct {
+	To string `json:"to"`
+}
+
+func (sendEmail) Kind() string { return "emails" }
+
+type receipt struct {
+	ID string `json:"id"`
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func newClient(t *testing.T, s *peertest.Server, opts ...Option) *Client {
+	t.Helper()
+	opts = append([]Option{WithURL(s.URL()), WithAPIKey("corvo_dp_test"), WithLogger(quiet())}, opts...)
+	c, err := New(opts...)
+	if err != nil {
+		t.Fatalf("new client: %v", err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// running is a worker under test. stop begins the drain and waits for Run.
+type running struct {
+	*Worker
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+func start(t *testing.T, w *Worker) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &running{Worker: w, t: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = w.Run(ctx)
+	}()
+	t.Cleanup(func() { r.cancel(); <-r.done })
+	return r
+}
+
+func (r *running) stop() error {
+	r.t.Helper()
+	r.cancel()
+	return r.wait()
+}
+
+func (r *running) wait() error {
+	r.t.Helper()
+	select {
+	case <-r.done:
+		return r.err
+	case <-time.After(20 * time.Second):
+		r.t.Fatal("Run did not return")
+		return nil
+	}
+}
+
+// awaitRunning waits until a handler is at work: a job that is active at the server
+// may still be on its way.
+func (r *running) awaitRunning(s *peertest.Server) {
+	r.t.Helper()
+	s.Await("a handler runs", func() bool { return r.Stats().Running > 0 })
+}
+
+// newWorker is a worker for the queue "emails" with a given handler.
+func newWorker(t *testing.T, s *peertest.Server, slots int, fn func(context.Context, *Job[sendEmail]) (receipt, error), opts ...WorkerOption) *Worker {
+	t.Helper()
+	w := NewWorker(newClient(t, s), append([]WorkerOption{Queue("emails", slots)}, opts...)...)
+	Handle(w, fn)
+	return w
+}
+
+func ok(_ context.Context, j *Job[sendEmail]) (receipt, error) {
+	return receipt{ID: "r-" + j.Args.To}, nil
+}
+
+func mustStop(t *testing.T, r *running) {
+	t.Helper()
+	if err := r.stop(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+}
+
+func TestWorker_ReturnValueBecomesResult(t *testing.T) {
+	t.Parallel()
+	for _, polling := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polling=%v", polling), func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{Prefix: "/t/acme"})
+			id := s.Add("emails", `{"to":"a"}`, nil)
+			opts := []WorkerOption{WorkerID("w1")}
+			if polling {
+				opts = append(opts, Polling())
+			}
+			r := start(t, newWorker(t, s, 2, ok, opts...))
+			j := s.AwaitState(id, "completed")
+			if j.Result != `{"id":"r-a"}` {
+				t.Errorf("result %q", j.Result)
+			}
+			mustStop(t, r)
+			if got := r.Stats(); got.Completed != 1 || got.Running != 0 {
+				t.Errorf("stats %+v", got)
+			}
+		})
+	}
+}
+
+func TestWorker_DrainFinishesRunningJobsAndRenewsTheirLeases(t *testing.T) {
+	t.Parallel()
+	for _, polling := range []bool{false, true} {
+		t.Run(fmt.Sprintf("polling=%v", polling), func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			id := s.Add("emails", `{"to":"a"}`, nil)
+			release := make(chan struct{})
+			opts := []WorkerOption{Lease(time.Second)}
+			if polling {
+				opts = append(opts, Polling())
+			}
+			r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				return receipt{}, context.Cause(ctx)
+			}, opts...))
+			r.awaitRunning(s)
+			r.cancel()
+			before := s.Job(id).Renewed
+			late := s.Add("emails", `{"to":"late"}`, nil)
+			// Longer than the lease: only renewals keep it.
+			s.Await("the lease is renewed five times during the drain", func() bool { return s.Job(id).Renewed >= before+5 })
+			if j := s.Job(id); j.State != "active" || j.Attempt != 1 {
+				t.Fatalf("job during drain: %+v", j)
+			}
+			close(release)
+			if err := r.wait(); err != nil {
+				t.Fatalf("Run: %v", err)
+			}
+			if j := s.Job(id); j.State != "completed" {
+				t.Errorf("job after drain: %+v", j)
+			}
+			if j := s.Job(late); j.State != "pending" {
+				t.Errorf("job enqueued during drain: %+v", j)
+			}
+		})
+	}
+}
+
+func TestWorker_SoftTimeoutCancelsAndReleases(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	causes := make(chan error, 1)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, _ *Job[sendEmail]) (receipt, error) {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return receipt{}, errors.New("interrupted")
+	}, SoftTimeout(20*time.Millisecond)))
+	r.awaitRunning(s)
+	mustStop(t, r)
+	if cause := <-causes; !errors.Is(cause, ErrShutdown) {
+		t.Errorf("cause %v", cause)
+	}
+	if j := s.Job(id); j.State != "pending" || j.Released != 1 || j.Attempt != 0 {
+		t.Errorf("job %+v, want it released without spending the attempt", j)
+	}
+}
+
+func TestWorker_HardTimeoutReleasesLeasesOfStuckHandlers(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	stuck, gone := make(chan struct{}), make(chan struct{})
+	w := newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		defer close(gone)
+		<-stuck
+		return receipt{}, nil
+	}, SoftTimeout(10*time.Millisecond), HardTimeout(30*time.Millisecond))
+	r := start(t, w)
+	r.awaitRunning(s)
+	if err := r.stop(); err == nil || !strings.Contains(err.Error(), "did not stop in time") {
+		t.Errorf("Run: %v", err)
+	}
+	if j := s.Job(id); j.State != "pending" || j.Released != 1 {
+		t.Errorf("job %+v", j)
+	}
+	close(stuck)
+	<-gone
+	if j := s.Job(id); j.State != "pending" {
+		t.Errorf("a handler that came too late changed the job: %+v", j)
+	}
+}
+
+func TestWorker_LostLeaseCancelsHandlerAndDropsItsAck(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	causes := make(chan error, 1)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, _ *Job[sendEmail]) (receipt, error) {
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return receipt{ID: "too late"}, nil
+	}, Lease(time.Second)))
+	r.awaitRunning(s)
+	s.Expire(id)
+	s.Take(id)
+	if cause := <-causes; !errors.Is(cause, ErrLeaseLost) {
+		t.Errorf("cause %v", cause)
+	}
+	mustStop(t, r)
+	if j := s.Job(id); j.State != "active" || j.Result != "" {
+		t.Errorf("job of the new holder: %+v", j)
+	}
+	for _, f := range s.Frames() {
+		if len(f.GetAcks()) > 0 {
+			t.Errorf("an ack was sent for a lost lease: %v", f)
+		}
+	}
+	if got := r.Stats(); got.Lost != 1 || got.Completed != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_AckRefusedAsLostIsNotCountedAsDone(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		<-release
+		return receipt{ID: "mine"}, nil
+	}))
+	r.awaitRunning(s)
+	s.Expire(id)
+	s.Take(id)
+	close(release)
+	s.Await("the ack is refused", func() bool { return r.Stats().Lost == 1 })
+	mustStop(t, r)
+	if got := r.Stats(); got.Completed != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_CancelReachesHandler(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, _ *Job[sendEmail]) (receipt, error) {
+		<-ctx.Done()
+		return receipt{}, context.Cause(ctx)
+	}, Lease(time.Second)))
+	r.awaitRunning(s)
+	s.Cancel(id)
+	j := s.AwaitState(id, "cancelled")
+	if !strings.Contains(j.Error, "cancelled") {
+		t.Errorf("error %q", j.Error)
+	}
+	mustStop(t, r)
+	if got := r.Stats(); got.Cancelled != 1 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_JobWithoutHandlerIsReleasedNeverAcked(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, map[string]string{KindTag: "unheard.of"})
+	w := newWorker(t, s, 2, ok)
+	w.hold = 20 * time.Millisecond
+	r := start(t, w)
+	s.Await("the job was released three times", func() bool { return s.Job(id).Released >= 3 })
+	known := s.Add("emails", `{"to":"b"}`, nil)
+	s.AwaitState(known, "completed")
+	mustStop(t, r)
+	j := s.Job(id)
+	if j.State != "pending" || j.Attempt != 0 || j.Result != "" {
+		t.Errorf("job %+v", j)
+	}
+	if got := r.Stats(); got.Unhandled < 3 || got.Completed != 1 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_JobWithoutHandlerIsHeldBeforeItsRelease(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, map[string]string{KindTag: "unheard.of"})
+	w := newWorker(t, s, 1, ok)
+	w.hold = time.Hour
+	r := start(t, w)
+	s.Await("it is seen", func() bool { return r.Stats().Unhandled == 1 })
+	if j := s.Job(id); j.State != "active" {
+		t.Errorf("job %+v, want it held back", j)
+	}
+	mustStop(t, r) // A drain does not wait for the hold.
+	if j := s.Job(id); j.Released != 1 {
+		t.Errorf("job %+v", j)
+	}
+}
+
+func TestWorker_KindTagPicksHandler(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	w := NewWorker(newClient(t, s), Queue("shared", 1))
+	HandleRaw(w, "other", func(_ context.Context, j *Job[json.RawMessage]) (json.RawMessage, error) {
+		return json.RawMessage(`"` + j.Queue + "/" + j.Kind + `"`), nil
+	})
+	r := start(t, w)
+	id := s.Add("shared", `{}`, map[string]string{KindTag: "other"})
+	if j := s.AwaitState(id, "completed"); j.Result != `"shared/other"` {
+		t.Errorf("result %s", j.Result)
+	}
+	mustStop(t, r)
+}
+
+func TestWorker_ErrorFailsAndPanicFailsWithStack(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	failing := s.Add("emails", `{"to":"fail"}`, nil)
+	panicking := s.Add("emails", `{"to":"panic"}`, nil)
+	exiting := s.Add("emails", `{"to":"exit"}`, nil)
+	garbled := s.Add("emails", `{"to":7}`, nil)
+	giving := s.Add("emails", `{"to":"release"}`, nil)
+	var released atomic.Bool
+	r := start(t, newWorker(t, s, 5, func(_ context.Context, j *Job[sendEmail]) (receipt, error) {
+		switch j.Args.To {
+		case "panic":
+			panicDeep()
+		case "exit":
+			exitGoroutine()
+		case "release":
+			if !released.Swap(true) {
+				return receipt{}, Release("not today")
+			}
+			return receipt{}, nil
+		}
+		return receipt{}, errors.New("smtp says no")
+	}))
+	if j := s.AwaitState(failing, "retrying"); j.Error != "smtp says no" || j.Backtrace != "" {
+		t.Errorf("failed job %+v", j)
+	}
+	if j := s.AwaitState(panicking, "retrying"); j.Error != "panic: deep trouble" || !strings.Contains(j.Backtrace, "panicDeep") {
+		t.Errorf("panicked job %+v", j)
+	}
+	if j := s.AwaitState(exiting, "retrying"); !strings.Contains(j.Error, "Goexit") {
+		t.Errorf("exited job %+v", j)
+	}
+	if j := s.AwaitState(garbled, "retrying"); !strings.Contains(j.Error, "decode arguments") {
+		t.Errorf("garbled job %+v", j)
+	}
+	if j := s.AwaitState(giving, "completed"); j.Released != 1 || j.Attempt != 1 {
+		t.Errorf("released job %+v", j)
+	}
+	mustStop(t, r)
+	if got := r.Stats(); got.Panics != 2 || got.Failed != 4 || got.Released != 1 || got.Completed != 1 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_UnansweredAcksAreSentAgainAndConfirmed(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]peertest.Faults{
+		"stream dies before the ack is applied": {CutBefore: 2},
+		"stream dies after the ack is applied":  {CutAfter: 2},
+		"server is overloaded":                  {Overload: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			s.Set(f)
+			var ids []string
+			for range 20 {
+				ids = append(ids, s.Add("emails", `{}`, nil))
+			}
+			var runs atomic.Int64
+			r := start(t, newWorker(t, s, 10, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+				runs.Add(1)
+				return ok(ctx, j)
+			}))
+			s.Await("all are confirmed", func() bool { return r.Stats().Completed == int64(len(ids)) })
+			mustStop(t, r)
+			for _, id := range ids {
+				if j := s.Job(id); j.State != "completed" || j.Attempt != 1 {
+					t.Errorf("job %+v", j)
+				}
+			}
+			if runs.Load() != int64(len(ids)) {
+				t.Errorf("%d runs of %d jobs", runs.Load(), len(ids))
+			}
+		})
+	}
+}
+
+func TestWorker_NothingIsDoneBeforeItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	hold := make(chan struct{})
+	s.Set(peertest.Faults{HoldSettle: hold})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, ok))
+	s.Await("the ack is on its way", func() bool { return s.MaxSettling() == 1 })
+	r.cancel()
+	select {
+	case <-r.done:
+		t.Fatal("Run returned with an unconfirmed ack")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if got := r.Stats(); got.Completed != 0 {
+		t.Errorf("stats %+v", got)
+	}
+	close(hold)
+	if err := r.wait(); err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if s.Job(id).State != "completed" || r.Stats().Completed != 1 {
+		t.Errorf("job %+v, stats %+v", s.Job(id), r.Stats())
+	}
+}
+
+func TestWorker_RefusedResultFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{RefuseResult: 1})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, ok))
+	if j := s.AwaitState(id, "retrying"); !strings.Contains(j.Error, "too large") {
+		t.Errorf("job %+v", j)
+	}
+	mustStop(t, r)
+}
+
+func TestWorker_ServerDrainMovesToANewStream(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	long := s.Add("emails", `{"to":"long"}`, nil)
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 2, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		if j.Args.To == "long" {
+			<-release
+		}
+		return ok(ctx, j)
+	}))
+	r.awaitRunning(s)
+	s.Await("a fetch waits", func() bool { return s.Parked() == 1 })
+	s.Drain()
+	s.Await("there is one new stream", func() bool { open, ever := s.Streams(); return open == 1 && ever == 2 })
+	id := s.Add("emails", `{"to":"b"}`, nil)
+	s.AwaitState(id, "completed")
+	close(release)
+	if j := s.AwaitState(long, "completed"); j.Attempt != 1 {
+		t.Errorf("job %+v", j)
+	}
+	mustStop(t, r)
+}
+
+func TestWorker_NotLeaderIsReconnectedToTheSameAddress(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{NotLeader: 3, RefuseStreams: 2})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, ok))
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+	if got := r.Stats().Reconnects; got < 3 {
+		t.Errorf("%d reconnects", got)
+	}
+}
+
+func TestWorker_KilledStreamsAreReplaced(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	r := start(t, newWorker(t, s, 4, ok))
+	for range 5 {
+		s.Await("a fetch waits", func() bool { return s.Parked() == 1 })
+		s.KillStreams()
+		s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+	}
+	mustStop(t, r)
+}
+
+func TestWorker_FallsBackToPolling(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]peertest.Options{
+		"streams not implemented": {NoStreams: true},
+		"only HTTP/1.1":           {HTTP1Only: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, o)
+			id := s.Add("emails", `{"to":"a"}`, nil)
+			r := start(t, newWorker(t, s, 1, ok))
+			s.AwaitState(id, "completed")
+			mustStop(t, r)
+		})
+	}
+}
+
+func TestWorker_StreamsThatNeverAnswerFallBackToPollingAndAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{RefuseStreams: streamTries})
+	w := newWorker(t, s, 1, ok)
+	w.pollTurn = 10 * time.Millisecond
+	r := start(t, w)
+	s.Await("a poll was made", func() bool { return s.Calls("POST /corvo.v1.WorkerService/FetchBatch") > 0 })
+	s.Add("emails", `{}`, nil) // Ends the long poll early.
+	s.Await("there is a stream again", func() bool { open, _ := s.Streams(); return open == 1 })
+	mustStop(t, r)
+}
+
+func TestWorker_InFlightNeverExceedsSlots(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	for range 300 {
+		s.Add("emails", `{}`, nil)
+	}
+	var now, most atomic.Int64
+	r := start(t, newWorker(t, s, 7, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for {
+			m := most.Load()
+			if n <= m || most.CompareAndSwap(m, n) {
+				return receipt{}, nil
+			}
+		}
+	}))
+	s.Await("all are completed", func() bool { return r.Stats().Completed == 300 })
+	mustStop(t, r)
+	if most.Load() > 7 {
+		t.Errorf("%d handlers at once, want at most 7", most.Load())
+	}
+	if s.MaxSettling() > 1 {
+		t.Errorf("%d settlement frames at once, want 1", s.MaxSettling())
+	}
+}
+
+func TestWorker_JobsBeyondTheSlotsAreGivenBack(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{Extra: 2})
+	for range 3 {
+		s.Add("emails", `{}`, nil)
+	}
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		<-release
+		return receipt{}, nil
+	}))
+	s.Await("two are released", func() bool { return r.Stats().Released >= 2 })
+	if n := r.Stats().Running; n != 1 {
+		t.Errorf("%d run", n)
+	}
+	s.Set(peertest.Faults{})
+	close(release)
+	s.Await("all are completed", func() bool { return s.Count("completed") == 3 })
+	mustStop(t, r)
+}
+
+func TestWorker_ParkedFetchDoesNotHoldAcksBack(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 2, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		<-release
+		return receipt{}, nil
+	}))
+	r.awaitRunning(s)
+	s.Await("a fetch waits", func() bool { return s.Parked() == 1 })
+	close(release)
+	s.AwaitState(id, "completed")
+	s.Await("it is confirmed", func() bool { return r.Stats().Completed == 1 })
+	mustStop(t, r)
+}
+
+func TestWorker_SplitRepliesLoseNoJob(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{Split: true})
+	for range 50 {
+		s.Add("emails", `{}`, nil)
+	}
+	r := start(t, newWorker(t, s, 5, ok))
+	s.Await("all are completed", func() bool { return s.Count("completed") == 50 })
+	mustStop(t, r)
+	if n := s.Count("active"); n != 0 {
+		t.Errorf("%d jobs are still leased", n)
+	}
+}
+
+func TestWorker_DrainTakesParkedFetchesBack(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	r := start(t, newWorker(t, s, 2, ok))
+	s.Await("a fetch waits", func() bool { return s.Parked() == 1 })
+	began := time.Now()
+	mustStop(t, r)
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("the drain of an idle worker took %s", d)
+	}
+	if s.Parked() != 0 {
+		t.Error("a fetch still waits")
+	}
+}
+
+func TestWorker_DrainWhileJobsPourInLeavesNoLease(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	stopFeeding := make(chan struct{})
+	var feed sync.WaitGroup
+	feed.Go(func() {
+		for {
+			select {
+			case <-stopFeeding:
+				return
+			default:
+				s.Add("emails", `{}`, nil)
+			}
+		}
+	})
+	r := start(t, newWorker(t, s, 8, ok))
+	s.Await("some are completed", func() bool { return r.Stats().Completed > 20 })
+	mustStop(t, r)
+	close(stopFeeding)
+	feed.Wait()
+	if n := s.Count("active"); n != 0 {
+		t.Errorf("%d jobs are leased after the drain", n)
+	}
+}
+
+func TestWorker_CheckpointIsConfirmedAndReachesTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	var first atomic.Bool
+	got := make(chan int, 1)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		if !first.Swap(true) {
+			if err := j.Checkpoint(ctx, map[string]int{"row": 41}); err != nil {
+				return receipt{}, err
+			}
+			if c := s.Job(id).Checkpoint; c != `{"row":41}` {
+				t.Errorf("checkpoint at the server when the call returned: %q", c)
+			}
+			return receipt{}, Release("again")
+		}
+		var at struct{ Row int }
+		found, err := j.LoadCheckpoint(&at)
+		if err != nil || !found {
+			t.Errorf("load checkpoint: %v, %v", found, err)
+		}
+		got <- at.Row
+		return receipt{}, nil
+	}))
+	if row := <-got; row != 41 {
+		t.Errorf("row %d", row)
+	}
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+}
+
+func TestWorker_ProgressIsCoalesced(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		for i := range 1000 {
+			if err := j.Progress(ctx, i); err != nil {
+				return receipt{}, err
+			}
+		}
+		<-release
+		return receipt{}, nil
+	}))
+	s.Await("the last value arrived", func() bool { return s.Job(id).Progress == "999" })
+	close(release)
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+	beats := 0
+	for _, f := range s.Frames() {
+		if len(f.GetHeartbeats()) > 0 {
+			beats++
+		}
+	}
+	if beats > 5 {
+		t.Errorf("%d frames for 1000 calls", beats)
+	}
+}
+
+func TestWorker_RefusedKeyIsReturnedAtOnce(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[connect.Code]error{
+		connect.CodeUnauthenticated: ErrUnauthorized, connect.CodePermissionDenied: ErrForbidden,
+	} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			s.Set(peertest.Faults{Code: code})
+			r := start(t, newWorker(t, s, 1, ok))
+			if err := r.wait(); !errors.Is(err, want) {
+				t.Errorf("Run: %v, want %v", err, want)
+			}
+		})
+	}
+}
+
+func TestWorker_RefusedKeyLaterDoesNotEndTheWorker(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	r := start(t, newWorker(t, s, 1, ok))
+	s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+	s.Await("it is confirmed", func() bool { return r.Stats().Completed == 1 })
+	s.Set(peertest.Faults{Code: connect.CodeUnauthenticated})
+	s.KillStreams()
+	s.Await("it tried again", func() bool { return r.Stats().Reconnects >= 2 })
+	s.Set(peertest.Faults{})
+	s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+	mustStop(t, r)
+}
+
+func TestWorker_RunReportsWhatIsWrongWithTheWorker(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	c := newClient(t, s)
+	w := NewWorker(c, Queue("emails", 0), Lease(time.Millisecond))
+	Handle(w, ok)
+	Handle(w, ok)
+	err := w.Run(t.Context())
+	for _, want := range []string{"two handlers", "0 slots", "below one second"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Run: %v, want a word on %q", err, want)
+		}
+	}
+	if err := NewWorker(c).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no queue") {
+		t.Errorf("Run of an empty worker: %v", err)
+	}
+}
+
+func TestWorker_PointerArgumentsWork(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("pointed", `{"to":"a"}`, nil)
+	w := NewWorker(newClient(t, s), Queue("pointed", 1))
+	Handle(w, func(_ context.Context, j *Job[*pointed]) (any, error) { return j.Args.To, nil })
+	r := start(t, w)
+	if j := s.AwaitState(id, "completed"); j.Result != `"a"` {
+		t.Errorf("result %q", j.Result)
+	}
+	mustStop(t, r)
+}
+
+type pointed struct{ To string }
+
+func (p *pointed) Kind() string { _ = p.To; return "pointed" }
+
+func TestWorker_PoolSharesSlotsOverQueues(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	w := NewWorker(newClient(t, s), Pool(3, "emails", "others"), Queue("third", 1))
+	Handle(w, ok)
+	echo := func(_ context.Context, j *Job[json.RawMessage]) (json.RawMessage, error) { return j.Args, nil }
+	HandleRaw(w, "others", echo)
+	HandleRaw(w, "third", echo)
+	r := start(t, w)
+	for i := range 30 {
+		s.Add([]string{"emails", "others", "third"}[i%3], `{}`, nil)
+	}
+	s.Await("all are completed", func() bool { return s.Count("completed") == 30 })
+	mustStop(t, r)
+}
+
+func TestWorker_DrainWithoutAServerGivesUp(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Add("emails", `{}`, nil)
+	release := make(chan struct{})
+	w := newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		<-release
+		return receipt{}, nil
+	}, HardTimeout(50*time.Millisecond))
+	r := start(t, w)
+	r.awaitRunning(s)
+	s.Set(peertest.Faults{Code: connect.CodeUnavailable})
+	s.KillStreams()
+	close(release)
+	if err := r.stop(); err == nil || !strings.Contains(err.Error(), "could not be settled") {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func panicDeep() { panic("deep trouble") }
