@@ -30,15 +30,16 @@ type Placement struct {
 	Index uint64
 }
 
-// Cluster routes for one node. Its shards are fixed once it is made.
+// Cluster routes for one node.
 type Cluster struct {
 	cell   *cell.Cell
 	peers  *cell.Peers
-	shards map[uint32]*Shard
+	shards func(id uint32) *Shard
 }
 
-// New makes the router over this node's shards.
-func New(c *cell.Cell, peers *cell.Peers, shards map[uint32]*Shard) *Cluster {
+// New makes the router over this node's shards; shards answers nil for one that
+// is not open here (yet).
+func New(c *cell.Cell, peers *cell.Peers, shards func(id uint32) *Shard) *Cluster {
 	return &Cluster{cell: c, peers: peers, shards: shards}
 }
 
@@ -68,7 +69,7 @@ func (c *Cluster) shardOf(ns job.Namespace) (*Shard, error) {
 	if rec.GetDeleted() {
 		return nil, fault.New(fault.NotFound, "NOT_FOUND", "the namespace was deleted")
 	}
-	return c.shards[rec.GetShard()], nil
+	return c.shards(rec.GetShard()), nil
 }
 
 // WaitLeader returns as soon as the namespace's shard has a leader, here or

@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+)
+
+// A node alone has no control plane, so it makes itself the one tenant and
+// namespace it serves, and, where it checks keys, the first key.
+const (
+	aloneTenant    = "local"
+	aloneNamespace = "default"
+	keyFile        = "api-key"
+	settleTimeout  = 30 * time.Second
+)
+
+// localReady reports whether the tenant of a node alone is there.
+func (n *Node) localReady() bool {
+	if n.cfg.Access == Signed {
+		return true
+	}
+	_, ok := n.aloneNamespace()
+	return ok
+}
+
+func (n *Node) aloneNamespace() (job.Namespace, bool) {
+	v := n.cell.View()
+	t, ok := v.TenantByName(aloneTenant)
+	if !ok {
+		return job.Namespace{}, false
+	}
+	rec, ok := v.NamespaceByName(t.GetId(), aloneNamespace)
+	if !ok {
+		return job.Namespace{}, false
+	}
+	ns, err := job.ParseNamespace(rec.GetId())
+	return ns, err == nil
+}
+
+// SettleAlone makes tenant and namespace of a node alone if they are not there,
+// and with Access Keys returns an API key that may do everything; the same one
+// after a restart, from a file only its owner can read.
+func (n *Node) SettleAlone(ctx context.Context) (key string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := n.leadCell(ctx); err != nil {
+		return "", err
+	}
+	if _, ok := n.aloneNamespace(); !ok {
+		tenant := "tn_" + ulid.Make().String()
+		err := n.apply(ctx,
+			&cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: tenant, Name: aloneTenant}}},
+			&cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: &cellv1.Namespace{
+				Id: job.Namespace(ulid.Make()).String(), TenantId: tenant, Name: aloneNamespace,
+			}}})
+		if err != nil {
+			return "", fmt.Errorf("make the local tenant: %w", err)
+		}
+	}
+	if n.cfg.Access != Keys {
+		return "", nil
+	}
+	return n.aloneKey(ctx)
+}
+
+// leadCell waits until this node leads the meta group, as a node alone soon does.
+func (n *Node) leadCell(ctx context.Context) error {
+	for {
+		moved := n.cell.Group().LeadershipChanged()
+		if n.cell.Group().Leading() {
+			_, err := n.cell.WaitShards(ctx)
+			return err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("wait to lead the cell: %w", ctx.Err())
+		}
+	}
+}
+
+func (n *Node) apply(ctx context.Context, changes ...*cellv1.Change) error {
+	_, err := n.cell.Apply(ctx, &cellv1.ApplyRequest{Changes: changes})
+	return err
+}
+
+func (n *Node) aloneKey(ctx context.Context) (string, error) {
+	path := filepath.Join(n.cfg.Dir, keyFile)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read first key: %w", err)
+	}
+	k, err := apikey.Generate(apikey.DataPlane)
+	if err != nil {
+		return "", fmt.Errorf("make first key: %w", err)
+	}
+	// The file comes first: a key nobody knows would be of no use.
+	if err := os.WriteFile(path, []byte(k.Reveal()+"\n"), secretMode); err != nil {
+		return "", fmt.Errorf("keep first key: %w", err)
+	}
+	tenant, _ := n.cell.View().TenantByName(aloneTenant)
+	digest := k.Digest()
+	err = n.apply(ctx, &cellv1.Change{Change: &cellv1.Change_Key{Key: &cellv1.Key{
+		Id: k.ID(), TenantId: tenant.GetId(), Digests: [][]byte{digest[:]},
+		Roles: []string{identity.RoleAdmin}, Name: "first key",
+	}}})
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("store first key: %w", err), os.Remove(path))
+	}
+	return k.Reveal(), nil
+}
+
+// local lets everybody in: it waits for the namespace and then is server.Open.
+type local struct {
+	node  *Node
+	limit int
+	open  atomic.Pointer[server.Open]
+}
+
+// Authenticate implements server.Authenticator.
+func (l *local) Authenticate(r *http.Request) (*server.Principal, error) {
+	o := l.open.Load()
+	if o == nil {
+		ns, ok := l.node.aloneNamespace()
+		if !ok {
+			return nil, fault.New(fault.Unavailable, "STARTING", "the server is starting; try again in a moment")
+		}
+		o = server.NewOpen(ns)
+		l.open.Store(o)
+	}
+	p, err := o.Authenticate(r)
+	if err == nil {
+		p.Caller.PayloadBytesMax = l.limit
+	}
+	return p, err
+}
+
+// cellKeys looks keys up in the cell's state.
+type cellKeys struct{ n *Node }
+
+// LookupKey implements server.Keys.
+func (c cellKeys) LookupKey(id string) (server.Key, bool, error) {
+	v := c.n.cell.View()
+	if v.Index() == 0 {
+		return server.Key{}, false, fault.New(fault.Unavailable, "STARTING", "the server is starting; try again in a moment")
+	}
+	rec, ok := v.KeyByID(id)
+	if !ok {
+		return server.Key{}, false, nil
+	}
+	k := server.Key{Roles: rec.GetRoles(), Revoked: rec.GetRevoked(), Namespaces: make(map[string]job.Namespace), Default: aloneNamespace}
+	for _, d := range rec.GetDigests() {
+		if len(d) == sha256.Size {
+			k.Digests = append(k.Digests, [sha256.Size]byte(d))
+		}
+	}
+	if rec.GetNotAfterNs() != 0 {
+		k.NotAfter = time.Unix(0, rec.GetNotAfterNs())
+	}
+	if ns, ok := v.NamespaceByName(rec.GetTenantId(), aloneNamespace); ok {
+		id, err := job.ParseNamespace(ns.GetId())
+		if err != nil {
+			return server.Key{}, false, fmt.Errorf("namespace of key %s: %w", rec.GetId(), err)
+		}
+		k.Namespaces[aloneNamespace] = id
+	}
+	return k, true, nil
+}

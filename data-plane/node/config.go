@@ -1,0 +1,166 @@
+package node
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Peer is a node of the cell as it is known before the cell's own records are.
+type Peer struct {
+	// ID is the raft server id; it never changes, its addresses may.
+	ID          string
+	RaftAddress string
+	// APIURL is the base URL of the node's API, for example http://127.0.0.1:7101.
+	APIURL string
+}
+
+// Config of a node. Zero values take the defaults.
+type Config struct {
+	// ID is this node's name; one of Peers unless the node joins.
+	ID string
+	// Dir holds everything the node stores.
+	Dir string
+	// API and Raft are the listeners; the node closes them.
+	API  net.Listener
+	Raft net.Listener
+	// Peers are the first voters of the cell, this node included. Empty: the node
+	// joins the cell of Join.
+	Peers []Peer
+	// Join is the API URL of a node of the cell to join; used with empty Peers.
+	Join string
+	// Self tells other nodes where this one is when it joins; ID is filled in.
+	Self Peer
+	// Shards is how many job groups a new cell gets. Default 2.
+	Shards int
+	// CellID and Secret tie the processes of a cell together. Empty Secret: one is
+	// made and kept in Dir, which suits a node alone.
+	CellID string
+	Secret []byte
+	// TLS, if set, is mutual TLS under raft and API traffic inside the cell.
+	TLS *tls.Config
+	// Access says who may call the API.
+	Access Access
+	// Relaxed does not sync the log: a crash of the machine loses acknowledged
+	// jobs. Only for a node alone.
+	Relaxed bool
+	// AcceptLoss starts although the log lost entries the state has seen.
+	AcceptLoss bool
+	// SyncDelay is added to every sync of the log, as a slow disk would.
+	SyncDelay time.Duration
+	// PayloadBytesMax is the largest payload where no plan says otherwise.
+	PayloadBytesMax int
+	// Heartbeat is the raft heartbeat and election timeout.
+	Heartbeat time.Duration
+	// Version is reported by /api/v1/info.
+	Version string
+	Logger  *slog.Logger
+	// Fatal ends the process; it must not return. Nil logs and exits with 70.
+	Fatal func(error)
+}
+
+// Access says whom the API of a node trusts.
+type Access uint8
+
+const (
+	// Signed trusts identities signed with the cell's secret: a node behind a proxy.
+	Signed Access = iota
+	// Open lets everybody do everything in one namespace. Loopback only.
+	Open
+	// Keys checks API keys itself: a node alone, reachable by others.
+	Keys
+)
+
+const (
+	defaultShards   = 2
+	defaultCell     = "local"
+	secretBytes     = 32
+	fatalExit       = 70 // sysexits.h: internal software error.
+	dirMode         = 0o700
+	secretMode      = 0o600
+	spreadEvery     = 5 * time.Second
+	transferTimeout = 5 * time.Second
+)
+
+func (c *Config) check() error {
+	var problems []error
+	need := func(ok bool, what string) {
+		if !ok {
+			problems = append(problems, errors.New(what))
+		}
+	}
+	need(c.ID != "", "node id is missing")
+	need(c.Dir != "", "data directory is missing")
+	need(c.API != nil, "API listener is missing")
+	need(c.Raft != nil, "raft listener is missing")
+	need(len(c.Peers) > 0 || c.Join != "", "neither peers nor a node to join are given")
+	need(!c.Relaxed || len(c.Peers) == 1, "relaxed is only for a node alone: replicas that do not sync can lose what they confirmed to each other")
+	need(!c.AcceptLoss || len(c.Peers) == 1, "accepting loss is only for a node alone; in a cell, let the node rejoin with an empty directory")
+	need(len(c.Secret) > 0 || len(c.Peers) == 1, "the cell's secret is missing")
+	if len(c.Peers) > 0 {
+		_, found := c.peer(c.ID)
+		need(found, fmt.Sprintf("node %q is not among the peers", c.ID))
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Config) peer(id string) (Peer, bool) {
+	for _, p := range c.Peers {
+		if p.ID == id {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}
+
+func (c *Config) withDefaults() {
+	if c.Shards == 0 {
+		c.Shards = defaultShards
+	}
+	if c.CellID == "" {
+		c.CellID = defaultCell
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "0.4.0"
+	}
+	if c.Fatal == nil {
+		log := c.Logger
+		c.Fatal = func(err error) {
+			log.Error("the node stops", "err", err)
+			os.Exit(fatalExit)
+		}
+	}
+}
+
+// secret returns the cell's secret, made and kept in dir on first use.
+func (c *Config) secret() ([]byte, error) {
+	if len(c.Secret) > 0 {
+		return c.Secret, nil
+	}
+	path := filepath.Join(c.Dir, "cell.secret")
+	b, err := os.ReadFile(path)
+	if err == nil && len(b) == secretBytes {
+		return b, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read cell secret: %w", err)
+	}
+	b = make([]byte, secretBytes)
+	if _, err := rand.Read(b); err != nil {
+		return nil, fmt.Errorf("make cell secret: %w", err)
+	}
+	if err := os.WriteFile(path, b, secretMode); err != nil {
+		return nil, fmt.Errorf("keep cell secret: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,10 @@
+// Package node is the data plane's public door: it builds a node of a cell from
+// its rooms, starts it and shuts it down in order.
+//
+// It owns the wiring, the order of starting and stopping, the directory of a node
+// and what happens when its disk stalls. It must not know protocols, commands or
+// records: everything it joins works without it.
+//
+// Surprising: a node alone (no peers) and a node of three are the same code; the
+// only difference is who is in Config.Peers.
+package node

@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// firstShard is the raft group number of the first shard of a cell.
+const firstShard = cell.GroupID + 1
+
+// groupSet is the raft groups of this node; it grows while the node starts.
+type groupSet struct {
+	mu     sync.RWMutex // Guards the rest.
+	groups map[uint32]*group.Group
+	shards map[uint32]*cluster.Shard
+}
+
+func newGroupSet() *groupSet {
+	return &groupSet{groups: make(map[uint32]*group.Group), shards: make(map[uint32]*cluster.Shard)}
+}
+
+// Group implements cell.Groups.
+func (s *groupSet) Group(id uint32) *group.Group {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.groups[id]
+}
+
+// IDs implements cell.Groups: ascending.
+func (s *groupSet) IDs() []uint32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	ids := make([]uint32, 0, len(s.groups))
+	for id := range s.groups {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (s *groupSet) add(g *group.Group, sh *cluster.Shard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups[g.ID()] = g
+	if sh != nil {
+		s.shards[g.ID()] = sh
+	}
+}
+
+func (n *Node) shardList() []*cluster.Shard {
+	n.groups.mu.RLock()
+	defer n.groups.mu.RUnlock()
+	var out []*cluster.Shard
+	for _, s := range n.groups.shards {
+		out = append(out, s)
+	}
+	return out
+}
+
+// openCell starts the meta group, which knows everything else about the cell.
+func (n *Node) openCell() error {
+	var shards []uint32
+	var records []*cellv1.Node
+	for i := range n.cfg.Shards {
+		shards = append(shards, firstShard+uint32(i))
+	}
+	for _, p := range n.cfg.Peers {
+		records = append(records, &cellv1.Node{Id: p.ID, RaftAddress: p.RaftAddress, ApiUrl: p.APIURL})
+	}
+	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
+		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
+		Timings: n.timings(), Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss,
+	})
+	if err != nil {
+		return fmt.Errorf("open the cell's meta group: %w", err)
+	}
+	n.cell = c
+	n.groups.add(c.Group(), nil)
+	urls := make(map[string]string)
+	for id, p := range n.peers {
+		urls[id] = p.APIURL
+	}
+	n.cellPeers = cell.NewPeers(c, n.signer, n.transport, urls)
+	n.members = cell.NewMembership(c, n.groups, n.cellPeers)
+	n.cluster = cluster.New(c, n.cellPeers, n.groups.shard)
+	return nil
+}
+
+func (s *groupSet) shard(id uint32) *cluster.Shard {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.shards[id]
+}
+
+// openShards starts every shard of the cell on this node. A node that forms the
+// cell knows them; a node that joins learns them from the meta group, which it can
+// only follow once a member has taken it in.
+func (n *Node) openShards(ctx context.Context) error {
+	if len(n.cfg.Peers) == 0 {
+		if err := n.join(ctx); err != nil {
+			return err
+		}
+	}
+	shards, err := n.shardIDs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range shards {
+		if err := n.openShard(id); err != nil {
+			return fmt.Errorf("open shard %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) shardIDs(ctx context.Context) ([]uint32, error) {
+	if recorded := n.cell.View().Shards(); len(recorded) > 0 {
+		return recorded, nil
+	}
+	if len(n.cfg.Peers) > 0 {
+		var ids []uint32
+		for i := range n.cfg.Shards {
+			ids = append(ids, firstShard+uint32(i))
+		}
+		return ids, nil
+	}
+	ids, err := n.cell.WaitShards(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the cell's shards: %w", err)
+	}
+	return ids, nil
+}
+
+func (n *Node) openShard(id uint32) error {
+	store := n.state.Group(id)
+	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), state.New(store, nil), group.Options{
+		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(),
+		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss,
+	})
+	if err != nil {
+		return err
+	}
+	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal})
+	n.groups.add(g, &cluster.Shard{Shard: s, Service: queue.New(s)})
+	return nil
+}
+
+// join asks a member of the cell to take this node in. It returns once the member
+// has begun; the rest of the change goes on while the node catches up.
+func (n *Node) join(ctx context.Context) error {
+	client := cell.NewClient(n.signer, n.cfg.ID, n.transport, n.cfg.Join)
+	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL()}
+	if self.RaftAddress == "" {
+		self.RaftAddress = n.cfg.Raft.Addr().String()
+	}
+	n.loops.Go(func() { n.askToJoin(client, self) })
+	return ctx.Err()
+}

@@ -1,0 +1,309 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
+)
+
+// Node is a running node.
+type Node struct {
+	cfg    Config
+	logger *slog.Logger
+	signer *identity.Signer
+	peers  map[string]Peer
+
+	dog       *disk.Watchdog
+	space     *disk.Space
+	log       *raftlog.Store
+	state     *statedb.DB
+	mux       *transport.Mux
+	transport *http.Transport
+	cell      *cell.Cell
+	cellPeers *cell.Peers
+	members   *cell.Membership
+	groups    *groupSet
+	cluster   *cluster.Cluster
+	api       *server.Server
+	http      *http.Server
+
+	draining atomic.Bool
+	// loopCtx ends with stopLoops; loops waits for the background loops.
+	loopCtx   context.Context //nolint:containedctx // The node's own life.
+	stopLoops context.CancelFunc
+	loops     sync.WaitGroup
+	served    chan error // The HTTP server's end.
+}
+
+// Start builds the node and returns when it serves. A node that forms a new cell
+// is then waiting for its peers; Ready tells when it can take work.
+func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("node config: %w", err)
+	}
+	cfg.withDefaults()
+	if err := os.MkdirAll(cfg.Dir, dirMode); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	secret, err := cfg.secret()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := identity.NewSigner(secret)
+	if err != nil {
+		return nil, fmt.Errorf("cell secret: %w", err)
+	}
+	n := &Node{
+		cfg: cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
+		peers: make(map[string]Peer), groups: newGroupSet(), served: make(chan error, 1),
+		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS}),
+	}
+	for _, p := range cfg.Peers {
+		n.peers[p.ID] = p
+	}
+	// A start that fails half-way closes what it opened.
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	if err := n.openStores(); err != nil {
+		return nil, err
+	}
+	n.mux = transport.Listen(cfg.Raft, transport.Options{
+		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, Logger: n.logger,
+	})
+	if err := n.openCell(); err != nil {
+		return nil, err
+	}
+	n.loopCtx, n.stopLoops = context.WithCancel(context.Background())
+	n.serve()
+	if err := n.openShards(ctx); err != nil {
+		return nil, err
+	}
+	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
+	return n, nil
+}
+
+// openStores opens the disk's part of the node under the watchdog (R4).
+func (n *Node) openStores() error {
+	n.dog = disk.NewWatchdog(disk.WatchdogOptions{
+		OnStall:   func(op string, _ time.Time) { n.onStall(op) },
+		OnRecover: n.onRecover,
+		OnDead: func(op string, since time.Time) {
+			n.cfg.Fatal(fmt.Errorf("disk: %s has not returned for %s", op, time.Since(since).Round(time.Second)))
+		},
+		Logger: n.logger,
+	})
+	fs := vfs.Default
+	if n.cfg.SyncDelay > 0 {
+		fs = disk.DelayedSync(fs, n.cfg.SyncDelay)
+	}
+	var err error
+	n.log, err = raftlog.Open(filepath.Join(n.cfg.Dir, "raftlog"), raftlog.Options{
+		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
+	})
+	if err != nil {
+		return err
+	}
+	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, "state"), statedb.Options{Logger: n.logger})
+	return err
+}
+
+// resolve finds where a node's raft traffic goes: what this process was told
+// first, the cell's record otherwise.
+func (n *Node) resolve(id string) (string, error) {
+	if p, ok := n.peers[id]; ok {
+		return p.RaftAddress, nil
+	}
+	if n.cell != nil {
+		if rec, ok := n.cell.View().NodeByID(id); ok {
+			return rec.GetRaftAddress(), nil
+		}
+	}
+	return "", fmt.Errorf("no address for node %q", id)
+}
+
+func (n *Node) timings() group.Timings { return group.Timings{Heartbeat: n.cfg.Heartbeat} }
+
+func (n *Node) bootstrap() []string {
+	ids := make([]string, 0, len(n.cfg.Peers))
+	for _, p := range n.cfg.Peers {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// ID is the node's name.
+func (n *Node) ID() string { return n.cfg.ID }
+
+// URL is the base URL of the node's API.
+func (n *Node) URL() string {
+	if p, ok := n.peers[n.cfg.ID]; ok && p.APIURL != "" {
+		return p.APIURL
+	}
+	if n.cfg.Self.APIURL != "" {
+		return n.cfg.Self.APIURL
+	}
+	return "http://" + n.cfg.API.Addr().String()
+}
+
+// serve answers on the API listener from now on; calls that need a shard wait
+// until it is open.
+func (n *Node) serve() {
+	n.api = n.newServer()
+	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
+	root := http.NewServeMux()
+	root.Handle(path, admin)
+	root.Handle("/", n.api)
+	n.http = newHTTPServer(root, n.cfg.TLS, n.logger)
+	n.loops.Go(func() {
+		if n.cfg.TLS != nil {
+			n.served <- n.http.ServeTLS(n.cfg.API, "", "")
+			return
+		}
+		n.served <- n.http.Serve(n.cfg.API)
+	})
+}
+
+// Limits of the API listener. Streams live as long as their workers, so there is
+// no write timeout; pings find peers that vanished (R28).
+const (
+	readHeaderTimeout = 5 * time.Second
+	idleTimeout       = 120 * time.Second
+	headerBytesMax    = 32 << 10
+	streamsPerConn    = 2048
+	pingEvery         = 15 * time.Second
+	pingTimeout       = 10 * time.Second
+)
+
+func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: h, Protocols: &protocols, TLSConfig: tls,
+		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: streamsPerConn, SendPingTimeout: pingEvery, PingTimeout: pingTimeout,
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Shutdown ends the node in order: no new work, streams told where to go, running
+// calls answered, leadership given away, stores closed. With hurry the node does
+// not wait for another leader: all nodes of the cell are leaving.
+func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
+	n.draining.Store(true)
+	for _, s := range n.shardList() {
+		s.HoldOff(true)
+	}
+	if !hurry {
+		n.giveLeadershipAway(ctx)
+	}
+	var errs []error
+	if n.api != nil {
+		errs = append(errs, ignoreDeadline(n.api.Drain(ctx)))
+	}
+	if n.http != nil {
+		if err := n.http.Shutdown(ctx); err != nil {
+			errs = append(errs, n.http.Close())
+		}
+	}
+	return errors.Join(append(errs, n.close())...)
+}
+
+// ignoreDeadline: a drain that ran out of time has cut what was left; that is not
+// an error of the shutdown.
+func ignoreDeadline(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// giveLeadershipAway moves every group led here to another voter, one at a time.
+func (n *Node) giveLeadershipAway(ctx context.Context) {
+	for _, id := range n.groups.IDs() {
+		g := n.groups.Group(id)
+		if !g.Leading() || len(g.Status().Voters) < 2 {
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err := g.Transfer(""); err != nil {
+			n.logger.Warn("leadership stays until the election timeout", "group", id, "err", err)
+		}
+	}
+}
+
+// close closes what is open, in the reverse order of Start.
+func (n *Node) close() error {
+	var errs []error
+	if n.http != nil {
+		errs = append(errs, n.http.Close())
+	}
+	if n.stopLoops != nil {
+		n.stopLoops()
+	}
+	n.loops.Wait()
+	for _, s := range n.shardList() {
+		errs = append(errs, s.Group().Shutdown())
+	}
+	if n.cell != nil {
+		errs = append(errs, n.cell.Shutdown())
+	}
+	if n.mux != nil {
+		errs = append(errs, n.mux.Close())
+	} else {
+		errs = append(errs, n.cfg.Raft.Close())
+	}
+	if n.http == nil {
+		errs = append(errs, n.cfg.API.Close())
+	}
+	if n.log != nil {
+		errs = append(errs, n.log.Close())
+	}
+	if n.state != nil {
+		errs = append(errs, n.state.Close())
+	}
+	if n.space != nil {
+		n.space.Close()
+	}
+	if n.dog != nil {
+		n.dog.Close()
+	}
+	n.transport.CloseIdleConnections()
+	return ignoreClosed(errors.Join(errs...))
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+)
+
+type tlsConfig = tls.Config
+
+func (n *Node) newServer() *server.Server {
+	return server.New(n.logger, time.Now, router{n.cluster}, n.authenticator(), server.Options{
+		Version: n.cfg.Version, Signer: n.signer, Transport: n.transport,
+		Health: n.health, Cluster: n.status,
+	})
+}
+
+// router puts cluster's answers into the server's words.
+type router struct{ c *cluster.Cluster }
+
+func (r router) Route(ns job.Namespace) (server.Placement, error) {
+	p, err := r.c.Route(ns)
+	return placement(p), err
+}
+
+func (r router) WaitLeader(ctx context.Context, ns job.Namespace) (server.Placement, error) {
+	p, err := r.c.WaitLeader(ctx, ns)
+	return placement(p), err
+}
+
+func placement(p cluster.Placement) server.Placement {
+	out := server.Placement{LeaderURL: p.LeaderURL, Index: p.Index}
+	if p.Service != nil { // A nil *queue.Service in the interface would not be nil.
+		out.Local = p.Service
+	}
+	return out
+}
+
+func (n *Node) authenticator() server.Authenticator {
+	switch n.cfg.Access {
+	case Open:
+		return &local{node: n, limit: n.cfg.PayloadBytesMax}
+	case Keys:
+		return limited{server.NewKeyAuth(cellKeys{n}, time.Now), n.cfg.PayloadBytesMax}
+	default:
+		return server.NewSigned(n.signer, time.Now, n.logger)
+	}
+}
+
+// limited sets the payload limit of a server that has no plans.
+type limited struct {
+	server.Authenticator
+	bytesMax int
+}
+
+func (l limited) Authenticate(r *http.Request) (*server.Principal, error) {
+	p, err := l.Authenticator.Authenticate(r)
+	if err == nil {
+		p.Caller.PayloadBytesMax = l.bytesMax
+	}
+	return p, err
+}
+
+// health tells whether this process works and whether it can take work.
+func (n *Node) health(context.Context) server.Health {
+	h := server.Health{Working: !n.dog.Stalled(), RaftState: "follower"}
+	if err := n.log.Err(); err != nil {
+		h.Working, h.Reason = false, "the raft log failed: "+err.Error()
+		return h
+	}
+	if !h.Working {
+		h.Reason = "the disk does not answer"
+		return h
+	}
+	if n.draining.Load() {
+		h.Reason = "shutting down"
+		return h
+	}
+	for _, id := range n.groups.IDs() {
+		g := n.groups.Group(id)
+		if g.Leading() {
+			h.RaftState = "leader"
+		}
+		leader := g.Leader()
+		if leader == "" {
+			h.Reason = "a group has no leader"
+			return h
+		}
+		h.Leader, _ = n.cellPeers.URL(leader)
+	}
+	if len(n.shardList()) == 0 {
+		h.Reason = "the shards are not open yet"
+		return h
+	}
+	h.Ready = true
+	return h
+}
+
+// status answers the operator.
+func (n *Node) status() server.ClusterStatus {
+	st := server.ClusterStatus{Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList())}
+	voters := make(map[string]bool)
+	for _, id := range n.groups.IDs() {
+		s := n.groups.Group(id).Status()
+		gs := server.GroupStatus{
+			ID: id, State: s.Role, LeaderID: s.Leader, Term: s.Term,
+			AppliedIndex: s.AppliedIndex, CommitIndex: s.CommitIndex, LastIndex: s.LastIndex,
+		}
+		gs.LeaderAddr, _ = n.cellPeers.URL(s.Leader)
+		st.Groups = append(st.Groups, gs)
+		for _, v := range s.Voters {
+			voters[v] = true
+		}
+	}
+	for _, rec := range n.cell.View().Nodes() {
+		st.Nodes = append(st.Nodes, server.NodeStatus{
+			ID: rec.GetId(), Address: rec.GetApiUrl(), Voter: voters[rec.GetId()], Self: rec.GetId() == n.cfg.ID,
+		})
+	}
+	return st
+}
+
+// Ready blocks until the node can take work or ctx ends.
+func (n *Node) Ready(ctx context.Context) error {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		if n.health(ctx).Ready && n.localReady() {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+const readyPoll = 5 * time.Millisecond
+
+// onStall: the disk does not answer. Granting leases we may not be able to keep
+// helps nobody; another node should lead (R4).
+func (n *Node) onStall(op string) {
+	n.logger.Error("the disk stalls: no more leases, leadership given away", "op", op)
+	for _, s := range n.shardList() {
+		s.HoldOff(true)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
+	defer cancel()
+	n.giveLeadershipAway(ctx)
+}
+
+func (n *Node) onRecover() {
+	if n.draining.Load() {
+		return
+	}
+	n.logger.Info("the disk answers again")
+	for _, s := range n.shardList() {
+		s.HoldOff(false)
+	}
+}
