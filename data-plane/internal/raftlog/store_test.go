@@ -3,6 +3,7 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t testing.TB, fs vfs.FS, opts Options) *Store {
 	t.Helper()
 	opts.FS = fs
+	opts.Logger = slog.New(slog.DiscardHandler)
 	s, err := Open("log", opts)
 	if err != nil {
 		t.Fatalf("open: %v", err)
