@@ -12,7 +12,7 @@ import (
 )
 
 // serve starts a stand-in and returns it as a target.
-func serve(t *testing.T, f standin.Faults) *Target {
+func serve(t testing.TB, f standin.Faults) *Target {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -73,16 +73,17 @@ func (d *dialer) client() (corvov1connect.WorkerServiceClient, func()) {
 	return client, transport.CloseIdleConnections
 }
 
-// keyed adds the credentials to every request.
+// keyed adds the credentials to every request and joins the messages of streams.
 type keyed struct {
 	next   http.RoundTripper
 	dialer *dialer
 }
 
 func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if k.dialer.apiKey != "" || k.dialer.namespace != "" {
-		r = r.Clone(r.Context())
-		k.dialer.credentials(r.Header.Set)
+	r = r.Clone(r.Context())
+	k.dialer.credentials(r.Header.Set)
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/connect+") {
+		r.Body = &joinedBody{ReadCloser: r.Body}
 	}
 	return k.next.RoundTrip(r)
 }

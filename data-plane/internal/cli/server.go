@@ -26,6 +26,7 @@ type serverFlags struct {
 	nodeID          string
 	durable         bool
 	relaxed         bool
+	acceptLoss      bool
 	raftShards      int
 	shutdownTimeout time.Duration
 	maxPayloadSize  int
@@ -37,8 +38,9 @@ type serverFlags struct {
 
 // serverEvents is what a running node tells its caller.
 type serverEvents struct {
-	// ready is called once, with the base URL that clients use.
-	ready func(url string) error
+	// ready is called once, with the base URL that clients use, and the first key
+	// with the file it lies in when keys are asked for.
+	ready func(url, key, keyFile string) error
 }
 
 func (s *session) serverCommand() *cobra.Command {
@@ -67,7 +69,8 @@ SIGTERM or Ctrl-C drains: running calls are answered, streams are told, then it 
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse calls without a valid API key")
 	fs.BoolVar(&f.durable, "durable", true, "accepted for existing scripts: the log is always synced")
 	fs.BoolVar(&f.relaxed, "relaxed", false, "DANGER: do not sync the log; a crash of the machine loses acknowledged jobs")
-	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_URL to `FILE` when ready")
+	fs.BoolVar(&f.acceptLoss, "accept-loss", false, "start although a crash in relaxed mode lost acknowledged jobs")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_URL, and CORVO_API_KEY with --require-key, to `FILE` when ready")
 	fs.StringVar(&f.pprofBind, "pprof", "", "serve the Go profiler on this loopback `ADDRESS`")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
 	c.SetFlagErrorFunc(explainServerFlag)
@@ -148,9 +151,12 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 		return &Failure{Exit: ExitFail, Code: "SERVER", What: "cannot serve the profiler", Why: err.Error()}
 	}
 	defer profiler.close()
-	ready := func(url string) error {
+	ready := func(url, key, keyFile string) error {
 		s.talkf("ready on %s", url)
-		return writeEnvFile(f.envFile, url, profiler.url())
+		if keyFile != "" {
+			s.talkf("the first key is in %s; try: corvo queues --server %s --api-key-file %s", keyFile, url, keyFile)
+		}
+		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", url}, {"CORVO_API_KEY", key}, {"CORVO_PPROF_URL", profiler.url()}})
 	}
 	err = runServer(ctx, f, log, serverEvents{ready: ready})
 	var failure *Failure
@@ -173,14 +179,17 @@ func (s *session) announce(f serverFlags) {
 	}
 }
 
-// writeEnvFile writes where the node is, whole or not at all, once it is ready.
-func writeEnvFile(path, url, pprofURL string) error {
+// writeEnvFile writes variables for a shell, whole or not at all, readable by
+// its owner only. Empty ones are left out.
+func writeEnvFile(path string, vars [][2]string) error {
 	if path == "" {
 		return nil
 	}
-	text := "CORVO_URL=" + url + "\n"
-	if pprofURL != "" {
-		text += "CORVO_PPROF_URL=" + pprofURL + "\n"
+	text := ""
+	for _, v := range vars {
+		if v[1] != "" {
+			text += v[0] + "=" + v[1] + "\n"
+		}
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), ".corvo-env-")
 	if err != nil {
