@@ -30,6 +30,9 @@ type caller struct {
 	namespace *cellv1.Namespace
 	digest    [sha256.Size]byte
 	notAfter  time.Time
+	// checked is the last snapshot that allowed this. Calls guards it once the
+	// request is under way.
+	checked *snapshot
 }
 
 // credential is the API key text of r. The order is the contract's: header,
@@ -117,7 +120,7 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return caller{}, nil, refuseExpired
 	}
-	return caller{key: rec.proto, tenant: tenant.proto, digest: digest, notAfter: rec.notAfter}, tenant, nil
+	return caller{key: rec.proto, tenant: tenant.proto, digest: digest, notAfter: rec.notAfter, checked: s}, tenant, nil
 }
 
 // choose is the namespace a key works in: the one named, else the key's first.
@@ -163,6 +166,9 @@ func (t *tenantRecord) byDefault() *cellv1.Namespace {
 // stillAllowed reports whether what c was given is unchanged in s: asked again
 // for calls that are under way whenever the state changes.
 func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
+	if c.checked == s && (c.notAfter.IsZero() || now.Before(c.notAfter)) {
+		return true
+	}
 	rec, ok := s.keys.get(c.key.GetId())
 	if !ok || rec.proto.GetRevoked() || !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return false
@@ -179,5 +185,9 @@ func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
 		}
 	}
 	tenant, _ := s.tenants.get(c.key.GetTenantId())
-	return tenant.alive() && tenant.byID[c.namespace.GetId()] != nil
+	if !tenant.alive() || tenant.byID[c.namespace.GetId()] == nil {
+		return false
+	}
+	c.checked, c.notAfter = s, rec.notAfter
+	return true
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 const (
@@ -88,15 +90,46 @@ func (s *calls) leave(c *call) {
 	}
 }
 
-// recheck ends the calls of everybody who lost what he was given.
-func (s *calls) recheck(snap *snapshot, now time.Time) {
+// recheck ends the calls of everybody who lost what he was given. What is known to
+// be the same in snap as in before need not be looked at.
+func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.open {
-		if c.caller != nil && !snap.stillAllowed(c.caller, now) {
+		switch {
+		case c.caller == nil:
+		case c.caller.checked == before && !what.touches(c.caller):
+			c.caller.checked = snap
+		case !snap.stillAllowed(c.caller, now):
 			c.cancel(errNoLongerAllowed)
 		}
 	}
+}
+
+// touched is what a change of the state may concern.
+type touched struct {
+	all     bool
+	keys    map[string]bool
+	tenants map[string]bool
+}
+
+func touchedBy(msg *cellv1.WatchResponse) touched {
+	t := touched{all: msg.GetState() != nil, keys: map[string]bool{}, tenants: map[string]bool{}}
+	for _, c := range msg.GetChanges() {
+		switch v := c.GetChange().(type) {
+		case *cellv1.Change_Key:
+			t.keys[v.Key.GetId()] = true
+		case *cellv1.Change_Tenant:
+			t.tenants[v.Tenant.GetId()] = true
+		case *cellv1.Change_Namespace:
+			t.tenants[v.Namespace.GetTenantId()] = true
+		}
+	}
+	return t
+}
+
+func (t touched) touches(c *caller) bool {
+	return t.all || t.keys[c.key.GetId()] || t.tenants[c.key.GetTenantId()]
 }
 
 // sweep ends the calls of clients that neither take nor send anything.

@@ -225,7 +225,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 			now := p.now()
-			p.calls.recheck(p.view.current(), now)
+			p.calls.recheck(nil, p.view.current(), touched{}, now)
 			p.calls.sweep(now)
 		}
 	}

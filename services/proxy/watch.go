@@ -131,7 +131,7 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 		return false
 	}
 	p.log.Debug("cell state changed", "index", after.index)
-	p.calls.recheck(after, p.now())
+	p.calls.recheck(before, after, touchedBy(msg), p.now())
 	p.nodes.reconcile(ctx, after.nodes)
 	p.noteUnsaved()
 	return false
