@@ -24,8 +24,8 @@ const (
 	exitDiskDead = 74
 )
 
-// WatchdogOptions of a Watchdog. The callbacks run on goroutines of their own
-// and may block.
+// WatchdogOptions of a Watchdog. OnStall and OnRecover are called one at a time
+// and in order; they may block. OnDead waits for neither.
 type WatchdogOptions struct {
 	Warn, Stall, Dead time.Duration // 0 means 1 s, 5 s and 10 s.
 
@@ -54,6 +54,8 @@ type Watchdog struct {
 	slow    bool // A slow-disk report at or past Stall still counts.
 	dead    bool
 	unslow  *time.Timer // Ends slow; nil until the first report.
+	calls   []func()    // Callbacks not yet begun.
+	calling bool        // A goroutine works through calls; it ends when none is left.
 }
 
 // NewWatchdog returns a watchdog that holds no goroutine while all is well.
@@ -127,7 +129,7 @@ func (w *Watchdog) reportSlow(op string, since time.Time) {
 		w.unslow.Reset(slowReportGap)
 	}
 	if !w.stalledLocked() {
-		go w.opts.OnStall(op, since)
+		w.call(func() { w.opts.OnStall(op, since) })
 	}
 	w.slow = true
 }
@@ -140,7 +142,7 @@ func (w *Watchdog) slowIsOver() {
 	}
 	w.slow = false
 	if !w.stalledLocked() {
-		go w.opts.OnRecover()
+		w.call(w.opts.OnRecover)
 	}
 }
 
@@ -148,7 +150,7 @@ func (w *Watchdog) stall(op string, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.stalledLocked() && !w.closed {
-		go w.opts.OnStall(op, since)
+		w.call(func() { w.opts.OnStall(op, since) })
 	}
 	w.stalled++
 }
@@ -158,7 +160,33 @@ func (w *Watchdog) unstall() {
 	defer w.mu.Unlock()
 	w.stalled--
 	if !w.stalledLocked() && !w.closed {
-		go w.opts.OnRecover()
+		w.call(w.opts.OnRecover)
+	}
+}
+
+// call queues a callback. Were each on a goroutine of its own, a recovery could
+// overtake its stall, and the node would believe in the stall for ever. The
+// caller holds mu.
+func (w *Watchdog) call(f func()) {
+	w.calls = append(w.calls, f)
+	if !w.calling {
+		w.calling = true
+		go w.runCalls()
+	}
+}
+
+func (w *Watchdog) runCalls() {
+	for {
+		w.mu.Lock()
+		if len(w.calls) == 0 {
+			w.calling = false
+			w.mu.Unlock()
+			return
+		}
+		f := w.calls[0]
+		w.calls = w.calls[1:]
+		w.mu.Unlock()
+		f()
 	}
 }
 
