@@ -114,7 +114,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		Path:     addr.path,
 		Body:     body,
 		Prepare:  func(h http.Header) { prepare(h, signed) },
-		Response: func(status int, h http.Header) { p.received(status, h, cl, shard) },
+		Response: func(status int, h http.Header) { p.received(status, h, cl) },
 	}
 	candidates := p.nodes.candidates(shard, namespaceID)
 	for _, n := range candidates[:min(triesMax, len(candidates))] {
@@ -194,9 +194,8 @@ func prepare(h, signed http.Header) {
 	}
 }
 
-// received reads and removes what a node says to the proxy only.
-func (p *Proxy) received(status int, h http.Header, cl *call, shard uint32) {
-	p.nodes.learn(shard, h.Get(headerLeaderNode))
+// received removes what a node says to the proxy only.
+func (p *Proxy) received(status int, h http.Header, cl *call) {
 	identity.StripExternal(h)
 	h.Del(headerRequestID) // Ours stands already.
 	if strings.HasPrefix(h.Get("Content-Type"), eventStream) {

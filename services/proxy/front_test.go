@@ -139,7 +139,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 				t.Errorf("host %q", got.seen.Host)
 			}
 			// And what the node says to the proxy does not go out.
-			if got.header.Get("X-Corvo-Leader-Node") != "" || got.header.Get("X-Corvo-Forwarded") != "" || got.header.Get("X-Corvo-Index") != "41" {
+			if got.header.Get("X-Corvo-Debug") != "" || got.header.Get("X-Corvo-Forwarded") != "" || got.header.Get("X-Corvo-Index") != "41" {
 				t.Errorf("answer: %v", got.header)
 			}
 		}

@@ -12,7 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 )
 
 const (
@@ -22,10 +25,6 @@ const (
 	pollTimeout = time.Second
 	// freshPoll is how recent a good answer must be to open a stream without asking.
 	freshPoll = 2 * pollEvery
-
-	// headerLeaderNode is how a node may say which node leads the namespace's
-	// shard. A hint only.
-	headerLeaderNode = "X-Corvo-Leader-Node"
 )
 
 // node is one data-plane node as the proxy sees it.
@@ -34,24 +33,34 @@ type node struct {
 	base *url.URL
 	// ready is the last answer of /readyz.
 	ready atomic.Bool
-	// suspect is set by an error of a request and cleared by a good poll. It only
-	// changes the order of choice: a client can cause errors, too.
-	suspect atomic.Bool
-	// lastOK is when the node last answered, in Unix nanoseconds.
-	lastOK atomic.Int64
-	stop   context.CancelFunc
+	// answers is whether the last poll got any answer, and no request has failed
+	// since. It only changes the order of choice: a client can cause errors, too.
+	answers atomic.Bool
+	// lastAnswer is when a poll last got an answer, in Unix nanoseconds.
+	lastAnswer atomic.Int64
+	admin      cellv1connect.CellServiceClient
+	stop       context.CancelFunc
+}
+
+// claim is a node that says it leads a group in a term.
+type claim struct {
+	node *node
+	term uint64
 }
 
 // nodes is the set of nodes and their health.
 type nodes struct {
 	client *http.Client
-	seeds  []*url.URL
-	log    *slog.Logger
-	now    func() time.Time
+	// cell signs calls of cell administration.
+	cell  *http.Client
+	seeds []*url.URL
+	log   *slog.Logger
+	now   func() time.Time
 
 	// list is replaced whole; order is by base URL.
 	list atomic.Pointer[[]*node]
-	// leaders maps a shard to the id of the node last known to lead it.
+	// leaders maps a shard to the claim of the node last known to lead it. Only a
+	// shortcut: other nodes carry a request on to the leader.
 	leaders sync.Map
 
 	mu sync.Mutex // Serialises reconcile.
@@ -59,8 +68,8 @@ type nodes struct {
 	pollers sync.WaitGroup
 }
 
-func newNodes(transport http.RoundTripper, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
-	s := &nodes{client: &http.Client{Transport: transport}, seeds: seeds, log: log, now: now}
+func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
+	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now}
 	s.list.Store(&[]*node{})
 	return s
 }
@@ -111,7 +120,7 @@ func (s *nodes) reconcile(ctx context.Context, known []*cellv1.Node) {
 
 func (s *nodes) start(ctx context.Context, id string, base *url.URL) *node {
 	ctx, cancel := context.WithCancel(ctx)
-	n := &node{id: id, base: base, stop: cancel}
+	n := &node{id: id, base: base, admin: cellv1connect.NewCellServiceClient(s.cell, base.String()), stop: cancel}
 	s.pollers.Go(func() { s.poll(ctx, n) })
 	return n
 }
@@ -126,6 +135,7 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 		if ctx.Err() != nil {
 			return
 		}
+		s.askLeads(ctx, n)
 		if was != now {
 			s.log.Info("node changed", "node", n.id, "url", n.base.String(), "ready", now)
 		}
@@ -148,38 +158,66 @@ func (s *nodes) probe(ctx context.Context, n *node) bool {
 	resp, err := s.client.Do(req)
 	if err != nil {
 		n.ready.Store(false)
+		n.answers.Store(false)
 		return false
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // Only so that the stream ends well.
 	_ = resp.Body.Close()
 	ok := resp.StatusCode == http.StatusOK
-	n.lastOK.Store(s.now().UnixNano())
-	n.suspect.Store(!ok)
+	n.lastAnswer.Store(s.now().UnixNano())
 	n.ready.Store(ok)
+	n.answers.Store(true)
 	return ok
 }
 
+// askLeads learns which groups n leads.
+func (s *nodes) askLeads(ctx context.Context, n *node) {
+	if !n.good() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	resp, err := n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	if err != nil {
+		s.log.Debug("node status not known", "node", n.id, "err", err)
+		return
+	}
+	for _, g := range resp.Msg.GetStatus().GetGroups() {
+		old, _ := s.leaders.Load(g.GetGroup())
+		was, _ := old.(claim)
+		switch now := (claim{n, g.GetTerm()}); {
+		case g.GetRole() == roleLeader && now != was && now.term >= was.term:
+			s.leaders.Store(g.GetGroup(), now)
+		case g.GetRole() != roleLeader && was.node == n:
+			s.leaders.CompareAndDelete(g.GetGroup(), was)
+		}
+	}
+}
+
+const roleLeader = "leader"
+
 // reachable reports whether n answers, asking it if its last answer is not recent.
 func (s *nodes) reachable(ctx context.Context, n *node) bool {
-	if n.good() && s.now().Sub(time.Unix(0, n.lastOK.Load())) < freshPoll {
+	if n.good() && s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < freshPoll {
 		return true
 	}
 	s.probe(ctx, n)
-	return s.now().Sub(time.Unix(0, n.lastOK.Load())) < freshPoll
+	return n.answers.Load()
 }
 
 // lost takes a node out of the first choice until it answers a poll again.
 func (s *nodes) lost(n *node, err error) {
-	if !n.suspect.Swap(true) {
+	if n.answers.Swap(false) {
 		s.log.Warn("node lost", "node", n.id, "url", n.base.String(), "err", err)
 	}
 }
 
-func (n *node) good() bool { return n.ready.Load() && !n.suspect.Load() }
+func (n *node) good() bool { return n.ready.Load() && n.answers.Load() }
 
 // candidates are the nodes to try for a namespace: the leader if known, then
-// ready ones beginning at one that the namespace always begins at, then the rest,
-// which may be better than their last poll.
+// ready ones beginning at one that the namespace always begins at, then those that
+// answer at all (without a leader none is ready), then the rest, which may be
+// better than their last poll.
 func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	list := *s.list.Load()
 	out := make([]*node, 0, len(list))
@@ -189,10 +227,12 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(namespaceID)) // Never fails.
 	first := int(h.Sum32() % uint32(len(list)))
-	leader, _ := s.leaders.Load(shard)
+	hint, _ := s.leaders.Load(shard)
+	leader, _ := hint.(claim)
 	for _, want := range [...]func(*node) bool{
-		func(n *node) bool { return n.good() && n.id != "" && n.id == leader },
+		func(n *node) bool { return n == leader.node && n.good() },
 		(*node).good,
+		func(n *node) bool { return n.answers.Load() },
 		func(*node) bool { return true },
 	} {
 		for i := range list {
@@ -212,16 +252,6 @@ func contains(list []*node, n *node) bool {
 		}
 	}
 	return false
-}
-
-// learn takes a node's hint about who leads shard.
-func (s *nodes) learn(shard uint32, leader string) {
-	if shard == 0 || leader == "" {
-		return
-	}
-	if cur, ok := s.leaders.Load(shard); !ok || cur != leader {
-		s.leaders.Store(shard, leader)
-	}
 }
 
 func (s *nodes) anyReady() bool {

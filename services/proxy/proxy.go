@@ -121,11 +121,12 @@ func New(opts Options) (*Proxy, error) {
 		return nil, err
 	}
 	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
+	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
 		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, calls: newCalls(), transport: transport,
-		nodes:       newNodes(transport, seeds, opts.Logger, opts.Now),
-		cellClient:  &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}},
+		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
+		cellClient:  cell,
 		forwarder:   forward.New(transport),
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),

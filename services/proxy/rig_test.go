@@ -93,6 +93,7 @@ type upstream struct {
 	served  atomic.Int64 // Requests of tenants.
 	streams atomic.Int64 // Open worker streams.
 	ready   atomic.Bool
+	leads   atomic.Bool // Shard 2.
 	stopped atomic.Bool
 	handle  atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
 }
@@ -176,7 +177,7 @@ func (u *upstream) mirror(w http.ResponseWriter, r *http.Request) {
 	id, _ := r.Context().Value(identityKey{}).(identity.Identity)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Corvo-Index", "41")
-	w.Header().Set("X-Corvo-Leader-Node", u.id)
+	w.Header().Set("X-Corvo-Debug", u.id)
 	w.Header().Set("X-Corvo-Forwarded", "1")
 	_ = json.NewEncoder(w).Encode(seen{
 		Node: u.id, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery, Host: r.Host,
@@ -216,6 +217,17 @@ func (u *upstream) Watch(ctx context.Context, req *connect.Request[cellv1.WatchR
 			return ctx.Err()
 		}
 	}
+}
+
+// GetNodeStatus implements CellServiceHandler.
+func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNodeStatusRequest]) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
+	role := "follower"
+	if u.leads.Load() {
+		role = "leader"
+	}
+	return connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
+		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1}},
+	}}), nil
 }
 
 // StreamLifecycle echoes request ids with the tenant's name.

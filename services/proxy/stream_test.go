@@ -325,31 +325,62 @@ func TestUnary_AnswerCutShortIsNeverTakenForWhole(t *testing.T) {
 	}
 }
 
-func TestLeaderHint_IsFollowedAndForgotten(t *testing.T) {
+func TestLeader_IsPreferredWhileItLives(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{nodes: 3})
-	first := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).seen.Node
-	leader := r.up[0]
-	if leader.id == first {
-		leader = r.up[1]
-	}
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(headerLeaderNode, leader.id) })
-	for _, u := range r.up {
-		u.handle.Store(&h)
-	}
-	r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key))
-	for _, u := range r.up {
-		u.handle.Store(nil)
-	}
-	for range 5 {
-		if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).seen.Node; got != leader.id {
-			t.Fatalf("went to %s, the leader is %s", got, leader.id)
+	ask := func() answer { return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)) }
+	first := ask().seen.Node
+	for _, u := range r.up { // Leadership moves to each other node in turn.
+		if u.id == first {
+			continue
+		}
+		for _, other := range r.up {
+			other.leads.Store(other == u)
+		}
+		eventually(t, "the leader is taken", func() bool { return ask().seen.Node == u.id })
+		for range 5 {
+			if got := ask().seen.Node; got != u.id {
+				t.Fatalf("went to %s, the leader is %s", got, u.id)
+			}
 		}
 	}
-	leader.kill()
-	eventually(t, "another node is taken", func() bool {
-		return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == 200
+	for _, u := range r.up {
+		if u.leads.Load() {
+			u.kill()
+		}
+	}
+	for i := range 20 {
+		if got := ask(); got.status != 200 { // A read is offered to the next node.
+			t.Fatalf("%d: %d %s", i, got.status, got.body)
+		}
+	}
+}
+
+func TestNotReadyNodes_AreTriedBeforeDeadOnes(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 3})
+	for _, u := range r.up {
+		u.ready.Store(false) // As while a shard has no leader.
+	}
+	r.up[0].kill()
+	eventually(t, "the polls tell", func() bool {
+		for _, n := range *r.proxy.nodes.list.Load() {
+			if n.ready.Load() || n.answers.Load() == (n.id == "n1") {
+				return false
+			}
+		}
+		return true
 	})
+	for range 5 {
+		for _, n := range r.proxy.nodes.candidates(2, r.acme.namespace("other").GetId())[:2] {
+			if n.id == "n1" {
+				t.Fatal("a dead node came before one that answers")
+			}
+		}
+		if got := r.ask(r.http1, "POST", "/api/v1/enqueue", "x", withKey(r.acme.key)); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
 }
 
 func TestLimits_StreamsOfATenant(t *testing.T) {
