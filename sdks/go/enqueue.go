@@ -14,6 +14,9 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
+// rpcTimeout ends one try of a call that gets no answer.
+const rpcTimeout = 15 * time.Second
+
 // Args are the typed arguments of a job. They travel as JSON. Kind is called on
 // the zero value too and must not depend on the fields.
 //
@@ -201,7 +204,9 @@ func (c *Client) enqueue(ctx context.Context, spec *JobSpec) (*Enqueued, error) 
 	}
 	var reply *corvov1.EnqueueResponse
 	err = c.retries.retry(ctx, true, func() error {
-		resp, err := c.unary().Enqueue(ctx, connect.NewRequest(msg))
+		tryCtx, cancel := context.WithTimeout(ctx, rpcTimeout)
+		defer cancel()
+		resp, err := c.unary().Enqueue(tryCtx, connect.NewRequest(msg))
 		if err != nil {
 			c.noteTransport(err)
 			return err
@@ -229,7 +234,9 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []*JobSpec) ([]*Enqueued
 	}
 	var reply *corvov1.EnqueueBatchResponse
 	err := c.retries.retry(ctx, true, func() error {
-		resp, err := c.unary().EnqueueBatch(ctx, connect.NewRequest(msg))
+		tryCtx, cancel := context.WithTimeout(ctx, rpcTimeout)
+		defer cancel()
+		resp, err := c.unary().EnqueueBatch(tryCtx, connect.NewRequest(msg))
 		if err != nil {
 			c.noteTransport(err)
 			return err

@@ -31,8 +31,8 @@ func (j *Job[A]) Progress(_ context.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode progress of %s: %w", j.ID, err)
 	}
-	if j.task == nil {
-		return nil
+	if err := checkSize("progress", raw, progressBytesMax); err != nil || j.task == nil {
+		return err
 	}
 	return j.task.worker.progress(j.task, raw)
 }
@@ -44,10 +44,24 @@ func (j *Job[A]) Checkpoint(ctx context.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode checkpoint of %s: %w", j.ID, err)
 	}
-	if j.task == nil {
-		return nil
+	if err := checkSize("checkpoint", raw, checkpointBytesMax); err != nil || j.task == nil {
+		return err
 	}
 	return j.task.worker.checkpoint(ctx, j.task, raw)
+}
+
+// The protocol's limits. They are checked here because a server can only refuse the
+// whole frame in which the leases of other jobs are renewed.
+const (
+	progressBytesMax   = 64 << 10
+	checkpointBytesMax = 256 << 10
+)
+
+func checkSize(what string, raw json.RawMessage, limit int) error {
+	if len(raw) <= limit {
+		return nil
+	}
+	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the %s is %d bytes long, at most %d are allowed", what, len(raw), limit)}
 }
 
 // LoadCheckpoint reads into v what an earlier attempt, or this one, stored last;

@@ -25,17 +25,11 @@ const (
 	// A fetch that comes back empty sooner than this did not wait.
 	emptyFetchMin = 50 * time.Millisecond
 	// A settlement that was in this many refused frames goes alone, so that it
-	// cannot hold up others; and after more of them it is given up.
+	// cannot hold up others.
 	lonelyTries = 3
-	settleTries = 12
-)
-
-// Words of ItemOutcome.code.
-const (
-	outcomeNotFound  = "NOT_FOUND"
-	outcomeNotActive = "NOT_ACTIVE"
-	outcomeLeaseLost = "LEASE_LOST"
-	outcomeInvalid   = "VALIDATION_ERROR"
+	// settlePatience is for how long a settlement may be refused without a reason
+	// that concerns it. Elections and restarts are far shorter.
+	settlePatience = 5 * time.Minute
 )
 
 // lane is a number of slots over some queues. Its jobs are settled by one frame at
@@ -324,9 +318,11 @@ func brokenLink(err error) bool {
 // again keeps a settlement that the server did not take. Called with mu held.
 func (w *Worker) again(t *task, err error) {
 	if err != nil && !brokenLink(err) && !overloaded(err) {
-		t.tries++
+		if t.tries++; t.tries == 1 {
+			t.refusedAt = time.Now()
+		}
 	}
-	if t.tries >= settleTries {
+	if t.tries > lonelyTries && time.Since(t.refusedAt) > settlePatience {
 		w.log().Error("corvo: settlement given up, the lease will expire", "job", t.lease.GetJobId(), "error", err)
 		w.drop(t)
 		return
@@ -338,17 +334,19 @@ func overloaded(err error) bool { return strings.HasPrefix(err.Error(), stream.T
 
 // conclude handles the fate of one settlement. Called with mu held.
 func (w *Worker) conclude(t *task, o itemOutcome) error {
-	switch o.code {
-	case "":
+	if o.code == "" {
 		w.confirmed(t, o.status)
 		return nil
-	case outcomeLeaseLost, outcomeNotFound, outcomeNotActive:
+	}
+	switch code, _ := codeOfReason(o.code); code {
+	case CodeLeaseLost, CodeNotFound, CodeConflict:
 		w.count.lost.Add(1)
 		w.log().Warn("corvo: the attempt was no longer this worker's", "job", t.lease.GetJobId(), "code", o.code)
 		w.drop(t)
 		return nil
-	case outcomeInvalid:
-		return w.refused(t, o)
+	case CodeInvalid, CodeTooLarge:
+		w.refused(t, o)
+		return nil
 	}
 	err := fmt.Errorf("%s: %s", o.code, o.message)
 	w.again(t, err)
@@ -370,16 +368,15 @@ func (w *Worker) confirmed(t *task, status string) {
 
 // refused: the result itself is not acceptable, so the attempt has failed; a
 // failure that is refused too cannot be told at all.
-func (w *Worker) refused(t *task, o itemOutcome) error {
+func (w *Worker) refused(t *task, o itemOutcome) {
 	if t.out.verdict != verdictAck {
 		w.log().Error("corvo: failure report refused, the lease will expire", "job", t.lease.GetJobId(), "error", o.message)
 		w.drop(t)
-		return nil
+		return
 	}
 	w.log().Error("corvo: result refused", "job", t.lease.GetJobId(), "error", o.message)
 	t.out = outcome{verdict: verdictFail, message: "the result was refused: " + o.message}
 	w.requeue(t)
-	return nil
 }
 
 // drop ends a task for good. Called with mu held.
@@ -405,10 +402,7 @@ func (s *session) fetch(l *lane) {
 		reply, err := s.link.fetch(s.ctx, f, s.fetchStop)
 		s.w.granted(l, n, reply.GetJobs())
 		if err == nil && reply.GetError() != "" {
-			if err = frameError(reply); !brokenLink(err) {
-				s.w.log().Warn("corvo: fetch refused", "queues", l.queues, "error", err)
-				err = nil
-			}
+			err = s.fetchTrouble(l, reply)
 		}
 		if err != nil {
 			s.fail(err)
@@ -418,11 +412,33 @@ func (s *session) fetch(l *lane) {
 			try = 0
 			continue
 		}
-		if !s.pause(fullJitter(try, emptyFetchMin, time.Second)) {
+		if !s.pause(fullJitter(try, emptyFetchMin, 5*time.Second)) {
 			return
 		}
 		try++
 	}
+}
+
+// fetchTrouble is the error with which a refused fetch ends the session, or nil if
+// it can be repeated. A bad queue name ends it, so that Run can report it.
+func (s *session) fetchTrouble(l *lane, reply *stream.Response) error {
+	err := frameError(reply)
+	if fields := fieldsOf(reply); len(fields) > 0 && !brokenLink(err) {
+		return &Error{Code: CodeInvalid, Message: reply.GetError(), Fields: fields}
+	}
+	if brokenLink(err) {
+		return err
+	}
+	s.w.log().Warn("corvo: fetch refused", "queues", l.queues, "error", err)
+	return nil
+}
+
+func fieldsOf(reply *stream.Response) []Field {
+	var fields []Field
+	for _, v := range reply.GetViolations() {
+		fields = append(fields, Field{Name: v.GetField(), Message: v.GetMessage()})
+	}
+	return fields
 }
 
 // nextFetch waits until there is something to ask for; false when fetching is over.

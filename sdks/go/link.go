@@ -27,7 +27,7 @@ type link interface {
 	// done is closed when the link broke.
 	done() <-chan struct{}
 	err() error
-	// answered reports whether the server ever replied.
+	// answered reports whether the server ever replied without an error.
 	answered() bool
 	close() error
 }
@@ -110,7 +110,7 @@ func (l *streamLink) await(ctx context.Context, call *stream.Call, limit time.Du
 		return nil, context.Cause(ctx)
 	}
 	reply, err := call.Reply()
-	if err == nil && !l.replied.Load() {
+	if err == nil && reply.GetError() == "" && !l.replied.Load() {
 		l.replied.Store(true)
 	}
 	return reply, err
@@ -223,13 +223,13 @@ func (l *pollLink) fail(ctx context.Context, f *corvov1.LifecycleFailItem, worke
 func outcomeOfRefusal(e *Error) (string, bool) {
 	switch e.Code {
 	case CodeLeaseLost:
-		return outcomeLeaseLost, true
+		return "LEASE_LOST", true
 	case CodeNotFound:
-		return outcomeNotFound, true
+		return "NOT_FOUND", true
 	case CodeConflict:
-		return outcomeNotActive, true
+		return "NOT_ACTIVE", true
 	case CodeInvalid, CodeTooLarge:
-		return outcomeInvalid, true
+		return "VALIDATION_ERROR", true
 	}
 	return "", false
 }
@@ -244,7 +244,15 @@ func (l *pollLink) heartbeats(ctx context.Context, frame *stream.Request, reply 
 		Jobs: frame.GetHeartbeats(), WorkerId: frame.GetWorkerId(), LeaseDuration: frame.GetLeaseDuration(),
 	}))
 	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
+		e := errorFromRPC(err)
+		if e.Code != CodeInvalid && e.Code != CodeTooLarge {
+			return fmt.Errorf("heartbeat: %w", err)
+		}
+		reply.Error = "heartbeat: " + e.Message
+		for _, f := range append(e.Fields, Field{Name: "jobs", Message: "refused"}) {
+			reply.Violations = append(reply.Violations, &corvov1.FieldViolation{Field: f.Name, Message: f.Message})
+		}
+		return nil
 	}
 	reply.Heartbeats = resp.Msg.GetJobs()
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -70,6 +72,9 @@ func (s *session) beat(batch []*task) error {
 		return err
 	}
 	if len(reply.GetHeartbeats()) == 0 {
+		if fields := fieldsOf(reply); len(fields) > 0 {
+			s.w.newsRefused(batch, &Error{Code: CodeInvalid, Message: reply.GetError(), Fields: fields})
+		}
 		s.w.newsUnsent(batch)
 		return frameError(reply)
 	}
@@ -176,6 +181,24 @@ func (w *Worker) newsUnsent(batch []*task) {
 		t.renewAt = time.Time{}
 		if t.phase == phaseOver {
 			t.news.tell(ErrLeaseLost)
+		}
+	}
+}
+
+// newsRefused drops what the server will not store. One bad value must not keep the
+// leases beside it from being renewed; values that were good are dropped with it if
+// the refusal does not name the job.
+func (w *Worker) newsRefused(batch []*task, refusal *Error) {
+	w.log().Error("corvo: progress or checkpoint refused", "error", refusal)
+	named := func(t *task) bool {
+		return slices.ContainsFunc(refusal.Fields, func(f Field) bool { return strings.Contains(f.Name, t.lease.GetJobId()) })
+	}
+	anyNamed := slices.ContainsFunc(batch, named)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range batch {
+		if !anyNamed || named(t) {
+			t.sent.tell(refusal)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Retries bound how long a call tries again by itself. The default outlives an
 // election of a new leader several times over.
 type Retries struct {
-	// Total is the time after which no new try begins; 0 means 15 s, negative
+	// Total is the time after which no new try begins; 0 means 30 s, negative
 	// turns retries off.
 	Total time.Duration
 	// First and Most bound the pause, which doubles and is drawn at random between
@@ -21,7 +21,7 @@ type Retries struct {
 
 func (r Retries) withDefaults() Retries {
 	if r.Total == 0 {
-		r.Total = 15 * time.Second
+		r.Total = 30 * time.Second
 	}
 	if r.First <= 0 {
 		r.First = 50 * time.Millisecond

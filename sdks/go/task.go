@@ -33,7 +33,8 @@ type task struct {
 	// Guarded by Worker.mu.
 	phase      phase
 	out        outcome
-	tries      int
+	tries      int       // Refused frames it was in.
+	refusedAt  time.Time // The first of them.
 	renewAt    time.Time
 	news       news // To be sent.
 	sent       news // In a frame without an answer.

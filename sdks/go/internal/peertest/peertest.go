@@ -96,6 +96,7 @@ type Faults struct {
 	NotLeader     int          // Streams answered with NOT_LEADER.
 	RefuseStreams int          // Streams ended with unavailable before any reply.
 	Overload      int          // Frames with settlements answered with OVERLOADED.
+	RefuseSettle  int          // Frames with settlements answered with another error.
 	CutBefore     int          // Frames with settlements: cut the stream, do nothing.
 	CutAfter      int          // Frames with settlements: do it, then cut the stream.
 	Unavailable   int          // Unary and HTTP calls refused, nothing done.

@@ -3,12 +3,17 @@ package peertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
+
+// checkpointBytesMax is smaller than the real limit, so that the SDK's own check
+// does not hide the server's.
+const checkpointBytesMax = 64 << 10
 
 var errCut = errors.New("cut")
 
@@ -97,30 +102,11 @@ func (s *Server) serve(ctx, fetchCtx context.Context, st *streamState, f *reques
 	reply := &response{RequestId: f.GetRequestId()}
 	settles := len(f.GetAcks())+len(f.GetFails()) > 0
 	if settles {
-		s.settling(1)
-		defer s.settling(-1)
-		s.mu.Lock()
-		hold := s.faults.HoldSettle
-		s.mu.Unlock()
-		if hold != nil {
-			select {
-			case <-hold:
-			case <-ctx.Done():
-				return errCut
-			}
+		if over, err := s.settle1(ctx, st, f, reply); over || err != nil {
+			return err
 		}
-		if s.take(func(f *Faults) *int { return &f.Overload }) {
-			reply.Error = "OVERLOADED: ack"
-			st.send(reply)
-			return nil
-		}
-		if s.take(func(f *Faults) *int { return &f.CutBefore }) {
-			return errCut
-		}
-	}
-	s.settlements(f, reply)
-	if settles && s.take(func(f *Faults) *int { return &f.CutAfter }) {
-		return errCut
+	} else {
+		s.settlements(f, reply)
 	}
 	s.mu.Lock()
 	split := s.faults.Split
@@ -132,6 +118,40 @@ func (s *Server) serve(ctx, fetchCtx context.Context, st *streamState, f *reques
 	s.fetchFrame(fetchCtx, st, f, reply)
 	st.send(reply)
 	return nil
+}
+
+// settle1 does the settlements of a frame, with all that can go wrong; over says
+// that the frame is answered.
+func (s *Server) settle1(ctx context.Context, st *streamState, f *request, reply *response) (over bool, err error) {
+	s.settling(1)
+	defer s.settling(-1) // Before the reply: after it the client may send the next.
+	s.mu.Lock()
+	hold := s.faults.HoldSettle
+	s.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return false, errCut
+		}
+	}
+	switch {
+	case s.take(func(f *Faults) *int { return &f.Overload }):
+		reply.Error = "OVERLOADED: ack"
+		st.send(reply)
+		return true, nil
+	case s.take(func(f *Faults) *int { return &f.RefuseSettle }):
+		reply.Error = "ack: the shard has no leader"
+		st.send(reply)
+		return true, nil
+	case s.take(func(f *Faults) *int { return &f.CutBefore }):
+		return false, errCut
+	}
+	s.settlements(f, reply)
+	if s.take(func(f *Faults) *int { return &f.CutAfter }) {
+		return false, errCut
+	}
+	return false, nil
 }
 
 func (s *Server) settling(d int) {
@@ -151,6 +171,14 @@ func (s *Server) settlements(f *request, reply *response) {
 	}
 	for _, x := range f.GetFails() {
 		reply.FailOutcomes = append(reply.FailOutcomes, s.fail(x))
+	}
+	for id, u := range f.GetHeartbeats() {
+		if len(u.GetCheckpointJson()) > checkpointBytesMax {
+			reply.Error = "heartbeat: the request has invalid fields"
+			reply.Violations = []*corvov1.FieldViolation{{Field: fmt.Sprintf("heartbeats[%q].checkpoint_json", id), Message: "too long"}}
+			reply.Heartbeats = nil
+			return
+		}
 	}
 	for id, u := range f.GetHeartbeats() {
 		if reply.Heartbeats == nil {
@@ -180,6 +208,13 @@ func (s *Server) fetchFrame(ctx context.Context, st *streamState, f *request, re
 		wait = 0
 	}
 	s.mu.Unlock()
+	for _, q := range f.GetQueues() {
+		if q[0] == '-' {
+			reply.Error = "fetch: the request has invalid fields; queues[0]: is not a queue name"
+			reply.Violations = []*corvov1.FieldViolation{{Field: "queues[0]", Message: "is not a queue name"}}
+			return
+		}
+	}
 	reply.Jobs = s.waitJobs(ctx, f.GetQueues(), f.GetWorkerId(), f.GetLeaseDuration(), int(f.GetFetchCount()), wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
