@@ -290,6 +290,32 @@ func TestWatch_ResumingAheadOfTheNodeWaits(t *testing.T) {
 	}
 }
 
+// A node that may be cut off must not tell a proxy that its keys are current.
+func TestWatch_EndsOnANodeWithoutALeader(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	left := c.follower()
+	if _, err := left.cell.WaitShards(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	for id := range c.nodes {
+		if id != left.id {
+			c.kill(id)
+		}
+	}
+	eventually(t, "the leader to be missed", func() bool { return left.cell.Group().Leader() == "" })
+	n := 0
+	err := left.cell.Watch(testContext(t), 0, func(m *cellv1.WatchResponse) error {
+		if n++; m.GetState() == nil {
+			t.Errorf("a heartbeat without a leader: %v", m)
+		}
+		return nil
+	})
+	if fault.CodeOf(err) != fault.Unavailable || n != 1 {
+		t.Errorf("%d messages, then %v", n, err)
+	}
+}
+
 func TestHandler_OnlyPartsOfTheCellMayCall(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 1)

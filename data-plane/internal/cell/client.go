@@ -2,7 +2,9 @@ package cell
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -74,4 +76,22 @@ func (p *Peers) node(nodeID string) (cellv1connect.CellServiceClient, bool) {
 
 func (p *Peers) at(url string) cellv1connect.CellServiceClient {
 	return NewClient(p.signer, p.cell.NodeID(), p.transport, url)
+}
+
+// everywhere lists each URL at which a node other than self was ever said to be,
+// what the process was started with first.
+func (p *Peers) everywhere(self string) []string {
+	var urls []string
+	add := func(id, url string) {
+		if id != self && !slices.Contains(urls, url) {
+			urls = append(urls, url)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.first)) {
+		add(id, p.first[id])
+	}
+	for _, n := range p.cell.View().Nodes() {
+		add(n.GetId(), n.GetApiUrl())
+	}
+	return urls
 }

@@ -254,6 +254,15 @@ func (c *testCell) restart(id string) {
 	c.start(id, nil)
 }
 
+// restartElsewhere brings a killed node back on other ports.
+func (c *testCell) restartElsewhere(id string) {
+	c.t.Helper()
+	n := c.nodes[id]
+	n.api, n.raft = c.listen("127.0.0.1:0"), c.listen("127.0.0.1:0")
+	c.addrs.Store(id, n.raft.Addr().String())
+	c.start(id, nil)
+}
+
 func (c *testCell) close() {
 	for id := range c.nodes {
 		c.kill(id)

@@ -138,6 +138,87 @@ func TestAddNode_OneThatIsNotThereStaysALearnerAndIsResumed(t *testing.T) {
 	}
 }
 
+func TestAddNode_ResumedAfterItsLeaderDied(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	joining := c.prepare("node-4")
+	leader, by := c.leader(), c.follower().id
+	first := make(chan error, 1)
+	go func() {
+		_, err := addNode(ctx, c, by, joining.record())
+		first <- err
+	}()
+	eventually(t, "node-4 to be a learner", func() bool {
+		return slices.Contains(leader.cell.Group().Status().Learners, "node-4")
+	})
+	c.kill(leader.id)
+	<-first
+	c.ready()
+	if st := c.membersOf(GroupID); slices.Contains(st.Voters, "node-4") {
+		t.Fatal("a node that never ran has a vote")
+	}
+	c.start("node-4", nil)
+	eventually(t, "the repeated call to succeed", func() bool {
+		_, err := addNode(ctx, c, by, joining.record())
+		if err != nil && !again(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	for _, id := range append([]uint32{GroupID}, testShards...) {
+		if st := c.membersOf(id); !slices.Contains(st.Voters, "node-4") || len(st.Voters) != 4 {
+			t.Errorf("group %d has voters %v", id, st.Voters)
+		}
+	}
+}
+
+func TestAnnounce_NodeThatMovedIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	moved := c.follower().id
+	old := c.nodes[moved].record()
+	c.kill(moved)
+	c.restartElsewhere(moved)
+	n := c.nodes[moved]
+	if err := n.members.Announce(ctx, n.record()); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range c.nodes {
+		eventually(t, "the new address on "+other.id, func() bool {
+			got, _ := other.cell.View().NodeByID(moved)
+			return got.GetApiUrl() == n.record().GetApiUrl() && got.GetApiUrl() != old.GetApiUrl()
+		})
+	}
+	// Nothing to say: no entry.
+	before := c.leader().cell.View().Index()
+	if err := n.members.Announce(ctx, n.record()); err != nil {
+		t.Fatal(err)
+	}
+	if after := c.leader().cell.View().Index(); after != before {
+		t.Errorf("an unchanged record was written again, %d after %d", after, before)
+	}
+}
+
+func TestAnnounce_RemovedNodeIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	gone := c.follower()
+	if err := removeNode(ctx, c, c.leader().id, gone.id); err != nil {
+		t.Fatal(err)
+	}
+	record := gone.record()
+	record.RaftAddress = "127.0.0.1:1"
+	if err := gone.members.announce(ctx, record); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestRemoveNode_LeavesEveryGroupAlsoTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)

@@ -171,7 +171,10 @@ func (m *model) key(k *cellv1.Key) bool {
 
 // drawRequest draws from so few ids and names that they meet all the time.
 func drawRequest(t *rapid.T) *cellv1.ApplyRequest {
-	req := &cellv1.ApplyRequest{Changes: rapid.SliceOfN(rapid.Custom(drawChange), 0, 4).Draw(t, "changes")}
+	req := &cellv1.ApplyRequest{}
+	for range rapid.SampledFrom([]int{1, 1, 1, 1, 1, 2, 3, 0}).Draw(t, "changes") {
+		req.Changes = append(req.Changes, drawChange(t))
+	}
 	if rapid.IntRange(0, 3).Draw(t, "has source") == 0 {
 		req.Source = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")
 		req.Generation = rapid.Uint64Range(0, 20).Draw(t, "generation")
@@ -180,19 +183,19 @@ func drawRequest(t *rapid.T) *cellv1.ApplyRequest {
 }
 
 func drawChange(t *rapid.T) *cellv1.Change {
-	id := rapid.IntRange(1, 4)
+	id := rapid.SampledFrom([]int{1, 1, 2, 2, 3})
 	name := rapid.SampledFrom([]string{"acme", "globex", "initech"})
 	deleted := rapid.SampledFrom([]bool{false, false, true})
-	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "key", "node", "remove", "shards"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "namespace", "key", "key", "node", "remove", "shards"}).Draw(t, "kind") {
 	case "tenant":
 		return tenantChange(&cellv1.Tenant{Id: tenantID(id.Draw(t, "id")), Name: name.Draw(t, "name"), Deleted: deleted.Draw(t, "deleted")})
 	case "namespace":
 		return namespaceChange(&cellv1.Namespace{
-			Id: nsID(rapid.IntRange(1, 8).Draw(t, "id")), TenantId: tenantID(id.Draw(t, "tenant")), Name: name.Draw(t, "name"),
+			Id: nsID(rapid.IntRange(1, 5).Draw(t, "id")), TenantId: tenantID(id.Draw(t, "tenant")), Name: name.Draw(t, "name"),
 			Deleted: deleted.Draw(t, "deleted"), Shard: rapid.SampledFrom([]uint32{0, 0, 0, 2, 5}).Draw(t, "shard"),
 		})
 	case "key":
-		k := testKey(id.Draw(t, "id"), id.Draw(t, "tenant"), rapid.SliceOfNDistinct(rapid.IntRange(1, 8), 0, 2, rapid.ID[int]).Draw(t, "namespaces")...)
+		k := testKey(id.Draw(t, "id"), id.Draw(t, "tenant"), rapid.SliceOfNDistinct(rapid.IntRange(1, 5), 0, 2, rapid.ID[int]).Draw(t, "namespaces")...)
 		k.Revoked = deleted.Draw(t, "revoked")
 		return keyChange(k)
 	case "node":
@@ -212,7 +215,9 @@ func TestApply_AgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		next++ // A new group is cheaper than a new store.
 		single, batched := benchOver(t, stores[0].Group(next)), benchOver(t, stores[1].Group(next))
-		requests := rapid.SliceOfN(rapid.Custom(drawRequest), 1, 30).Draw(rt, "requests")
+		// Without tenants and shards nearly everything would be refused.
+		requests := []*cellv1.ApplyRequest{{Changes: []*cellv1.Change{shardsChange(2, 3, 4), testTenant(1, "acme"), testTenant(2, "globex")}}}
+		requests = append(requests, rapid.SliceOfN(rapid.Custom(drawRequest), 20, 60).Draw(rt, "requests")...)
 		m := newModel()
 		var payloads [][]byte
 		for i, req := range requests {
