@@ -160,6 +160,7 @@ func TestSpace_LevelsRiseAtOnceAndFallBelowTheEdge(t *testing.T) {
 		// Not knowing keeps the level.
 		v.set(950, nil)
 		time.Sleep(spaceInterval)
+		synctest.Wait()
 		v.set(0, errors.New("no answer"))
 		time.Sleep(spaceInterval)
 		synctest.Wait()
