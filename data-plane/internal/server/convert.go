@@ -288,6 +288,8 @@ func heartbeatsFromProto(d *decoder, path string, m map[string]*corvov1.Heartbea
 		if usageSaid(u.GetUsage()) {
 			d.problem(join(at, "usage"), "is not available yet")
 		}
+		checkSize(d, join(at, "progress_json"), len(u.GetProgressJson()), queue.ProgressBytesMax)
+		checkSize(d, join(at, "checkpoint_json"), len(u.GetCheckpointJson()), queue.CheckpointBytesMax)
 		hb.in = append(hb.in, queue.HeartbeatInput{
 			JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second,
 			Progress:   jsonFromProto(d, join(at, "progress_json"), u.GetProgressJson()),
@@ -296,6 +298,14 @@ func heartbeatsFromProto(d *decoder, path string, m map[string]*corvov1.Heartbea
 		hb.names = append(hb.names, name)
 	}
 	return hb
+}
+
+// checkSize refuses what a heartbeat can not store. The use case could only call
+// the lease lost, which would stop a worker that did nothing worse than say much.
+func checkSize(d *decoder, path string, n, limit int) {
+	if n > limit {
+		d.problem(path, "is %d bytes long, at most %d are allowed", n, limit)
+	}
 }
 
 func (hb heartbeats) toProto(statuses []queue.HeartbeatStatus) map[string]*corvov1.HeartbeatJobResponse {

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
@@ -107,7 +109,7 @@ func (c *call) enqueue() error {
 	var d decoder
 	enqueueShape.read(&d, "", b, &in)
 	c.stampEnqueue(&d, "", &in, c.r.Header.Get(headerIdempotencyKey))
-	if err := d.err(); err != nil {
+	if err := d.errOr(c.tooLarge("", &in)); err != nil {
 		return err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
@@ -143,7 +145,11 @@ func (c *call) enqueueMany(b []byte) error {
 		}
 		c.stampEnqueue(&d, fmt.Sprintf("jobs[%d]", i), &req.jobs[i], itemKey)
 	}
-	if err := d.err(); err != nil {
+	var tooLarge []fault.Field
+	for i := range req.jobs {
+		tooLarge = append(tooLarge, c.tooLarge(fmt.Sprintf("jobs[%d]", i), &req.jobs[i])...)
+	}
+	if err := d.errOr(tooLarge); err != nil {
 		return err
 	}
 	results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, req.jobs)
@@ -173,6 +179,18 @@ func (c *call) stampEnqueue(d *decoder, path string, in *queue.EnqueueInput, key
 	case path == "" && in.IdempotencyKey != key:
 		d.problem("idempotency_key", "differs from the header Idempotency-Key")
 	}
+}
+
+// tooLarge: over HTTP a payload above the limit has a status of its own.
+func (c *call) tooLarge(path string, in *queue.EnqueueInput) []fault.Field {
+	limit := cmp.Or(c.who.Caller.PayloadBytesMax, queue.PayloadBytesMax)
+	if len(in.Payload) <= limit {
+		return nil
+	}
+	return []fault.Field{{
+		Path:    join(path, "payload"),
+		Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(in.Payload), limit),
+	}}
 }
 
 func (c *call) markReplayed(res queue.EnqueueResult) {

@@ -1,8 +1,8 @@
 package server
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -70,8 +70,17 @@ func (f *frame) fetchInput() *queue.FetchInput {
 	}
 }
 
+// input leaves out the parts that could not be read; what fails in one part does
+// not cost the others.
 func (f *frame) input() queue.FrameInput {
-	return queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: f.beats.in, Fetch: f.fetchInput(), Enqueues: f.adds}
+	in := queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Fetch: f.fetchInput()}
+	if f.beatsErr == nil {
+		in.Heartbeats = f.beats.in
+	}
+	if f.addsErr == nil {
+		in.Enqueues = f.adds
+	}
+	return in
 }
 
 // part is the word that existing clients see before an error of the frame.
@@ -129,7 +138,17 @@ func nothingDone(err error) bool {
 	return code == fault.NotLeader || code == fault.Unavailable
 }
 
+// permit checks rights and sizes before anything is done.
 func (st *stream) permit(f *frame) error {
+	for name, n := range map[string]int{
+		"acks": len(f.req.GetAcks()), "fails": len(f.req.GetFails()), "heartbeats": len(f.req.GetHeartbeats()),
+	} {
+		if n > queue.AckBatchMax {
+			var d decoder
+			d.problem(name, "has %d items, at most %d are allowed", n, queue.AckBatchMax)
+			return d.err()
+		}
+	}
 	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {
 		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", identity.Work)
 	}
@@ -139,83 +158,43 @@ func (st *stream) permit(f *frame) error {
 	return nil
 }
 
-// do runs the frame as one. When a part of it is not valid the use case has done
-// nothing, and the parts are done one by one, so that a bad enqueue does not cost
-// the acks it travelled with.
+// do runs the frame. A fetch that came alone may wait; in a frame that does other
+// work it takes what is ready, so that the answers of the work are not held up.
 func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
-	if f.beatsErr != nil || f.addsErr != nil {
-		return st.doParts(ctx, jobs, f)
+	if !f.works() && f.wait > 0 {
+		return st.fetch(ctx, jobs, f)
 	}
 	res, err := jobs.Frame(ctx, st.c.who.Caller, f.input())
-	switch {
-	case err != nil && (fault.CodeOf(err) == fault.Invalid || fault.CodeOf(err) == fault.TooLarge):
-		return st.doParts(ctx, jobs, f)
-	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		// The fetch was given up; whatever came with it has been answered by then.
-		return reply{msg: &frameOut{RequestId: f.req.GetRequestId()}}, nil
-	case err != nil:
+	if err != nil {
 		return reply{}, err
 	}
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.settled(msg, f, res)
 	st.added(msg, res.Enqueues)
-	msg.Jobs = grantsToProto(res.Grants)
-	return reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+	st.word(msg, "heartbeat", f.beatsErr)
+	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
+	st.word(msg, "fetch", res.FetchErr)
+	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	if msg.GetError() != "" && !st.pipelined.Load() {
+		// An old client that reads an error looks for no jobs.
+		st.undo(r)
+		r.grants = nil
+	}
+	msg.Jobs = grantsToProto(r.grants)
+	return r, nil
 }
 
-// doParts: settlements, then enqueues, then the fetch, up to the first that fails.
-// The fetch comes last, because a client that reads an error looks for no jobs.
-func (st *stream) doParts(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
-	caller := st.c.who.Caller
+func (st *stream) fetch(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
-	beats := f.beats.in
-	if f.beatsErr != nil {
-		beats = nil
-	}
-	if len(f.acks.in)+len(f.fails.in)+len(beats) > 0 {
-		res, err := jobs.Frame(ctx, caller, queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: beats})
-		if err != nil {
-			return st.partFailed(msg, "ack", err)
-		}
-		st.settled(msg, f, res)
-	} else if f.settles() {
-		st.settled(msg, f, queue.FrameResult{})
-	}
-	if f.beatsErr != nil {
-		return st.partFailed(msg, "heartbeat", f.beatsErr)
-	}
-	if len(f.adds) > 0 {
-		err := f.addsErr
-		var res queue.FrameResult
-		if err == nil {
-			res, err = jobs.Frame(ctx, caller, queue.FrameInput{Enqueues: f.adds})
-		}
-		if err != nil {
-			return st.partFailed(msg, "enqueue", err)
-		}
-		st.added(msg, res.Enqueues)
-	}
-	if !f.fetches() {
-		return reply{msg: msg}, nil
-	}
-	fetch := f.fetchInput()
-	fetch.Wait = 0
-	res, err := jobs.Frame(ctx, caller, queue.FrameInput{Fetch: fetch})
-	if err != nil {
-		return st.partFailed(msg, "fetch", err)
-	}
-	msg.Jobs = grantsToProto(res.Grants)
-	return reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
-}
-
-// partFailed words a part's error beside what the earlier parts did; when the
-// leader is gone there is nothing to say but that.
-func (st *stream) partFailed(msg *frameOut, part string, err error) (reply, error) {
-	if nothingDone(err) && msg.GetAcked() == 0 && len(msg.GetEnqueuedJobIds()) == 0 {
+	grants, err := jobs.Fetch(ctx, st.c.who.Caller, *f.fetchInput())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return reply{msg: msg}, nil // Given up.
+	case err != nil:
 		return reply{}, err
 	}
-	st.word(msg, part, err)
-	return reply{msg: msg}, nil
+	msg.Jobs = grantsToProto(grants)
+	return reply{msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
 }
 
 func (st *stream) failed(f *frame, part string, err error) reply {
@@ -224,13 +203,20 @@ func (st *stream) failed(f *frame, part string, err error) reply {
 	return reply{msg: msg}
 }
 
-// word writes err into msg as existing clients match it.
+// word adds err, if there is one, to msg as existing clients match it.
 func (st *stream) word(msg *frameOut, part string, err error) {
-	f := shown(st.c.r.Context(), st.s.log, protoPaths(err))
-	msg.Error = part + ": " + f.Error()
-	if f.Code == fault.Exhausted {
-		msg.Error = "OVERLOADED: " + msg.Error
+	if err == nil {
+		return
 	}
+	f := shown(st.c.r.Context(), st.s.log, protoPaths(err))
+	text := part + ": " + f.Error()
+	if f.Code == fault.Exhausted {
+		text = "OVERLOADED: " + text
+	}
+	if msg.Error != "" {
+		text = msg.Error + "; " + text
+	}
+	msg.Error = text
 	for _, v := range f.Fields {
 		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
 	}

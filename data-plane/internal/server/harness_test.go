@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
@@ -156,6 +158,30 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	return b
 }
 
+// mortal gives the bench an HTTP/2 client of its own and returns what kills its
+// connections, as the end of a process does.
+func (b *bench) mortal() (die func()) {
+	var mu sync.Mutex
+	var conns []net.Conn
+	tr := forward.NewTransport(forward.TransportOptions{})
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		mu.Lock()
+		defer mu.Unlock()
+		conns = append(conns, c)
+		return c, err
+	}
+	b.h2 = &http.Client{Transport: tr}
+	b.Cleanup(tr.CloseIdleConnections)
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}
+}
+
 type answerOf struct {
 	status int
 	header http.Header
@@ -272,3 +298,5 @@ func within(t testing.TB, d time.Duration, what string, f func()) {
 func jobNumber(n byte) job.ID { return job.ID{15: n} }
 
 func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns} }
+
+func asConnect(err error, target **connect.Error) bool { return errors.As(err, target) }

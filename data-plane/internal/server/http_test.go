@@ -330,19 +330,13 @@ func TestFetch_JobsOfAClientThatLeftAreGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	b.jobs.beforeGrant = func() {
-		leave()
-		<-left
-	}
+	b.jobs.beforeGrant = func(ctx context.Context) { leave(); <-ctx.Done() }
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 	req, _ := http.NewRequestWithContext(ctx, "POST", b.url+"/api/v1/fetch", strings.NewReader(`{"queues":["q"],"wait":5}`))
 	if resp, err := b.h2.Do(req); err == nil {
 		_ = resp.Body.Close()
 		t.Fatal("the fetch was answered")
 	}
-	// The reset needs a moment to reach the server.
-	time.AfterFunc(100*time.Millisecond, func() { close(left) })
 	eventually(t, "the job is pending again", func() bool { return b.jobs.stateOf(jobNumber(1)) == job.Pending })
 	j, _ := b.jobs.Job(t.Context(), callerIn(nsA), jobNumber(1))
 	if j.Attempt != 0 {

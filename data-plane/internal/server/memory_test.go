@@ -28,7 +28,7 @@ type memory struct {
 	failing error // Returned by every call when set.
 	parked  int   // Fetches that wait now.
 	// beforeGrant, when set, runs before a fetch answers with jobs.
-	beforeGrant func()
+	beforeGrant func(ctx context.Context)
 }
 
 type memJob struct {
@@ -123,6 +123,9 @@ func (m *memory) EnqueueBatch(_ context.Context, c queue.Caller, in []queue.Enqu
 }
 
 func (m *memory) addAll(c queue.Caller, path string, in []queue.EnqueueInput) ([]queue.EnqueueResult, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
 	var fields []fault.Field
 	for i := range in {
 		fields = append(fields, validate(fmt.Sprintf("%s[%d]", path, i), &in[i])...)
@@ -181,7 +184,7 @@ func (m *memory) Fetch(ctx context.Context, c queue.Caller, in queue.FetchInput)
 		if len(grants) > 0 {
 			leave()
 			if m.beforeGrant != nil {
-				m.beforeGrant()
+				m.beforeGrant(ctx)
 			}
 			return grants, nil
 		}
@@ -324,38 +327,25 @@ func (m *memory) heartbeat(c queue.Caller, in []queue.HeartbeatInput) []queue.He
 }
 
 func (m *memory) Frame(ctx context.Context, c queue.Caller, in queue.FrameInput) (queue.FrameResult, error) {
-	var fields []fault.Field
-	for i := range in.Enqueues {
-		fields = append(fields, validate(fmt.Sprintf("enqueues[%d]", i), &in.Enqueues[i])...)
-	}
-	if in.Fetch != nil {
-		fields = append(fields, validateFetch(in.Fetch)...)
-	}
-	if len(fields) > 0 {
-		return queue.FrameResult{}, fault.InvalidFields(fields)
-	}
 	m.mu.Lock()
 	if m.failing != nil {
 		defer m.mu.Unlock()
 		return queue.FrameResult{}, m.failing
 	}
 	res := queue.FrameResult{Acks: m.ack(c, in.Acks), Fails: m.fail(c, in.Fails), Heartbeats: m.heartbeat(c, in.Heartbeats)}
-	var early []queue.Grant
 	if in.Fetch != nil {
-		early = m.grant(c, in.Fetch)
-	}
-	res.Enqueues, _ = m.addAll(c, "enqueues", in.Enqueues)
-	m.mu.Unlock()
-	if in.Fetch == nil || len(early) > 0 {
-		res.Grants = early
-		if len(early) > 0 && m.beforeGrant != nil {
-			m.beforeGrant()
+		if f := validateFetch(in.Fetch); len(f) > 0 {
+			res.FetchErr = fault.InvalidFields(f)
+		} else {
+			res.Grants = m.grant(c, in.Fetch)
 		}
-		return res, nil
 	}
-	var err error
-	res.Grants, err = m.Fetch(ctx, c, *in.Fetch)
-	return res, err
+	res.Enqueues, res.EnqueueErr = m.addAll(c, "enqueues", in.Enqueues)
+	m.mu.Unlock()
+	if len(res.Grants) > 0 && m.beforeGrant != nil {
+		m.beforeGrant(ctx)
+	}
+	return res, nil
 }
 
 func (m *memory) find(c queue.Caller, id job.ID) (*memJob, error) {

@@ -23,7 +23,9 @@ type Working interface {
 	Ack(ctx context.Context, c queue.Caller, in []queue.AckInput) ([]error, error)
 	Fail(ctx context.Context, c queue.Caller, in []queue.FailInput) ([]queue.FailOutcome, error)
 	Heartbeat(ctx context.Context, c queue.Caller, in []queue.HeartbeatInput) ([]queue.HeartbeatStatus, error)
-	// Frame validates the whole frame before it does any of it.
+	// Frame runs its parts in one commit and does not wait for jobs. Its error means
+	// that nothing of the frame is known to have happened; a part that is not valid
+	// has its own error and costs the others nothing.
 	Frame(ctx context.Context, c queue.Caller, in queue.FrameInput) (queue.FrameResult, error)
 }
 

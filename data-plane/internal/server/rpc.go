@@ -163,12 +163,15 @@ func (h *workers) FetchBatch(ctx context.Context, req *connect.Request[corvov1.F
 	return answerRPC(ctx, h.s, &corvov1.FetchBatchResponse{Jobs: grantsToProto(grants)}, err)
 }
 
+// deadlineMargin is left of an RPC's deadline for the answer to travel.
+const deadlineMargin = time.Second
+
 // rpcPoll is longPoll under the RPC's own deadline: the wait ends before it does,
 // so that the client reads an empty answer and not a timeout.
 func (c *call) rpcPoll(ctx context.Context, in queue.FetchInput) ([]queue.Grant, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := deadline.Sub(c.s.now())
-		in.Wait = max(0, min(in.Wait, left-left/10))
+		in.Wait = max(0, min(in.Wait, left-min(left/2, deadlineMargin)))
 	}
 	c.r = c.r.WithContext(ctx)
 	return c.longPoll(in)

@@ -230,8 +230,8 @@ type heartbeatStatus struct {
 }
 
 func (c *call) heartbeat() error {
-	var req heartbeatRequest
-	if err := decode(c, heartbeatShape, &req); err != nil {
+	req, err := c.readHeartbeat()
+	if err != nil {
 		return err
 	}
 	in := make([]queue.HeartbeatInput, 0, len(req.jobs))
@@ -258,6 +258,25 @@ func (c *call) heartbeat() error {
 		a.add(names[i], st)
 	}
 	return c.reply(a)
+}
+
+func (c *call) readHeartbeat() (heartbeatRequest, error) {
+	var req heartbeatRequest
+	b, err := c.parse()
+	if err != nil {
+		return req, err
+	}
+	var d decoder
+	heartbeatShape.read(&d, "", b, &req)
+	for i := range req.jobs {
+		j := &req.jobs[i]
+		checkSize(&d, join("jobs", join(j.name, "progress")), len(j.value.Progress), queue.ProgressBytesMax)
+		checkSize(&d, join("jobs", join(j.name, "checkpoint")), len(j.value.Checkpoint), queue.CheckpointBytesMax)
+	}
+	if req.lease != 0 && (req.lease < queue.LeaseMin || req.lease > queue.LeaseMax) {
+		d.problem("lease", "must be between %s and %s", queue.LeaseMin, queue.LeaseMax)
+	}
+	return req, d.err()
 }
 
 func (a *heartbeatAnswer) add(id string, st queue.HeartbeatStatus) {

@@ -60,6 +60,20 @@ func (d *decoder) err() error {
 	return fault.InvalidFields(d.problems)
 }
 
+// errOr is err together with payloads that are too large; those alone are TooLarge.
+func (d *decoder) errOr(tooLarge []fault.Field) error {
+	if len(tooLarge) == 0 {
+		return d.err()
+	}
+	if len(d.problems) > 0 {
+		d.problems = append(d.problems, tooLarge...)
+		return d.err()
+	}
+	return &fault.Error{
+		Code: fault.TooLarge, Reason: "PAYLOAD_TOO_LARGE", Message: "a payload is larger than allowed", Fields: tooLarge,
+	}
+}
+
 // read fills into from a checked JSON value. Unknown members are passed over: old
 // clients send members that never meant anything.
 func (s *shape[T]) read(d *decoder, path string, value []byte, into *T) {
