@@ -745,6 +745,62 @@ func TestWorker_RefusedKeyLaterDoesNotEndTheWorker(t *testing.T) {
 	mustStop(t, r)
 }
 
+func TestWorker_BadQueueNameIsReturnedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	w := NewWorker(newClient(t, s), Queue("-bad", 1))
+	Handle(w, ok)
+	err := start(t, w).wait()
+	var e *Error
+	if !errors.As(err, &e) || e.Code != CodeInvalid || len(e.Fields) != 1 || e.Fields[0].Name != "queues[0]" {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestWorker_RefusedCheckpointFailsItsCallAlone(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	good := s.Add("emails", `{"to":"good"}`, nil)
+	bad := s.Add("emails", `{"to":"bad"}`, nil)
+	release := make(chan struct{})
+	r := start(t, newWorker(t, s, 2, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		if j.Args.To == "good" {
+			<-release
+			return receipt{}, j.Checkpoint(ctx, "small")
+		}
+		defer close(release)
+		err := j.Checkpoint(ctx, strings.Repeat("x", 100<<10))
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("refused by the server: %v", err)
+		}
+		err = j.Checkpoint(ctx, strings.Repeat("x", checkpointBytesMax))
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("over the protocol's limit: %v", err)
+		}
+		if err := j.Progress(ctx, strings.Repeat("x", progressBytesMax)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("progress over the protocol's limit: %v", err)
+		}
+		return receipt{}, nil
+	}))
+	s.AwaitState(bad, "completed")
+	if j := s.AwaitState(good, "completed"); j.Checkpoint != `"small"` {
+		t.Errorf("job %+v", j)
+	}
+	mustStop(t, r)
+}
+
+func TestWorker_SettlementOutlivesManyRefusedFrames(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	s.Set(peertest.Faults{RefuseSettle: 9})
+	for range 3 {
+		s.Add("emails", `{}`, nil)
+	}
+	r := start(t, newWorker(t, s, 3, ok))
+	s.Await("all are confirmed", func() bool { return r.Stats().Completed == 3 })
+	mustStop(t, r)
+}
+
 func TestWorker_RunReportsWhatIsWrongWithTheWorker(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
