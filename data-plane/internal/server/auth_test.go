@@ -1,0 +1,327 @@
+package server
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// concrete fills a route's pattern with something that does not exist.
+func concrete(rt Route) string {
+	return strings.NewReplacer("{id}", jobNumber(77).String(), "{name}", "no-such-queue").Replace(rt.Pattern)
+}
+
+// signed is the identity a proxy would vouch for.
+func signed(ns job.Namespace, roles ...string) identity.Identity {
+	return identity.Identity{
+		TenantID: "tn_0", TenantName: "acme", NamespaceID: ns.String(), Namespace: "default", Principal: "key_000000000001",
+		Roles: roles, Peer: "192.0.2.1", TenantURL: "https://acme.example", ExpiresAt: time.Now().Add(30 * time.Second),
+	}
+}
+
+// headersFor signs id for path and returns name, value pairs.
+func headersFor(t testing.TB, id identity.Identity, path string) []string {
+	t.Helper()
+	h := make(http.Header)
+	if err := newSigner(t).Sign(h, id, path); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for name, vs := range h {
+		out = append(out, name, vs[0])
+	}
+	return out
+}
+
+func newCellBench(t *testing.T, o benchOptions) *bench {
+	t.Helper()
+	o.auth = NewSigned(newSigner(t), time.Now, quiet())
+	o.Signer = newSigner(t)
+	return newBench(t, o)
+}
+
+func TestRoutes_WithoutCredentialOnlyPublicOnesAnswer(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	forged := []string{
+		"X-Corvo-Tenant", "tn_0", "X-Corvo-Namespace-Id", nsA.String(), "X-Corvo-Roles", "admin", "X-Corvo-Principal", "cell:x",
+		"X-Corvo-Proxy-Stream", "1", "X-Corvo-Forwarded", "1", "X-Corvo-Signature", "AAAA", "X-Corvo-Expires", "99999999999",
+		"X-Forwarded-For", "127.0.0.1", "Authorization", "Bearer x",
+	}
+	publics := 0
+	for _, rt := range Routes() {
+		for _, headers := range [][]string{nil, forged} {
+			h := append([]string{"Content-Type", "application/json"}, headers...)
+			a := b.do(rt.Method, concrete(rt), map[bool]string{true: "{}"}[rt.Method == "POST"], h...)
+			switch {
+			case rt.Action == public && a.status >= 300:
+				t.Errorf("%s %s: public, but %d %s", rt.Method, rt.Pattern, a.status, a.body)
+			case rt.Action != public && a.status != 401:
+				t.Errorf("%s %s: %d without a credential, want 401", rt.Method, rt.Pattern, a.status)
+			}
+		}
+		if rt.Action == public {
+			publics++
+		}
+	}
+	if publics != 5 { // info, healthz, readyz, openapi.json, GetServerInfo
+		t.Errorf("%d public routes, want 5: a new one needs a reason", publics)
+	}
+	if calls, _ := b.jobs.counts(); calls != 0 {
+		t.Errorf("refused requests did %d things", calls)
+	}
+}
+
+func TestRoutes_RolesAreHeldToTheTable(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	for _, role := range []string{"admin", "operator", "producer", "worker", "viewer", "readonly", "owner", "cell", ""} {
+		id := signed(nsA)
+		if role != "" {
+			id.Roles = []string{role}
+		}
+		for _, rt := range Routes() {
+			if rt.Action == public {
+				continue
+			}
+			a := b.do(rt.Method, concrete(rt), map[bool]string{true: "{}"}[rt.Method == "POST"],
+				append([]string{"Content-Type", "application/json"}, headersFor(t, id, concrete(rt))...)...)
+			may := identity.Allows(id.Roles, rt.Action) || rt.Or != 0 && identity.Allows(id.Roles, rt.Or)
+			if may == (a.status == 403) || a.status == 401 {
+				t.Errorf("%s %s as %q: %d, allowed %v", rt.Method, rt.Pattern, role, a.status, may)
+			}
+		}
+	}
+}
+
+func TestRoutes_ForeignNamespaceLooksLikeNothing(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	path := "/api/v1/enqueue"
+	b.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...).want(t, 201)
+	id := jobNumber(1).String()
+	for _, rt := range Routes() {
+		if !strings.Contains(rt.Pattern, "{id}") {
+			continue
+		}
+		ask := func(id string) answerOf {
+			p := strings.ReplaceAll(rt.Pattern, "{id}", id)
+			a := b.do(rt.Method, p, "", headersFor(t, signed(nsB, "admin"), p)...)
+			a.body = []byte(strings.ReplaceAll(string(a.body), a.header.Get(headerRequestID), ""))
+			return a
+		}
+		foreign, random := ask(id), ask(jobNumber(99).String())
+		if foreign.status != 404 || string(foreign.body) != string(random.body) {
+			t.Errorf("%s %s: a foreign job answers %d %s, a random one %s", rt.Method, rt.Pattern, foreign.status, foreign.body, random.body)
+		}
+	}
+	if b.jobs.stateOf(jobNumber(1)) != job.Pending {
+		t.Error("the job was changed from another namespace")
+	}
+}
+
+func TestSigned_WrongSignaturesAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	const path = "/api/v1/queues"
+	good := signed(nsA, "viewer")
+	b.do("GET", path, "", headersFor(t, good, path)...).want(t, 200)
+	expired := good
+	expired.ExpiresAt = time.Now().Add(-time.Hour)
+	nowhere := good
+	nowhere.NamespaceID = ""
+	for name, headers := range map[string][]string{
+		"another path":        headersFor(t, good, "/api/v1/info"),
+		"expired":             headersFor(t, expired, path),
+		"without namespace":   headersFor(t, nowhere, path),
+		"role added after":    append(headersFor(t, good, path), "X-Corvo-Roles", "admin"),
+		"namespace exchanged": append(headersFor(t, good, path), "X-Corvo-Namespace-Id", nsB.String()),
+		"proxy stream added":  append(headersFor(t, good, path), "X-Corvo-Proxy-Stream", "1"),
+	} {
+		if a := b.do("GET", path, "", headers...); a.status != 401 {
+			t.Errorf("%s: %d %s", name, a.status, a.body)
+		}
+	}
+	unknown := good
+	unknown.NamespaceID = job.Namespace{15: 9}.String()
+	b.do("GET", path, "", headersFor(t, unknown, path)...).want(t, 404)
+}
+
+func TestSigned_CellPartsReachOnlyTheirRoutes(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	id := identity.CellPrincipal("node-2", time.Now())
+	for _, rt := range Routes() {
+		if rt.Action == public {
+			continue
+		}
+		a := b.do(rt.Method, concrete(rt), "", append([]string{"Content-Type", "application/json"}, headersFor(t, id, concrete(rt))...)...)
+		if rt.Cell == (a.status == 403) {
+			t.Errorf("%s %s by the cell: %d", rt.Method, rt.Pattern, a.status)
+		}
+	}
+}
+
+// keyTable is a Keys whose records a test can change.
+type keyTable struct {
+	mu   sync.Mutex // Guards keys and err.
+	keys map[string]Key
+	err  error
+}
+
+func (k *keyTable) LookupKey(id string) (Key, bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, ok := k.keys[id]
+	return key, ok, k.err
+}
+
+func (k *keyTable) change(id string, f func(*Key)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := k.keys[id]
+	f(&key)
+	k.keys[id] = key
+}
+
+func newKey(t testing.TB, kind apikey.Kind) apikey.Key {
+	t.Helper()
+	k, err := apikey.Generate(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKeyAuth_FailsClosed(t *testing.T) {
+	t.Parallel()
+	key, stranger, scim := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane), newKey(t, apikey.SCIM)
+	table := &keyTable{keys: map[string]Key{
+		key.ID(): {
+			Digests: [][sha256.Size]byte{{1}, key.Digest()}, Roles: []string{"producer", "worker"},
+			Namespaces: map[string]job.Namespace{"default": nsA, "other": nsB}, Default: "default",
+		},
+		scim.ID(): {Digests: [][sha256.Size]byte{scim.Digest()}, Roles: []string{"admin"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default"},
+	}}
+	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now)})
+	try := func(header ...string) int { return b.post("/api/v1/enqueue", `{"queue":"q"}`, header...).status }
+	text := key.Reveal()
+	for name, row := range map[string]struct {
+		header []string
+		want   int
+	}{
+		"X-API-Key":           {[]string{"X-API-Key", text}, 201},
+		"bearer":              {[]string{"Authorization", "bearer " + text}, 201},
+		"header before token": {[]string{"X-API-Key", "nonsense", "Authorization", "Bearer " + text}, 401},
+		"basic":               {[]string{"Authorization", "Basic " + text}, 401},
+		"cookie":              {[]string{"Cookie", "corvo_api_key=" + text}, 401},
+		"unknown key":         {[]string{"X-API-Key", stranger.Reveal()}, 401},
+		"mistyped":            {[]string{"X-API-Key", text[:len(text)-1]}, 401},
+		"wrong kind":          {[]string{"X-API-Key", scim.Reveal()}, 401},
+		"other namespace":     {[]string{"X-API-Key", text, "X-Corvo-Namespace", "other"}, 201},
+		"unknown namespace":   {[]string{"X-API-Key", text, "X-Corvo-Namespace", "secret"}, 403},
+		"forged roles":        {[]string{"X-Corvo-Roles", "admin", "X-Corvo-Namespace-Id", nsA.String()}, 401},
+	} {
+		if got := try(row.header...); got != row.want {
+			t.Errorf("%s: %d, want %d", name, got, row.want)
+		}
+	}
+	if got := b.do("GET", "/api/v1/queues", "", "X-API-Key", text).status; got != 403 {
+		t.Errorf("a producer lists queues: %d", got)
+	}
+	table.change(key.ID(), func(k *Key) { k.NotAfter = time.Now().Add(-time.Second) })
+	if got := try("X-API-Key", text); got != 401 {
+		t.Errorf("expired: %d", got)
+	}
+	table.change(key.ID(), func(k *Key) { k.NotAfter = time.Time{}; k.Revoked = true })
+	if got := try("X-API-Key", text); got != 401 {
+		t.Errorf("revoked: %d", got)
+	}
+	table.mu.Lock()
+	table.err = fault.New(fault.Unavailable, "KEYS_STALE", "keys are stale")
+	table.mu.Unlock()
+	if got := try("X-API-Key", text); got != 503 {
+		t.Errorf("stale store: %d", got)
+	}
+}
+
+func TestKeyAuth_RevokedKeyLosesItsOpenStreams(t *testing.T) {
+	t.Parallel()
+	for _, pipelined := range []bool{false, true} {
+		key := newKey(t, apikey.DataPlane)
+		table := &keyTable{keys: map[string]Key{key.ID(): {
+			Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"admin"},
+			Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
+		}}}
+		b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now)})
+		s := b.client(true).StreamLifecycle(t.Context())
+		s.RequestHeader().Set("X-API-Key", key.Reveal())
+		k := &talk{TB: t, s: s}
+		k.ask(&frameIn{RequestId: 1, Pipelined: pipelined, Enqueues: enqueues("q")})
+		table.change(key.ID(), func(k *Key) { k.Revoked = true })
+		if !pipelined {
+			k.send(&frameIn{RequestId: 2, Enqueues: enqueues("q")})
+		}
+		within(t, 3*time.Second, "the end of the stream", func() {
+			if out, err := s.Receive(); err == nil {
+				t.Errorf("pipelined %v: a revoked key is answered %v", pipelined, out)
+			}
+		})
+		_ = s.CloseRequest()
+		_ = s.CloseResponse()
+	}
+}
+
+func TestStream_FramesAreHeldToTheRole(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	open := func(role string) *talk {
+		path := streamPath
+		s := b.client(true).StreamLifecycle(t.Context())
+		if err := newSigner(t).Sign(s.RequestHeader(), signed(nsA, role), path); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.CloseRequest(); _ = s.CloseResponse() })
+		return &talk{TB: t, s: s}
+	}
+	producer, worker := open("producer"), open("worker")
+	if out := producer.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")}); out.GetError() != "" {
+		t.Errorf("producer enqueues: %v", out)
+	}
+	if out := producer.ask(&frameIn{RequestId: 2, FetchCount: 1, Queues: []string{"q"}}); !strings.HasPrefix(out.GetError(), "fetch: ") {
+		t.Errorf("producer fetches: %v", out)
+	}
+	if out := worker.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")}); !strings.HasPrefix(out.GetError(), "enqueue: ") || len(out.GetEnqueuedJobIds()) != 0 {
+		t.Errorf("worker enqueues: %v", out)
+	}
+	if out := worker.ask(&frameIn{RequestId: 2, FetchCount: 1, Queues: []string{"q"}}); len(out.GetJobs()) != 1 {
+		t.Errorf("worker fetches: %v", out)
+	}
+}
+
+func TestRPC_RefusalAtTheDoorSpeaksTheDialect(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	for _, d := range dialects {
+		_, err := b.client(d.http2, d.options...).Ack(t.Context(), connect.NewRequest(&corvov1.AckRequest{}))
+		if connect.CodeOf(err) != connect.CodeUnauthenticated {
+			t.Errorf("%s: %v", d.name, err)
+		}
+	}
+	k := b.open(t.Context(), connect.WithGRPC())
+	k.send(&frameIn{RequestId: 1})
+	if _, err := k.s.Receive(); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("stream: %v", err)
+	}
+}
