@@ -112,6 +112,7 @@ func (r *replica) audit(t tb) map[job.ID]Head {
 		t.Fatalf("audit: %v", err)
 	}
 	a.jobs()
+	a.records()
 	a.queues(r.store)
 	a.lockRows()
 	return a.heads
@@ -126,6 +127,7 @@ type auditor struct {
 	due   map[keys.Due][]byte
 	locks map[string]lock
 	names map[queueKey]bool
+	parts []part
 }
 
 func (a *auditor) row(k, v []byte) (bool, error) {
@@ -174,8 +176,34 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 		}
 		a.names[queueKey{ns, name}] = true
 		return err
+	case keys.Body, keys.Result, keys.Checkpoint, keys.Progress, 'e':
+		a.parts = append(a.parts, part{family, job.ID(k[22:38])})
 	}
 	return nil
+}
+
+// part is a record that belongs to a job.
+type part struct {
+	family byte
+	id     job.ID
+}
+
+// records checks that every record belongs to a job that knows of it.
+func (a *auditor) records() {
+	flags := map[byte]byte{keys.Result: flagResult, keys.Checkpoint: flagCheckpoint, keys.Progress: flagProgress, 'e': flagErrors}
+	bodies := 0
+	for _, p := range a.parts {
+		h, ok := a.heads[p.id]
+		if !ok || p.family != keys.Body && !h.has(flags[p.family]) {
+			a.t.Fatalf("record %q of job %s, which does not know of it", p.family, p.id)
+		}
+		if p.family == keys.Body {
+			bodies++
+		}
+	}
+	if bodies != len(a.heads) {
+		a.t.Fatalf("%d bodies for %d heads", bodies, len(a.heads))
+	}
 }
 
 func (a *auditor) jobs() {
