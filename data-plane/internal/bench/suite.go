@@ -200,7 +200,7 @@ func (s *Suite) add(result *SuiteResult, row Row) {
 }
 
 func (a aim) row(scenario string, r *Report) Row {
-	row := Row{Name: strings.TrimSpace(scenario + " " + a.name), Unit: a.unit, Aim: a.value, AtMost: a.atMost, Measured: a.of(r), Report: r}
+	row := Row{Name: strings.Join(strings.Fields(scenario+" "+a.name), " "), Unit: a.unit, Aim: a.value, AtMost: a.atMost, Measured: a.of(r), Report: r}
 	row.Known = row.Measured >= 0
 	row.Met = row.Known && (row.Measured >= row.Aim) != a.atMost || row.Known && row.Measured == row.Aim
 	return row

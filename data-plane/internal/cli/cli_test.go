@@ -2,8 +2,9 @@ package cli
 
 import (
 	"context"
-	"net"
-	"net/http"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +13,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
-
-	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +22,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script: command lines in, output and exit codes out.
-// Every script has a server of its own at $CORVO_URL.
+// Every script has a node of its own at $CORVO_URL; those whose name begins with
+// "key" have one that asks for keys, and the first key's file at $KEY_FILE.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -33,36 +33,46 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
 			"first": firstLine,
+			"field": field,
 			"await": await,
+			"load":  load,
 		},
 		Setup: func(env *testscript.Env) error {
-			queue := standin.New(standin.Faults{Overloads: 1})
-			if strings.HasPrefix(filepath.Base(env.WorkDir), "script-auth") {
-				queue.Key = "corvo_dp_test"
-			}
-			url, stop, err := listen(queue.NewServer())
+			f := serverFlags{bind: "127.0.0.1:0", dataDir: filepath.Join(env.WorkDir, "node"), nodeID: "node-1", raftShards: 1,
+				shutdownTimeout: 5 * time.Second, maxPayloadSize: 4096, requireKey: strings.HasPrefix(filepath.Base(env.WorkDir), "script-key")}
+			url, keyFile, stop, err := startNode(f)
 			if err != nil {
 				return err
 			}
 			env.Defer(stop)
 			env.Setenv("CORVO_URL", url)
 			env.Setenv("CORVO_API_KEY", "")
+			env.Setenv("KEY_FILE", keyFile)
 			return nil
 		},
 	})
 }
 
-func listen(server *http.Server) (url string, stop func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	done := make(chan struct{})
+// startNode runs what `corvo server` runs.
+func startNode(f serverFlags) (url, keyFile string, stop func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	type place struct{ url, keyFile string }
+	ready := make(chan place, 1)
+	ended := make(chan error, 1)
 	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
+		ended <- runServer(ctx, f, slog.New(slog.DiscardHandler), serverEvents{ready: func(url, _, keyFile string) error {
+			ready <- place{url, keyFile}
+			return nil
+		}})
 	}()
-	return "http://" + listener.Addr().String(), func() { _ = server.Close(); <-done }, nil
+	stop = func() { cancel(); <-ended }
+	select {
+	case p := <-ready:
+		return p.url, p.keyFile, stop, nil
+	case err := <-ended:
+		cancel()
+		return "", "", nil, err
+	}
 }
 
 // exits runs a command and demands an exit code: exits 3 corvo inspect job_x
@@ -87,6 +97,34 @@ func firstLine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
 	ts.Setenv(args[0], line)
+}
+
+// field puts a member of the JSON object on the last stdout into a variable:
+// field TOKEN lease_token
+func field(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: field VARIABLE NAME")
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &members); err != nil {
+		ts.Fatalf("stdout is not one JSON object: %v", err)
+	}
+	value, ok := members[args[1]]
+	if !ok {
+		ts.Fatalf("stdout has no member %q", args[1])
+	}
+	ts.Setenv(args[0], fmt.Sprint(value))
+}
+
+// load sets the variables of an env file: load FILE
+func load(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: load FILE")
+	}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		ts.Setenv(name, value)
+	}
 }
 
 // await waits until a file exists: await FILE

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
+)
+
+// outcome is what an invocation left behind.
+type outcome struct {
+	exit           int
+	stdout, stderr string
+}
+
+func run(t *testing.T, url string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	env := map[string]string{"CORVO_URL": url}
+	exit := Main(t.Context(), args, Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Env: func(name string) string { return env[name] }})
+	return outcome{exit, stdout.String(), stderr.String()}
+}
+
+func answer(t *testing.T, handle http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestEnqueue_OverloadIsRetriedUntilAccepted(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(standin.New(standin.Faults{Overloads: 3}).Handler())
+	t.Cleanup(server.Close)
+	if got := run(t, server.URL, "enqueue", "emails", "{}"); got.exit != ExitOK || !strings.HasPrefix(got.stdout, "job_") {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestEnqueue_UnknownOutcomeIsRepeatedWithTheSameIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Key string `json:"idempotency_key"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if keys = append(keys, body.Key); len(keys) < 3 {
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(`{"error":"leadership was lost","code":"UNKNOWN_OUTCOME"}`))
+			return
+		}
+		w.WriteHeader(201)
+		_, _ = w.Write([]byte(`{"job_id":"job_1","status":"pending"}`))
+	})
+	got := run(t, url, "enqueue", "emails", "{}")
+	if got.exit != ExitOK || got.stdout != "job_1\n" {
+		t.Fatalf("%+v", got)
+	}
+	if len(keys) != 3 || keys[0] == "" || keys[0] != keys[1] || keys[1] != keys[2] {
+		t.Fatalf("the three tries carried the keys %q", keys)
+	}
+}
+
+func TestCancel_UnknownOutcomeIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		w.WriteHeader(503)
+		_, _ = w.Write([]byte(`{"error":"leadership was lost","code":"UNKNOWN_OUTCOME"}`))
+	})
+	got := run(t, url, "cancel", "job_1")
+	if got.exit != ExitTimeout || calls.Load() != 1 || !strings.Contains(got.stderr, "may or may not") {
+		t.Fatalf("%d calls, %+v", calls.Load(), got)
+	}
+}
+
+func TestRequest_NoAnswerInTimeExits7AndSaysWhatIsUnknown(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	url := answer(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(release) })
+	read := run(t, url, "queues", "--timeout", "50ms")
+	if read.exit != ExitTimeout || strings.Contains(read.stderr, "may or may not") {
+		t.Errorf("a read changes nothing: %+v", read)
+	}
+	write := run(t, url, "cancel", "job_1", "--timeout", "50ms", "-o", "json")
+	var line struct {
+		Code string `json:"code"`
+		Why  string `json:"why"`
+		Exit int    `json:"exit_code"`
+	}
+	if err := json.Unmarshal([]byte(write.stderr), &line); err != nil || line.Code != "TIMEOUT" || line.Exit != ExitTimeout || !strings.Contains(line.Why, "may or may not") {
+		t.Errorf("%v %+v", err, write)
+	}
+}
+
+func TestRequest_RedirectIsNotFollowedSoTheKeyStaysHere(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Bool
+	elsewhere := answer(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) })
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) })
+	got := run(t, url, "queues", "--api-key", "secret")
+	if got.exit != ExitFail || reached.Load() || !strings.Contains(got.stderr, elsewhere) {
+		t.Fatalf("followed: %v, %+v", reached.Load(), got)
+	}
+}
+
+func TestRequest_CarriesKeyNamespaceAndTenantPath(t *testing.T) {
+	t.Parallel()
+	var path, key, namespace string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		path, key, namespace = r.URL.Path, r.Header.Get("X-API-Key"), r.Header.Get("X-Corvo-Namespace")
+		_, _ = w.Write([]byte("[]"))
+	})
+	if got := run(t, url+"/t/acme/", "queues", "--api-key", "k1", "--namespace", "staging"); got.exit != ExitOK {
+		t.Fatalf("%+v", got)
+	}
+	if path != "/t/acme/api/v1/queues" || key != "k1" || namespace != "staging" {
+		t.Fatalf("path %q, key %q, namespace %q", path, key, namespace)
+	}
+}
+
+func TestRequest_AnswerThatIsNotOursIsCalledSo(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
+	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "is not Corvo's") {
+		t.Errorf("%+v", got)
+	}
+	missing := answer(t, http.NotFound)
+	if got := run(t, missing, "inspect", "job_1"); got.exit != ExitFail || !strings.Contains(got.stderr, "no Corvo API") {
+		t.Errorf("a page of somebody else is not a missing job: %+v", got)
+	}
+}
+
+// TestExitCodes is the table scripts depend on.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]int{
+		400: ExitUsage, 401: ExitAuth, 403: ExitAuth, 404: ExitNotFound, 409: ExitConflict, 413: ExitUsage, 429: ExitRate, 500: ExitFail,
+		501: ExitFail, 504: ExitTimeout,
+	} {
+		url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"error":"no","code":"RATE_LIMITED","request_id":"r1"}`))
+		})
+		got := run(t, url, "inspect", "job_1")
+		if got.exit != want || !strings.Contains(got.stderr, "request id: r1") {
+			t.Errorf("status %d: want exit %d, %+v", status, want, got)
+		}
+	}
+}
+
+func TestTable_NothingIsCutInAPipe(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	long := strings.Repeat("x", 500)
+	s := newSession(Process{Stdout: &out, Env: func(string) string { return "" }})
+	s.table(&out, []string{"A", "B"}, [][]string{{"1", long}, {"ünï", "2"}})
+	if !strings.Contains(out.String(), "1    "+long+"\n") || !strings.Contains(out.String(), "ünï  2\n") {
+		t.Fatal(out.String())
+	}
+	if got := cut(long, 10); got != "xxxxxxxxx…" {
+		t.Fatalf("cut to 10 on a terminal: %q", got)
+	}
+}
+
+func TestAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for want, at := range map[string]time.Time{
+		"-": {}, "now": now, "5s ago": now.Add(-5 * time.Second), "3m ago": now.Add(-3 * time.Minute), "47h ago": now.Add(-47 * time.Hour),
+		"2d ago": now.Add(-48 * time.Hour), "in 10m": now.Add(10 * time.Minute),
+	} {
+		if got := ago(at, now); got != want {
+			t.Errorf("%s: %q, want %q", at, got, want)
+		}
+	}
+}
+
+func TestOutputBuffers_KeepTheRightEnd(t *testing.T) {
+	t.Parallel()
+	head, end := &firstBytes{limit: 4}, &lastBytes{limit: 4}
+	for _, part := range []string{"12", "34", "5"} {
+		for _, w := range []interface{ Write([]byte) (int, error) }{head, end} {
+			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatalf("a command must not see a short write: %d, %v", n, err)
+			}
+		}
+	}
+	if head.String() != "1234" || head.json() != nil || end.String() != "2345" {
+		t.Fatalf("first %q, as JSON %q, last %q", head.String(), head.json(), end.String())
+	}
+}
+
+func TestMain_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	url := answer(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
+	var stderr bytes.Buffer
+	exit := Main(ctx, []string{"queues", "--server", url}, Process{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &stderr,
+		Env: func(string) string { return "" }})
+	if exit != ExitFail || !strings.Contains(stderr.String(), "interrupted") {
+		t.Fatalf("exit %d, %s", exit, stderr.String())
+	}
+}
