@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -153,8 +154,23 @@ func (r *recorder) copy() map[uint64]string {
 	return c
 }
 
-func (r *recorder) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no snapshots here") }
-func (r *recorder) Restore(rc io.ReadCloser) error      { return rc.Close() }
+func (r *recorder) Snapshot() (raft.FSMSnapshot, error) { return recording(r.copy()), nil }
+
+func (r *recorder) Restore(rc io.ReadCloser) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applied = map[uint64]string{}
+	return errors.Join(json.NewDecoder(rc).Decode(&r.applied), rc.Close())
+}
+
+// recording is a recorder's snapshot.
+type recording map[uint64]string
+
+func (r recording) Persist(sink raft.SnapshotSink) error {
+	return errors.Join(json.NewEncoder(sink).Encode(r), sink.Close())
+}
+
+func (recording) Release() {}
 
 // appendHolder holds back appends but not heartbeats, which travel on a
 // connection of their own and may therefore arrive first.
@@ -198,6 +214,7 @@ func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, 
 	conf.LocalID = raft.ServerID(opts.NodeID)
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = timeout, timeout, timeout
 	conf.CommitTimeout = 5 * time.Millisecond
+	conf.TrailingLogs = 1
 	conf.Logger = hclog.NewNullLogger()
 	logs := raft.NewInmemStore()
 	fsm := &recorder{applied: map[uint64]string{}}
@@ -206,7 +223,9 @@ func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, 
 	for _, v := range voters {
 		servers = append(servers, raft.Server{ID: raft.ServerID(v), Address: raft.ServerAddress(v)})
 	}
-	if err := raft.BootstrapCluster(conf, logs, logs, snaps, wire, raft.Configuration{Servers: servers}); err != nil {
+	if len(voters) == 0 {
+		// It joins later.
+	} else if err := raft.BootstrapCluster(conf, logs, logs, snaps, wire, raft.Configuration{Servers: servers}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := raft.NewRaft(conf, fsm, logs, logs, snaps, wire)

@@ -48,7 +48,10 @@ type Group struct {
 	rpcs    chan raft.RPC  // To raft; never closed.
 	done    chan struct{}  // Closed by shut.
 	shutOne sync.Once      // Guards the closing of done.
-	work    sync.WaitGroup // forward; Close waits.
+	work    sync.WaitGroup // forward and receiveSnapshot; Close waits.
+
+	arrivals atomic.Uint64 // Snapshot transfers begun so far; only forward adds.
+	delivery sync.Mutex    // Held from the look at arrivals until raft has the snapshot.
 }
 
 func newGroup(m *Mux, id uint32) *Group {
@@ -86,6 +89,11 @@ func (g *Group) forward() {
 	for {
 		select {
 		case rpc := <-in:
+			if _, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && g.mux.opts.SpoolDir != "" {
+				seq := g.arrivals.Add(1)
+				g.work.Go(func() { g.receiveSnapshot(rpc, seq) })
+				continue
+			}
 			g.enqueue(rpc)
 		case <-g.done:
 			return

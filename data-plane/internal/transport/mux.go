@@ -24,8 +24,8 @@ const (
 	rpcTimeout = 5 * time.Second
 
 	// snapshotStall is the longest silence on a snapshot's connection. Without
-	// it a sender that hangs holds the receiver's raft loop, which reads the
-	// snapshot itself and grants no votes meanwhile.
+	// it a sender that hangs holds the receiver for ever: its machine still
+	// answers keep-alives.
 	snapshotStall = 10 * time.Second
 
 	// Twice the longest backoff of a listener that cannot accept.
@@ -53,6 +53,11 @@ type Options struct {
 
 	// Dial opens a connection to such an address. Nil means TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	// SpoolDir is where incoming snapshots wait until they are complete; it must
+	// exist. Empty hands them to raft as they arrive, which holds raft's main
+	// loop for the whole transfer.
+	SpoolDir string
 
 	Logger *slog.Logger // Nil means slog.Default().
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -368,6 +369,101 @@ func TestSnapshot_HangingSenderIsCutOff(t *testing.T) {
 	if err := <-sent; err == nil {
 		t.Error("the sender thinks it succeeded")
 	}
+}
+
+// With a spool, raft's loop sees a snapshot only once all of it is there.
+func TestSpool_RaftSeesOnlyCompleteSnapshots(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	dir := t.TempDir()
+	a := n.listen(t, Options{NodeID: "n1"}).Group(testGroup)
+	b := n.listen(t, Options{NodeID: "n2", SpoolDir: dir, SnapshotStall: 500 * time.Millisecond}).Group(testGroup)
+	seen := make(chan string, 1)
+	answerWith(t, b, func(rpc raft.RPC) {
+		body, err := io.ReadAll(rpc.Reader)
+		seen <- string(body)
+		rpc.Respond(&raft.InstallSnapshotResponse{Success: true}, err)
+	})
+	send := func(body io.Reader, size int) error {
+		var resp raft.InstallSnapshotResponse
+		err := a.InstallSnapshot("n2", "n2", &raft.InstallSnapshotRequest{Size: int64(size)}, &resp, body)
+		if err == nil && !resp.Success {
+			err = errors.New("not installed")
+		}
+		return err
+	}
+	if err := send(strings.NewReader("all of it"), 9); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-seen; got != "all of it" {
+		t.Errorf("raft got %q", got)
+	}
+	if err := send(strings.NewReader(""), 0); err != nil {
+		t.Errorf("empty snapshot: %v", err)
+	}
+	if got := <-seen; got != "" {
+		t.Errorf("raft got %q of an empty snapshot", got)
+	}
+	// A sender that stops half-way is cut off, and raft never hears of it.
+	if err := send(strings.NewReader("half"), 9); err == nil {
+		t.Error("half a snapshot was installed")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("spool holds %v, %v", left, err)
+	}
+	select {
+	case got := <-seen:
+		t.Errorf("raft got the incomplete %q", got)
+	default:
+	}
+	if err := vote(a, "n2"); err != nil {
+		t.Errorf("vote after it: %v", err)
+	}
+}
+
+func TestSpool_NewMemberCatchesUpBySnapshot(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	old := startMember(t, n, Options{NodeID: "n1", SpoolDir: t.TempDir()}, 200*time.Millisecond, []string{"n1"})
+	eventually(t, "leadership", func() bool { return old.raft.State() == raft.Leader })
+	for i := range 50 {
+		old.apply(t, strings.Repeat("x", i))
+	}
+	if err := old.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	joined := startMember(t, n, Options{NodeID: "n2", SpoolDir: t.TempDir()}, 200*time.Millisecond, nil)
+	if err := old.raft.AddVoter("n2", "n2", 0, 10*time.Second).Error(); err != nil {
+		t.Fatal(err)
+	}
+	old.apply(t, "after")
+	eventually(t, "catching up", func() bool { return joined.raft.AppliedIndex() >= old.raft.AppliedIndex() })
+	if err := divergence(old, joined); err != nil {
+		t.Error(err)
+	}
+	if m := old.wire.mux.Metrics(); m.SnapshotsSent == 0 {
+		t.Error("no snapshot was sent")
+	}
+}
+
+func TestSpool_OlderTransferDoesNotOvertakeANewerOne(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	g := n.listen(t, Options{NodeID: "n2", SpoolDir: t.TempDir()}).Group(testGroup)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rpc := <-g.Consumer()
+		rpc.Respond(&raft.InstallSnapshotResponse{Success: true}, nil)
+	}()
+	old, recent := g.arrivals.Add(1), g.arrivals.Add(1)
+	if err := g.enqueueSnapshot(raft.RPC{RespChan: make(chan raft.RPCResponse, 1)}, old); !errors.Is(err, errSuperseded) {
+		t.Errorf("older transfer: %v, want %v", err, errSuperseded)
+	}
+	if err := g.enqueueSnapshot(raft.RPC{RespChan: make(chan raft.RPCResponse, 1)}, recent); err != nil {
+		t.Errorf("newest transfer: %v", err)
+	}
+	<-done
 }
 
 func TestGroup_CloseEndsItsConnectionsAndANewOneTakesOver(t *testing.T) {
