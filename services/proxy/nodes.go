@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -263,11 +262,25 @@ func (s *nodes) anyReady() bool {
 	return false
 }
 
+// othersBetter reports whether the node at base is not ready while another is.
+func (s *nodes) othersBetter(base string) bool {
+	better := false
+	for _, n := range *s.list.Load() {
+		switch {
+		case n.base.String() != base:
+			better = better || n.good()
+		case n.ready.Load():
+			return false
+		}
+	}
+	return better
+}
+
 // bases are the addresses to watch, ready ones first.
 func (s *nodes) bases() []string {
 	var ready, rest []string
 	for _, n := range *s.list.Load() {
-		base := strings.TrimSuffix(n.base.String(), "/")
+		base := n.base.String()
 		if n.ready.Load() {
 			ready = append(ready, base)
 		} else {

@@ -40,6 +40,7 @@ const (
 var (
 	errBehind = errors.New("the node is behind what is already known")
 	errSilent = errors.New("the node went silent")
+	errLeaves = errors.New("the node is not ready, others are")
 )
 
 // watch follows the cell's state on one node after another until ctx ends.
@@ -93,6 +94,7 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	defer cancel(nil)
 	silence := time.AfterFunc(watchFirst, func() { cancel(errSilent) })
 	defer silence.Stop()
+	p.loops.Go(func() { p.leave(ctx, base, cancel) })
 	client := cellv1connect.NewCellServiceClient(p.cellClient, base, connect.WithReadMaxBytes(watchMessageBytesMax))
 	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index}))
 	if err != nil {
@@ -117,6 +119,23 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 		return heard, fmt.Errorf("watch: %w", err)
 	}
 	return heard, errors.New("the node ended the watch")
+}
+
+// leave ends a watch on a node that wants no more work: it is shutting down and
+// would wait for us.
+func (p *Proxy) leave(ctx context.Context, base string, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if p.nodes.othersBetter(base) {
+				cancel(errLeaves)
+			}
+		}
+	}
 }
 
 // take applies one message and carries its consequences through; ctx lives as long

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,25 @@ func TestWatch_NodeDeathDelaysNoRevocation(t *testing.T) {
 		})
 		t.Logf("after %v", time.Since(start))
 	}
+}
+
+func TestWatch_NodeThatIsNotReadyIsLeft(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 3})
+	watched := func() map[string]bool {
+		r.proxy.watchedMu.Lock()
+		defer r.proxy.watchedMu.Unlock()
+		return maps.Clone(r.proxy.watched)
+	}
+	eventually(t, "two nodes are watched", func() bool { return len(watched()) == watchers })
+	var left *upstream
+	for _, u := range r.up {
+		if watched()[u.url] {
+			left = u
+		}
+	}
+	left.ready.Store(false)
+	eventually(t, "it is left for another", func() bool { now := watched(); return len(now) == watchers && !now[left.url] })
 }
 
 func TestView_OlderStateIsNeverTaken(t *testing.T) {
