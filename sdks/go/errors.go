@@ -332,16 +332,6 @@ func errorFromTransport(err error) *Error {
 	return e
 }
 
-// errorFromOutcome is the refusal of one item of a batch.
-func errorFromOutcome(code, message string) *Error {
-	e := &Error{Code: CodeInternal, Reason: code, Message: message}
-	if c, ok := codeOfReason(code); ok {
-		e.Code = c
-	}
-	e.Retryable = retryable(e.Code)
-	return e
-}
-
 // retryAfter reads the header as seconds, which may be fractional, or as a date.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")

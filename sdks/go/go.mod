@@ -8,6 +8,6 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require go.uber.org/goleak v1.3.0 // indirect
+require go.uber.org/goleak v1.3.0
 
 replace github.com/corvo-cloud/corvo/data-plane/api => ../../data-plane/api

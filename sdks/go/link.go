@@ -124,7 +124,7 @@ func (l *streamLink) close() error             { return l.s.Close() }
 
 // pollWait is short because a long poll cannot be taken back without risking a
 // job that was granted into a closed connection: a drain waits it out.
-const pollWait = 5 * time.Second
+const pollWait = 2 * time.Second
 
 // pollTurn is how long polling lasts before the stream is tried again.
 const pollTurn = time.Minute

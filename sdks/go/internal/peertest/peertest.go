@@ -113,6 +113,7 @@ type Faults struct {
 }
 
 type streamState struct {
+	ctx     context.Context
 	cancel  context.CancelFunc
 	sendMu  sync.Mutex
 	closed  bool // Guarded by sendMu: the handler has returned.
@@ -400,8 +401,8 @@ func (st *streamState) close() {
 func (st *streamState) send(r *response) {
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
-	if st.closed {
-		return
+	if st.closed || st.ctx.Err() != nil {
+		return // A dead process says nothing.
 	}
 	if err := st.conn.Send(r); err != nil {
 		st.cancel()

@@ -30,7 +30,7 @@ func (s *Server) StreamLifecycle(ctx context.Context, conn *connect.BidiStream[r
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st := &streamState{cancel: cancel, conn: conn, parked: make(map[uint64]context.CancelFunc)}
+	st := &streamState{ctx: ctx, cancel: cancel, conn: conn, parked: make(map[uint64]context.CancelFunc)}
 	if s.take(func(f *Faults) *int { return &f.NotLeader }) {
 		st.send(&response{Error: "NOT_LEADER", LeaderAddr: "http://192.0.2.1:1"})
 		return nil
