@@ -96,7 +96,7 @@ func (c *call) replyHealth(h Health, ok bool) error {
 
 func (c *call) openAPI() error {
 	c.w.Header().Set("Content-Type", "application/json")
-	if _, err := c.w.Write(c.s.openAPI); err != nil {
+	if _, err := c.w.Write(c.s.openAPI()); err != nil {
 		c.s.log.Debug("document not delivered", "request_id", c.id, "err", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -128,7 +129,7 @@ func (s *Server) mount() {
 	s.mountReflection()
 	s.nothing = s.unknown(routes)
 	s.mux.Handle("/", s.nothing)
-	s.openAPI = openAPIDocument(s.opts.Version, routes)
+	s.openAPI = sync.OnceValue(func() []byte { return openAPIDocument(s.opts.Version, routes) })
 }
 
 // unknown answers what no route matches: 405 when another method would have, else

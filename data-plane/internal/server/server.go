@@ -69,7 +69,7 @@ type Server struct {
 	nothing http.Handler // Answers what no route matches.
 	forward *forward.Forwarder
 	rpcErr  *connect.ErrorWriter
-	openAPI []byte
+	openAPI func() []byte // Made when it is first asked for.
 
 	streams  streamSet
 	draining context.Context // Ends when Drain is called.
