@@ -172,6 +172,9 @@ func (f *fsm) raise(index, term uint64) error {
 
 // Restore installs a received transfer; the reader is the store's own.
 func (f *fsm) Restore(rc io.ReadCloser) error {
+	if w, wrapped := rc.(raft.ReadCloserWrapper); wrapped {
+		rc = w.WrappedReadCloser() // The library counts the bytes of what it restores.
+	}
 	in, ok := rc.(*received)
 	if !ok {
 		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
