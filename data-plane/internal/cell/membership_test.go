@@ -412,3 +412,61 @@ func TestNextMove_OnlyTowardsEven(t *testing.T) {
 		t.Errorf("moved to a node that is down: %v", got)
 	}
 }
+
+// TestAddNode_FromASnapshot: the log no longer reaches back, so the joining node is
+// sent the state; its view and its watchers must move to it.
+func TestAddNode_FromASnapshot(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	ctx := testContext(t)
+	last := uint64(0)
+	for i := range 5 {
+		res, err := applyOn(ctx, t, c, "node-1", &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(i+1, fmt.Sprintf("tenant-%d", i+1))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = res.GetIndex()
+	}
+	for _, n := range c.nodes {
+		if err := n.cell.Group().WaitApplied(ctx, last); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.cell.Group().Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.log(GroupID).DeleteRange(1, last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	joining := c.prepare("node-4")
+	c.start("node-4", nil)
+	watching, stop := context.WithCancel(ctx)
+	r := &recorder{seen: make(map[string]int)}
+	done := make(chan error, 1)
+	go func() { done <- joining.cell.Watch(watching, 0, r.take) }()
+	if _, err := addNode(ctx, c, "node-1", joining.record()); err != nil {
+		t.Fatal(err)
+	}
+	end, err := applyOn(ctx, t, c, "node-1", &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(6, "tenant-6")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the watcher to catch up", func() bool { return r.position() >= end.GetIndex() })
+	stop()
+	<-done
+	if first, err := joining.log(GroupID).FirstIndex(); err != nil || first <= last {
+		t.Errorf("the log of the new node starts at %d, not after %d: no snapshot was sent (%v)", first, last, err)
+	}
+	for i := range 6 {
+		if name := fmt.Sprintf("tenant-%d", i+1); r.seen[name] != 1 {
+			t.Errorf("%s was seen %d times", name, r.seen[name])
+		}
+	}
+	// What was installed is what a restart finds.
+	c.kill("node-4")
+	c.restart("node-4")
+	eventually(t, "the restarted node to have everything", func() bool {
+		return len(c.nodes["node-4"].cell.State().GetTenants()) == 6
+	})
+}
