@@ -119,7 +119,7 @@ func (c *call) fetch() error {
 	case wantsBody(c.r):
 		return c.reply(grantAnswer{Payload: rawJSON("{}")})
 	}
-	setServerTiming(c.r.Context(), c.w.Header())
+	stamp(c.r.Context(), c.w.Header())
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

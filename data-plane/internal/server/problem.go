@@ -193,7 +193,7 @@ func writeAnswer(w http.ResponseWriter, r *http.Request, status int, contentType
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(buf.Len()))
-	setServerTiming(r.Context(), h)
+	stamp(r.Context(), h)
 	w.WriteHeader(status)
 	if _, err := w.Write(buf.Bytes()); err != nil {
 		return fmt.Errorf("write answer: %w", err)

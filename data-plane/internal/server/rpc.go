@@ -63,7 +63,7 @@ type timingWriter struct {
 func (t *timingWriter) WriteHeader(status int) {
 	if !t.wrote {
 		t.wrote = true
-		setServerTiming(t.c.r.Context(), t.Header())
+		stamp(t.c.r.Context(), t.Header())
 	}
 	t.ResponseWriter.WriteHeader(status)
 }

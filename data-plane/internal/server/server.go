@@ -195,9 +195,6 @@ func (s *Server) enter(c *call) error {
 	if c.place.Local == nil {
 		return s.carry(c)
 	}
-	if c.place.Index > 0 {
-		c.w.Header().Set(identity.HeaderIndex, strconv.FormatUint(c.place.Index, 10))
-	}
 	return c.route.handle(c)
 }
 
@@ -230,7 +227,9 @@ func (s *Server) refuse(c *call, err error) {
 	writeProblem(c.w, c.r, s.log, err)
 }
 
-func setServerTiming(ctx context.Context, h http.Header) {
+// stamp sets what is only known when the answer is: how long it took, and the
+// index that a later read has to reach in order to see what this call did.
+func stamp(ctx context.Context, h http.Header) {
 	c := callOf(ctx)
 	if c == nil {
 		return
@@ -239,6 +238,12 @@ func setServerTiming(ctx context.Context, h http.Header) {
 	b := append(buf[:0], "proc;dur="...)
 	ms := float64(c.s.now().Sub(c.start)) / float64(time.Millisecond)
 	h.Set("Server-Timing", string(strconv.AppendFloat(b, ms, 'f', 3, 64)))
+	if c.place.Local == nil {
+		return
+	}
+	if p, err := c.s.router.Route(c.who.Caller.Namespace); err == nil && p.Local != nil && p.Index > 0 {
+		h.Set(identity.HeaderIndex, string(strconv.AppendUint(buf[:0], p.Index, 10)))
+	}
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }} //nolint:gochecknoglobals // A pool has no state.

@@ -126,7 +126,7 @@ func (s *Server) singleExchange(c *call) error {
 	}
 	if err == nil {
 		c.w.Header().Set("Content-Type", contentType)
-		setServerTiming(c.r.Context(), c.w.Header())
+		stamp(c.r.Context(), c.w.Header())
 		_, err = c.w.Write(out)
 	}
 	if err != nil || c.r.Context().Err() != nil {

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// idle answers everything at once: what remains is the cost of the door.
+type idle struct{ Jobs }
+
+func (idle) Enqueue(context.Context, queue.Caller, queue.EnqueueInput) (queue.EnqueueResult, error) {
+	return queue.EnqueueResult{JobID: job.ID{1}, Status: queue.StatusPending}, nil
+}
+
+func (idle) Frame(_ context.Context, _ queue.Caller, in queue.FrameInput) (queue.FrameResult, error) {
+	res := queue.FrameResult{Acks: make([]error, len(in.Acks)), Enqueues: make([]queue.EnqueueResult, len(in.Enqueues))}
+	if in.Fetch != nil {
+		res.Grants = make([]queue.Grant, in.Fetch.Count)
+		for i := range res.Grants {
+			res.Grants[i] = queue.Grant{JobID: job.ID{1}, Queue: "q", Payload: []byte(`{"a":1}`), Lease: time.Minute, Token: "1-2-3"}
+		}
+	}
+	return res, nil
+}
+
+func idleServer(auth Authenticator) *Server {
+	return New(quiet(), time.Now, newRouter(Placement{Local: idle{}, Index: 1}), auth, Options{Transport: http.DefaultTransport})
+}
+
+type discard struct{ h http.Header }
+
+func (d *discard) Header() http.Header         { return d.h }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func BenchmarkEnqueueHTTP(b *testing.B) {
+	body := []byte(`{"queue":"mail","payload":{"to":"someone@example.com","subject":"hello","body":"a payload of about one hundred bytes, as the numbers want"},"priority":"high"}`)
+	signedHeaders := make(http.Header)
+	if err := newSigner(b).Sign(signedHeaders, signed(nsA, "admin"), "/api/v1/enqueue"); err != nil {
+		b.Fatal(err)
+	}
+	for name, auth := range map[string]Authenticator{"open": NewOpen(nsA), "signed": NewSigned(newSigner(b), time.Now, quiet())} {
+		b.Run(name, func(b *testing.B) {
+			s := idleServer(auth)
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest("POST", "/api/v1/enqueue", bytes.NewReader(body))
+				for k, v := range signedHeaders {
+					r.Header[k] = v
+				}
+				s.ServeHTTP(&discard{h: make(http.Header)}, r)
+			}
+		})
+	}
+}
+
+func BenchmarkFrame(b *testing.B) {
+	s := idleServer(NewOpen(nsA))
+	r := httptest.NewRequest("POST", "/", nil)
+	who, _ := s.auth.Authenticate(r)
+	st := s.newStream(&call{s: s, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}, nil)
+	defer st.cancel()
+	ids := make([]string, 64)
+	for i := range ids {
+		ids[i] = job.ID{byte(i)}.String()
+	}
+	req := &frameIn{Acks: acks(ids...), FetchCount: 64, Queues: []string{"q"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		st.answer(req)
+	}
+	b.ReportMetric(64*float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
