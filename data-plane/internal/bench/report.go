@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +23,7 @@ type Report struct {
 	PayloadBytes int        `json:"payload_bytes"`
 	Backlog      int        `json:"backlog,omitempty"`
 	Durability   Durability `json:"durability"`
+	Machine      Machine    `json:"machine"`
 	Phase        Phase      `json:"result"`
 	Check        Check      `json:"check"`
 	Valid        bool       `json:"valid"`
@@ -32,6 +35,9 @@ type Report struct {
 type Durability struct {
 	// Sync is "on", "off" or "unknown".
 	Sync string `json:"sync"`
+	// Reported: the server said so. Otherwise Sync of a spawned server is how it
+	// was started.
+	Reported bool `json:"reported"`
 	// SyncDelayMS is added to every sync of a spawned server.
 	SyncDelayMS float64 `json:"sync_delay_ms"`
 	Spawned     bool    `json:"spawned"`
@@ -39,6 +45,9 @@ type Durability struct {
 
 func (d Durability) String() string {
 	text := map[string]string{"on": "every acknowledged job is synced", "off": "NOT durable: the log is not synced", "unknown": "not reported by the server"}[d.Sync]
+	if d.Sync != "unknown" && !d.Reported {
+		text += " (as started)"
+	}
 	if d.SyncDelayMS > 0 {
 		text += fmt.Sprintf("; %g ms added to every sync", d.SyncDelayMS)
 	} else if d.Spawned {
@@ -63,8 +72,12 @@ type Phase struct {
 }
 
 func newReport(o Options, d Durability) *Report {
-	return &Report{Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
+	r := &Report{Machine: thisMachine(), Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
 		Concurrency: o.Concurrency, PayloadBytes: o.PayloadBytes, Backlog: o.Backlog, Durability: d}
+	if note := r.Machine.busy(); note != "" {
+		r.Notes = append(r.Notes, note)
+	}
+	return r
 }
 
 func newPhase(p *phase, took time.Duration, before, after usage, own time.Duration) Phase {
@@ -87,6 +100,9 @@ func newPhase(p *phase, took time.Duration, before, after usage, own time.Durati
 // durability reads what the server reports; a spawned one was told.
 func (t *Target) durability(ctx context.Context, o Options) Durability {
 	d := Durability{Sync: "unknown", SyncDelayMS: float64(t.syncDelay) / float64(time.Millisecond), Spawned: t.pid != 0}
+	if d.Spawned {
+		d.Sync = syncWord(t.relaxed)
+	}
 	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
 	if err != nil {
 		return d
@@ -97,11 +113,42 @@ func (t *Target) durability(ctx context.Context, o Options) Durability {
 	if json.Unmarshal(raw, &status) != nil || status.RaftNoSync == nil {
 		return d
 	}
-	d.Sync = "on"
-	if *status.RaftNoSync {
-		d.Sync = "off"
-	}
+	d.Sync, d.Reported = syncWord(*status.RaftNoSync), true
 	return d
+}
+
+func syncWord(off bool) string {
+	if off {
+		return "off"
+	}
+	return "on"
+}
+
+// Machine is where the generator ran; a spawned server shares it.
+type Machine struct {
+	CPUs int `json:"cpus"`
+	// LoadBefore is the load average of the minute before the run; negative when
+	// the system does not tell.
+	LoadBefore float64 `json:"load_before"`
+}
+
+func thisMachine() Machine {
+	m := Machine{CPUs: runtime.NumCPU(), LoadBefore: -1}
+	if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
+		first, _, _ := strings.Cut(string(raw), " ")
+		if load, err := strconv.ParseFloat(first, 64); err == nil {
+			m.LoadBefore = load
+		}
+	}
+	return m
+}
+
+// busy says that others used the machine, so that the numbers are too low.
+func (m Machine) busy() string {
+	if m.LoadBefore <= float64(m.CPUs)/2 {
+		return ""
+	}
+	return fmt.Sprintf("the machine was busy before the run: load %.1f on %d processors", m.LoadBefore, m.CPUs)
 }
 
 // WriteText prints the report for people.

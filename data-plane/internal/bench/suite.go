@@ -35,11 +35,16 @@ type Row struct {
 
 // SuiteResult is the whole table.
 type SuiteResult struct {
-	Rows []Row `json:"rows"`
+	Machine Machine `json:"machine"`
+	Quick   bool    `json:"quick"`
+	Rows    []Row   `json:"rows"`
 	// Valid: no row lost or duplicated a job. Missing an aim does not make a
 	// result invalid.
 	Valid bool `json:"valid"`
 }
+
+// Note says what a reader of the table must know; often nothing.
+func (r *SuiteResult) Note() string { return r.Machine.busy() }
 
 // RowHeader is the header of Cells.
 func RowHeader() []string {
@@ -163,7 +168,7 @@ const quickDivisor = 10
 
 // Run measures every row. It stops at the first that cannot be measured at all.
 func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
-	result := &SuiteResult{Valid: true}
+	result := &SuiteResult{Valid: true, Machine: thisMachine(), Quick: s.Quick}
 	reports := make(map[string]*Report)
 	for _, sc := range scenarios() {
 		if !strings.Contains(sc.name, s.Only) {

@@ -100,6 +100,9 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 	}
 	report, err := s.benchRun(ctx, o, f)
 	s.clearProgress()
+	if ctx.Err() != nil {
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run was not finished"}
+	}
 	if err != nil {
 		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the run could not be made", Why: err.Error()}
 	}
@@ -209,6 +212,9 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 	}}
 	result, err := suite.Run(ctx)
 	s.clearProgress()
+	if ctx.Err() != nil {
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite was not finished"}
+	}
 	if err != nil {
 		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite was not finished", Why: err.Error()}
 	}
@@ -239,6 +245,9 @@ func (s *session) emitSuite(result *bench.SuiteResult) error {
 			rows[i] = row.Cells()
 		}
 		s.table(w, bench.RowHeader(), rows)
+		if note := result.Note(); note != "" {
+			fmt.Fprintln(w, "\nnote: "+note)
+		}
 	})
 }
 

@@ -35,7 +35,9 @@ func TestScripts(t *testing.T) {
 			"first": firstLine,
 			"field": field,
 			"await": await,
-			"load":  load,
+			// await-in waits until a folder has something in it.
+			"await-in": awaitIn,
+			"load":     load,
 		},
 		Setup: func(env *testscript.Env) error {
 			f := serverFlags{bind: "127.0.0.1:0", dataDir: filepath.Join(env.WorkDir, "node"), nodeID: "node-1", raftShards: 1,
@@ -132,12 +134,28 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: await FILE")
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
-			return
+	poll(ts, args[0]+" did not appear", func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+func awaitIn(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await-in FOLDER")
+	}
+	poll(ts, "nothing appeared in "+args[0], func() bool {
+		entries, err := os.ReadDir(ts.MkAbs(args[0]))
+		return err == nil && len(entries) > 0
+	})
+}
+
+func poll(ts *testscript.TestScript, failure string, done func() bool) {
+	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s", failure)
 		}
 	}
-	ts.Fatalf("%s did not appear", args[0])
 }
 
 func TestTree_EveryCommandHasExamplesAndCompleteHelp(t *testing.T) {

@@ -149,6 +149,23 @@ func TestRequest_AnswerThatIsNotOursIsCalledSo(t *testing.T) {
 	}
 }
 
+func TestStatus_ClusterThatMayNotBeSeenIsNoError(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]int{403: ExitOK, 404: ExitOK, 501: ExitOK, 401: ExitAuth} {
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v1/cluster/status" {
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte(`{"error":"no","code":"NO"}`))
+				return
+			}
+			_, _ = w.Write([]byte(`{"status":"ok","server_version":"1"}`))
+		})
+		if got := run(t, url, "status"); got.exit != want || !strings.Contains(got.stdout, "healthy") {
+			t.Errorf("cluster status %d: want exit %d, %+v", status, want, got)
+		}
+	}
+}
+
 // TestExitCodes is the table scripts depend on.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,7 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 	defer profiler.close()
 	ready := func(url, key, keyFile string) error {
 		s.talkf("ready on %s", url)
+		s.hintf("try, in another terminal: corvo enqueue hello '{}' && corvo queues")
 		if keyFile != "" {
 			s.talkf("the first key is in %s; try: corvo queues --server %s --api-key-file %s", keyFile, url, keyFile)
 		}

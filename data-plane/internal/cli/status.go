@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,8 +55,8 @@ func (s *session) statusCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
 		Short: "Show whether the server is well, and its cluster",
-		Long: `Asks the server for its version, its health and the state of its cluster. Exits 0
-only if it is healthy and takes this key.`,
+		Long: `Asks the server for its version and health and, where the key may see it, for the
+state of its cluster. Exits 0 only if it is healthy and accepts this key.`,
 		Example: "  {cmd}\n  {cmd} -o json | jq .health.status",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.status(c.Context()) },
@@ -87,10 +88,7 @@ func (s *session) status(ctx context.Context) error {
 		return fromTransport(ctx, http.MethodGet, a.base.String(), err)
 	}
 	view.Healthy, view.Health = health.status == http.StatusOK, jsonOrNull(health.body)
-	cluster, refused := a.get(ctx, "/api/v1/cluster/status")
-	if refused == nil {
-		view.Cluster = jsonOrNull(cluster.body)
-	}
+	refused := s.clusterPart(ctx, a, &view)
 	if err := s.emitValue(view, func(w io.Writer) { printStatus(w, view) }); err != nil {
 		return err
 	}
@@ -101,6 +99,23 @@ func (s *session) status(ctx context.Context) error {
 		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " is not healthy", Fix: "look at the server's log"}
 	}
 	return nil
+}
+
+// clusterPart fills in what only administrators of a node may see. Behind a
+// proxy, or with a lesser key, its absence says nothing; only a key that is not
+// accepted at all is an error.
+func (s *session) clusterPart(ctx context.Context, a *api, view *statusView) error {
+	cluster, err := a.get(ctx, "/api/v1/cluster/status")
+	var f *Failure
+	switch {
+	case err == nil:
+		view.Cluster = jsonOrNull(cluster.body)
+		return nil
+	case errors.As(err, &f) && f.Status != http.StatusUnauthorized && f.Status != 0:
+		a.log.Debug("the cluster is not shown to this key", "status", f.Status, "code", f.Code)
+		return nil
+	}
+	return err
 }
 
 func jsonOrNull(raw json.RawMessage) json.RawMessage {
