@@ -13,8 +13,13 @@ import (
 	"time"
 )
 
-// copyBufferBytes is one read of a response body; a stream reply is far smaller.
-const copyBufferBytes = 32 << 10
+// A copy begins with a small buffer and takes a large one for as long as the small
+// one is filled: an idle stream holds a buffer in each direction, and most streams
+// are idle or carry small frames.
+const (
+	copyBufferBytes  = 32 << 10
+	smallBufferBytes = 2 << 10
+)
 
 // hopHeaders concern one connection only (RFC 9110 7.6.1) and are never carried on.
 var hopHeaders = [...]string{
@@ -58,7 +63,7 @@ type Options struct {
 // are out, a broken far side aborts the response with http.ErrAbortHandler, so
 // that the client is told at once and can not take it for a complete answer.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) error {
-	out, body := outgoing(w, r, target, opts)
+	out, body := f.outgoing(w, r, target, opts)
 	defer body.end()
 	resp, err := f.transport.RoundTrip(out)
 	if err != nil {
@@ -79,7 +84,7 @@ type requestBody struct {
 	unwatch func() bool
 }
 
-func outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) (*http.Request, *requestBody) {
+func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) (*http.Request, *requestBody) {
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
 	out.Close = false
@@ -97,7 +102,7 @@ func outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Opti
 		setBody(out, opts.Body)
 		return out, b
 	}
-	b.start(out)
+	b.start(out, f)
 	return out, b
 }
 
@@ -113,7 +118,7 @@ func setBody(out *http.Request, body []byte) {
 	out.Body, _ = out.GetBody()
 }
 
-func (b *requestBody) start(out *http.Request) {
+func (b *requestBody) start(out *http.Request, f *Forwarder) {
 	if b.r.Body == nil || b.r.Body == http.NoBody || b.r.ContentLength == 0 {
 		out.Body, out.ContentLength = http.NoBody, 0
 		return
@@ -130,7 +135,7 @@ func (b *requestBody) start(out *http.Request) {
 	b.unwatch = context.AfterFunc(b.r.Context(), func() { reader.CloseWithError(errEnded) })
 	go func() {
 		defer close(b.done)
-		_, err := io.Copy(writer, b.r.Body)
+		err := f.copy(writer, b.r.Body, func() error { return nil })
 		writer.CloseWithError(err) // nil means io.EOF: the client half-closed.
 	}()
 }
@@ -176,7 +181,7 @@ func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change fu
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if err := f.copyFlushing(w, resp.Body, flush); err != nil {
+	if err := f.copy(w, resp.Body, flush); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	for name, values := range resp.Trailer {
@@ -184,17 +189,26 @@ func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change fu
 	}
 }
 
-func (f *Forwarder) copyFlushing(w io.Writer, body io.Reader, flush func() error) error {
-	buf, _ := f.buffers.Get().(*[]byte)
-	defer f.buffers.Put(buf)
+// copy passes what it reads on at once, and calls after for each piece.
+func (f *Forwarder) copy(w io.Writer, body io.Reader, after func() error) error {
+	small := make([]byte, smallBufferBytes)
+	buf := small
+	var large *[]byte
+	giveBack := func() {
+		if large != nil {
+			f.buffers.Put(large)
+			large, buf = nil, small
+		}
+	}
+	defer giveBack()
 	for {
-		n, err := body.Read(*buf)
+		n, err := body.Read(buf)
 		if n > 0 {
-			if _, werr := w.Write((*buf)[:n]); werr != nil {
+			if _, werr := w.Write(buf[:n]); werr != nil {
 				return werr
 			}
-			if ferr := flush(); ferr != nil {
-				return ferr
+			if aerr := after(); aerr != nil {
+				return aerr
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -202,6 +216,13 @@ func (f *Forwarder) copyFlushing(w io.Writer, body io.Reader, flush func() error
 		}
 		if err != nil {
 			return err
+		}
+		switch {
+		case large == nil && n == len(small):
+			large, _ = f.buffers.Get().(*[]byte)
+			buf = *large
+		case large != nil && n < len(small):
+			giveBack()
 		}
 	}
 }

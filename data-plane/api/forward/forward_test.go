@@ -367,6 +367,29 @@ func TestForward_CancelledContextEndsAStreamWithAnOpenBody(t *testing.T) {
 	})
 }
 
+func TestForward_BodiesOfEverySizeArriveWhole(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	u := front(t, back, TransportOptions{}, Options{})
+	var text strings.Builder
+	for i := range 1 << 20 {
+		text.WriteByte(byte('a' + i*7%26))
+	}
+	c := h2cClient(t)
+	for _, n := range []int{1, smallBufferBytes - 1, smallBufferBytes, smallBufferBytes + 1, copyBufferBytes, copyBufferBytes + 1, 3 * copyBufferBytes, 1 << 20} {
+		want := text.String()[:n]
+		resp, err := c.Post(u.String(), "text/plain", io.MultiReader(strings.NewReader(want)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || string(got) != want {
+			t.Errorf("%d bytes: %d came back, %v", n, len(got), err)
+		}
+	}
+}
+
 func TestForward_BodyReadBeforeCanBeSentToTwoTargets(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
