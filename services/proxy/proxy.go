@@ -39,6 +39,9 @@ const (
 	// window only.
 	windowPerStream     = 256 << 10
 	windowPerConnection = 4<<20 - 1
+	// frameBytesMax is the protocol's smallest: a Go client keeps a buffer of this
+	// size, up to 512 KiB, for every stream it has open.
+	frameBytesMax = 16 << 10
 	// streamGrace is how long a node may take to answer what a worker stream has
 	// under way when the proxy leaves.
 	streamGrace = 2 * time.Second
@@ -188,7 +191,7 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: clientPingEvery, PingTimeout: clientPingTimeout,
 			MaxReceiveBufferPerStream: windowPerStream, MaxReceiveBufferPerConnection: windowPerConnection,
-			WriteByteTimeout: stuckAfter,
+			WriteByteTimeout: stuckAfter, MaxReadFrameSize: frameBytesMax,
 		},
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}

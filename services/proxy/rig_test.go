@@ -119,7 +119,7 @@ func startUpstream(t testing.TB, id string, state *cellState) *upstream {
 	protocols.SetUnencryptedHTTP2(true)
 	ln := listen(t)
 	u.url = "http://" + ln.Addr().String()
-	u.server = &http.Server{Handler: u.verified(mux), Protocols: &protocols, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+	u.server = &http.Server{Handler: u.verified(mux), Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxReadFrameSize: 16 << 10}, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = u.server.Serve(ln) }()
 	t.Cleanup(func() { u.kill(); <-done })

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -455,6 +456,32 @@ func TestLimits_Bodies(t *testing.T) {
 		t.Errorf("full: %d", got.status)
 	}
 	r.proxy.buffered.Add(-300_000)
+}
+
+// Measured over client, proxy and node together; not parallel, because the heap
+// is everybody's. With Go's default frame size one stream costs a megabyte.
+func TestStream_IdleOnesAreCheap(t *testing.T) { //nolint:paralleltest // See above.
+	const streams, bytesMax = 500, 150 << 10
+	r := startRig(t, rigOptions{})
+	w := r.worker(r.acme.key)
+	inUse := func() uint64 {
+		runtime.GC()
+		runtime.GC() // Pools give up what they hold at the second.
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse
+	}
+	before := inUse()
+	for range streams {
+		s := w.StreamLifecycle(t.Context())
+		say(t, s, 1)
+		t.Cleanup(func() { _ = s.CloseRequest(); _ = s.CloseResponse() })
+	}
+	if each := (inUse() - before) / streams; each > bytesMax {
+		t.Errorf("%d KiB for each stream", each>>10)
+	} else {
+		t.Logf("%d KiB for each stream", each>>10)
+	}
 }
 
 func TestClient_ThatLeavesEndsTheNodesRequest(t *testing.T) {
