@@ -7,6 +7,7 @@ require (
 	github.com/corvo-cloud/corvo/data-plane v0.0.0
 	github.com/corvo-cloud/corvo/data-plane/api v0.0.0
 	github.com/corvo-cloud/corvo/sdks/go v0.0.0
+	github.com/oklog/ulid/v2 v2.1.2
 	github.com/spf13/cobra v1.10.2
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0

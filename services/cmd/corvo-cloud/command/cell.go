@@ -1,0 +1,322 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/services/celladmin"
+)
+
+// The values of --output.
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+type adminFlags struct {
+	nodes   string
+	cell    cellFlags
+	timeout time.Duration
+}
+
+func (s *session) cellCommand() *cobra.Command {
+	var f adminFlags
+	c := &cobra.Command{
+		Use:   "cell",
+		Short: "Look at a running cell and change it: nodes, leaders, tenants, keys",
+		Long: `Speaks to the nodes of a cell with the cell's secret. Every change may be repeated.
+(The secret of "up" is the file cell.secret under its --data.)`,
+		Example: `  export F="--nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret"
+  corvo-cloud cell status $F
+  corvo-cloud cell tenant create acme $F
+  corvo-cloud cell key create --tenant acme --role producer --role worker $F`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(s.statusCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
+		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
+	fs := c.PersistentFlags()
+	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; give all you know")
+	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text or json")
+	fs.DurationVar(&f.timeout, "timeout", 30*time.Second, "give up after this long")
+	f.cell.add(c)
+	return c
+}
+
+// with runs one call to the cell.
+func (s *session) with(f *adminFlags, run func(context.Context, *celladmin.Client) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		if len(list(f.nodes)) == 0 {
+			return usagef("--nodes is missing")
+		}
+		secret, err := f.cell.secret()
+		if err != nil {
+			return err
+		}
+		cellTLS, err := f.cell.config()
+		if err != nil {
+			return err
+		}
+		client, err := celladmin.New(secret, list(f.nodes), celladmin.Options{Name: "operator", TLS: cellTLS})
+		if err != nil {
+			return usagef("%v", err)
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
+		defer cancel()
+		ctx, stop := untilSignal(ctx)
+		defer stop()
+		return cellFailure(run(ctx, client))
+	}
+}
+
+func (s *session) statusCommand(f *adminFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the nodes and who leads which group", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			nodes, err := c.Nodes(ctx)
+			if err != nil {
+				return err
+			}
+			return s.emit(&cellv1.ListNodesResponse{Nodes: nodes}, func(w io.Writer) { writeStatus(w, nodes) })
+		}),
+	}
+}
+
+func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tLEADS\tBEHIND")
+	for _, n := range nodes {
+		var leads []string
+		var behind uint64
+		for _, g := range n.GetGroups() {
+			if g.GetRole() == "leader" {
+				leads = append(leads, strconv.FormatUint(uint64(g.GetGroup()), 10))
+			}
+			behind += g.GetCommitIndex() - min(g.GetCommitIndex(), g.GetAppliedIndex())
+		}
+		reachable := "yes"
+		if !n.GetReachable() {
+			reachable = "no"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, strings.Join(leads, ","), behind)
+	}
+	_ = t.Flush() // Into memory.
+}
+
+func (s *session) addNodeCommand(f *adminFlags) *cobra.Command {
+	var n cellv1.Node
+	c := &cobra.Command{
+		Use: "add-node", Short: "Take in a node that runs with --join (which asks by itself, too)", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			if n.Id == "" || n.RaftAddress == "" || n.ApiUrl == "" {
+				return usagef("--id, --raft and --api are needed")
+			}
+			added, err := c.AddNode(ctx, &n)
+			if err != nil {
+				return err
+			}
+			return s.emit(&cellv1.AddNodeResponse{Added: added}, func(w io.Writer) {
+				fmt.Fprintf(w, "node %s is a member of every group\n", n.GetId())
+			})
+		}),
+	}
+	c.Flags().StringVar(&n.Id, "id", "", "`NAME` of the node")
+	c.Flags().StringVar(&n.RaftAddress, "raft", "", "its raft `ADDRESS`")
+	c.Flags().StringVar(&n.ApiUrl, "api", "", "its API `URL`")
+	return c
+}
+
+func (s *session) removeNodeCommand(f *adminFlags) *cobra.Command {
+	var id string
+	c := &cobra.Command{
+		Use: "remove-node", Short: "Take a node out of every group, for ever", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			if id == "" {
+				return usagef("--id is needed")
+			}
+			if err := c.RemoveNode(ctx, id); err != nil {
+				return err
+			}
+			return s.emit(&cellv1.RemoveNodeResponse{}, func(w io.Writer) { fmt.Fprintf(w, "node %s is out\n", id) })
+		}),
+	}
+	c.Flags().StringVar(&id, "id", "", "`NAME` of the node")
+	return c
+}
+
+func (s *session) transferCommand(f *adminFlags) *cobra.Command {
+	var group uint32
+	var to string
+	c := &cobra.Command{
+		Use: "transfer", Short: "Move the leadership of a group", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			if group == 0 {
+				return usagef("--group is needed")
+			}
+			if err := c.Transfer(ctx, group, to); err != nil {
+				return err
+			}
+			return s.emit(&cellv1.TransferLeadershipResponse{}, func(w io.Writer) { fmt.Fprintf(w, "group %d has moved\n", group) })
+		}),
+	}
+	c.Flags().Uint32Var(&group, "group", 0, "`NUMBER` of the group (1 is the cell's own)")
+	c.Flags().StringVar(&to, "to", "", "`NAME` of the node; without it the cell chooses")
+	return c
+}
+
+func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
+	var limits cellv1.Limits
+	var name string
+	create := &cobra.Command{
+		Use: "create NAME", Short: "Make a tenant with a namespace called default", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name = args[0]
+			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+				t, err := c.CreateTenant(ctx, name, &limits)
+				if err != nil {
+					return err
+				}
+				return s.emit(t, func(w io.Writer) { fmt.Fprintf(w, "tenant %s is %s\n", name, t.GetId()) })
+			})(c, args)
+		},
+	}
+	create.Flags().Int64Var(&limits.PayloadBytesMax, "payload-bytes-max", 0, "largest payload in `BYTES`; 0 is unlimited")
+	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "worker streams at a time; 0 is unlimited")
+	create.Flags().Int64Var(&limits.EnqueuePerSecond, "enqueue-per-second", 0, "enqueues a second; 0 is unlimited")
+	return group("tenant", "Make tenants", create)
+}
+
+func (s *session) namespaceCommand(f *adminFlags) *cobra.Command {
+	var tenant string
+	create := &cobra.Command{
+		Use: "create NAME", Short: "Make a namespace of a tenant", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if tenant == "" {
+				return usagef("--tenant is needed")
+			}
+			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+				n, err := c.CreateNamespace(ctx, tenant, args[0])
+				if err != nil {
+					return err
+				}
+				return s.emit(n, func(w io.Writer) { fmt.Fprintf(w, "namespace %s is %s\n", args[0], n.GetId()) })
+			})(c, args)
+		},
+	}
+	create.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant")
+	return group("namespace", "Make namespaces", create)
+}
+
+func (s *session) keyCommand(f *adminFlags) *cobra.Command {
+	return group("key", "Make and revoke API keys", s.createKeyCommand(f), s.revokeKeyCommand(f))
+}
+
+func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
+	in := celladmin.NewKey{}
+	var kind string
+	c := &cobra.Command{
+		Use: "create", Short: "Make an API key; it is printed once and kept nowhere", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			if in.Tenant == "" {
+				return usagef("--tenant is needed")
+			}
+			in.Kind = apikey.Kind(kind)
+			if in.Kind != apikey.DataPlane && in.Kind != apikey.Management {
+				return usagef("--kind %q: use dp or mg", kind)
+			}
+			k, err := c.CreateKey(ctx, in)
+			if err != nil {
+				return err
+			}
+			return s.emitJSON(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles},
+				func(w io.Writer) { fmt.Fprintln(w, k.Reveal()) })
+		}),
+	}
+	fs := c.Flags()
+	fs.StringVar(&in.Tenant, "tenant", "", "`NAME` of the tenant")
+	fs.StringVar(&in.Name, "name", "", "what the key is for")
+	fs.StringArrayVar(&in.Roles, "role", []string{identity.RoleAdmin}, "admin, operator, producer, worker or viewer; may be repeated")
+	fs.StringArrayVar(&in.Namespaces, "namespace", nil, "`NAME` the key may use, the first is its default; may be repeated; without it all of the tenant")
+	fs.StringVar(&kind, "kind", string(apikey.DataPlane), "dp (jobs) or mg (management)")
+	return c
+}
+
+func (s *session) revokeKeyCommand(f *adminFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke KEY_ID", Short: "Make a key useless within a second", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id := args[0]
+			if k, err := apikey.Parse(id); err == nil {
+				id = k.ID() // A whole key names itself.
+			}
+			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+				if err := c.RevokeKey(ctx, id); err != nil {
+					return err
+				}
+				return s.emitJSON(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
+			})(c, args)
+		},
+	}
+}
+
+// group is a command that only holds others.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(children...)
+	return c
+}
+
+// emit prints a message of the cell's protocol, with its field names as in the proto.
+func (s *session) emit(m proto.Message, text func(io.Writer)) error {
+	if s.output != outputJSON {
+		return s.write(text)
+	}
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return s.writeJSON(raw)
+}
+
+func (s *session) emitJSON(v any, text func(io.Writer)) error {
+	if s.output != outputJSON {
+		return s.write(text)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return s.writeJSON(raw)
+}
+
+func (s *session) writeJSON(raw []byte) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return s.write(func(w io.Writer) { fmt.Fprintln(w, b.String()) })
+}
+
+func (s *session) write(text func(io.Writer)) error {
+	var b bytes.Buffer
+	text(&b)
+	if _, err := s.proc.Stdout.Write(b.Bytes()); err != nil {
+		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "cannot write to stdout", Why: err.Error()}
+	}
+	return nil
+}

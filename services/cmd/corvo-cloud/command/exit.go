@@ -1,0 +1,140 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/services/celladmin"
+	"github.com/corvo-cloud/corvo/services/datadir"
+	"github.com/corvo-cloud/corvo/services/up"
+)
+
+// Exit codes; the same words as those of corvo. Scripts depend on them: append
+// only. A node whose disk or log fails exits with 70.
+const (
+	ExitOK       = 0
+	ExitFail     = 1 // Anything without a code of its own.
+	ExitUsage    = 2 // The command line or the request is wrong.
+	ExitNotFound = 3 // No such tenant, namespace, key or node.
+	ExitAuth     = 4 // The cell secret is not the cell's.
+	ExitConflict = 5 // The cell's state does not allow it; a port or directory is in use.
+	ExitTimeout  = 7 // No answer in time: a change may or may not have happened.
+)
+
+// Failure is an error as a person or a script reads it.
+type Failure struct {
+	Exit int
+	Code string // Stable upper-snake word.
+	What string
+	Why  string
+	Fix  string // What to do about it.
+}
+
+func (f *Failure) Error() string {
+	if f.Why == "" {
+		return f.What
+	}
+	return f.What + ": " + f.Why
+}
+
+func usagef(format string, args ...any) *Failure {
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf(format, args...), Fix: "add --help to see flags and examples"}
+}
+
+// toFailure gives every error a code and a way out. An error that is nothing we
+// know comes from the flag parser.
+func toFailure(err error) *Failure {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return usagef("%v", err)
+}
+
+// serverFailure explains why a process of the service did not start or ended.
+func serverFailure(what string, err error) error {
+	var known *Failure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	f := &Failure{Exit: ExitFail, Code: "SERVER", What: what, Why: err.Error()}
+	switch {
+	case errors.Is(err, datadir.ErrInUse):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_IN_USE", "stop the process that uses it, or choose another --data"
+	case errors.Is(err, datadir.ErrOtherVersion):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or choose another --data"
+	case errors.Is(err, datadir.ErrForeign):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
+	case errors.Is(err, up.ErrStuck):
+		f.Code, f.Fix = "STUCK", "nothing that was acknowledged is lost; start again"
+	}
+	return f
+}
+
+// listenFailure explains why an address can not be used.
+func listenFailure(flag, address string, err error) error {
+	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: fmt.Sprintf("cannot listen on %s %s", flag, address), Why: err.Error()}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.Exit, f.Code, f.Why = ExitConflict, "PORT_IN_USE", "another process listens there"
+		f.Fix = "stop it, or choose another port with " + flag + " (port 0 takes a free one)"
+	case errors.Is(err, syscall.EACCES):
+		f.Fix = "ports below 1024 need rights; choose a higher one with " + flag
+	}
+	return f
+}
+
+// cellFailure explains what a cell answered.
+func cellFailure(err error) error {
+	var known *Failure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	f := &Failure{Exit: ExitFail, Code: "CELL", What: "the cell did not do it", Why: err.Error()}
+	var refused *connect.Error
+	if errors.As(err, &refused) {
+		f.Why = refused.Message()
+	}
+	if errors.Is(err, celladmin.ErrNotFound) {
+		f.Exit, f.Code = ExitNotFound, "NOT_FOUND"
+		return f
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeInvalidArgument:
+		f.Exit, f.Code = ExitUsage, "INVALID"
+	case connect.CodeNotFound:
+		f.Exit, f.Code = ExitNotFound, "NOT_FOUND"
+	case connect.CodeFailedPrecondition, connect.CodeResourceExhausted:
+		f.Exit, f.Code = ExitConflict, "CONFLICT"
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		f.Exit, f.Code, f.Fix = ExitAuth, "UNAUTHORIZED", "check --cell-secret-file and this machine's clock"
+	case connect.CodeDeadlineExceeded:
+		f.Exit, f.Code, f.Fix = ExitTimeout, "TIMEOUT", "look with `corvo-cloud cell status`; every change may be repeated"
+	case connect.CodeUnavailable:
+		f.Exit, f.Code, f.Fix = ExitTimeout, "UNAVAILABLE", "check --nodes, and that most nodes of the cell are running"
+	}
+	if refused != nil && refused.Meta().Get("Corvo-Reason") != "" {
+		f.Code = refused.Meta().Get("Corvo-Reason")
+	}
+	return f
+}
+
+// report writes a failure to stderr: one JSON line for programs, lines of talk for
+// people.
+func (s *session) report(f *Failure) {
+	if s.output == outputJSON {
+		line, err := json.Marshal(map[string]any{"error": f.Error(), "code": f.Code, "exit": f.Exit, "fix": f.Fix})
+		if err == nil {
+			fmt.Fprintf(s.proc.Stderr, "%s\n", line)
+			return
+		}
+	}
+	fmt.Fprintf(s.proc.Stderr, "corvo-cloud: %s\n", f.Error())
+	if f.Fix != "" {
+		fmt.Fprintf(s.proc.Stderr, "  %s\n", f.Fix)
+	}
+}

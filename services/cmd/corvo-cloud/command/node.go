@@ -1,0 +1,203 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/datadir"
+)
+
+// nodeMemory is how much of the memory a node may fill: it has the machine to itself.
+const nodeMemory = 0.7
+
+type nodeFlags struct {
+	id              string
+	data            string
+	api             string
+	raft            string
+	peers           string
+	join            string
+	advertiseAPI    string
+	advertiseRaft   string
+	cellID          string
+	shards          int
+	cell            cellFlags
+	syncDelay       time.Duration
+	heartbeat       time.Duration
+	shutdownTimeout time.Duration
+	envFile         string
+}
+
+func (s *session) nodeCommand() *cobra.Command {
+	var f nodeFlags
+	c := &cobra.Command{
+		Use:   "node",
+		Short: "Run one node of a cell",
+		Long: `Runs one node. The nodes that form a cell are all given the same --peers; a node
+that comes later is given --join instead, with the API URL of any node.
+
+A line is printed when the node can take work, which needs most nodes of the cell.
+SIGTERM shuts down in order: streams are told, running calls answered, leadership is
+given away. A second signal ends at once. A node whose disk or log fails exits with
+70 and wants somebody to look.`,
+		Example: `  P=n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=127.0.0.1:7002/http://127.0.0.1:7102,n3=127.0.0.1:7003/http://127.0.0.1:7103
+  corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.node(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.id, "id", "", "`NAME` of this node, the same for as long as its data lives")
+	fs.StringVar(&f.data, "data", "", "`DIR` of this node's data")
+	fs.StringVar(&f.api, "api", "127.0.0.1:7101", "`ADDRESS` for proxies and other nodes")
+	fs.StringVar(&f.raft, "raft", "127.0.0.1:7001", "`ADDRESS` for raft")
+	fs.StringVar(&f.peers, "peers", "", "the first nodes of the cell, this one included: `ID=RAFT/URL,...`")
+	fs.StringVar(&f.join, "join", "", "API `URL` of a node of a cell to join, instead of --peers")
+	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "with --join: `URL` at which others reach --api, if not that address")
+	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "with --join: `ADDRESS` at which others reach --raft, if not that")
+	fs.StringVar(&f.cellID, "cell-id", "", "`NAME` of the cell, if its nodes could be mistaken for another's")
+	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs of a new cell; may not change once there is data")
+	f.cell.add(c)
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")
+	return c
+}
+
+func (s *session) node(ctx context.Context, f nodeFlags) error {
+	peers, err := f.check()
+	if err != nil {
+		return err
+	}
+	secret, err := f.cell.secret()
+	if err != nil {
+		return err
+	}
+	cellTLS, err := f.cell.config()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	s.limitMemory(nodeMemory)
+	dir, err := datadir.Claim(f.data, "node")
+	if err != nil {
+		return serverFailure("the node did not start", err)
+	}
+	cfg := node.Config{
+		ID: f.id, Dir: dir.Path, Peers: peers, Join: f.join, Shards: f.shards, CellID: f.cellID, Secret: secret, TLS: cellTLS,
+		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
+	}
+	if err := f.listen(&cfg, cellTLS); err != nil {
+		return errors.Join(err, dir.Release())
+	}
+	err = s.runNode(ctx, cfg, f)
+	return serverFailure("the node stopped", errors.Join(err, dir.Release()))
+}
+
+func (s *session) runNode(ctx context.Context, cfg node.Config, f nodeFlags) (err error) {
+	n, err := node.Start(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", f.id, err)
+	}
+	defer func() {
+		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, n.Shutdown(shutdown, false))
+	}()
+	if err := n.Ready(ctx); err != nil {
+		return nil // Told to stop before it was ready.
+	}
+	fmt.Fprintf(s.proc.Stdout, "ready: node %s, api %s, raft %s\n", n.ID(), n.URL(), cfg.Raft.Addr())
+	if err := writeEnvFile(f.envFile, [][2]string{{"CORVO_NODE_URL", n.URL()}}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (f *nodeFlags) check() ([]node.Peer, error) {
+	if f.id == "" || f.data == "" {
+		return nil, usagef("--id and --data are needed")
+	}
+	if (f.peers == "") == (f.join == "") {
+		return nil, usagef("give --peers to form a cell, or --join to join one")
+	}
+	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 || f.shutdownTimeout <= 0 {
+		return nil, usagef("--shards and --shutdown-timeout must be more than zero, --sync-delay and --heartbeat not negative")
+	}
+	peers, err := parsePeers(f.peers)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range peers {
+		if p.ID == f.id {
+			return peers, nil
+		}
+	}
+	if f.join == "" {
+		return nil, usagef("--peers does not name this node, %s", f.id)
+	}
+	return nil, nil
+}
+
+// listen opens both doors and, for a node that joins, says where they are.
+func (f *nodeFlags) listen(cfg *node.Config, cellTLS *tls.Config) error {
+	api, err := net.Listen("tcp", f.api)
+	if err != nil {
+		return listenFailure("--api", f.api, err)
+	}
+	raft, err := net.Listen("tcp", f.raft)
+	if err != nil {
+		return errors.Join(listenFailure("--raft", f.raft, err), api.Close())
+	}
+	cfg.API, cfg.Raft = api, raft
+	if f.join == "" {
+		return nil
+	}
+	cfg.Self = node.Peer{RaftAddress: f.advertiseRaft, APIURL: f.advertiseAPI}
+	if cfg.Self.RaftAddress == "" {
+		cfg.Self.RaftAddress = raft.Addr().String()
+	}
+	if cfg.Self.APIURL == "" {
+		cfg.Self.APIURL = hostURL(cellTLS, api.Addr().String())
+	}
+	return nil
+}
+
+// parsePeers reads ID=RAFT/URL,...
+func parsePeers(text string) ([]node.Peer, error) {
+	var out []node.Peer
+	seen := map[string]bool{}
+	for _, item := range list(text) {
+		id, rest, ok := strings.Cut(item, "=")
+		raft, url, ok2 := strings.Cut(rest, "/")
+		if !ok || !ok2 || id == "" || seen[id] || !strings.HasPrefix(url, "http") {
+			return nil, usagef("--peers: %q is not ID=RAFT/URL with an id of its own, as in n1=127.0.0.1:7001/http://127.0.0.1:7101", item)
+		}
+		if _, _, err := net.SplitHostPort(raft); err != nil {
+			return nil, usagef("--peers: raft address of %s: %v", id, err)
+		}
+		seen[id] = true
+		out = append(out, node.Peer{ID: id, RaftAddress: raft, APIURL: url})
+	}
+	return out, nil
+}
+
+// version is the module's, where the binary knows one.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" {
+		return ""
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/services/datadir"
+	"github.com/corvo-cloud/corvo/services/proxy"
+)
+
+type proxyFlags struct {
+	listen          string
+	domain          string
+	nodes           string
+	data            string
+	name            string
+	cert, key       string
+	cell            cellFlags
+	shutdownTimeout time.Duration
+	envFile         string
+}
+
+func (s *session) proxyCommand() *cobra.Command {
+	var f proxyFlags
+	c := &cobra.Command{
+		Use:   "proxy",
+		Short: "Run a cell's front door",
+		Long: `Checks API keys from memory and carries requests to the nodes. It learns tenants,
+keys and nodes from the cell; --nodes are only the first ones it asks. With --data it
+keeps what it knows over a restart, so that it can serve before a node answers.
+
+A line is printed when it serves. SIGTERM ends in order: streams are told to go
+elsewhere, running calls are answered. A second signal ends at once.`,
+		Example: `  corvo-cloud proxy --nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret --data proxy`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return s.proxy(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 takes a free one")
+	fs.StringVar(&f.domain, "domain", "localhost", "tenants are hosts under this `DOMAIN`")
+	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of some nodes")
+	fs.StringVar(&f.data, "data", "", "`DIR` that keeps the cell's state over a restart; without it nothing is kept")
+	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in the nodes' logs")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public door, PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
+	f.cell.add(c)
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_PROXY_URL to `FILE` when ready")
+	return c
+}
+
+func (s *session) proxy(ctx context.Context, f proxyFlags) error {
+	if len(list(f.nodes)) == 0 {
+		return usagef("--nodes is missing")
+	}
+	secret, err := f.cell.secret()
+	if err != nil {
+		return err
+	}
+	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecret: secret, Nodes: list(f.nodes), Logger: s.logger()}
+	if opts.CellTLS, err = f.cell.config(); err != nil {
+		return err
+	}
+	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	s.limitMemory(nodeMemory)
+	if f.data == "" {
+		return serverFailure("the proxy stopped", s.runProxy(ctx, opts, f))
+	}
+	dir, err := datadir.Claim(f.data, "proxy")
+	if err != nil {
+		return serverFailure("the proxy did not start", err)
+	}
+	opts.DataDir = dir.Join("state")
+	return serverFailure("the proxy stopped", errors.Join(s.runProxy(ctx, opts, f), dir.Release()))
+}
+
+func (s *session) runProxy(ctx context.Context, opts proxy.Options, f proxyFlags) (err error) {
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return listenFailure("--listen", f.listen, err)
+	}
+	p, err := proxy.New(opts)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(listener) }() // Ends with Shutdown.
+	defer func() {
+		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, p.Shutdown(shutdown))
+	}()
+	return s.superviseProxy(ctx, p, served, hostURL(opts.TLS, listener.Addr().String()), f.envFile)
+}
+
+const proxyReadyPoll = 10 * time.Millisecond
+
+// superviseProxy says when the proxy is ready and returns when it shall end.
+func (s *session) superviseProxy(ctx context.Context, p *proxy.Proxy, served <-chan error, url, envFile string) error {
+	tick := time.NewTicker(proxyReadyPoll)
+	defer tick.Stop()
+	for !p.Ready() {
+		select {
+		case <-tick.C:
+		case err := <-served:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	fmt.Fprintf(s.proc.Stdout, "ready: proxy %s\n", url)
+	if err := writeEnvFile(envFile, [][2]string{{"CORVO_PROXY_URL", url}}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-served:
+		return err
+	}
+}

@@ -1,0 +1,100 @@
+package command
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// cellFlags say how the processes of a cell know each other.
+type cellFlags struct {
+	secretFile string
+	tls        bool
+	cert       string
+	key        string
+	ca         string
+}
+
+func (f *cellFlags) add(c *cobra.Command) {
+	fs := c.Flags()
+	if c.HasSubCommands() {
+		fs = c.PersistentFlags()
+	}
+	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret all processes of the cell share (16 characters or more)")
+	fs.BoolVar(&f.tls, "cell-tls", false, "mutual TLS inside the cell; needs the three flags below, and https in node URLs")
+	fs.StringVar(&f.cert, "cell-cert", "", "this process's certificate, PEM `FILE`; its names must cover the address others use")
+	fs.StringVar(&f.key, "cell-key", "", "its private key, PEM `FILE`")
+	fs.StringVar(&f.ca, "cell-ca", "", "who signs the cell's certificates, PEM `FILE`")
+}
+
+func (f *cellFlags) secret() ([]byte, error) {
+	if f.secretFile == "" {
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--cell-secret-file is missing",
+			Fix: "make one with: (umask 077; head -c 32 /dev/urandom | base64 > cell.secret)"}
+	}
+	text, err := os.ReadFile(f.secretFile)
+	if err != nil {
+		return nil, usagef("--cell-secret-file: %v", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	const least = 16
+	if len(secret) < least {
+		return nil, usagef("--cell-secret-file: %s has %d characters, want at least %d", f.secretFile, len(secret), least)
+	}
+	return []byte(secret), nil
+}
+
+// config is nil without --cell-tls.
+func (f *cellFlags) config() (*tls.Config, error) {
+	given := f.cert != "" || f.key != "" || f.ca != ""
+	if !f.tls {
+		if given {
+			return nil, usagef("--cell-cert, --cell-key and --cell-ca mean nothing without --cell-tls")
+		}
+		return nil, nil
+	}
+	if f.cert == "" || f.key == "" || f.ca == "" {
+		return nil, usagef("--cell-tls needs --cell-cert, --cell-key and --cell-ca")
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, usagef("--cell-cert and --cell-key: %v", err)
+	}
+	pem, err := os.ReadFile(f.ca)
+	if err != nil {
+		return nil, usagef("--cell-ca: %v", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usagef("--cell-ca: no certificate in %s", f.ca)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair},
+		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+// publicTLS is the public door's certificate; nil without one.
+func publicTLS(cert, key string) (*tls.Config, error) {
+	if cert == "" && key == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, usagef("--tls-cert and --tls-key: %v", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+}
+
+func schemeOf(t *tls.Config) string {
+	if t != nil {
+		return "https"
+	}
+	return "http"
+}
+
+func hostURL(t *tls.Config, host string) string { return fmt.Sprintf("%s://%s", schemeOf(t), host) }

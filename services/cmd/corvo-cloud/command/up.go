@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/services/up"
+)
+
+// upMemory is how much of the memory `up` may fill: it shares a laptop.
+const upMemory = 0.5
+
+type upFlags struct {
+	data      string
+	listen    string
+	domain    string
+	nodes     int
+	shards    int
+	envFile   string
+	syncDelay time.Duration
+	heartbeat time.Duration
+}
+
+func (s *session) upCommand() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run the whole service in one process: three nodes and a proxy",
+		Long: `Starts three nodes with raft between them and a proxy in front, over the same
+transports as separate processes, and makes the tenant "demo" with a key. The key
+lies in a file under --data that only its owner can read, and stays the same.
+
+--env-file is written when a job can go in: CORVO_URL (the tenant's URL) and
+CORVO_API_KEY. The variables of the control plane (CORVO_CONSOLE_URL,
+CORVO_ENDPOINT, CORVO_TOKEN) are not there yet, because it is not.
+
+Ctrl-C ends everything within three seconds, a second one at once. Nothing that was
+acknowledged is lost either way.`,
+		Example: `  corvo-cloud up
+  corvo-cloud up --listen 127.0.0.1:0 --env-file .run/env && . .run/env`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.up(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.data, "data", ".run/up", "`DIR` of all data")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 takes a free one")
+	fs.StringVar(&f.domain, "domain", "localhost", "tenants are also hosts under this `DOMAIN`")
+	fs.IntVar(&f.nodes, "nodes", 3, "how many nodes: 1, 3 or 5; may not change once there is data")
+	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs; may not change once there is data")
+	fs.StringVar(&f.envFile, "env-file", "", "write variables for a shell to `FILE` when ready")
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the logs this much slower, like a real disk")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
+	return c
+}
+
+func (s *session) up(ctx context.Context, f upFlags) error {
+	if f.nodes != 1 && f.nodes != 3 && f.nodes != 5 {
+		return usagef("--nodes %d: use 1, 3 or 5", f.nodes)
+	}
+	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 {
+		return usagef("--shards must be at least 1, --sync-delay and --heartbeat not negative")
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	s.limitMemory(upMemory)
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return listenFailure("--listen", f.listen, err)
+	}
+	fmt.Fprintf(s.proc.Stderr, "starting %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
+	err = up.Run(ctx, up.Config{
+		Dir: f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
+		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
+	}, func(i up.Info) error {
+		greet(s.proc.Stdout, i)
+		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey}})
+	})
+	return serverFailure("the service stopped", err)
+}
+
+// greet prints what a newcomer needs. The three commands are run by a test as they
+// are printed.
+func greet(w io.Writer, i up.Info) {
+	fmt.Fprintf(w, `
+Corvo Cloud is ready: %[4]d nodes and a proxy.
+
+  tenant URL   %[1]s
+  API key      %[2]s   (kept in %[3]s)
+
+Put a job into a queue, take it out as a worker would, and finish it:
+
+  curl -sS %[1]s/api/v1/enqueue -H 'X-API-Key: %[2]s' -d '{"queue":"hello","payload":{"name":"Ada"}}'
+  JOB=$(curl -sS %[1]s/api/v1/fetch -H 'X-API-Key: %[2]s' -d '{"queues":["hello"],"worker_id":"me"}'); echo "$JOB"
+  curl -sS %[1]s/api/v1/ack/$(echo "$JOB" | sed -E 's/.*"job_id": *"([^"]+)".*/\1/') -H 'X-API-Key: %[2]s' -d '{"result":{"said":"hello Ada"}}'
+
+The same with the command line, and a worker in Go:
+
+  CORVO_URL=%[1]s CORVO_API_KEY=%[2]s corvo enqueue hello '{"name":"Ada"}'
+  CORVO_URL=%[1]s CORVO_API_KEY=%[2]s go run ./sdks/go/examples/hello
+
+Ctrl-C stops it; the jobs stay.
+`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes)
+}

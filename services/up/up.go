@@ -1,0 +1,306 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/celladmin"
+	"github.com/corvo-cloud/corvo/services/datadir"
+	"github.com/corvo-cloud/corvo/services/proxy"
+)
+
+const (
+	// startTimeout is generous: elections on a busy machine, a long log to read.
+	startTimeout = 60 * time.Second
+	// stopTimeout leaves the stores time to close within the three seconds that a
+	// Ctrl-C may take.
+	stopTimeout = 2 * time.Second
+	stopLatest  = 2900 * time.Millisecond
+	readyPoll   = 20 * time.Millisecond
+)
+
+// ErrStuck says that something did not stop in time. Nothing that was acknowledged
+// is lost by that.
+var ErrStuck = errors.New("not everything stopped in time")
+
+// Config of a service in one process.
+type Config struct {
+	// Dir is the data directory.
+	Dir string
+	// Listener is the public door; the service closes it.
+	Listener net.Listener
+	// Domain is the one under which tenants are hosts.
+	Domain string
+	Nodes  int
+	Shards int
+	// SyncDelay and Heartbeat are the nodes'.
+	SyncDelay time.Duration
+	Heartbeat time.Duration
+	Version   string
+	Logger    *slog.Logger
+}
+
+// Info is what a user needs to know of a running service.
+type Info struct {
+	// TenantURL always resolves: http://host:port/t/demo.
+	TenantURL string
+	// BaseURL is the public door without a tenant.
+	BaseURL string
+	APIKey  string
+	// CredentialsFile keeps the key over restarts.
+	CredentialsFile string
+	Dir             string
+	Nodes           int
+}
+
+// Run serves until ctx ends and then stops within three seconds. ready is called
+// once, when a job can go in.
+func Run(ctx context.Context, cfg Config, ready func(Info) error) error {
+	dir, err := datadir.Claim(cfg.Dir, "up")
+	if err != nil {
+		return errors.Join(err, cfg.Listener.Close())
+	}
+	s := &service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1)}
+	err = s.run(ctx, ready)
+	return errors.Join(err, s.stop(), dir.Release())
+}
+
+// service is what is running.
+type service struct {
+	cfg    Config
+	dir    *datadir.Dir
+	log    *slog.Logger
+	secret []byte
+	nodes  []*node.Node
+	peers  []node.Peer
+	urls   []string // The peers' APIs.
+	proxy  *proxy.Proxy
+	failed chan error // The proxy's end; one place.
+}
+
+func (s *service) run(ctx context.Context, ready func(Info) error) error {
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	info, err := s.start(starting)
+	if ctx.Err() != nil {
+		return nil // Told to stop before it was ready.
+	}
+	if err != nil {
+		return err
+	}
+	if err := ready(info); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+func (s *service) start(ctx context.Context) (Info, error) {
+	creds, err := s.credentials()
+	if err != nil {
+		return Info{}, errors.Join(err, s.cfg.Listener.Close())
+	}
+	if err := s.startNodes(ctx); err != nil {
+		return Info{}, errors.Join(err, s.cfg.Listener.Close())
+	}
+	if err := s.startProxy(); err != nil {
+		return Info{}, err
+	}
+	if err := s.settle(ctx, creds); err != nil {
+		return Info{}, err
+	}
+	base := "http://" + reachable(s.cfg.Listener.Addr())
+	info := Info{
+		BaseURL: base, TenantURL: base + "/t/" + creds.Tenant, APIKey: creds.APIKey,
+		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes,
+	}
+	return info, s.waitServing(ctx, info)
+}
+
+// startNodes starts all nodes at once: none is ready without another.
+func (s *service) startNodes(ctx context.Context) error {
+	configs, err := s.nodeConfigs()
+	if err != nil {
+		return err
+	}
+	s.nodes = make([]*node.Node, len(configs))
+	var starting errgroup.Group
+	for i, cfg := range configs {
+		starting.Go(func() error {
+			n, err := node.Start(ctx, cfg)
+			if err != nil {
+				return fmt.Errorf("start node %s: %w", cfg.ID, err)
+			}
+			s.nodes[i] = n
+			return nil
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		return err
+	}
+	for _, n := range s.nodes {
+		if err := n.Ready(ctx); err != nil {
+			return fmt.Errorf("wait for node %s: %w", n.ID(), err)
+		}
+	}
+	return nil
+}
+
+func (s *service) nodeConfigs() (_ []node.Config, err error) {
+	configs := make([]node.Config, s.cfg.Nodes)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeListeners(configs))
+		}
+	}()
+	for i := range configs {
+		c := &configs[i]
+		c.ID = fmt.Sprintf("node-%d", i+1)
+		if c.API, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, fmt.Errorf("listen for node %s: %w", c.ID, err)
+		}
+		if c.Raft, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, fmt.Errorf("listen for node %s: %w", c.ID, err)
+		}
+		p := node.Peer{ID: c.ID, RaftAddress: c.Raft.Addr().String(), APIURL: "http://" + c.API.Addr().String()}
+		s.peers, s.urls = append(s.peers, p), append(s.urls, p.APIURL)
+	}
+	for i := range configs {
+		c := &configs[i]
+		c.Dir, c.Peers, c.Secret, c.Logger = s.dir.Join(c.ID), s.peers, s.secret, s.log
+		c.Shards, c.SyncDelay, c.Heartbeat, c.Version = s.cfg.Shards, s.cfg.SyncDelay, s.cfg.Heartbeat, s.cfg.Version
+	}
+	return configs, nil
+}
+
+func closeListeners(configs []node.Config) error {
+	var errs []error
+	for _, c := range configs {
+		for _, l := range []net.Listener{c.API, c.Raft} {
+			if l != nil {
+				errs = append(errs, l.Close())
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *service) startProxy() error {
+	p, err := proxy.New(proxy.Options{
+		Domain: s.cfg.Domain, CellSecret: s.secret, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
+	})
+	if err != nil {
+		return errors.Join(err, s.cfg.Listener.Close())
+	}
+	s.proxy = p
+	go func() { // Ends with the proxy's Shutdown, or with the process.
+		if err := p.Serve(s.cfg.Listener); err != nil {
+			s.failed <- err
+		}
+	}()
+	return nil
+}
+
+// settle writes into the cell what has to be there: where the nodes are now, and
+// the demo tenant.
+func (s *service) settle(ctx context.Context, creds credentials) error {
+	admin, err := celladmin.New(s.secret, s.urls, celladmin.Options{Name: "up"})
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	return settle(ctx, admin, s.peers, creds)
+}
+
+// waitServing asks for something that needs proxy, key, route and leader.
+func (s *service) waitServing(ctx context.Context, info Info) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	last := errors.New("it was not asked")
+	for {
+		if last = probe(ctx, client, info); last == nil {
+			return nil
+		}
+		select {
+		case <-time.After(readyPoll):
+		case err := <-s.failed:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to serve: %w", info.TenantURL, last)
+		}
+	}
+}
+
+func probe(ctx context.Context, client *http.Client, info Info) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, info.TenantURL+"/api/v1/queues", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-API-Key", info.APIKey)
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	if err := res.Body.Close(); err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", res.Status)
+	}
+	return nil
+}
+
+// stop ends everything at the same time: all nodes leave, so no leadership is
+// worth giving away. It never takes longer than stopLatest.
+func (s *service) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var stopping errgroup.Group
+	if s.proxy != nil {
+		stopping.Go(func() error { return ignoreDeadline(s.proxy.Shutdown(ctx)) })
+	}
+	for _, n := range s.nodes {
+		if n != nil {
+			stopping.Go(func() error { return ignoreDeadline(n.Shutdown(ctx, true)) })
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- stopping.Wait() }() // Waited for below, or the process ends.
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stopLatest):
+		return ErrStuck
+	}
+}
+
+// ignoreDeadline: whoever was not answered in time has been cut off, as promised.
+func ignoreDeadline(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// reachable is where this machine reaches a listener, also one on all addresses.
+func reachable(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
