@@ -316,6 +316,20 @@ func TestWatch_EndsOnANodeWithoutALeader(t *testing.T) {
 	}
 }
 
+func TestPeers_WhatTheProcessWasToldBeatsTheRecord(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	for _, id := range []string{"moved", "recorded"} {
+		b.must(&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: id, RaftAddress: "h:1", ApiUrl: "http://h:1"}}})
+	}
+	p := &Peers{cell: &Cell{machine: b.machine}, first: map[string]string{"told": "http://h:2", "moved": "http://h:2"}}
+	for id, want := range map[string]string{"told": "http://h:2", "recorded": "http://h:1", "moved": "http://h:2", "nobody": ""} {
+		if got, ok := p.URL(id); got != want || ok != (want != "") {
+			t.Errorf("%s is at %q, %v; want %q", id, got, ok, want)
+		}
+	}
+}
+
 func TestHandler_OnlyPartsOfTheCellMayCall(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 1)

@@ -67,13 +67,17 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	res, err := m.peers.at(n.GetApiUrl()).GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	url, ok := m.peers.URL(n.GetId())
+	if !ok {
+		url = n.GetApiUrl()
+	}
+	res, err := m.peers.at(url).GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
 	if err != nil {
 		return &cellv1.NodeStatus{Node: n, Error: Fault(err).Error()}
 	}
 	s := res.Msg.GetStatus()
 	if s.GetNode().GetId() != n.GetId() {
-		return &cellv1.NodeStatus{Node: n, Error: "another node answers at " + n.GetApiUrl() + ": " + s.GetNode().GetId()}
+		return &cellv1.NodeStatus{Node: n, Error: "another node answers at " + url + ": " + s.GetNode().GetId()}
 	}
 	s.Node, s.Reachable = n, true
 	return s
