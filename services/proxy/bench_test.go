@@ -113,6 +113,32 @@ func BenchmarkUnary(b *testing.B) {
 	}
 }
 
+// BenchmarkUnaryParallel has many callers on one connection, as an SDK does.
+func BenchmarkUnaryParallel(b *testing.B) {
+	r := startRig(b, rigOptions{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	r.up[0].handle.Store(&h)
+	b.SetParallelism(32)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			req, err := http.NewRequest("POST", r.base+"/api/v1/enqueue", strings.NewReader(`{"queue":"q","payload":{}}`))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			withKey(r.acme.key)(req)
+			resp, err := r.h2c.Do(req)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+	})
+}
+
 func BenchmarkStream(b *testing.B) {
 	r := startRig(b, rigOptions{})
 	s := r.worker(r.acme.key).StreamLifecycle(b.Context())
