@@ -1,9 +1,14 @@
 package raftlog
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -240,4 +245,162 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = s.Close()
 	}()
+}
+
+// A flipped bit in the synced part of the write-ahead log must not end the
+// replay there as if the rest had never been written.
+func TestCrash_AnyFlippedBitInTheWriteAheadLogIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, synced := range map[string]uint64{"within one block": 6, "over several blocks": 30} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fs := vfs.NewCrashableMem()
+			g := open(t, fs, Options{}).Group(1)
+			for i := uint64(1); i <= synced; i++ {
+				log := entry(i, 1, fmt.Sprintf("entry %d", i))
+				if synced > 6 {
+					log.Data = append(log.Data, make([]byte, 4000)...)
+				}
+				store(t, g, []*raft.Log{log})
+			}
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			wal := "log/" + writeAheadLog(t, crashed, "log")
+			content := readFile(t, crashed, wal)
+			end := len(bytes.TrimRight(content, "\x00"))
+			step := max(1, end*8/600) // Every bit of a small log, a sample of a large one.
+			if synced <= 6 {
+				step = 1
+			}
+			for bit := 0; bit < end*8; bit += step {
+				content[bit/8] ^= 1 << (bit % 8)
+				damaged := crashed.CrashClone(vfs.CrashCloneCfg{})
+				writeFile(t, damaged, wal, content)
+				content[bit/8] ^= 1 << (bit % 8)
+				refuseOrKeep(t, damaged, bit, synced)
+			}
+			// Whole again, it opens.
+			if err := checkWAL(crashed, "log"); err != nil {
+				t.Errorf("undamaged: %v", err)
+			}
+		})
+	}
+}
+
+// refuseOrKeep checks that nothing went missing without a word.
+func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
+	t.Helper()
+	err := checkWAL(fs, "log")
+	if err != nil {
+		if !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		return
+	}
+	// Pebble itself has to notice, or lose nothing.
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := Open("log", Options{FS: fs, Logger: quiet, OnFatal: func(err error) { panic(err) }})
+	if err != nil {
+		return
+	}
+	if last, err := s.Group(1).LastIndex(); err == nil && last != synced {
+		t.Errorf("bit %d flipped: opened, log ends at %d of %d", bit, last, synced)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A write that the power loss tore is normal and must not be taken for damage.
+func TestCrash_TornTailOpens(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, Options{})
+	for i := uint64(1); i <= 20; i++ {
+		store(t, s.Group(1), entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	at := bytes.Index(content, []byte("entry 20 of term 1"))
+	if at < 0 {
+		t.Fatal("entry 20 is not in the write-ahead log")
+	}
+	for cut := at - 60; cut < at+20; cut++ {
+		for _, filler := range []byte{0, 0xff} {
+			torn := bytes.Clone(content)
+			for i := cut; i < len(torn); i++ {
+				torn[i] = filler
+			}
+			damaged := crashed.CrashClone(vfs.CrashCloneCfg{})
+			writeFile(t, damaged, name, torn)
+			s, err := Open("log", Options{FS: damaged, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatalf("torn at %d with %#x: %v", cut, filler, err)
+			}
+			if last, err := s.Group(1).LastIndex(); err != nil || last < 19 {
+				t.Errorf("torn at %d with %#x: log ends at %d, %v", cut, filler, last, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestCrash_DamageOpensOnlyWithTheLossAccepted(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, Options{})
+	for i := uint64(1); i <= 20; i++ {
+		store(t, s.Group(1), entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
+	writeFile(t, crashed, name, content)
+	if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("open: %v, want ErrCorrupt", err)
+	}
+	wantLog(t, open(t, crashed, Options{AcceptLoss: true}).Group(1), entries(1, 9, 1))
+}
+
+// writeAheadLog is the name of the newest WAL in dir.
+func writeAheadLog(t *testing.T, fs vfs.FS, dir string) (newest string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			newest = max(newest, name)
+		}
+	}
+	return newest
+}
+
+func readFile(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func writeFile(t *testing.T, fs vfs.FS, name string, content []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -58,6 +58,11 @@ type Options struct {
 	// then loses acknowledged entries, votes and terms: single nodes only.
 	Relaxed bool
 
+	// AcceptLoss opens a store although acknowledged entries are or may be
+	// missing: a relaxed one whose machine went down, or one whose write-ahead log
+	// is damaged.
+	AcceptLoss bool
+
 	// Watch is called as a synced write begins and the returned function as it
 	// ends, so that a watchdog fires while the write is still blocked. Nil turns
 	// it off.
@@ -79,6 +84,8 @@ type Options struct {
 	TailBytes     int    // Entries kept in memory per group; 0 means 4 MiB, negative none.
 	CacheBytes    int64  // Pebble's block cache; 0 means 8 MiB.
 	MemTableBytes uint64 // Size of a Pebble memtable; 0 means 64 MiB.
+
+	bootID string // Of the machine; tests set another.
 }
 
 // Metrics are counts since Open.
@@ -117,6 +124,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
+	if err := checkWAL(s.opts.FS, dir); err != nil && !(opts.AcceptLoss && errors.Is(err, ErrCorrupt)) {
+		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
+	}
 	cache := pebble.NewCache(s.opts.CacheBytes)
 	defer cache.Unref()
 
@@ -125,7 +135,11 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
 	}
 	s.db = db
-	if err := s.checkLayout(); err != nil {
+	err = s.checkLayout()
+	if err == nil {
+		err = s.checkRelaxed()
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", dir, err), db.Close())
 	}
 	return s, nil
@@ -143,6 +157,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.OnDiskSlow == nil {
 		o.OnDiskSlow = func(vfs.DiskSlowInfo) {}
+	}
+	if o.bootID == "" {
+		o.bootID = bootID()
 	}
 	if o.TailBytes == 0 {
 		o.TailBytes = defaultTailBytes
@@ -192,7 +209,13 @@ func (s *Store) checkLayout() error {
 	}
 	switch {
 	case value == nil:
-		return s.commitStable(key, binary.BigEndian.AppendUint64(nil, layoutVersion))
+		if err := s.commitStable(key, binary.BigEndian.AppendUint64(nil, layoutVersion)); err != nil {
+			return err
+		}
+		// Pebble begins the first write-ahead log of a new store before it raises
+		// the format version, so that one has no sync chunks. A flush begins the
+		// second.
+		return s.db.Flush()
 	case len(value) != 8 || binary.BigEndian.Uint64(value) != layoutVersion:
 		return fmt.Errorf("layout version %x is not %d: written by another version", value, layoutVersion)
 	}
@@ -267,7 +290,11 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	if err := s.db.Close(); err != nil {
+	var err error
+	if s.opts.Relaxed && s.Err() == nil {
+		err = s.setRelaxed("")
+	}
+	if err := errors.Join(err, s.db.Close()); err != nil {
 		return fmt.Errorf("close raft log: %w", err)
 	}
 	return nil
@@ -307,9 +334,8 @@ func (s *Store) commitWith(batch *pebble.Batch, o *pebble.WriteOptions) error {
 
 // commitStable writes one stable value with its checksum.
 func (s *Store) commitStable(key, value []byte) error {
-	sealed := binary.BigEndian.AppendUint32(append([]byte(nil), value...), checksum(key, value))
 	batch := s.db.NewBatch()
-	if err := batch.Set(key, sealed, nil); err != nil {
+	if err := batch.Set(key, seal(key, value), nil); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	return s.commit(batch)
@@ -326,6 +352,11 @@ func (s *Store) readStable(key []byte) ([]byte, error) {
 	}
 	value, err := openSealed(key, sealed)
 	return value, errors.Join(err, closer.Close())
+}
+
+func seal(key, value []byte) []byte {
+	sealed := append(make([]byte, 0, len(value)+crc32.Size), value...)
+	return binary.BigEndian.AppendUint32(sealed, checksum(key, value))
 }
 
 func openSealed(key, sealed []byte) ([]byte, error) {
