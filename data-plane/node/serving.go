@@ -103,7 +103,10 @@ func (n *Node) health(context.Context) server.Health {
 
 // status answers the operator.
 func (n *Node) status() server.ClusterStatus {
-	st := server.ClusterStatus{Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList())}
+	st := server.ClusterStatus{
+		Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList()), RaftNoSync: n.cfg.Relaxed,
+		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: n.log.Metrics().Commits,
+	}
 	voters := make(map[string]bool)
 	for _, id := range n.groups.IDs() {
 		s := n.groups.Group(id).Status()

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -38,7 +37,7 @@ type Durability struct {
 	// Reported: the server said so. Otherwise Sync of a spawned server is how it
 	// was started.
 	Reported bool `json:"reported"`
-	// SyncDelayMS is added to every sync of a spawned server.
+	// SyncDelayMS is added to every sync.
 	SyncDelayMS float64 `json:"sync_delay_ms"`
 	Spawned     bool    `json:"spawned"`
 }
@@ -103,17 +102,11 @@ func (t *Target) durability(ctx context.Context, o Options) Durability {
 	if d.Spawned {
 		d.Sync = syncWord(t.relaxed)
 	}
-	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
-	if err != nil {
+	status := t.logStatus(ctx, o)
+	if status.NoSync == nil {
 		return d
 	}
-	var status struct {
-		RaftNoSync *bool `json:"raft_nosync"`
-	}
-	if json.Unmarshal(raw, &status) != nil || status.RaftNoSync == nil {
-		return d
-	}
-	d.Sync, d.Reported = syncWord(*status.RaftNoSync), true
+	d.Sync, d.Reported, d.SyncDelayMS = syncWord(*status.NoSync), true, status.SyncDelayMS
 	return d
 }
 

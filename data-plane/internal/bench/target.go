@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -280,26 +279,32 @@ func parseStatCPU(stat []byte) time.Duration {
 	return time.Duration(user+system) * clockTick
 }
 
-// syncsMetric counts the syncs of the raft log.
-const syncsMetric = "corvo_raftlog_syncs_total"
+// logStatus is what a server says about its log.
+type logStatus struct {
+	NoSync      *bool   `json:"raft_nosync"`
+	SyncDelayMS float64 `json:"sync_delay_ms"`
+	Commits     *int64  `json:"log_commits"`
+}
 
+// logStatus asks the server; an administrator's key is needed. Nothing is known
+// of a server that does not answer.
+func (t *Target) logStatus(ctx context.Context, o Options) logStatus {
+	var s logStatus
+	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
+	if err != nil || json.Unmarshal(raw, &s) != nil {
+		return logStatus{}
+	}
+	return s
+}
+
+// syncs is how many syncs the log has made; with several nodes, on the one that
+// answered.
 func (t *Target) syncs(ctx context.Context, o Options) int64 {
-	raw, err := t.get(ctx, o, "/api/v1/metrics")
-	if err != nil {
+	s := t.logStatus(ctx, o)
+	if s.Commits == nil || s.NoSync == nil || *s.NoSync {
 		return -1
 	}
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		rest, ok := strings.CutPrefix(lines.Text(), syncsMetric+" ")
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64); err == nil {
-			return int64(n)
-		}
-	}
-	return -1
+	return *s.Commits
 }
 
 func (t *Target) get(ctx context.Context, o Options, path string) ([]byte, error) {

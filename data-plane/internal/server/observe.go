@@ -23,11 +23,17 @@ type Health struct {
 
 // ClusterStatus is the groups and nodes as this process sees them.
 type ClusterStatus struct {
-	Mode   string        `json:"mode"`
-	NodeID string        `json:"node_id"`
-	Shards int           `json:"shards"`
-	Groups []GroupStatus `json:"groups"`
-	Nodes  []NodeStatus  `json:"nodes"`
+	Mode   string `json:"mode"`
+	NodeID string `json:"node_id"`
+	Shards int    `json:"shards"`
+	// RaftNoSync: the log is not synced (relaxed).
+	RaftNoSync bool `json:"raft_nosync"`
+	// SyncDelayMS is added to every sync of the log, for measurements.
+	SyncDelayMS float64 `json:"sync_delay_ms"`
+	// LogCommits counts the write batches of the log; each is one sync unless RaftNoSync.
+	LogCommits uint64        `json:"log_commits"`
+	Groups     []GroupStatus `json:"groups"`
+	Nodes      []NodeStatus  `json:"nodes"`
 }
 
 // GroupStatus is one raft group on this node.
