@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -140,8 +141,16 @@ func (c *Client) connect(cfg config) {
 
 // Close frees idle connections. Calls and streams under way are not touched.
 func (c *Client) Close() {
-	for _, hc := range c.closers {
-		hc.CloseIdleConnections()
+	free := func() {
+		for _, hc := range c.closers {
+			hc.CloseIdleConnections()
+		}
+	}
+	free()
+	// net/http forgets a stream a moment after it ended, and until then its
+	// connection does not count as idle.
+	for _, later := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, 2 * time.Second} {
+		time.AfterFunc(later, free)
 	}
 }
 

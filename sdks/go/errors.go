@@ -311,6 +311,9 @@ func errorFromRPC(err error) *Error {
 // was not done; of all else the outcome is unknown.
 func errorFromTransport(err error) *Error {
 	e := &Error{Code: CodeUnknownOutcome, Message: err.Error(), Retryable: true, cause: err}
+	if ce := new(connect.Error); errors.As(err, &ce) {
+		e.Message = ce.Message() // Without Connect's own word for it.
+	}
 	switch {
 	case errors.Is(err, errForeignRedirect):
 		e.Code, e.Retryable = CodeInternal, false

@@ -11,7 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
 // Defaults of a worker. The timeouts fit into the 30 seconds that orchestrators
@@ -345,7 +348,7 @@ func (d *ladder) note(l link, err error) {
 		d.poll = true
 		return
 	}
-	if err == nil || l.answered() {
+	if err == nil || l.answered() || fromServer(err) {
 		d.failures = 0
 		return
 	}
@@ -353,6 +356,12 @@ func (d *ladder) note(l link, err error) {
 		d.poll = true
 		d.w.log().Warn("corvo: streams fail but plain calls work; polling", "error", err)
 	}
+}
+
+// fromServer: err was said by the server over the stream, so streams do get through.
+func fromServer(err error) bool {
+	var nl *stream.NotLeaderError
+	return errors.As(err, &nl) || errors.Is(err, errNotLeader) || connect.IsWireError(err)
 }
 
 func (d *ladder) plainCallsWork() bool {

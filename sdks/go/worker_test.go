@@ -481,13 +481,16 @@ func TestWorker_ServerDrainMovesToANewStream(t *testing.T) {
 func TestWorker_NotLeaderIsReconnectedToTheSameAddress(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
-	s.Set(peertest.Faults{NotLeader: 3, RefuseStreams: 2})
+	s.Set(peertest.Faults{NotLeader: streamTries + 1, RefuseStreams: streamTries + 1})
 	id := s.Add("emails", `{}`, nil)
 	r := start(t, newWorker(t, s, 1, ok))
 	s.AwaitState(id, "completed")
 	mustStop(t, r)
-	if got := r.Stats().Reconnects; got < 3 {
+	if got := r.Stats().Reconnects; got < 2*streamTries {
 		t.Errorf("%d reconnects", got)
+	}
+	if n := s.Calls("POST /corvo.v1.WorkerService/FetchBatch"); n > 0 {
+		t.Error("the worker polls, although streams get through")
 	}
 }
 
@@ -523,7 +526,7 @@ func TestWorker_FallsBackToPolling(t *testing.T) {
 func TestWorker_StreamsThatNeverAnswerFallBackToPollingAndAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
-	s.Set(peertest.Faults{RefuseStreams: streamTries})
+	s.Set(peertest.Faults{CutStreams: streamTries})
 	w := newWorker(t, s, 1, ok)
 	w.pollTurn = 10 * time.Millisecond
 	r := start(t, w)

@@ -95,6 +95,7 @@ type Server struct {
 type Faults struct {
 	NotLeader     int          // Streams answered with NOT_LEADER.
 	RefuseStreams int          // Streams ended with unavailable before any reply.
+	CutStreams    int          // Streams cut before any reply.
 	Overload      int          // Frames with settlements answered with OVERLOADED.
 	RefuseSettle  int          // Frames with settlements answered with another error.
 	CutBefore     int          // Frames with settlements: cut the stream, do nothing.

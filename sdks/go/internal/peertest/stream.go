@@ -28,6 +28,9 @@ func (s *Server) StreamLifecycle(ctx context.Context, conn *connect.BidiStream[r
 	if s.take(func(f *Faults) *int { return &f.RefuseStreams }) {
 		return connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
 	}
+	if s.take(func(f *Faults) *int { return &f.CutStreams }) {
+		panic(errAbort)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st := &streamState{ctx: ctx, cancel: cancel, conn: conn, parked: make(map[uint64]context.CancelFunc)}
