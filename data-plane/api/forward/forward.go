@@ -114,8 +114,9 @@ func setBody(out *http.Request, body []byte) {
 		out.Body = http.NoBody
 		return
 	}
-	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	out.Body, _ = out.GetBody()
+	reader := func() io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
+	out.Body = reader()
+	out.GetBody = func() (io.ReadCloser, error) { return reader(), nil }
 }
 
 func (b *requestBody) start(out *http.Request, f *Forwarder) {
