@@ -347,6 +347,30 @@ func TestCrash_TornTailOpens(t *testing.T) {
 	}
 }
 
+// More than one flipped bit shows by the valid records behind it.
+func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	g := open(t, fs, Options{}).Group(1)
+	for i := uint64(1); i <= 20; i++ {
+		store(t, g, entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	last := bytes.Index(content, []byte("entry 19 of term 1"))
+	for at := 0; at < last; at += 7 {
+		damaged := bytes.Clone(content)
+		for i := range 16 {
+			damaged[at+i] = byte(i * 37)
+		}
+		writeFile(t, crashed, name, damaged)
+		if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("damaged at %d: %v, want ErrCorrupt", at, err)
+		}
+	}
+}
+
 func TestCrash_DamageOpensOnlyWithTheLossAccepted(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewCrashableMem()
@@ -399,7 +423,7 @@ func writeFile(t *testing.T, fs vfs.FS, name string, content []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Write(content)
+	_, err = f.Write(bytes.Clone(content)) // Write may change what it is given.
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
