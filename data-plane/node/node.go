@@ -122,7 +122,7 @@ func (n *Node) openStores() error {
 	}
 	var err error
 	n.log, err = raftlog.Open(filepath.Join(n.cfg.Dir, "raftlog"), raftlog.Options{
-		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
+		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, AcceptLoss: n.cfg.AcceptLoss, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
 	})
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func runServer(ctx context.Context, f serverFlags, log *slog.Logger, events serv
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("start: %w", err)
+		return startFailure(f, err)
 	}
 	defer func() {
 		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
@@ -35,6 +35,15 @@ func runServer(ctx context.Context, f serverFlags, log *slog.Logger, events serv
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// startFailure names the way out of a start that was refused over lost entries.
+func startFailure(f serverFlags, err error) error {
+	if !node.AcceptLossHelps(err) {
+		return fmt.Errorf("start: %w", err)
+	}
+	return &Failure{Exit: ExitFail, Code: "LOSS", What: "the node does not start: acknowledged jobs may be missing from " + f.dataDir, Why: err.Error(),
+		Fix: "keep a copy of the directory, then start once with --accept-loss to go on with what is there"}
 }
 
 // settle makes the node usable and says so.

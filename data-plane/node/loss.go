@@ -1,0 +1,14 @@
+package node
+
+import (
+	"errors"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+)
+
+// AcceptLossHelps reports whether err is a refusal to start because
+// acknowledged entries are or may be missing, which Config.AcceptLoss overrides.
+func AcceptLossHelps(err error) bool {
+	return errors.Is(err, raftlog.ErrRelaxedCrash) || errors.Is(err, raftlog.ErrCorrupt) || errors.Is(err, group.ErrLogLost)
+}
