@@ -95,6 +95,8 @@ var Rooms = []Room{
 		"tests of the whole start real processes and speak the public protocols"},
 	{"services/cmd/...", []string{"data-plane/api/...", "data-plane/node", "services/...", "sdks/go/..."},
 		"a thin main that starts the parts"},
+	{"services/e2e/...", []string{"data-plane/api/...", "services/celladmin", "services/e2e/...", "sdks/go/..."},
+		"tests from outside: binaries and the wire"},
 }
 
 // A Library is somebody else's module that only some rooms may touch.

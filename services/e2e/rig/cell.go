@@ -1,0 +1,223 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/services/celladmin"
+)
+
+const (
+	cellSecret = "a secret of the test's cell"
+	// CellTenant is the tenant of a Cell.
+	CellTenant = "acme"
+)
+
+// CellOptions of StartCell. Zero values take the defaults.
+type CellOptions struct {
+	Nodes   int // 3
+	Proxies int // 1
+	// NodeArgs and ProxyArgs are added to the command lines.
+	NodeArgs  []string
+	ProxyArgs []string
+}
+
+// Cell is a cell of separate processes with the tenant "acme", its namespace
+// "default" and an admin key.
+type Cell struct {
+	Nodes   []*CellNode
+	Proxies []*CellProxy
+	Admin   *celladmin.Client
+	Key     string
+	// Shard is the raft group that holds the namespace.
+	Shard uint32
+
+	t          testing.TB
+	secretFile string
+}
+
+// CellNode is a place for a node: it may be started, killed and started again.
+type CellNode struct {
+	*Process // The latest.
+	ID       string
+	URL      string
+	Dir      string
+
+	t    testing.TB
+	args []string
+}
+
+// CellProxy is a place for a proxy.
+type CellProxy struct {
+	*Process // The latest.
+	URL      string
+
+	t    testing.TB
+	args []string
+}
+
+// StartCell starts the processes and returns when a job can go in at every proxy.
+func StartCell(t testing.TB, o CellOptions) *Cell {
+	t.Helper()
+	if o.Nodes == 0 {
+		o.Nodes = 3
+	}
+	if o.Proxies == 0 {
+		o.Proxies = 1
+	}
+	c := &Cell{t: t, secretFile: filepath.Join(t.TempDir(), "secret")}
+	writeFile(t, c.secretFile, cellSecret+"\n")
+	c.plan(o)
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	for _, n := range c.Nodes {
+		n.WaitReady(startLimit)
+	}
+	c.makeTenant()
+	for _, p := range c.Proxies {
+		p.Start()
+	}
+	for i := range c.Proxies {
+		c.WaitServing(i, startLimit)
+	}
+	return c
+}
+
+func (c *Cell) plan(o CellOptions) {
+	api, raft, public := Addresses(c.t, o.Nodes), Addresses(c.t, o.Nodes), Addresses(c.t, o.Proxies)
+	var peers, urls []string
+	for i := range o.Nodes {
+		urls = append(urls, "http://"+api[i])
+		peers = append(peers, fmt.Sprintf("n%d=%s/%s", i+1, raft[i], urls[i]))
+	}
+	for i := range o.Nodes {
+		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: urls[i], Dir: c.t.TempDir(), t: c.t}
+		n.args = append([]string{"node", "--id", n.ID, "--data", n.Dir, "--api", api[i], "--raft", raft[i],
+			"--peers", strings.Join(peers, ","), "--cell-secret-file", c.secretFile}, o.NodeArgs...)
+		c.Nodes = append(c.Nodes, n)
+	}
+	for i := range o.Proxies {
+		p := &CellProxy{URL: "http://" + public[i], t: c.t}
+		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(urls, ","), "--data", c.t.TempDir(),
+			"--name", fmt.Sprint(i + 1), "--cell-secret-file", c.secretFile}, o.ProxyArgs...)
+		c.Proxies = append(c.Proxies, p)
+	}
+	var err error
+	if c.Admin, err = celladmin.New([]byte(cellSecret), urls, celladmin.Options{Name: "test"}); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.Admin.Close)
+}
+
+func (c *Cell) makeTenant() {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	tenant, err := c.Admin.CreateTenant(ctx, CellTenant, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	key, err := c.Admin.CreateKey(ctx, celladmin.NewKey{Tenant: CellTenant, Roles: []string{"admin"}, Kind: apikey.DataPlane})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Key = key.Reveal()
+	state, err := c.Admin.State(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ns, err := celladmin.FindNamespace(state, tenant.GetId(), celladmin.DefaultNamespace)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Shard = ns.GetShard()
+}
+
+// Tenant is the tenant through proxy number i.
+func (c *Cell) Tenant(i int) Tenant { return NewTenant(c.Proxies[i].URL+"/t/"+CellTenant, c.Key) }
+
+// WaitServing waits until proxy number i carries requests to a leader.
+func (c *Cell) WaitServing(i int, limit time.Duration) {
+	c.t.Helper()
+	tenant := c.Tenant(i)
+	c.Proxies[i].waitFor("serve", limit, func() bool { return tenant.Serving() })
+}
+
+// Status asks every node what its groups are doing.
+func (c *Cell) Status() ([]*cellv1.NodeStatus, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return c.Admin.Nodes(ctx)
+}
+
+// Leader is the number of the node that leads a group, after waiting for one.
+func (c *Cell) Leader(group uint32, limit time.Duration) int {
+	c.t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		if i, ok := c.leader(group); ok {
+			return i
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("group %d had no leader for %s", group, limit)
+		}
+		time.Sleep(pollEvery) // Polling with a deadline.
+	}
+}
+
+func (c *Cell) leader(group uint32) (int, bool) {
+	status, err := c.Status()
+	if err != nil {
+		return 0, false
+	}
+	best, term := -1, uint64(0)
+	for _, s := range status {
+		for _, g := range s.GetGroups() {
+			// Two may say so for a moment; the later term is right.
+			if g.GetGroup() == group && g.GetRole() == "leader" && g.GetTerm() >= term {
+				best, term = c.number(s.GetNode().GetId()), g.GetTerm()
+			}
+		}
+	}
+	return best, best >= 0
+}
+
+func (c *Cell) number(id string) int {
+	for i, n := range c.Nodes {
+		if n.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// Start starts the node's process, also again.
+func (n *CellNode) Start() {
+	n.t.Helper()
+	n.Process = Start(n.t, n.ID, n.args...)
+}
+
+// WaitReady waits for the line that a node prints when it can take work.
+func (n *CellNode) WaitReady(limit time.Duration) {
+	n.t.Helper()
+	n.waitFor("become ready", limit, func() bool { return strings.Contains(n.Stdout(), "ready: ") })
+}
+
+// Start starts the proxy's process, also again.
+func (p *CellProxy) Start() {
+	p.t.Helper()
+	p.Process = Start(p.t, "proxy", p.args...)
+}
+
+// WaitReady waits for the line that a proxy prints when it serves.
+func (p *CellProxy) WaitReady(limit time.Duration) {
+	p.t.Helper()
+	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
+}

@@ -1,0 +1,11 @@
+// Package rig runs the real corvo-cloud binary for tests: it builds it once,
+// starts processes, kills them, and speaks to them as a client would.
+//
+// It owns processes (none outlives its test), ports, data directories and the
+// books of what was acknowledged. It must not know anything of the product beside
+// its command line and its wire.
+//
+// Surprising: ports are taken from below the range that the kernel gives to
+// outgoing connections. A killed node's port would otherwise now and then be the
+// source port of some client when the node comes back.
+package rig

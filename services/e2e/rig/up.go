@@ -1,0 +1,49 @@
+package rig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startLimit is generous: elections on a machine that builds something else.
+const startLimit = 60 * time.Second
+
+// Up is a whole service in one process.
+type Up struct {
+	*Process
+	Tenant
+	Data string
+}
+
+// StartUp runs `corvo-cloud up` on data and a free port, and returns when a job can
+// go in.
+func StartUp(t testing.TB, data string, args ...string) *Up {
+	t.Helper()
+	env := filepath.Join(t.TempDir(), "env")
+	all := append([]string{"up", "--data", data, "--listen", "127.0.0.1:0", "--env-file", env}, args...)
+	u := &Up{Process: Start(t, "up", all...), Data: data}
+	vars := ReadEnv(u.WaitFile(env, startLimit))
+	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
+	return u
+}
+
+// ReadEnv reads the lines of an environment file.
+func ReadEnv(text string) map[string]string {
+	vars := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			vars[name] = value
+		}
+	}
+	return vars
+}
+
+func writeFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
