@@ -26,7 +26,8 @@ func (c *call) body() ([]byte, error) {
 	if _, err := buf.ReadFrom(in); err != nil {
 		return nil, bodyError(err)
 	}
-	return buf.Bytes(), nil
+	c.raw = buf.Bytes()
+	return c.raw, nil
 }
 
 // bodyTimer ends a body that comes too slowly. A timer instead of a deadline: on

@@ -113,29 +113,21 @@ func (st *stream) handle(ctx context.Context, f *frame) reply {
 	return r
 }
 
-// atLeader does the frame here or says where the leader is. It tries twice: when
-// the shard lost its leader and this node won it back, a frame of which nothing
-// was done is simply done here.
+// atLeader does the frame here or says where the leader is.
 func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
-	for try := 0; ; try++ {
-		p, err := st.s.place(ctx, st.c.who.Caller.Namespace)
-		if err != nil {
-			return reply{}, err
-		}
-		if p.Local == nil || try == 2 {
-			return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil
-		}
-		r, err := st.do(ctx, p.Local, f)
-		if err == nil || !nothingDone(err) {
+	ns := st.c.who.Caller.Namespace
+	p, err := st.s.place(ctx, ns)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.Local != nil {
+		var r reply
+		r, p, err = again(ctx, st.s, ns, p, func(jobs Jobs) (reply, error) { return st.do(ctx, jobs, f) })
+		if !nothingDone(err) {
 			return r, err
 		}
 	}
-}
-
-// nothingDone: this node could not serve the shard, and surely did nothing.
-func nothingDone(err error) bool {
-	code := fault.CodeOf(err)
-	return code == fault.NotLeader || code == fault.Unavailable
+	return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil
 }
 
 // permit checks rights and sizes before anything is done.

@@ -184,7 +184,7 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 
 func TestErrorTable_RowByRow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{Options: Options{LeaderWait: 20 * time.Millisecond}})
 	for _, row := range []struct {
 		err    error
 		status int

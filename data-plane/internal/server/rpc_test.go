@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
@@ -204,7 +205,7 @@ func checkViolations(t *testing.T, err error, want []string) {
 
 func TestRPC_ErrorTable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{Options: Options{LeaderWait: 20 * time.Millisecond}})
 	c := b.client(true, connect.WithGRPC())
 	for _, row := range []struct {
 		code fault.Code

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -137,6 +138,7 @@ type call struct {
 	id    string // Request id.
 	who   *Principal
 	place Placement
+	raw   []byte // The body, once it was read.
 }
 
 type callKey struct{}
@@ -195,7 +197,25 @@ func (s *Server) enter(c *call) error {
 	if c.place.Local == nil {
 		return s.carry(c)
 	}
-	return c.route.handle(c)
+	return s.serveHere(c)
+}
+
+// serveHere handles a call whose shard is led by this node; if it loses the lead
+// before it did anything, the call goes after the leader.
+func (s *Server) serveHere(c *call) error {
+	ns := c.who.Caller.Namespace
+	c.place.Local = steady{s: s, ns: ns, p: c.place}
+	err := c.route.handle(c)
+	if !nothingDone(err) || c.route.RPC {
+		return err // An RPC's body was read by connect; its client asks again.
+	}
+	p, perr := s.place(c.r.Context(), ns)
+	if perr != nil || p.Local != nil || p.LeaderURL == "" {
+		return err
+	}
+	c.place = p
+	c.r.Body, c.r.ContentLength = io.NopCloser(bytes.NewReader(c.raw)), int64(len(c.raw))
+	return s.carry(c)
 }
 
 func (c *call) nameRequest(id string) {

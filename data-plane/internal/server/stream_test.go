@@ -260,7 +260,7 @@ func TestStream_FrameIsHeldUntilALeaderIsKnown(t *testing.T) {
 
 func TestStream_LeadershipLostInsideAFrameIsNotLeader(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{Options: Options{LeaderWait: 20 * time.Millisecond}})
 	k := b.open(t.Context())
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
 	b.jobs.setFailing(fault.New(fault.NotLeader, "", "moved"))
