@@ -58,8 +58,12 @@ func TestApply_AnyNodeCarriesToTheLeader(t *testing.T) {
 			}
 		}
 	}
+	state, err := c.client("node-1").GetState(ctx, connect.NewRequest(&cellv1.GetStateRequest{}))
+	if err != nil || len(state.Msg.GetState().GetTenants()) != 3 || !slices.Equal(state.Msg.GetState().GetShards(), testShards) {
+		t.Errorf("state %v, %v", state, err)
+	}
 	// The refusal of the leader reaches the caller as it was.
-	_, err := callApply(ctx, c.client(c.follower().id), &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(9, "by-node-1")}})
+	_, err = callApply(ctx, c.client(c.follower().id), &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(9, "by-node-1")}})
 	if f := fault.As(err); f == nil || f.Code != fault.Conflict || f.Reason != "NAME_TAKEN" {
 		t.Errorf("got %v", err)
 	}

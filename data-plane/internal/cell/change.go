@@ -16,7 +16,8 @@ func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequ
 	if g == nil || !g.Leading() {
 		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead group %d", req.GetGroup())
 	}
-	if req.GetNodeId() != "" && !isNodeID(req.GetNodeId()) {
+	anybody := req.GetAction() == cellv1.GroupAction_GROUP_ACTION_TRANSFER && req.GetNodeId() == ""
+	if !anybody && !isNodeID(req.GetNodeId()) {
 		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "not a node id"}})
 	}
 	switch req.GetAction() {

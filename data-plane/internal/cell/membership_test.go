@@ -470,3 +470,74 @@ func TestAddNode_FromASnapshot(t *testing.T) {
 		return len(c.nodes["node-4"].cell.State().GetTenants()) == 6
 	})
 }
+
+func TestChangeGroup_RefusesWhatWouldHarm(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.ready()
+	leader, follower := c.leader(), c.follower()
+	call := func(n *testNode, action cellv1.GroupAction, node string) *fault.Error {
+		_, err := c.client(n.id).ChangeGroup(testContext(t), connect.NewRequest(&cellv1.ChangeGroupRequest{Group: GroupID, Action: action, NodeId: node}))
+		if err == nil {
+			return &fault.Error{}
+		}
+		return Fault(err)
+	}
+	for name, x := range map[string]struct {
+		node   *testNode
+		action cellv1.GroupAction
+		id     string
+		reason string
+	}{
+		"not the leader":     {follower, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, "node-9", "LEADER_UNAVAILABLE"},
+		"no such action":     {leader, cellv1.GroupAction_GROUP_ACTION_UNSPECIFIED, "node-9", "VALIDATION_ERROR"},
+		"not an id":          {leader, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, "a b", "VALIDATION_ERROR"},
+		"no id":              {leader, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, "", "VALIDATION_ERROR"},
+		"promoted unknown":   {leader, cellv1.GroupAction_GROUP_ACTION_PROMOTE, "node-9", reasonNotCaughtUp},
+		"transfer to nobody": {leader, cellv1.GroupAction_GROUP_ACTION_TRANSFER, "node-9", "NOT_A_VOTER"},
+		"removed nobody":     {leader, cellv1.GroupAction_GROUP_ACTION_REMOVE, "node-9", ""},
+		"learner once more":  {leader, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, follower.id, ""},
+		"vote once more":     {leader, cellv1.GroupAction_GROUP_ACTION_PROMOTE, follower.id, ""},
+		"transfer to itself": {leader, cellv1.GroupAction_GROUP_ACTION_TRANSFER, leader.id, ""},
+	} {
+		if f := call(x.node, x.action, x.id); f.Reason != x.reason {
+			t.Errorf("%s: %v %q, want %q", name, f, f.Reason, x.reason)
+		}
+	}
+	if st := c.membersOf(GroupID); len(st.Voters) != 3 || len(st.Learners) != 0 {
+		t.Errorf("voters %v, learners %v", st.Voters, st.Learners)
+	}
+	// A promotion may not turn a stranger into a voter, caught up or not.
+	if err := membersHere(leader.cell.Group(), cellv1.GroupAction_GROUP_ACTION_PROMOTE, "node-9"); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("promoting a stranger: %v", err)
+	}
+	// One change at a time, in a group and in the cell.
+	if !leader.members.begin(GroupID) {
+		t.Fatal("a change is still going on")
+	}
+	if f := call(leader, cellv1.GroupAction_GROUP_ACTION_ADD_LEARNER, "node-9"); f.Reason != "CHANGE_IN_PROGRESS" {
+		t.Errorf("a second change of the group: %v", f)
+	}
+	leader.members.end(GroupID)
+	leader.members.nodes.Lock()
+	if _, err := leader.members.AddNode(testContext(t), testNode1("node-9")); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a second node at a time: %v", err)
+	}
+	if err := leader.members.RemoveNode(testContext(t), follower.id); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a second removal at a time: %v", err)
+	}
+	leader.members.nodes.Unlock()
+}
+
+func TestRemoveNode_LastVoterStays(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 1)
+	c.ready()
+	n := c.leader()
+	if err := removeNode(testContext(t), c, n.id, n.id); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("removed the only node: %v", err)
+	}
+	if err := membersHere(n.cell.Group(), cellv1.GroupAction_GROUP_ACTION_REMOVE, n.id); fault.CodeOf(err) != fault.Conflict {
+		t.Errorf("removed the last voter: %v", err)
+	}
+}
