@@ -179,6 +179,18 @@ func (s *calls) endAll(onlyStreams bool) {
 	}
 }
 
+// waitEmpty waits for every call to leave, at most limit.
+func (s *calls) waitEmpty(limit time.Duration) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		left := len(s.open)
+		s.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}
+
 // endableBody is a request body that somebody else than its reader may end: the
 // reader then sees an orderly end.
 type endableBody struct {

@@ -50,6 +50,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
 	cl.stream.Store(worker || r.Header.Get("Accept") == eventStream)
 	r = r.WithContext(ctx)
+	r.Trailer = nil // Nothing of ours has request trailers.
 	if worker && r.ProtoMajor >= 2 && r.Body != nil {
 		cl.body = &endableBody{body: r.Body}
 		r.Body = cl.body
@@ -127,6 +128,9 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 			return nil
 		}
 		if ref := ended(r); ref != nil {
+			if ref == refuseEnding && !forward.NeverSent(err) && !readOnly(r) {
+				return refuseUnknown
+			}
 			return ref
 		}
 		p.nodes.lost(n, err)

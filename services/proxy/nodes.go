@@ -24,6 +24,9 @@ const (
 	pollTimeout = time.Second
 	// freshPoll is how recent a good answer must be to open a stream without asking.
 	freshPoll = 2 * pollEvery
+	// answersFor is how long ago the last answer of any node may be before the proxy
+	// itself is not ready.
+	answersFor = 3 * time.Second
 )
 
 // node is one data-plane node as the proxy sees it.
@@ -253,9 +256,10 @@ func contains(list []*node, n *node) bool {
 	return false
 }
 
-func (s *nodes) anyReady() bool {
+// anyAnswers reports whether some node answered a poll lately.
+func (s *nodes) anyAnswers() bool {
 	for _, n := range *s.list.Load() {
-		if n.ready.Load() {
+		if s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < answersFor {
 			return true
 		}
 	}

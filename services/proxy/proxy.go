@@ -45,6 +45,8 @@ const (
 	// streamGrace is how long a node may take to answer what a worker stream has
 	// under way when the proxy leaves.
 	streamGrace = 2 * time.Second
+	// cutGrace is for the last answers of calls that were cut.
+	cutGrace = 200 * time.Millisecond
 )
 
 // Limits of what one proxy takes in. Zero fields have defaults.
@@ -249,9 +251,12 @@ func (p *Proxy) Serve(ln net.Listener) error {
 	return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
 }
 
-// Ready reports whether the proxy knows the cell's state and a node that serves.
+// Ready reports whether the proxy knows the cell's state and a node that answers.
+// It does not ask for a node that is ready: while a shard elects a leader none is,
+// and a balancer that then turned every proxy off would make a second of 503s a
+// long outage.
 func (p *Proxy) Ready() bool {
-	return !p.ending.Load() && p.view.loaded.Load() && p.nodes.anyReady()
+	return !p.ending.Load() && p.view.loaded.Load() && p.nodes.anyAnswers()
 }
 
 // Shutdown takes no new connections, tells clients to go elsewhere, lets unary
@@ -261,10 +266,12 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	late := time.AfterFunc(streamGrace, func() { p.calls.endAll(true) })
 	defer late.Stop()
 	p.calls.endStreams()
-	err := p.server.Shutdown(ctx)
-	if err != nil {
+	var err error
+	if p.server.Shutdown(ctx) != nil {
+		// Out of time, which is no error: what is left is told and cut.
 		p.calls.endAll(false)
-		err = errors.Join(fmt.Errorf("proxy: shutdown: %w", err), p.server.Close())
+		p.calls.waitEmpty(cutGrace)
+		err = p.server.Close()
 	}
 	p.stop()
 	p.loops.Wait()

@@ -548,6 +548,34 @@ func TestShutdown_StreamsEndWellAndUnaryCallsFinish(t *testing.T) {
 	}
 }
 
+func TestShutdown_OutOfTimeTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	long, end := r.block(t, r.acme.key)
+	defer end()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.proxy.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	// The node may have done it: whoever asked has to know.
+	if a := <-long; a.status != 503 || !strings.Contains(a.body, "UNKNOWN_OUTCOME") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+func TestReady_StaysWhileNodesElectALeader(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	r.up[0].ready.Store(false)
+	eventually(t, "the poll tells", func() bool { return !(*r.proxy.nodes.list.Load())[0].ready.Load() })
+	if got := r.ask(r.http1, "GET", "/readyz", "", nil); got.status != 200 {
+		t.Errorf("%d", got.status)
+	}
+	r.up[0].kill()
+	eventually(t, "a proxy without nodes is not ready", func() bool { return r.ask(r.http1, "GET", "/readyz", "", nil).status == 503 })
+}
+
 func TestSignature_FitsTheStrippedPath(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
