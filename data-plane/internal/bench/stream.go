@@ -146,10 +146,11 @@ func (c *streamConn) frames(ctx context.Context) {
 			continue
 		}
 		c.send(ctx, riders)
+		all := len(riders) + c.waits()
 		for _, t := range riders {
 			t.ready <- struct{}{}
 		}
-		c.gather(len(riders))
+		c.gather(all)
 	}
 }
 
@@ -161,18 +162,19 @@ func (c *streamConn) take(into []*turn) []*turn {
 	return into
 }
 
-// gather lets the callers that were just answered come back. It yields instead
-// of sleeping: timers are coarser than the whole wait.
+// gather lets the callers that were just answered come back, on top of those
+// that wait already. It yields instead of sleeping: timers are coarser than the
+// whole wait.
 func (c *streamConn) gather(want int) {
-	for deadline := time.Now().Add(gatherMax); ; {
-		c.mu.Lock()
-		have := len(c.waiting)
-		c.mu.Unlock()
-		if have >= want || time.Now().After(deadline) {
-			return
-		}
+	for began := time.Now(); c.waits() < want && time.Since(began) < gatherMax; {
 		runtime.Gosched()
 	}
+}
+
+func (c *streamConn) waits() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting)
 }
 
 // send carries the riders' turns in one frame and hands out the answer. A frame
