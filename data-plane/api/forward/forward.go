@@ -53,6 +53,9 @@ type Options struct {
 	// Body replaces the request's when not nil: one that was read whole before, so
 	// that it can be sent again.
 	Body []byte
+	// HalfClose, when it ends, ends the request body as if the client had: the far
+	// side finishes what it has and closes a stream in good order. Nil: never.
+	HalfClose context.Context //nolint:containedctx // A signal of the caller's life, not of the request's.
 }
 
 // Forward sends r to target (scheme and host count) and copies the answer to w,
@@ -80,8 +83,8 @@ type requestBody struct {
 	r    *http.Request
 	pipe *io.PipeReader
 	done chan struct{} // Closed by the copying goroutine.
-	// unwatch stops following the request's context.
-	unwatch func() bool
+	// unwatch stops following the contexts that end the body.
+	unwatch func()
 }
 
 func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) (*http.Request, *requestBody) {
@@ -102,7 +105,7 @@ func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url
 		setBody(out, opts.Body)
 		return out, b
 	}
-	b.start(out, f)
+	b.start(out, f, opts.HalfClose)
 	return out, b
 }
 
@@ -119,7 +122,7 @@ func setBody(out *http.Request, body []byte) {
 	out.GetBody = func() (io.ReadCloser, error) { return reader(), nil }
 }
 
-func (b *requestBody) start(out *http.Request, f *Forwarder) {
+func (b *requestBody) start(out *http.Request, f *Forwarder, halfClose context.Context) {
 	if b.r.Body == nil || b.r.Body == http.NoBody || b.r.ContentLength == 0 {
 		out.Body, out.ContentLength = http.NoBody, 0
 		return
@@ -133,7 +136,12 @@ func (b *requestBody) start(out *http.Request, f *Forwarder) {
 	out.Body = reader
 	// Once headers are in, an HTTP/2 transport that waits for more of the body does
 	// not see its context end; the body has to.
-	b.unwatch = context.AfterFunc(b.r.Context(), func() { reader.CloseWithError(errEnded) })
+	stop := context.AfterFunc(b.r.Context(), func() { reader.CloseWithError(errEnded) })
+	b.unwatch = func() { stop() }
+	if halfClose != nil {
+		stopHalf := context.AfterFunc(halfClose, func() { _ = writer.Close() })
+		b.unwatch = func() { stop(); stopHalf() }
+	}
 	go func() {
 		defer close(b.done)
 		err := f.copy(writer, b.r.Body, func() error { return nil })

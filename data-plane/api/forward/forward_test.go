@@ -445,3 +445,23 @@ func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 		}
 	})
 }
+
+func TestForward_HalfCloseEndsAStreamInGoodOrder(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(echo))
+	leaving, leave := context.WithCancel(context.Background())
+	defer leave()
+	u := front(t, back, TransportOptions{}, Options{HalfClose: leaving})
+	resp, pw := openStream(t, h2cClient(t), u)
+	lines := bufio.NewReader(resp.Body)
+	_, _ = io.WriteString(pw, "one\n")
+	if got, err := lines.ReadString('\n'); err != nil || got != "one\n" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	leave()
+	within(t, 3*time.Second, "the end of the stream", func() {
+		if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("ended with %v, want EOF", err)
+		}
+	})
+}

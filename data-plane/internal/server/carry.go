@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 
@@ -16,10 +17,15 @@ func (s *Server) carry(c *call) error {
 	if err != nil {
 		return err
 	}
-	err = s.forward.Forward(c.w, c.r, target, forward.Options{
+	opts := forward.Options{
 		Prepare:  func(h http.Header) { s.vouch(h, c) },
 		Response: func(_ int, h http.Header) { h.Set(headerForwarded, "1") },
-	})
+		Body:     c.raw, // Nil unless it was read for a shard that has moved since.
+	}
+	if c.route.stream {
+		opts.HalfClose = s.draining
+	}
+	err = s.forward.Forward(c.w, c.r, target, opts)
 	switch {
 	case err == nil:
 		return nil
@@ -31,6 +37,26 @@ func (s *Server) carry(c *call) error {
 		return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
 			"the leader was lost before it answered; retry with the same idempotency key")
 	}
+}
+
+// carried is a stream on its way through this node.
+type carried struct{ cancel context.CancelFunc }
+
+func (*carried) end()   {} // The server's own drain half-closes it.
+func (c *carried) cut() { c.cancel() }
+
+// carryStream is carry for a stream, counted and ended with the others.
+func (s *Server) carryStream(c *call) error {
+	ctx, cancel := context.WithCancel(c.r.Context())
+	defer cancel()
+	through := &carried{cancel: cancel}
+	if !s.streams.add(through, s.opts.StreamsMax) {
+		return errTooManyStreams()
+	}
+	defer s.streams.remove(through)
+	passing := *c
+	passing.r = c.r.WithContext(ctx)
+	return s.carry(&passing)
 }
 
 // target is the leader's URL, or why the call can not be carried there.

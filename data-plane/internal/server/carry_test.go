@@ -293,3 +293,30 @@ func TestHeld_CallIsDoneWhenTheNewTermBegins(t *testing.T) {
 		t.Errorf("frame: %v", out)
 	}
 }
+
+func TestCarry_DrainOfTheNodeBetweenEndsTheStreamInGoodOrder(t *testing.T) {
+	t.Parallel()
+	for _, pipelined := range []bool{false, true} {
+		leader, follower := pair(t)
+		k := openSigned(t, follower, true)
+		k.ask(&frameIn{RequestId: 1, Pipelined: pipelined, Enqueues: enqueues("q")})
+		if pipelined {
+			k.send(&frameIn{RequestId: 2, Queues: []string{"none"}, FetchCount: 1})
+			eventually(t, "the fetch is parked", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+		}
+		within(t, 5*time.Second, "Drain", func() {
+			if err := follower.srv.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		if pipelined {
+			if out := k.receive(); out.GetRequestId() != 2 || len(out.GetJobs()) != 0 {
+				t.Errorf("parked fetch: %v", out)
+			}
+		}
+		if out := k.receive(); out.GetError() != "NOT_LEADER" || out.GetLeaderAddr() != "https://acme.example" {
+			t.Errorf("pipelined %v: told %v", pipelined, out)
+		}
+		k.ended()
+	}
+}

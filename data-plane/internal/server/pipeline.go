@@ -54,6 +54,9 @@ func (st *stream) servePipelined(first *frameIn) error {
 	watcher.Wait() // It sends replies too.
 	close(p.replies)
 	writer.Wait()
+	if err == nil && !p.leaving.Load() {
+		return st.passedOn()
+	}
 	return err
 }
 

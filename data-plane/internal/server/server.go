@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"net/http"
 	"path"
@@ -96,7 +95,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
 	}
 	s.draining, s.drain = context.WithCancel(context.Background())
-	s.streams.open = make(map[*stream]struct{})
+	s.streams.open = make(map[openStream]struct{})
 	s.mount()
 	return s
 }
@@ -112,8 +111,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Drain begins the end: readiness turns off, long polls answer, streams are told
-// where to go and close. It returns when no stream is left; when ctx ends first it
-// cuts the rest. Unary calls go on until the http.Server is shut down.
+// where to go and close; streams carried to a leader are half-closed, so that the
+// leader ends them in good order. It returns when no stream is left; when ctx ends
+// first it cuts the rest. Unary calls go on until the http.Server is shut down.
 func (s *Server) Drain(ctx context.Context) error {
 	s.drain()
 	return s.streams.drain(ctx)
@@ -214,7 +214,6 @@ func (s *Server) serveHere(c *call) error {
 		return err
 	}
 	c.place = p
-	c.r.Body, c.r.ContentLength = io.NopCloser(bytes.NewReader(c.raw)), int64(len(c.raw))
 	return s.carry(c)
 }
 
@@ -283,16 +282,23 @@ func putBuffer(b *bytes.Buffer) {
 	}
 }
 
+// openStream is a stream served here or carried to a leader. end asks it to close
+// in good order, cut closes it now; neither blocks.
+type openStream interface {
+	end()
+	cut()
+}
+
 // streamSet is the open streams of a server.
 type streamSet struct {
 	frames atomic.Int64 // In flight.
 
 	mu    sync.Mutex // Guards open and empty.
-	open  map[*stream]struct{}
+	open  map[openStream]struct{}
 	empty chan struct{} // Closed when open becomes empty while draining; nil before.
 }
 
-func (t *streamSet) add(st *stream, limit int) bool {
+func (t *streamSet) add(st openStream, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.open) >= limit {
@@ -302,7 +308,7 @@ func (t *streamSet) add(st *stream, limit int) bool {
 	return true
 }
 
-func (t *streamSet) remove(st *stream) {
+func (t *streamSet) remove(st openStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, st)

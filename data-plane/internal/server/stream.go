@@ -83,8 +83,9 @@ func (s *Server) enterStream(c *call) error {
 	}
 	if c.place.Local == nil && c.who.Identity.ProxyStream && !s.isDraining() {
 		if _, err := s.target(c); err == nil {
-			if err := s.carry(c); err == nil {
-				return nil
+			err := s.carryStream(c)
+			if err == nil || fault.CodeOf(err) == fault.Exhausted {
+				return err
 			}
 			// Nothing was sent to the client yet: it is told NOT_LEADER below and
 			// opens a new stream, by then with a new leader.
@@ -153,7 +154,7 @@ func (h *workers) StreamLifecycle(ctx context.Context, bidi *connect.BidiStream[
 		return st.send(st.notLeader(0, c.place))
 	}
 	if !s.streams.add(st, s.opts.StreamsMax) {
-		return connect.NewError(connect.CodeResourceExhausted, errors.New("OVERLOADED: too many open streams (retry_after_ms=1000)"))
+		return rpcError(ctx, s.log, errTooManyStreams())
 	}
 	defer s.streams.remove(st)
 	if s.isDraining() {
@@ -171,6 +172,10 @@ func (h *workers) StreamLifecycle(ctx context.Context, bidi *connect.BidiStream[
 		return st.servePipelined(first)
 	}
 	return st.serveLockstep(first)
+}
+
+func errTooManyStreams() error {
+	return fault.New(fault.Exhausted, "OVERLOADED", "OVERLOADED: too many open streams")
 }
 
 // end asks the stream to close: lock-step ones between two frames, pipelined ones
@@ -205,9 +210,19 @@ func (st *stream) closing(err error) error {
 		return st.send(st.notLeader(0, p))
 	}
 	if errors.Is(err, io.EOF) || st.ctx.Err() != nil {
-		return nil
+		return st.passedOn()
 	}
 	return err
+}
+
+// passedOn tells the client of a stream that was carried here and is over to open
+// another: it may be that the node in between goes away, which can not say so
+// itself. A client that ended the stream is not listening any more.
+func (st *stream) passedOn() error {
+	if !st.c.who.Forwarded || st.ctx.Err() != nil {
+		return nil
+	}
+	return st.send(st.notLeader(0, Placement{}))
 }
 
 // serveLockstep answers frame by frame, in order.
