@@ -363,8 +363,12 @@ func TestOpenPaths_NeedNoKey(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
-	if got := r.ask(r.http1, "OPTIONS", "/api/v1/fetch", "", nil); got.status != 200 || got.header.Get("Access-Control-Allow-Origin") != "*" {
+	origin := func(req *http.Request) { req.Header.Set("Origin", "https://app.example") }
+	if got := r.ask(r.http1, "OPTIONS", "/api/v1/fetch", "", origin); got.status != 200 || got.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("preflight: %d %v", got.status, got.header)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/info", "", origin); got.header.Get("Access-Control-Allow-Origin") != "*" || got.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("other origin: %v", got.header)
 	}
 	if got := r.ask(r.http1, "TRACE", "/api/v1/info", "", nil); got.status != 405 {
 		t.Errorf("TRACE: %d", got.status)

@@ -299,7 +299,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r, false, refuseNotFound)
 		return
 	}
-	w.Header()["Access-Control-Allow-Origin"] = []string{"*"}
+	if r.Header["Origin"] != nil {
+		allowOrigins(w.Header())
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	case http.MethodOptions:
@@ -333,9 +335,14 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request, ok bool) {
 	}
 }
 
-// preflight answers a browser's question before it sends a key from another
-// origin. Any origin may: keys are sent on purpose, and a cookie is not sent
-// along to an answer of "*".
+// allowOrigins lets pages of any origin read the answer: keys are sent on purpose,
+// and a browser sends no cookie along to an answer of "*".
+func allowOrigins(h http.Header) {
+	h["Access-Control-Allow-Origin"] = []string{"*"}
+	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, Retry-After, X-Corvo-Index, Server-Timing, Corvo-Error-Code"}
+}
+
+// preflight answers a browser's question before it sends a key from another origin.
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
