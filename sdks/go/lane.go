@@ -49,7 +49,10 @@ type lane struct {
 	reserved    int // Slots promised to fetches under way.
 	pending     []*task
 	settling    bool
-	delivered   int // Jobs started by the latest reply.
+	// delivered is how many settlements the next frame waits a moment for: of the
+	// jobs that the latest reply started, and those that were waiting by then. Without
+	// the latter, handlers settle into two groups that alternate, with a sync each.
+	delivered   int
 	deliveredAt time.Time
 }
 
@@ -486,7 +489,7 @@ func (w *Worker) granted(l *lane, want int, jobs []*corvov1.FetchBatchJob) {
 		starts = append(starts, t)
 	}
 	if len(starts) > 0 {
-		l.delivered, l.deliveredAt = len(starts), now
+		l.delivered, l.deliveredAt = len(starts)+len(l.pending), now
 	}
 	w.checkFinished()
 	w.mu.Unlock()
