@@ -45,10 +45,10 @@ type lane struct {
 	waiting    atomic.Int64  // len(pending), for the gather loop.
 
 	// Guarded by Worker.mu.
-	running     int // Handlers at work.
-	reserved    int // Slots promised to fetches under way.
-	pending     []*task
-	settling    bool
+	running  int // Handlers at work.
+	reserved int // Slots promised to fetches under way.
+	pending  []*task
+	settling bool
 	// delivered is how many settlements the next frame waits a moment for: of the
 	// jobs that the latest reply started, and those that were waiting by then. Without
 	// the latter, handlers settle into two groups that alternate, with a sync each.
