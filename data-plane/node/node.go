@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
@@ -49,6 +50,10 @@ type Node struct {
 	http      *http.Server
 
 	draining atomic.Bool
+	// watching ends with endWatches: calls that follow the cell's state have no
+	// end of their own, and the API would wait for them.
+	watching   context.Context //nolint:containedctx // The node's own life.
+	endWatches context.CancelFunc
 	// loopCtx ends with stopLoops; loops waits for the background loops.
 	loopCtx   context.Context //nolint:containedctx // The node's own life.
 	stopLoops context.CancelFunc
@@ -175,7 +180,7 @@ func (n *Node) serve() {
 	n.api = n.newServer()
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	root := http.NewServeMux()
-	root.Handle(path, admin)
+	root.Handle(path, n.untilShutdown(admin))
 	root.Handle("/", n.api)
 	n.http = newHTTPServer(root, n.cfg.TLS, n.logger)
 	n.loops.Go(func() {
@@ -184,6 +189,22 @@ func (n *Node) serve() {
 			return
 		}
 		n.served <- n.http.Serve(n.cfg.API)
+	})
+}
+
+// untilShutdown ends watches of the cell's state when the node shuts down; other
+// calls of its administration end by themselves.
+func (n *Node) untilShutdown(next http.Handler) http.Handler {
+	n.watching, n.endWatches = context.WithCancel(context.Background())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != cellv1connect.CellServiceWatchProcedure {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(n.watching, cancel)()
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -234,11 +255,27 @@ func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
 		errs = append(errs, ignoreDeadline(n.api.Drain(ctx)))
 	}
 	if n.http != nil {
-		if err := n.http.Shutdown(ctx); err != nil {
-			errs = append(errs, n.http.Close())
-		}
+		n.endWatches()
+		errs = append(errs, n.endCalls(ctx, hurry))
 	}
 	return errors.Join(append(errs, n.close())...)
+}
+
+// hurryPatience is for calls that are being answered. net/http keeps even an idle
+// HTTP/2 connection for a second after its GOAWAY.
+const hurryPatience = 500 * time.Millisecond
+
+// endCalls takes no more calls and waits for those under way.
+func (n *Node) endCalls(ctx context.Context, hurry bool) error {
+	if hurry {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, hurryPatience)
+		defer cancel()
+	}
+	if err := n.http.Shutdown(ctx); err != nil {
+		return n.http.Close()
+	}
+	return nil
 }
 
 // ignoreDeadline: a drain that ran out of time has cut what was left; that is not
