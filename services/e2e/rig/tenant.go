@@ -88,7 +88,7 @@ func (t Tenant) Enqueue(ctx context.Context, queue string, payload any) (id stri
 
 // Fetch takes one job out; ok is false when there was none within wait.
 func (t Tenant) Fetch(ctx context.Context, queue, worker string, wait time.Duration) (job Job, ok bool, err error) {
-	in := map[string]any{"queues": []string{queue}, "worker_id": worker, "wait_ms": wait.Milliseconds()}
+	in := map[string]any{"queues": []string{queue}, "worker_id": worker, "wait": wait.String()}
 	status, err := t.Call(ctx, http.MethodPost, "/api/v1/fetch", in, &job)
 	return job, err == nil && status == http.StatusOK, err
 }

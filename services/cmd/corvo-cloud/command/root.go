@@ -38,6 +38,7 @@ func Main(ctx context.Context, args []string, p Process) int {
 type session struct {
 	proc     Process
 	logLevel string
+	level    slog.LevelVar
 	output   string
 }
 
@@ -53,24 +54,29 @@ parts alone.`,
   corvo-cloud cell status --nodes http://127.0.0.1:7101 --cell-secret-file secret`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return s.checkGlobals()
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return s.checkGlobals(c.Name())
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cobra.NoArgs,
 	}
 	root.SetOut(s.proc.Stdout)
 	root.SetErr(s.proc.Stderr)
-	root.PersistentFlags().StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error; logs go to stderr")
+	root.PersistentFlags().StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error; logs go to stderr (default warn, error for up)")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(s.upCommand(), s.nodeCommand(), s.proxyCommand(), s.cellCommand())
 	return root
 }
 
-func (s *session) checkGlobals() error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return usagef("--log-level %q is not a level: use debug, info, warn or error", s.logLevel)
+func (s *session) checkGlobals(command string) error {
+	s.level.Set(slog.LevelWarn)
+	if command == "up" { // Its reader is a newcomer, to whom an election is no news.
+		s.level.Set(slog.LevelError)
+	}
+	if s.logLevel != "" {
+		if err := s.level.UnmarshalText([]byte(s.logLevel)); err != nil {
+			return usagef("--log-level %q is not a level: use debug, info, warn or error", s.logLevel)
+		}
 	}
 	if s.output != "" && s.output != outputText && s.output != outputJSON {
 		bad := s.output
@@ -81,11 +87,7 @@ func (s *session) checkGlobals() error {
 }
 
 func (s *session) logger() *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		level = slog.LevelWarn // checkGlobals has refused it already.
-	}
-	return slog.New(slog.NewTextHandler(s.proc.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(s.proc.Stderr, &slog.HandlerOptions{Level: &s.level}))
 }
 
 // untilSignal ends with the first SIGINT or SIGTERM; a second one ends the process

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"time"
 
@@ -67,6 +68,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	defer s.hushAtEnd(ctx)()
 	s.limitMemory(upMemory)
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
@@ -81,6 +83,16 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey}})
 	})
 	return serverFailure("the service stopped", err)
+}
+
+// hushAtEnd silences the log once the service ends: all nodes leave together, and
+// that each misses the others is no error. --log-level debug still shows it.
+func (s *session) hushAtEnd(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if s.level.Level() > slog.LevelDebug {
+			s.level.Set(slog.LevelError + 1)
+		}
+	})
 }
 
 // greet prints what a newcomer needs. The three commands are run by a test as they
