@@ -200,8 +200,9 @@ func TestEnqueue_StopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := c.Enqueue(ctx, sendEmail{}); err == nil {
-		t.Error("no error")
+	var e *Error
+	if _, err := c.Enqueue(ctx, sendEmail{}); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) {
+		t.Errorf("error %v, want the context's and the server's", err)
 	}
 	if d := time.Since(began); d > 5*time.Second {
 		t.Errorf("took %s", d)

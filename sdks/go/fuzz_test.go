@@ -95,7 +95,7 @@ func FuzzOutcomes(f *testing.F) {
 		l := w.lanes[0]
 		var batch []*task
 		for i := range int(acks) + int(fails) {
-			tk := w.admit2(l, i)
+			tk := w.admitForTest(l, i)
 			if i >= int(acks) {
 				tk.out.verdict = verdictFail
 			}
@@ -125,8 +125,8 @@ func FuzzOutcomes(f *testing.F) {
 	})
 }
 
-// admit2 makes a task outside Run.
-func (w *Worker) admit2(l *lane, i int) *task {
+// admitForTest makes a task outside Run.
+func (w *Worker) admitForTest(l *lane, i int) *task {
 	if w.life == nil {
 		w.life = context.Background()
 	}

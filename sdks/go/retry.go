@@ -3,6 +3,7 @@ package corvo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -58,7 +59,10 @@ func (r Retries) retry(ctx context.Context, repeatable bool, call func() error) 
 			return nil
 		}
 		e := errorFromRPC(err)
-		if ctx.Err() != nil || !shouldRetry(e, repeatable) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), e)
+		}
+		if !shouldRetry(e, repeatable) {
 			return e
 		}
 		pause := r.pause(try, e.RetryAfter)
@@ -66,7 +70,7 @@ func (r Retries) retry(ctx context.Context, repeatable bool, call func() error) 
 			return e
 		}
 		if !sleep(ctx, pause) {
-			return e
+			return fmt.Errorf("%w: %w", context.Cause(ctx), e)
 		}
 	}
 }

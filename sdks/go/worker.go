@@ -344,6 +344,9 @@ func (d *ladder) note(l link, err error) {
 		return
 	}
 	d.w.client.noteTransport(err)
+	if l.answered() {
+		d.w.client.http1Only.Store(false)
+	}
 	if d.canPoll(err) {
 		d.poll = true
 		return

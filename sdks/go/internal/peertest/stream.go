@@ -105,7 +105,7 @@ func (s *Server) serve(ctx, fetchCtx context.Context, st *streamState, f *reques
 	reply := &response{RequestId: f.GetRequestId()}
 	settles := len(f.GetAcks())+len(f.GetFails()) > 0
 	if settles {
-		if over, err := s.settle1(ctx, st, f, reply); over || err != nil {
+		if over, err := s.settleFrame(ctx, st, f, reply); over || err != nil {
 			return err
 		}
 	} else {
@@ -123,9 +123,9 @@ func (s *Server) serve(ctx, fetchCtx context.Context, st *streamState, f *reques
 	return nil
 }
 
-// settle1 does the settlements of a frame, with all that can go wrong; over says
+// settleFrame does the settlements of a frame, with all that can go wrong; over says
 // that the frame is answered.
-func (s *Server) settle1(ctx context.Context, st *streamState, f *request, reply *response) (over bool, err error) {
+func (s *Server) settleFrame(ctx context.Context, st *streamState, f *request, reply *response) (over bool, err error) {
 	s.settling(1)
 	defer s.settling(-1) // Before the reply: after it the client may send the next.
 	s.mu.Lock()
