@@ -225,7 +225,7 @@ func TestWorker_LostLeaseCancelsHandlerAndDropsItsAck(t *testing.T) {
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return receipt{ID: "too late"}, nil
-	}, Lease(3 * time.Second)))
+	}, Lease(3*time.Second)))
 	r.awaitRunning(s)
 	s.Expire(id)
 	s.Take(id)
@@ -273,7 +273,7 @@ func TestWorker_CancelReachesHandler(t *testing.T) {
 	r := start(t, newWorker(t, s, 1, func(ctx context.Context, _ *Job[sendEmail]) (receipt, error) {
 		<-ctx.Done()
 		return receipt{}, context.Cause(ctx)
-	}, Lease(3 * time.Second)))
+	}, Lease(3*time.Second)))
 	r.awaitRunning(s)
 	s.Cancel(id)
 	j := s.AwaitState(id, "cancelled")
