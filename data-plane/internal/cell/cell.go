@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -48,6 +49,9 @@ type Cell struct {
 	nodeID    string
 	heartbeat time.Duration
 	logger    *slog.Logger
+
+	ending  chan struct{} // Closed by EndWatches.
+	endOnce sync.Once
 }
 
 // Open starts the meta group's replica on this node.
@@ -73,7 +77,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger}
+	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger, ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context) { c.recordShards(ctx, first) })
 	return c, nil
 }
@@ -142,8 +146,9 @@ func (c *Cell) WaitShards(ctx context.Context) ([]uint32, error) {
 }
 
 // Apply writes desired state: every change of the request or none. Only the
-// leader can; its own View has the changes when Apply returns. The error is a
-// *fault.Error; an unknown outcome is settled by applying the same again.
+// leader can; its own View has the changes when Apply returns, and shares the
+// response's records: do not change them. An unknown outcome is settled by applying
+// the same again; with a source, STALE_GENERATION then means that it had happened.
 func (c *Cell) Apply(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.ApplyResponse, error) {
 	if !c.group.Leading() {
 		return nil, c.notLeader()
@@ -198,8 +203,13 @@ func (c *Cell) notLeader() error {
 	return f
 }
 
-// Shutdown stops the replica. The stores stay open.
+// EndWatches ends every watch and lets none begin, so that a server that waits for
+// its calls can stop. It may be called more than once.
+func (c *Cell) EndWatches() { c.endOnce.Do(func() { close(c.ending) }) }
+
+// Shutdown ends the watches and stops the replica. The stores stay open.
 func (c *Cell) Shutdown() error {
+	c.EndWatches()
 	if err := c.group.Shutdown(); err != nil {
 		return fmt.Errorf("stop meta group: %w", err)
 	}

@@ -320,6 +320,31 @@ func TestWatch_EndsOnANodeWithoutALeader(t *testing.T) {
 	}
 }
 
+func TestWatch_EndsBeforeTheServerStops(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 1)
+	n := c.leader()
+	stream, err := c.client(n.id).Watch(testContext(t), connect.NewRequest(&cellv1.WatchRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	n.cell.EndWatches()
+	if err := n.srv.Shutdown(testContext(t)); err != nil {
+		t.Errorf("the server waited for a watch: %v", err)
+	}
+	for stream.Receive() {
+	}
+	if f := Fault(stream.Err()); f.Reason != "SHUTTING_DOWN" {
+		t.Errorf("the watch ended with %v", stream.Err())
+	}
+	if err := n.cell.Watch(testContext(t), 0, func(*cellv1.WatchResponse) error { return nil }); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("a watch began: %v", err)
+	}
+}
+
 func TestPeers_WhatTheProcessWasToldBeatsTheRecord(t *testing.T) {
 	t.Parallel()
 	b := furnished(t)

@@ -135,7 +135,8 @@ func testLogger(node string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", node)
 }
 
-var testTimings = group.Timings{Heartbeat: 150 * time.Millisecond, Commit: 10 * time.Millisecond}
+// testTimings are short, but let a busy machine keep its leaders.
+var testTimings = group.Timings{Heartbeat: 400 * time.Millisecond, Commit: 10 * time.Millisecond}
 
 func (n *testNode) log(group uint32) *raft.InmemStore {
 	if n.logs[group] == nil {

@@ -22,7 +22,7 @@ const (
 	lagEntriesMax = 200
 	// catchUpWait is how long one promotion waits for the learner before it answers
 	// "not yet"; the caller asks again.
-	catchUpWait = 5 * time.Second
+	catchUpWait = 2 * time.Second
 	catchUpPoll = 50 * time.Millisecond
 	// changeWait bounds the search for a group's leader; a joining node's catching
 	// up is bounded by the caller alone.

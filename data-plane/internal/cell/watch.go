@@ -48,10 +48,16 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 			if err := send(&cellv1.WatchResponse{Index: w.at}); err != nil {
 				return err
 			}
+		case <-c.ending:
+			return errEnding()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+func errEnding() error {
+	return fault.New(fault.Unavailable, "SHUTTING_DOWN", "this node is shutting down; watch another node")
 }
 
 // waitReached: answering from an older state would take a change back, for
@@ -68,6 +74,8 @@ func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 		case <-moved:
 		case <-late.C:
 			return fault.New(fault.Unavailable, "NODE_BEHIND", "this node stands at %d, the watcher has seen %d; try another node", c.View().Index(), index)
+		case <-c.ending:
+			return errEnding()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
