@@ -46,6 +46,7 @@ const (
 	// A barrier or membership change that takes longer than this is given up and
 	// tried again or reported.
 	changeTimeout = 10 * time.Second
+	lastEntryWait = time.Second
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
 	enqueueTimeout = 5 * time.Second
 
@@ -90,6 +91,7 @@ type Group struct {
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
 	stop      chan struct{}
+	dead      chan struct{} // Closed when raft has stopped.
 	stopOnce  sync.Once
 	wg        sync.WaitGroup // lead and snapshot loops.
 	proposals atomic.Uint64
@@ -116,7 +118,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		clock:  &leaderClock{clock: o.Clock},
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
-		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), leadSet: make(chan struct{}),
+		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
 	g.fsm = &fsm{store: store, machine: machine, fatal: o.Fatal}
 	if err := g.recover(o.AcceptLoss); err != nil {
@@ -361,7 +363,10 @@ func (g *Group) LeadershipChanged() <-chan struct{} { return g.moved.wait() }
 func (g *Group) Now() int64 { return g.clock.read() }
 
 // Proposal is an entry on its way.
-type Proposal struct{ future raft.ApplyFuture }
+type Proposal struct {
+	future raft.ApplyFuture
+	dead   <-chan struct{}
+}
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
 // Wait on the result; the entry itself can not be taken back.
@@ -371,16 +376,24 @@ func (g *Group) Propose(now int64, payload []byte) Proposal {
 		e.check = true
 		e.checkIndex, e.checkDigest = g.fsm.status()
 	}
-	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout)}
+	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout), g.dead}
 }
 
 // Wait blocks until the entry is applied here or its fate is unknown. It returns
 // the machine's result and the entry's index.
 func (p Proposal) Wait() (any, uint64, error) {
-	if err := p.future.Error(); err != nil {
-		return nil, 0, proposeFault(err)
+	// A raft that is shut down forgets the entries it had not looked at yet.
+	answered := make(chan error, 1)
+	go func() { answered <- p.future.Error() }()
+	select {
+	case err := <-answered:
+		if err != nil {
+			return nil, 0, proposeFault(err)
+		}
+		return p.future.Response(), p.future.Index(), nil
+	case <-p.dead:
+		return nil, 0, proposeFault(raft.ErrRaftShutdown)
 	}
-	return p.future.Response(), p.future.Index(), nil
 }
 
 // ProposeAndWait proposes with the current time and waits as long as ctx allows;
@@ -490,13 +503,24 @@ func (g *Group) Snapshot() error {
 	return nil
 }
 
-// Shutdown stops the replica and waits until it has. The stores stay open.
+// Shutdown stops the replica and waits until it has. An entry under way gets a
+// moment to be committed. The stores stay open.
 func (g *Group) Shutdown() error {
 	err := error(nil)
 	g.stopOnce.Do(func() {
 		close(g.stop)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			g.wg.Wait()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(lastEntryWait):
+		}
 		err = g.raft.Shutdown().Error()
-		g.wg.Wait()
+		close(g.dead)
+		<-ended
 		g.moved.fire()
 	})
 	return err
