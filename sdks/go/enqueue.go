@@ -41,7 +41,9 @@ type Enqueued struct {
 // EnqueueOption changes one job.
 type EnqueueOption func(*JobSpec)
 
-// JobSpec is a job to be enqueued; NewJob and RawJob make one.
+// JobSpec is a job to be enqueued; NewJob and RawJob make one. It keeps its
+// idempotency key: enqueueing the same JobSpec again, after an error for example, is
+// still one job.
 type JobSpec struct {
 	queue   string
 	kind    string

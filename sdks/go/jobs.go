@@ -58,6 +58,18 @@ type JobInfo struct {
 	CompletedAt      time.Time         `json:"completed_at"`
 	FailedAt         time.Time         `json:"failed_at"`
 	Errors           []AttemptError    `json:"errors"`
+	// Crashes counts leases that expired.
+	Crashes int `json:"crashes"`
+	// DeadReason is "max_retries" or "crash_loop" when State is StateDead.
+	DeadReason string          `json:"dead_reason"`
+	Timeline   []TimelineEvent `json:"timeline"`
+}
+
+// TimelineEvent is one line of a job's short history.
+type TimelineEvent struct {
+	Event   string    `json:"event"`
+	At      time.Time `json:"at"`
+	Attempt int       `json:"attempt"`
 }
 
 // AttemptError is one failed attempt.
