@@ -114,6 +114,9 @@ var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant tab
 	"unique_period": "unique_period", "idempotency_key": "idempotency_key",
 }
 
+// otherNames are members of a fetch whose proto spelling differs.
+var otherNames = map[string]string{"wait": "wait_ms", "lease": "lease_duration"} //nolint:gochecknoglobals // A constant table.
+
 var jsonNames = []string{"payload", "checkpoint", "result", "progress"} //nolint:gochecknoglobals // A constant table.
 
 // protoPaths respells the fields of a refusal as they are called in proto.
@@ -144,6 +147,9 @@ func protoPath(path string) string {
 	name, rest := last[:end], last[end:]
 	if p, ok := optionNames[name]; ok {
 		return prefix + "options." + p + rest
+	}
+	if p, ok := otherNames[name]; ok && prefix == "" {
+		return p + rest
 	}
 	if slices.Contains(jsonNames, name) {
 		return prefix + name + "_json" + rest

@@ -109,6 +109,9 @@ func (c *call) enqueue() error {
 	var d decoder
 	enqueueShape.read(&d, "", b, &in)
 	c.stampEnqueue(&d, "", &in, c.r.Header.Get(headerIdempotencyKey))
+	if len(d.problems) > 0 {
+		d.also("", in.Check(c.who.Caller, c.s.now()), asIs)
+	}
 	if err := d.errOr(c.tooLarge("", &in)); err != nil {
 		return err
 	}
@@ -144,6 +147,11 @@ func (c *call) enqueueMany(b []byte) error {
 			itemKey = fmt.Sprintf("%s#%d", key, i)
 		}
 		c.stampEnqueue(&d, fmt.Sprintf("jobs[%d]", i), &req.jobs[i], itemKey)
+	}
+	for i := range req.jobs {
+		if len(d.problems) > 0 {
+			d.also(fmt.Sprintf("jobs[%d]", i), req.jobs[i].Check(c.who.Caller, c.s.now()), asIs)
+		}
 	}
 	var tooLarge []fault.Field
 	for i := range req.jobs {

@@ -103,13 +103,28 @@ func orEmpty(raw rawJSON) rawJSON {
 	return raw
 }
 
+// readFetch decodes a fetch, naming every problem at once.
+func (c *call) readFetch(count int) (queue.FetchInput, error) {
+	req := fetchRequest{in: queue.FetchInput{Count: count}}
+	b, err := c.parse()
+	if err != nil {
+		return queue.FetchInput{}, err
+	}
+	var d decoder
+	fetchShape.read(&d, "", b, &req)
+	in := req.input()
+	if len(d.problems) > 0 {
+		d.also("", in.Check(), asIs)
+	}
+	return in, d.err()
+}
+
 func (c *call) fetch() error {
-	var req fetchRequest
-	if err := decode(c, fetchShape, &req); err != nil {
+	in, err := c.readFetch(1)
+	if err != nil {
 		return err
 	}
-	in := req.input()
-	in.Count = 1
+	in.Count = 1 // A count belongs to fetch/batch.
 	grants, err := c.longPoll(in)
 	switch {
 	case err != nil:
@@ -132,11 +147,11 @@ func wantsBody(r *http.Request) bool {
 }
 
 func (c *call) fetchBatch() error {
-	req := fetchRequest{in: queue.FetchInput{Count: 1}}
-	if err := decode(c, fetchShape, &req); err != nil {
+	in, err := c.readFetch(1)
+	if err != nil {
 		return err
 	}
-	grants, err := c.longPoll(req.input())
+	grants, err := c.longPoll(in)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func TestValidation_NamesEveryFieldAtOnce(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	p := b.post("/api/v1/enqueue/batch", `{"jobs":[
 		{"queue":"ok"},
-		{"payload":1,"max_retries":"three","retry_base_delay":"soon","scheduled_at":"tomorrow","tags":{"a":1},"unique_period":-1},
+		{"payload":1,"max_retries":"three","priority":"urgent","retry_backoff":"sometimes","retry_base_delay":"soon","scheduled_at":"tomorrow","tags":{"a":1},"unique_period":-1},
 		{"queue":7,"depends_on":["x"],"chain":{"steps":[]},"retry_base_delay_ms":1.5},
 		[]
 	]}`).want(t, 400).problem(t)
@@ -88,13 +88,16 @@ func TestValidation_NamesEveryFieldAtOnce(t *testing.T) {
 	}
 	got := make(map[string]bool)
 	for _, f := range p.Fields {
+		if got[f.Field] {
+			t.Errorf("%s is named twice", f.Field)
+		}
 		got[f.Field] = true
 		if !strings.Contains(p.Error, f.Field) {
 			t.Errorf("error text does not name %s: %s", f.Field, p.Error)
 		}
 	}
 	for _, want := range []string{
-		"jobs[1].queue", "jobs[1].max_retries", "jobs[1].retry_base_delay", "jobs[1].scheduled_at", "jobs[1].tags.a", "jobs[1].unique_period",
+		"jobs[1].queue", "jobs[1].max_retries", "jobs[1].priority", "jobs[1].retry_backoff", "jobs[1].retry_base_delay", "jobs[1].scheduled_at", "jobs[1].tags.a", "jobs[1].unique_period",
 		"jobs[2].queue", "jobs[2].depends_on", "jobs[2].chain", "jobs[2].retry_base_delay_ms", "jobs[3]",
 	} {
 		if !got[want] {

@@ -102,6 +102,9 @@ func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest])
 	var d decoder
 	in := enqueueFromProto(&d, "", req.Msg)
 	c.stampEnqueue(&d, "", &in, req.Header().Get(headerIdempotencyKey))
+	if len(d.problems) > 0 {
+		d.also("", in.Check(c.who.Caller, c.s.now()), protoPath)
+	}
 	if err := d.err(); err != nil {
 		return nil, err
 	}
@@ -132,6 +135,11 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		}
 		in[i] = enqueueFromProto(&d, path, j)
 		c.stampEnqueue(&d, path, &in[i], itemKey)
+	}
+	for i := range in {
+		if len(d.problems) > 0 {
+			d.also(fmt.Sprintf("jobs[%d]", i), in[i].Check(c.who.Caller, c.s.now()), protoPath)
+		}
 	}
 	if err := d.err(); err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -57,6 +59,38 @@ func BenchmarkEnqueueHTTP(b *testing.B) {
 				}
 				s.ServeHTTP(&discard{h: make(http.Header)}, r)
 			}
+		})
+	}
+}
+
+// BenchmarkStream is the wire alone: frames of one enqueue over one connection.
+func BenchmarkStream(b *testing.B) {
+	for _, pipelined := range []bool{false, true} {
+		b.Run(map[bool]string{false: "lockstep", true: "pipelined"}[pipelined], func(b *testing.B) {
+			srv := httptest.NewUnstartedServer(idleServer(NewOpen(nsA)))
+			srv.Config.Protocols = new(http.Protocols)
+			srv.Config.Protocols.SetUnencryptedHTTP2(true)
+			srv.Start()
+			defer srv.Close()
+			tr := forward.NewTransport(forward.TransportOptions{})
+			defer tr.CloseIdleConnections()
+			c := corvov1connect.NewWorkerServiceClient(&http.Client{Transport: tr}, srv.URL)
+			b.SetParallelism(25)
+			b.RunParallel(func(pb *testing.PB) {
+				s := c.StreamLifecycle(b.Context())
+				for id := uint64(1); pb.Next(); id++ {
+					if err := s.Send(&frameIn{RequestId: id, Pipelined: pipelined, Enqueues: enqueues("q")}); err != nil {
+						b.Error(err)
+						return
+					}
+					if _, err := s.Receive(); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+				_ = s.CloseRequest()
+				_ = s.CloseResponse()
+			})
 		})
 	}
 }

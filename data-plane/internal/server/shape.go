@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,6 +53,20 @@ func (d *decoder) problem(path, format string, args ...any) {
 	d.problems = append(d.problems, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// also adds what the use case would refuse, under path, to problems of the wire:
+// a caller should not have to find them one after the other. A member that is
+// named already is not named twice.
+func (d *decoder) also(path string, fields []fault.Field, spell func(string) string) {
+	for _, f := range fields {
+		at := spell(join(path, f.Path))
+		if !slices.ContainsFunc(d.problems, func(p fault.Field) bool { return p.Path == at }) {
+			d.problem(at, "%s", f.Message)
+		}
+	}
+}
+
+func asIs(path string) string { return path }
+
 // err is the refusal that names all problems, or nil.
 func (d *decoder) err() error {
 	if len(d.problems) == 0 {
@@ -66,7 +81,7 @@ func (d *decoder) errOr(tooLarge []fault.Field) error {
 		return d.err()
 	}
 	if len(d.problems) > 0 {
-		d.problems = append(d.problems, tooLarge...)
+		d.also("", tooLarge, asIs)
 		return d.err()
 	}
 	return &fault.Error{

@@ -1,0 +1,14 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Check lists what Enqueue would refuse about the input. A door that already
+// found problems of its own uses it to name all of them at once.
+func (in *EnqueueInput) Check(c Caller, now time.Time) []fault.Field { return in.validate(c, now) }
+
+// Check lists what Fetch would refuse about the input.
+func (in *FetchInput) Check() []fault.Field { return in.validate() }
