@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,7 +129,23 @@ type member struct {
 	raft *raft.Raft
 	fsm  *recorder
 	wire *appendHolder
-	logs *raft.InmemStore
+	logs *blockableLog
+}
+
+// blockableLog stores entries in memory; holding gate blocks its writes, as a
+// disk that does not answer would.
+type blockableLog struct {
+	*raft.InmemStore
+	gate    sync.Mutex
+	blocked atomic.Int32 // Writes that wait for gate.
+}
+
+func (l *blockableLog) StoreLogs(logs []*raft.Log) error {
+	l.blocked.Add(1)
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	l.blocked.Add(-1)
+	return l.InmemStore.StoreLogs(logs)
 }
 
 // recorder is a state machine that remembers what was applied where.
@@ -152,6 +169,18 @@ func (r *recorder) copy() map[uint64]string {
 		c[i] = s
 	}
 	return c
+}
+
+// has tells what AppliedIndex does not: raft raises that before Apply runs.
+func (r *recorder) has(data string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.applied {
+		if d == data {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *recorder) Snapshot() (raft.FSMSnapshot, error) { return recording(r.copy()), nil }
@@ -212,11 +241,11 @@ func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, 
 	wire := &appendHolder{Group: mux.Group(testGroup)}
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(opts.NodeID)
-	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = timeout, timeout, timeout
+	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = timeout, timeout, timeout/2
 	conf.CommitTimeout = 5 * time.Millisecond
 	conf.TrailingLogs = 1
 	conf.Logger = hclog.NewNullLogger()
-	logs := raft.NewInmemStore()
+	logs := &blockableLog{InmemStore: raft.NewInmemStore()}
 	fsm := &recorder{applied: map[uint64]string{}}
 	snaps := raft.NewInmemSnapshotStore()
 	var servers []raft.Server
@@ -246,6 +275,17 @@ func (m *member) apply(t testing.TB, data string) {
 	if err := m.raft.Apply([]byte(data), time.Second).Error(); err != nil {
 		t.Fatalf("apply %q on %s: %v", data, m.id, err)
 	}
+}
+
+// applyOn writes data through whichever of members leads, trying again while
+// leadership moves, and returns the leader that confirmed it.
+func applyOn(t testing.TB, data string, members ...*member) (leader *member) {
+	t.Helper()
+	eventually(t, "a confirmed write", func() bool {
+		leader = leaderOf(members...)
+		return leader != nil && leader.raft.Apply([]byte(data), time.Second).Error() == nil
+	})
+	return leader
 }
 
 func leaderOf(members ...*member) *member {

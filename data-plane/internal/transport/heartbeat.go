@@ -38,7 +38,8 @@ func (g *Group) SetHeartbeatHandler(handler func(raft.RPC)) {
 // handler's own two looks at term and state, and the handler would then set the
 // term back. It does so only when no leader was heard for the heartbeat timeout,
 // hence the third condition: with contact less than half of that ago, the gap
-// between check and use would have to last as long as the other half.
+// between check and use would have to last as long as the other half. Half is
+// also where leases end, so whoever fails it has lost its leader's lease anyway.
 func (g *Group) harmless(rpc raft.RPC) bool {
 	bound := g.bound.Load()
 	if bound == nil {

@@ -54,12 +54,7 @@ func isolateLeaderAndWrite(t *testing.T, stock bool) (diverged error) {
 		old.apply(t, "before")
 
 		n.cut(link{"n1", "n2"}, link{"n1", "n3"}, link{"n2", "n1"}, link{"n3", "n1"})
-		var next *member
-		eventually(t, "an election on the other side", func() bool {
-			next = leaderOf(b, c)
-			return next != nil && next.raft.CurrentTerm() > old.raft.CurrentTerm()
-		})
-		next.apply(t, "committed by the majority")
+		applyOn(t, "committed by the majority", b, c)
 		if old.raft.State() != raft.Leader {
 			t.Fatal("the old leader stepped down too early")
 		}
@@ -77,12 +72,8 @@ func isolateLeaderAndWrite(t *testing.T, stock bool) (diverged error) {
 
 		b.wire.set(false)
 		c.wire.set(false)
-		eventually(t, "catching up", func() bool {
-			next = leaderOf(b, c)
-			return next != nil && next.raft.AppliedIndex() >= 4 && old.raft.AppliedIndex() >= next.raft.AppliedIndex()
-		})
-		next.apply(t, "after")
-		eventually(t, "catching up again", func() bool { return old.raft.AppliedIndex() >= next.raft.AppliedIndex() })
+		next := applyOn(t, "after", b, c)
+		eventually(t, "catching up", func() bool { return old.fsm.has("after") })
 		diverged = divergence(old, next)
 		if err := lost.Error(); err == nil && diverged == nil {
 			t.Error("the old leader confirmed a write that nobody has")
@@ -107,6 +98,46 @@ func lead(t *testing.T, want *member, others ...*member) {
 		}
 		return want.raft.State() == raft.Leader
 	})
+}
+
+// What the fast path is for, and the filter must keep: followers whose main loop
+// waits for the disk still answer heartbeats, and the leader stays.
+func TestHeartbeatFilter_BlockedFollowersKeepTheirLeader(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second // The lease is half of it, enough for a busy machine.
+	n := newNetwork()
+	voters := []string{"n1", "n2", "n3"}
+	leader := startMember(t, n, Options{NodeID: "n1"}, timeout, voters)
+	followers := []*member{
+		startMember(t, n, Options{NodeID: "n2"}, timeout, voters),
+		startMember(t, n, Options{NodeID: "n3"}, timeout, voters),
+	}
+	lead(t, leader, followers...)
+	leader.apply(t, "before")
+	term := leader.raft.CurrentTerm()
+
+	for _, f := range followers {
+		f.logs.gate.Lock()
+	}
+	stuck := leader.raft.Apply([]byte("stuck"), time.Second)
+	// Heartbeats are at least a tenth of the timeout apart: a second and more.
+	const heartbeats = 12
+	for _, f := range followers {
+		eventually(t, "a blocked write", func() bool { return f.logs.blocked.Load() > 0 })
+		start := f.wire.mux.Metrics().HeartbeatsFast
+		eventually(t, "heartbeats answered beside the blocked loop", func() bool {
+			return f.wire.mux.Metrics().HeartbeatsFast >= start+heartbeats || leader.raft.State() != raft.Leader
+		})
+	}
+	if leader.raft.State() != raft.Leader || leader.raft.CurrentTerm() != term {
+		t.Errorf("%v in term %d, want leader in term %d", leader.raft.State(), leader.raft.CurrentTerm(), term)
+	}
+	for _, f := range followers {
+		f.logs.gate.Unlock()
+	}
+	if err := stuck.Error(); err != nil {
+		t.Errorf("write after the disks came back: %v", err)
+	}
 }
 
 // fakeRaft answers the filter's questions.
