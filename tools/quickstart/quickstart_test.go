@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,6 +53,62 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 	})
 	t.Run("Go", func(t *testing.T) {
 		desk.goProgram(t)
+	})
+}
+
+// The page's addresses are replaced by free ones; everything else is run as it
+// stands.
+func TestOperations_PageDoesWhatItSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cell of processes")
+	}
+	root, err := law.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := blocks(string(page), "sh test=operations")
+	if len(shell) < 4 {
+		t.Fatalf("found %d shell blocks on the page", len(shell))
+	}
+	desk := newDesk(t, root)
+	script := "set -euo pipefail\nPATH=$PWD/.bin:$PATH\n" +
+		"trap 'kill $(jobs -p); wait || true' EXIT\n" + strings.Join(shell, "\n")
+	out := desk.bash(t, withFreePorts(t, script))
+	for _, want := range []string{"corvo_dp_", "job_", "n4"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in the output:\n%s", want, out)
+		}
+	}
+}
+
+var loopbackAddress = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// withFreePorts gives each loopback address of the script another port.
+func withFreePorts(t *testing.T, script string) string {
+	t.Helper()
+	ports := map[string]string{}
+	var held []net.Listener // Until all are chosen, so that none is chosen twice.
+	defer func() {
+		for _, l := range held {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	return loopbackAddress.ReplaceAllStringFunc(script, func(old string) string {
+		if ports[old] == "" {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, l)
+			ports[old] = l.Addr().String()
+		}
+		return ports[old]
 	})
 }
 
@@ -154,10 +212,11 @@ func (d *desk) startService() {
 
 func (d *desk) bash(t *testing.T, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir = d.dir
+	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
