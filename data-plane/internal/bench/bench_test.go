@@ -31,6 +31,14 @@ func serve(t testing.TB, f standin.Faults) *Target {
 	return Running(&url.URL{Scheme: "http", Host: listener.Addr().String()}, nil)
 }
 
+func mustURL(text string) *url.URL {
+	u, err := url.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
 func small(w Workload, p Protocol) Options {
 	o := Default()
 	o.Workload, o.Protocol, o.Jobs, o.Connections, o.Concurrency = w, p, 500, 2, 3
@@ -126,6 +134,18 @@ func TestRun_OverloadIsWaitedOut(t *testing.T) {
 	r := mustRun(t, small(Enqueue, HTTP), standin.Faults{Overloads: 10})
 	if !r.Valid {
 		t.Fatalf("not valid: %v", r.Problems)
+	}
+}
+
+func TestRun_MovedLeaderIsFollowedAndNoted(t *testing.T) {
+	t.Parallel()
+	for _, concurrency := range []int{1, 5} {
+		o := small(Enqueue, Stream)
+		o.Concurrency = concurrency
+		r := mustRun(t, o, standin.Faults{Moves: 7})
+		if !r.Valid || !strings.Contains(strings.Join(r.Notes, " "), "7 streams") {
+			t.Fatalf("valid: %v, problems %v, notes %v", r.Valid, r.Problems, r.Notes)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ const (
 // nothing to report; a run that broke a promise has Report.Valid false.
 func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
 	o.Server = t.URL
+	if t.key != "" {
+		o.APIKey = t.key
+	}
 	o.normalize()
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -382,6 +385,9 @@ func (r *run) verify(ctx context.Context, report *Report) {
 	} else if counts.Pending != int64(report.Check.Remaining) || counts.Active != 0 {
 		report.Problems = append(report.Problems, fmt.Sprintf("the server counts %d pending and %d active jobs, %d and 0 are left",
 			counts.Pending, counts.Active, report.Check.Remaining))
+	}
+	if moves := r.dialer.moves.Load(); moves > 0 {
+		report.Notes = append(report.Notes, fmt.Sprintf("the leader moved while the run went on: %d streams were opened again", moves))
 	}
 	report.Valid = len(report.Problems) == 0
 }

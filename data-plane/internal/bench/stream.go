@@ -21,7 +21,8 @@ const gatherMax = 100 * time.Microsecond
 // streamConn is one StreamLifecycle shared by its callers.
 type streamConn struct {
 	dialer    *dialer
-	stream    *stream.Stream
+	open      func() *stream.Stream
+	stream    *stream.Stream // Used by one goroutine: the only caller, or the frame loop.
 	closeIdle func()
 	item      *corvov1.LifecycleEnqueueItem // The one job there is to add.
 	queues    []string
@@ -52,8 +53,9 @@ type turn struct {
 func (d *dialer) dialStream(ctx context.Context) conn {
 	client, closeIdle := d.client()
 	ctx, stop := context.WithCancel(ctx)
+	open := func() *stream.Stream { return stream.Open(ctx, client, stream.Options{Pipelined: true}) }
 	c := &streamConn{
-		dialer: d, stream: stream.Open(ctx, client, stream.Options{Pipelined: true}), closeIdle: closeIdle,
+		dialer: d, open: open, stream: open(), closeIdle: closeIdle,
 		item:   &corvov1.LifecycleEnqueueItem{Queue: d.queue, PayloadJson: d.payload},
 		queues: []string{d.queue}, wake: make(chan struct{}, 1), done: make(chan struct{}), stop: stop,
 	}
@@ -177,14 +179,23 @@ func (c *streamConn) waits() int {
 	return len(c.waiting)
 }
 
+// movesMax is how often a frame may find the leader gone before the run ends.
+const movesMax = 100
+
 // send carries the riders' turns in one frame and hands out the answer. A frame
-// of which nothing was done because of overload is sent again.
+// of which nothing was done, because of overload or because another node leads
+// now, is sent again.
 func (c *streamConn) send(ctx context.Context, riders []*turn) {
-	for {
+	for moves := 0; ; {
 		reply, err := c.stream.Do(ctx, c.frame(riders))
 		if err == nil && reply.GetError() != "" {
-			if untouched(reply) && strings.HasPrefix(reply.GetError(), stream.TextOverloadedPrefix) {
+			switch {
+			case untouched(reply) && strings.HasPrefix(reply.GetError(), stream.TextOverloadedPrefix):
 				time.Sleep(overloadPause)
+				continue
+			case untouched(reply) && reply.GetError() == stream.TextNotLeader && moves < movesMax:
+				moves++
+				c.reopen()
 				continue
 			}
 			err = errors.New(reply.GetError())
@@ -199,6 +210,14 @@ func (c *streamConn) send(ctx context.Context, riders []*turn) {
 		}
 		return
 	}
+}
+
+// reopen starts over where the address leads now.
+func (c *streamConn) reopen() {
+	c.dialer.moves.Add(1)
+	_ = c.stream.Close() // It ended with its last answer.
+	time.Sleep(overloadPause)
+	c.stream = c.open()
 }
 
 func (c *streamConn) frame(riders []*turn) *corvov1.LifecycleStreamRequest {

@@ -13,8 +13,10 @@ import (
 // Suite measures the table of aims, each row on a fresh server of its own.
 type Suite struct {
 	Binary string
-	Quick  bool   // A tenth of the work, no large backlogs.
-	Only   string // Only rows whose name contains this.
+	// Cloud is the corvo-cloud binary; empty leaves the rows with three nodes out.
+	Cloud string
+	Quick bool   // A tenth of the work, no large backlogs.
+	Only  string // Only rows whose name contains this.
 
 	Progress func(phase string, done, total int)
 	RowDone  func(Row)
@@ -131,6 +133,7 @@ type scenario struct {
 	syncDelay time.Duration
 	options   Options
 	aims      []aim
+	nodes     int // 0 is a node alone.
 }
 
 // scenarios is the table of aims: what the design should reach on two cores that
@@ -140,27 +143,33 @@ func scenarios() []scenario {
 	run := func(w Workload, p Protocol, jobs, batch, connections, concurrency int) Options {
 		return Options{Workload: w, Protocol: p, Jobs: jobs, Batch: batch, Connections: connections, Concurrency: concurrency, PayloadBytes: 100}
 	}
-	return []scenario{
-		{"1 ms: enqueue, 10 producers on one connection", ms, run(Enqueue, Stream, 60_000, 1, 1, 10), []aim{throughput(7_500), syncs(110)}},
-		{"1 ms: enqueue, 50 producers on one connection", ms, run(Enqueue, Stream, 200_000, 1, 1, 50), []aim{throughput(34_000), syncs(25)}},
-		{"1 ms: enqueue, 10 streams", ms, run(Enqueue, Stream, 60_000, 1, 10, 1), []aim{throughput(6_500)}},
-		{"1 ms: enqueue, 50 streams", ms, run(Enqueue, Stream, 150_000, 1, 50, 1), []aim{throughput(19_000)}},
-		{"1 ms: enqueue, 10 HTTP connections", ms, run(Enqueue, HTTP, 60_000, 1, 10, 1), []aim{throughput(6_500)}},
-		{"1 ms: enqueue, 50 HTTP connections", ms, run(Enqueue, HTTP, 150_000, 1, 50, 1), []aim{throughput(19_000)}},
-		{"1 ms: lifecycle, 10 handlers on one connection", ms, run(Lifecycle, Stream, 60_000, 1, 1, 10), []aim{throughput(7_500), syncs(110)}},
-		{"1 ms: lifecycle, 50 handlers on one connection", ms, run(Lifecycle, Stream, 200_000, 1, 1, 50), []aim{throughput(30_000), syncs(25)}},
-		{"1 ms: enqueue, frames of 64, 10 connections", ms, run(Enqueue, Stream, 1_000_000, 64, 10, 1), []aim{throughput(200_000)}},
-		{"1 ms: lifecycle, frames of 64, 10 connections", ms, run(Lifecycle, Stream, 600_000, 64, 10, 1), []aim{throughput(115_000)}},
-		{"bare: lifecycle, 10 handlers on one connection", 0, run(Lifecycle, Stream, 300_000, 1, 1, 10), []aim{throughput(48_000)}},
-		{"bare: lifecycle, 50 handlers on one connection", 0, run(Lifecycle, Stream, 500_000, 1, 1, 50), []aim{throughput(85_000)}},
-		{"bare: enqueue, frames of 64, 10 connections", 0, run(Enqueue, Stream, 1_500_000, 64, 10, 1), []aim{throughput(350_000)}},
-		{"bare: lifecycle, frames of 64, 10 connections", 0, run(Lifecycle, Stream, 800_000, 64, 10, 1), []aim{throughput(150_000)}},
-		{"bare: enqueue, 50 HTTP connections", 0, run(Enqueue, HTTP, 250_000, 1, 50, 1), []aim{throughput(42_000)}},
-		{"bare: lifecycle, 50 HTTP connections", 0, run(Lifecycle, HTTP, 120_000, 1, 50, 1), []aim{throughput(18_000)}},
-		{"1 ms: one caller, enqueue p50", ms, run(Single, Stream, 5_000, 1, 1, 1), []aim{aboveSync("", 0.10, p50)}},
-		{"1 ms: enqueue to idle handler", ms, run(Latency, Stream, 1_000, 1, 1, 1), []aim{aboveSync("p50", 0.3, p50), aboveSync("p99", 0.6, p99)}},
-		{"bare: enqueue to idle handler", 0, run(Latency, Stream, 1_000, 1, 1, 1), []aim{aboveSync("p50", 0.3, p50), aboveSync("p99", 0.6, p99)}},
+	alone := []scenario{
+		{"1 ms: enqueue, 10 producers on one connection", ms, run(Enqueue, Stream, 60_000, 1, 1, 10), []aim{throughput(7_500), syncs(110)}, 0},
+		{"1 ms: enqueue, 50 producers on one connection", ms, run(Enqueue, Stream, 200_000, 1, 1, 50), []aim{throughput(34_000), syncs(25)}, 0},
+		{"1 ms: enqueue, 10 streams", ms, run(Enqueue, Stream, 60_000, 1, 10, 1), []aim{throughput(6_500)}, 0},
+		{"1 ms: enqueue, 50 streams", ms, run(Enqueue, Stream, 150_000, 1, 50, 1), []aim{throughput(19_000)}, 0},
+		{"1 ms: enqueue, 10 HTTP connections", ms, run(Enqueue, HTTP, 60_000, 1, 10, 1), []aim{throughput(6_500)}, 0},
+		{"1 ms: enqueue, 50 HTTP connections", ms, run(Enqueue, HTTP, 150_000, 1, 50, 1), []aim{throughput(19_000)}, 0},
+		{"1 ms: lifecycle, 10 handlers on one connection", ms, run(Lifecycle, Stream, 60_000, 1, 1, 10), []aim{throughput(7_500), syncs(110)}, 0},
+		{"1 ms: lifecycle, 50 handlers on one connection", ms, run(Lifecycle, Stream, 200_000, 1, 1, 50), []aim{throughput(30_000), syncs(25)}, 0},
+		{"1 ms: enqueue, frames of 64, 10 connections", ms, run(Enqueue, Stream, 1_000_000, 64, 10, 1), []aim{throughput(200_000)}, 0},
+		{"1 ms: lifecycle, frames of 64, 10 connections", ms, run(Lifecycle, Stream, 600_000, 64, 10, 1), []aim{throughput(115_000)}, 0},
+		{"bare: lifecycle, 10 handlers on one connection", 0, run(Lifecycle, Stream, 300_000, 1, 1, 10), []aim{throughput(48_000)}, 0},
+		{"bare: lifecycle, 50 handlers on one connection", 0, run(Lifecycle, Stream, 500_000, 1, 1, 50), []aim{throughput(85_000)}, 0},
+		{"bare: enqueue, frames of 64, 10 connections", 0, run(Enqueue, Stream, 1_500_000, 64, 10, 1), []aim{throughput(350_000)}, 0},
+		{"bare: lifecycle, frames of 64, 10 connections", 0, run(Lifecycle, Stream, 800_000, 64, 10, 1), []aim{throughput(150_000)}, 0},
+		{"bare: enqueue, 50 HTTP connections", 0, run(Enqueue, HTTP, 250_000, 1, 50, 1), []aim{throughput(42_000)}, 0},
+		{"bare: lifecycle, 50 HTTP connections", 0, run(Lifecycle, HTTP, 120_000, 1, 50, 1), []aim{throughput(18_000)}, 0},
+		{"1 ms: one caller, enqueue p50", ms, run(Single, Stream, 5_000, 1, 1, 1), []aim{aboveSync("", 0.10, p50)}, 0},
+		{"1 ms: enqueue to idle handler", ms, run(Latency, Stream, 1_000, 1, 1, 1), []aim{aboveSync("p50", 0.3, p50), aboveSync("p99", 0.6, p99)}, 0},
+		{"bare: enqueue to idle handler", 0, run(Latency, Stream, 1_000, 1, 1, 1), []aim{aboveSync("p50", 0.3, p50), aboveSync("p99", 0.6, p99)}, 0},
 	}
+	return append(alone,
+		scenario{"three nodes, 1 ms: enqueue, frames of 64, 10 connections", ms, run(Enqueue, Stream, 400_000, 64, 10, 1), []aim{throughput(85_000)}, 3},
+		scenario{"three nodes, 1 ms: lifecycle, frames of 64, 10 connections", ms, run(Lifecycle, Stream, 250_000, 64, 10, 1), []aim{throughput(50_000)}, 3},
+		scenario{"three nodes, bare: enqueue, frames of 64, 10 connections", 0, run(Enqueue, Stream, 700_000, 64, 10, 1), []aim{throughput(150_000)}, 3},
+		scenario{"three nodes, bare: lifecycle, frames of 64, 10 connections", 0, run(Lifecycle, Stream, 300_000, 64, 10, 1), []aim{throughput(60_000)}, 3},
+	)
 }
 
 // quickDivisor is how much less work --quick does.
@@ -171,7 +180,7 @@ func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
 	result := &SuiteResult{Valid: true, Machine: thisMachine(), Quick: s.Quick}
 	reports := make(map[string]*Report)
 	for _, sc := range scenarios() {
-		if !strings.Contains(sc.name, s.Only) {
+		if !strings.Contains(sc.name, s.Only) || sc.nodes > 1 && s.Cloud == "" {
 			continue
 		}
 		report, err := s.measure(ctx, sc)
@@ -217,7 +226,11 @@ func (s *Suite) measure(ctx context.Context, sc scenario) (report *Report, err e
 		o.Jobs = max(200, o.Jobs/quickDivisor)
 	}
 	o.Progress = s.Progress
-	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary, SyncDelay: sc.syncDelay})
+	spawn := SpawnOptions{Binary: s.Binary, SyncDelay: sc.syncDelay, Nodes: sc.nodes}
+	if sc.nodes > 1 {
+		spawn.Binary = s.Cloud
+	}
+	target, err := Spawn(ctx, spawn)
 	if err != nil {
 		return nil, err
 	}

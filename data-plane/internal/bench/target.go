@@ -28,7 +28,9 @@ type Target struct {
 	pid       int
 	syncDelay time.Duration
 	relaxed   bool
-	child     *child
+	// key is what a spawned server asks for; empty for an open one.
+	key   string
+	child *child
 }
 
 // Running is a server that somebody else started. admin may be nil.
@@ -42,7 +44,9 @@ type SpawnOptions struct {
 	SyncDelay time.Duration
 	Relaxed   bool
 	Profiler  bool
-	ExtraArgs []string
+	// Nodes more than one: Binary is corvo-cloud and runs so many nodes and a proxy
+	// in one process.
+	Nodes int
 }
 
 type child struct {
@@ -85,7 +89,11 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 }
 
 func spawnArgs(o SpawnOptions, dir, envFile string) []string {
-	args := []string{"server", "--bind", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--env-file", envFile, "--log-level", "warn"}
+	data := filepath.Join(dir, "data")
+	args := []string{"server", "--bind", "127.0.0.1:0", "--data-dir", data, "--env-file", envFile, "--log-level", "warn"}
+	if o.Nodes > 1 {
+		args = []string{"up", "--nodes", strconv.Itoa(o.Nodes), "--listen", "127.0.0.1:0", "--data", data, "--env-file", envFile}
+	}
 	if o.SyncDelay > 0 {
 		args = append(args, "--sync-delay", o.SyncDelay.String())
 	}
@@ -95,7 +103,7 @@ func spawnArgs(o SpawnOptions, dir, envFile string) []string {
 	if o.Profiler {
 		args = append(args, "--pprof", "127.0.0.1:0")
 	}
-	return append(args, o.ExtraArgs...)
+	return args
 }
 
 func (t *Target) awaitReady(ctx context.Context, envFile string) error {
@@ -139,6 +147,7 @@ func (t *Target) adopt(vars map[string]string) error {
 	if t.URL, err = url.Parse(vars["CORVO_URL"]); err != nil || t.URL.Host == "" {
 		return fmt.Errorf("the server wrote CORVO_URL=%q", vars["CORVO_URL"])
 	}
+	t.key = vars["CORVO_API_KEY"]
 	if profiler := vars["CORVO_PPROF_URL"]; profiler != "" {
 		if t.admin, err = url.Parse(profiler); err != nil {
 			return fmt.Errorf("the server wrote CORVO_PPROF_URL=%q: %w", profiler, err)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -42,6 +43,7 @@ type dialer struct {
 	namespace string
 	queue     string
 	payload   string
+	moves     atomic.Int64 // Streams that were told that another node leads.
 }
 
 func (d *dialer) dial(ctx context.Context, p Protocol) (conn, error) {

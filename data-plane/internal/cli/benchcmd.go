@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -24,6 +26,7 @@ type benchFlags struct {
 	spawn     bool
 	syncDelay time.Duration
 	relaxed   bool
+	nodes     int
 	pprofURL  string
 	dir       string
 	suite     string
@@ -70,6 +73,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.spawn, "spawn", false, "start a server to measure")
 	fs.DurationVar(&f.syncDelay, "sync-delay", time.Millisecond, "with --spawn: added to every sync of its log")
 	fs.BoolVar(&f.relaxed, "relaxed", false, "with --spawn: do not sync the log at all")
+	fs.IntVar(&f.nodes, "nodes", 1, "with --spawn: 1, 3 or 5 nodes; several run in corvo-cloud, which must lie beside corvo")
 	fs.StringVar(&f.dir, "data-dir", "", "with --spawn: where to put the data (default: a temporary directory)")
 	fs.StringVar(&o.ProfileFile, "profile", "", "write a CPU profile of the server during the measured phase to `FILE`")
 	fs.StringVar(&f.pprofURL, "pprof-url", "", "base `URL` of the profiler of a server that was not spawned")
@@ -117,7 +121,7 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 
 // check refuses flags that would otherwise do nothing.
 func (f *benchFlags) check(c *cobra.Command) error {
-	for _, flag := range []string{"sync-delay", "relaxed", "data-dir"} {
+	for _, flag := range []string{"sync-delay", "relaxed", "data-dir", "nodes"} {
 		if !f.spawn && c.Flags().Changed(flag) {
 			return usagef("--%s describes the server that --spawn starts", flag)
 		}
@@ -131,6 +135,12 @@ func (f *benchFlags) check(c *cobra.Command) error {
 		if c.Flags().Changed(flag) {
 			return usagef("--%s belongs to --suite", flag)
 		}
+	}
+	if f.nodes != 1 && f.nodes != 3 && f.nodes != 5 {
+		return usagef("--nodes %d is not 1, 3 or 5", f.nodes)
+	}
+	if f.nodes > 1 && (f.relaxed || f.options.ProfileFile != "") {
+		return usagef("--relaxed and --profile are for a node alone")
 	}
 	if f.options.Backlog != 0 && f.workload != string(bench.Lifecycle) {
 		return usagef("--backlog belongs to --workload lifecycle")
@@ -185,11 +195,29 @@ func (s *session) benchTarget(ctx context.Context, o bench.Options, f benchFlags
 		}
 		return bench.Running(o.Server, admin), nil
 	}
-	binary, err := os.Executable()
+	binary, cloud, err := programs()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, err
 	}
-	return bench.Spawn(ctx, bench.SpawnOptions{Binary: binary, Dir: f.dir, SyncDelay: f.syncDelay, Relaxed: f.relaxed, Profiler: o.ProfileFile != ""})
+	if f.nodes > 1 {
+		if binary = cloud; cloud == "" {
+			return nil, errors.New("--nodes needs the program corvo-cloud beside this one")
+		}
+	}
+	return bench.Spawn(ctx, bench.SpawnOptions{Binary: binary, Dir: f.dir, SyncDelay: f.syncDelay, Relaxed: f.relaxed,
+		Profiler: o.ProfileFile != "", Nodes: f.nodes})
+}
+
+// programs finds this program and, if it lies beside it, corvo-cloud.
+func programs() (corvo, cloud string, err error) {
+	if corvo, err = os.Executable(); err != nil {
+		return "", "", fmt.Errorf("find this program: %w", err)
+	}
+	cloud = filepath.Join(filepath.Dir(corvo), "corvo-cloud")
+	if _, err := os.Stat(cloud); err != nil {
+		return corvo, "", nil
+	}
+	return corvo, cloud, nil
 }
 
 func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags) error {
@@ -197,16 +225,19 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 		return usagef("--suite %q is not a suite: use aims", f.suite)
 	}
 	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "spawn", "sync-delay", "relaxed",
-		"data-dir", "profile", "pprof-url", "server", "payload-bytes"} {
+		"data-dir", "nodes", "profile", "pprof-url", "server", "payload-bytes"} {
 		if c.Flags().Changed(flag) {
 			return usagef("--suite sets --%s itself", flag)
 		}
 	}
-	binary, err := os.Executable()
+	binary, cloud, err := programs()
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return err
 	}
-	suite := bench.Suite{Binary: binary, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
+	if cloud == "" {
+		s.talkf("the rows with three nodes are left out: corvo-cloud does not lie beside this program")
+	}
+	suite := bench.Suite{Binary: binary, Cloud: cloud, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
 		s.clearProgress()
 		s.talkf("%s", r)
 	}}

@@ -147,6 +147,9 @@ func (s *service) StreamLifecycle(ctx context.Context, stream *connect.BidiStrea
 				stop()
 			}
 		}
+		if s.moved() {
+			return send(&corvov1.LifecycleStreamResponse{RequestId: frame.GetRequestId(), Error: "NOT_LEADER"})
+		}
 		reply := s.frame(frame)
 		if frame.GetFetchCount() > 0 && frame.GetWaitMs() > 0 {
 			parkedCtx, stop := context.WithCancel(ctx)
@@ -163,6 +166,13 @@ func (s *service) StreamLifecycle(ctx context.Context, stream *connect.BidiStrea
 			return err
 		}
 	}
+}
+
+func (s *service) moved() bool {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.queue.faults.Moves--
+	return s.queue.faults.Moves >= 0
 }
 
 // frame does everything of a frame but the fetch.

@@ -23,6 +23,8 @@ type Faults struct {
 	RefuseEvery int // Refuse every n-th ack.
 	// Overloads is how many enqueue calls are refused first.
 	Overloads int
+	// Moves is how many frames are answered NOT_LEADER first.
+	Moves int
 }
 
 // Queue is the queue in memory.
