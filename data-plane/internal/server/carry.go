@@ -25,10 +25,16 @@ func (s *Server) carry(c *call) error {
 	if c.route.stream {
 		opts.HalfClose = s.draining
 	}
+	if c.route.waits {
+		leave := s.leaveOnDrain(c, &opts)
+		defer leave()
+	}
 	err = s.forward.Forward(c.w, c.r, target, opts)
 	switch {
 	case err == nil:
 		return nil
+	case c.route.waits && s.isDraining():
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; no job was taken, try again")
 	case forward.NeverSent(err) || c.r.Method == http.MethodGet:
 		s.log.Info("leader not reachable", "request_id", c.id, "leader", target.Host, "err", err)
 		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the leader can not be reached; nothing was done, try again")
@@ -37,6 +43,20 @@ func (s *Server) carry(c *call) error {
 		return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
 			"the leader was lost before it answered; retry with the same idempotency key")
 	}
+}
+
+// leaveOnDrain gives up a carried long poll when this node drains, unless its
+// answer has begun; the leader takes back what it may just have granted.
+func (s *Server) leaveOnDrain(c *call, opts *forward.Options) context.CancelFunc {
+	ctx, cancel := context.WithCancel(c.r.Context())
+	stop := context.AfterFunc(s.draining, cancel)
+	c.r = c.r.WithContext(ctx)
+	begun := opts.Response
+	opts.Response = func(status int, h http.Header) {
+		stop()
+		begun(status, h)
+	}
+	return func() { stop(); cancel() }
 }
 
 // carried is a stream on its way through this node.

@@ -320,3 +320,19 @@ func TestCarry_DrainOfTheNodeBetweenEndsTheStreamInGoodOrder(t *testing.T) {
 		k.ended()
 	}
 }
+
+func TestCarry_LongPollLeavesANodeThatDrains(t *testing.T) {
+	t.Parallel()
+	leader, follower := pair(t)
+	const path = "/api/v1/fetch"
+	got := make(chan answerOf, 1)
+	go func() {
+		got <- follower.post(path, `{"queues":["q"],"timeout":30}`, headersFor(t, signed(nsA, "admin"), path)...)
+	}()
+	eventually(t, "the fetch waits at the leader", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+	if err := follower.srv.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 503) })
+	eventually(t, "the leader forgets the fetch", func() bool { _, parked := leader.jobs.counts(); return parked == 0 })
+}

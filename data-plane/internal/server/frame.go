@@ -132,12 +132,13 @@ func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
 
 // permit checks rights and sizes before anything is done.
 func (st *stream) permit(f *frame) error {
-	for name, n := range map[string]int{
-		"acks": len(f.req.GetAcks()), "fails": len(f.req.GetFails()), "heartbeats": len(f.req.GetHeartbeats()),
-	} {
-		if n > queue.AckBatchMax {
+	for _, list := range [...]struct {
+		name string
+		n    int
+	}{{"acks", len(f.req.GetAcks())}, {"fails", len(f.req.GetFails())}, {"heartbeats", len(f.req.GetHeartbeats())}} {
+		if list.n > queue.AckBatchMax {
 			var d decoder
-			d.problem(name, "has %d items, at most %d are allowed", n, queue.AckBatchMax)
+			d.problem(list.name, "has %d items, at most %d are allowed", list.n, queue.AckBatchMax)
 			return d.err()
 		}
 	}

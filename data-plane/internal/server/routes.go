@@ -32,6 +32,7 @@ type Route struct {
 
 	summary string
 	stream  bool
+	waits   bool   // A long poll.
 	request string // Name of the request shape; "" has no body.
 	status  int    // Of success; 0 is 200.
 	answer  any    // A value of the answer's type, for the document.
@@ -56,9 +57,9 @@ func httpRoutes() []Route {
 			summary: "Enqueue a job", request: "EnqueueRequest", status: 201, answer: enqueueAnswer{}},
 		{Method: post, Pattern: "/api/v1/enqueue/batch", Action: identity.Enqueue, Leader: true, handle: (*call).enqueueBatch,
 			summary: "Enqueue many jobs, all or none", request: "EnqueueBatchRequest", status: 201, answer: enqueueBatchAnswer{}},
-		{Method: post, Pattern: "/api/v1/fetch", Action: identity.Work, Leader: true, handle: (*call).fetch,
+		{Method: post, Pattern: "/api/v1/fetch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetch,
 			summary: "Lease one job, waiting for one", request: "FetchRequest", answer: grantAnswer{}},
-		{Method: post, Pattern: "/api/v1/fetch/batch", Action: identity.Work, Leader: true, handle: (*call).fetchBatch,
+		{Method: post, Pattern: "/api/v1/fetch/batch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetchBatch,
 			summary: "Lease up to count jobs", request: "FetchRequest", answer: fetchBatchAnswer{}},
 		{Method: post, Pattern: "/api/v1/ack/{id}", Action: identity.Work, Leader: true, handle: (*call).ack,
 			summary: "Complete a job", request: "AckRequest", answer: statusAnswer{}},
@@ -99,13 +100,16 @@ func rpcRoutes() []Route {
 	rpc := func(procedure string, a identity.Action, leader bool) Route {
 		return Route{Method: http.MethodPost, Pattern: procedure, Action: a, Leader: leader, RPC: true}
 	}
+	fetch := rpc(corvov1connect.WorkerServiceFetchProcedure, identity.Work, true)
+	fetchBatch := rpc(corvov1connect.WorkerServiceFetchBatchProcedure, identity.Work, true)
+	fetch.waits, fetchBatch.waits = true, true
 	stream := rpc(corvov1connect.WorkerServiceStreamLifecycleProcedure, identity.Work, true)
 	stream.Or, stream.stream = identity.Enqueue, true
 	return []Route{
 		rpc(corvov1connect.WorkerServiceEnqueueProcedure, identity.Enqueue, true),
 		rpc(corvov1connect.WorkerServiceEnqueueBatchProcedure, identity.Enqueue, true),
-		rpc(corvov1connect.WorkerServiceFetchProcedure, identity.Work, true),
-		rpc(corvov1connect.WorkerServiceFetchBatchProcedure, identity.Work, true),
+		fetch,
+		fetchBatch,
 		rpc(corvov1connect.WorkerServiceAckProcedure, identity.Work, true),
 		rpc(corvov1connect.WorkerServiceAckBatchProcedure, identity.Work, true),
 		rpc(corvov1connect.WorkerServiceFailProcedure, identity.Work, true),
