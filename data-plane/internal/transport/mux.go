@@ -165,7 +165,7 @@ func (m *Mux) Group(id uint32) *Group {
 	}
 	g := newGroup(m, id)
 	if m.closed {
-		g.shut()
+		_ = g.shut() // Nothing is open yet that could fail to close.
 		return g
 	}
 	m.groups[id] = g
