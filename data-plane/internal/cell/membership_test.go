@@ -536,3 +536,28 @@ func TestRemoveNode_LastVoterStays(t *testing.T) {
 		t.Errorf("removed the last voter: %v", err)
 	}
 }
+
+func TestBehind_VoteOnlyForWhoHasReachedTheStartAndIsClose(t *testing.T) {
+	t.Parallel()
+	start := group.Status{CommitIndex: 1000, AppliedIndex: 990} // The last ten were no-ops.
+	now := group.Status{CommitIndex: 1000 + lagEntriesMax}
+	for name, c := range map[string]struct {
+		commit, applied uint64
+		ok              bool
+	}{
+		"exactly there":     {1000, 990, true},
+		"further":           {1100, 1100, true},
+		"not applied":       {1000, 989, false},
+		"not committed":     {999, 990, false},
+		"just joined":       {0, 0, false},
+		"knows only commit": {1200, 0, false},
+	} {
+		if why := behind(start, now, &cellv1.GroupStatus{CommitIndex: c.commit, AppliedIndex: c.applied}); (why == "") != c.ok {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+	now.CommitIndex++
+	if behind(start, now, &cellv1.GroupStatus{CommitIndex: 1000, AppliedIndex: 990}) == "" {
+		t.Error("a learner that fell behind meanwhile would vote")
+	}
+}
