@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 )
 
 // formatVersion is at least pebble.FormatWALSyncChunks: with sync chunks a
@@ -90,7 +92,8 @@ type Options struct {
 
 // Metrics are counts since Open.
 type Metrics struct {
-	Commits      uint64 // Write batches committed (each one synced unless relaxed).
+	Commits      uint64 // Write batches committed; those that meet share a sync.
+	Syncs        uint64 // Syncs of files, nearly all of the write-ahead log.
 	Entries      uint64 // Entries stored.
 	EntryBytes   uint64 // Bytes of those entries, keys included.
 	WALBytes     uint64 // Bytes Pebble wrote to its write-ahead log.
@@ -102,6 +105,7 @@ type Metrics struct {
 // Store is the log store of one node. All methods may be called concurrently.
 type Store struct {
 	db   *pebble.DB
+	fs   *disk.CountingFS
 	opts Options
 	sync *pebble.WriteOptions
 
@@ -121,6 +125,7 @@ type Store struct {
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, groups: map[uint32]*Group{}}
+	s.fs = disk.Counting(s.opts.FS)
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
@@ -176,7 +181,7 @@ func withDefaults(o Options) Options {
 func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	o := &pebble.Options{
 		Cache:                       cache,
-		FS:                          s.opts.FS,
+		FS:                          s.fs,
 		FormatMajorVersion:          formatVersion,
 		Logger:                      pebbleLogger{s},
 		MemTableSize:                s.opts.MemTableBytes,
@@ -259,6 +264,7 @@ func (s *Store) SyncProbe() error {
 func (s *Store) Metrics() Metrics {
 	m := Metrics{
 		Commits:     s.commits.Load(),
+		Syncs:       uint64(s.fs.FileSyncs()),
 		Entries:     s.entries.Load(),
 		EntryBytes:  s.entryBytes.Load(),
 		TailReads:   s.tailReads.Load(),
