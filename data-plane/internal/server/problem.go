@@ -178,7 +178,7 @@ func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
 
 // writeBody encodes v and writes the whole answer.
 func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
-	_ = writeAnswer(w, r, status, contentType, v)
+	_ = writeAnswer(w, r, status, contentType, v) // A refusal that nobody reads costs nobody anything.
 }
 
 // writeAnswer is writeBody that tells when the client could not be reached.

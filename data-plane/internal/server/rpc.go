@@ -80,7 +80,7 @@ func (t *timingWriter) Flush() {
 	if !t.wrote {
 		t.WriteHeader(http.StatusOK)
 	}
-	_ = http.NewResponseController(t.ResponseWriter).Flush()
+	_ = http.NewResponseController(t.ResponseWriter).Flush() // The next write tells.
 }
 
 func (t *timingWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }

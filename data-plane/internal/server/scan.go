@@ -349,7 +349,7 @@ func members(object []byte, f func(name string, value []byte)) {
 			return
 		}
 		start := s.i
-		_ = s.str()
+		_ = s.str() // checkJSON has accepted it.
 		name := unquote(s.b[start:s.i])
 		s.space()
 		s.i++ // ':'
@@ -388,7 +388,7 @@ func elements(array []byte, f func(value []byte)) {
 func (s *scanner) skip() {
 	switch s.b[s.i] {
 	case '"':
-		_ = s.str()
+		_ = s.str() // checkJSON has accepted it.
 	case '{', '[':
 		s.skipNested()
 	default:
@@ -403,7 +403,7 @@ func (s *scanner) skipNested() {
 	for s.i < len(s.b) {
 		switch s.b[s.i] {
 		case '"':
-			_ = s.str()
+			_ = s.str() // checkJSON has accepted it.
 			continue
 		case '{', '[':
 			depth++
