@@ -15,7 +15,7 @@ import (
 
 const (
 	// heartbeatEvery tells a watcher that the stream lives; proxies count a state
-	// as stale after 60 s without one (4-cloud 3.5).
+	// as stale after 60 s without one.
 	heartbeatEvery = 5 * time.Second
 	// retryEvery paces what a leader repeats until it works.
 	retryEvery = 200 * time.Millisecond
@@ -36,7 +36,8 @@ type Options struct {
 	Logger  *slog.Logger
 	// Fatal ends the process; it must not return. Nil panics.
 	Fatal func(error)
-	// AcceptLoss is group.Options.AcceptLoss.
+	// Alone and AcceptLoss are those of group.Options.
+	Alone      bool
 	AcceptLoss bool
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
@@ -72,7 +73,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	machine := NewMachine(store)
 	g, err := group.Open(store, log, trans, machine, group.Options{
 		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock,
-		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss,
+		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)

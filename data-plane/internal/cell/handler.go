@@ -20,7 +20,7 @@ const (
 	// send it back and forth.
 	headerCarried = "Corvo-Carried"
 	// leaderWait is how long a call waits for an election to end. An election takes
-	// about one second (0-rulings); a proxy's patience is longer.
+	// about one second; a proxy's patience is longer.
 	leaderWait = 5 * time.Second
 	// requestBytesMax leaves room around the largest entry.
 	requestBytesMax = 4 << 20

@@ -13,12 +13,12 @@ import (
 const (
 	tenantsMax    = 20_000
 	namespacesMax = 100_000
-	keysMax       = 100_000 // 4-cloud 3.5: about 10 MB in every proxy.
+	keysMax       = 100_000 // About 10 MB in every proxy.
 	nodesMax      = 64
 	shardsMax     = 1024
 
 	changesMax    = 2_000   // In one entry.
-	entryBytesMax = 1 << 20 // 7-reliability 2.2.11: an entry is at most 1 MiB.
+	entryBytesMax = 1 << 20 // As every log entry.
 
 	digestBytes      = 32 // SHA-256.
 	digestsMax       = 2  // The second while a key is rotated.

@@ -53,7 +53,7 @@ type Token struct {
 func (t Token) IsZero() bool { return t == Token{} }
 
 // Holder says who settles a lease: the token if there is one, and what
-// identifies the caller otherwise (0-rulings, lease token).
+// identifies the caller otherwise (law 5).
 type Holder struct {
 	Token  Token
 	Worker string // Worker id, if the call names one.

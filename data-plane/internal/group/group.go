@@ -71,6 +71,9 @@ type Options struct {
 	Logger    *slog.Logger
 	// Fatal ends the process; it must not return. Nil panics.
 	Fatal func(error)
+	// Alone: the group has this one member and never gets another, so that an
+	// election has nobody to wait for.
+	Alone bool
 	// AcceptLoss starts although the log lost entries that the state has seen
 	// (relaxed mode after an operating system crash).
 	AcceptLoss bool
@@ -152,8 +155,8 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// recover loads the applied record and checks it against the log (7-reliability
-// 2.2.5): a violation is reported, never repaired by guessing.
+// recover loads the applied record and checks it against the log: a
+// violation is reported, never repaired by guessing (law 3).
 func (g *Group) recover(acceptLoss bool) error {
 	a, err := loadApplied(g.fsm.store)
 	if err != nil {
@@ -237,7 +240,7 @@ func (g *Group) config(o Options) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(o.NodeID)
 	c.HeartbeatTimeout = o.Timings.Heartbeat
-	if g.solo(o) {
+	if o.Alone {
 		c.HeartbeatTimeout = soloHeartbeat
 	}
 	c.ElectionTimeout = c.HeartbeatTimeout
@@ -253,14 +256,6 @@ func (g *Group) config(o Options) *raft.Config {
 	c.NotifyCh = g.notify
 	c.Logger = newLogger(g.logger)
 	return c
-}
-
-// solo reports whether this node is the only member as far as it knows.
-func (g *Group) solo(o Options) bool {
-	if len(g.fsm.applied.config) > 0 {
-		return len(g.fsm.applied.configuration().Servers) == 1
-	}
-	return len(o.Bootstrap) == 1
 }
 
 // ID is the raft group's number.

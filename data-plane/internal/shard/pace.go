@@ -9,7 +9,7 @@ import (
 // pace decides how long an entry waits for company. A single caller never waits.
 // With several, those that were answered a moment ago will be back at once with
 // their next call; without waiting for them closed-loop callers fall into two
-// alternating halves and every one pays two syncs (0-rulings, group commit).
+// alternating halves and every one pays two syncs.
 type pace struct {
 	answered int           // Callers answered by the last entry.
 	at       time.Time     // When.

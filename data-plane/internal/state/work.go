@@ -67,8 +67,8 @@ func (x *entry) raiseFloors(c *command.Fetch) error {
 	return nil
 }
 
-// Holds decides whether a caller may settle the current lease of h (0-rulings,
-// lease token). Without a token the first lease is open to everybody in the
+// Holds decides whether a caller may settle the current lease of h (law 5).
+// Without a token the first lease is open to everybody in the
 // namespace; once a lease has run out only the current holder may: the same
 // worker id where the call has one, else the same key and address.
 func Holds(h *Head, by command.Holder) bool {

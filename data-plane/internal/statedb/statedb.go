@@ -35,7 +35,7 @@ type Options struct {
 }
 
 const (
-	defaultCacheBytes    = 192 << 20 // 64 MB memtables inside a smaller cache halve the throughput (3-engine, prototype).
+	defaultCacheBytes    = 192 << 20 // 64 MB memtables inside a smaller cache halve the throughput.
 	defaultMemTableBytes = 32 << 20
 )
 
