@@ -32,11 +32,46 @@ func TestImports_PointInwards(t *testing.T) {
 func TestImports_TableNamesOnlyRoomsThatExist(t *testing.T) {
 	t.Parallel()
 	dir := root(t)
+	seen := map[string]bool{}
 	for _, r := range Rooms {
+		if seen[r.Path] {
+			t.Errorf("room %s has two lines", r.Path)
+		}
+		seen[r.Path] = true
 		for _, p := range append([]string{r.Path}, r.May...) {
 			folder := strings.TrimSuffix(p, "/...")
 			if _, err := os.Stat(filepath.Join(dir, folder)); err != nil {
 				t.Errorf("room %s names %s, which does not exist", r.Path, p)
+			}
+		}
+	}
+}
+
+// An arrow nobody walks is a permission nobody asked for.
+func TestImports_EveryArrowIsUsed(t *testing.T) {
+	t.Parallel()
+	imports, err := Imports(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range Rooms {
+		for _, may := range r.May {
+			used := slices.ContainsFunc(imports, func(imp Import) bool {
+				own, ok := strings.CutPrefix(imp.Path, modulePath)
+				return ok && covers(r.Path, imp.Room) && covers(may, own)
+			})
+			if !used {
+				t.Errorf("%s may import %s but does not: take the arrow out of tools/law/imports.go", r.Path, may)
+			}
+		}
+	}
+	for _, lib := range Libraries {
+		for _, room := range lib.Rooms {
+			used := slices.ContainsFunc(imports, func(imp Import) bool {
+				return strings.HasPrefix(imp.Path, lib.Path) && covers(room, imp.Room)
+			})
+			if !used {
+				t.Errorf("%s may import %s but does not: take it out of tools/law/imports.go", room, lib.Path)
 			}
 		}
 	}
@@ -54,6 +89,7 @@ func TestImports_BreachesAreSeen(t *testing.T) {
 		{"state may not know the server", "data-plane/internal/state", own("data-plane/internal/server"), false},
 		{"nobody imports server", "data-plane/internal/queue", own("data-plane/internal/server"), false},
 		{"node imports all", "data-plane/node", own("data-plane/internal/server"), true},
+		{"the floor stores, the rest reads through it", "data-plane/internal/state", "github.com/cockroachdb/pebble/v2", false},
 		{"proxy may not start a node", "services/proxy", own("data-plane/node"), false},
 		{"api may not reach its parent's internals", "data-plane/api/forward", own("data-plane/internal/fault"), false},
 		{"sdk knows the contract only", "sdks/go/corvo", own("data-plane/node"), false},
