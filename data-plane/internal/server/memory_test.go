@@ -27,6 +27,7 @@ type memory struct {
 	calls   int   // Use cases that could have changed something.
 	failing error // Returned by every call when set.
 	parked  int   // Fetches that wait now.
+	waits   int   // Fetches that ever waited.
 	// beforeGrant, when set, runs before a fetch answers with jobs.
 	beforeGrant func(ctx context.Context)
 }
@@ -179,6 +180,9 @@ func (m *memory) Fetch(ctx context.Context, c queue.Caller, in queue.FetchInput)
 		grants := m.grant(c, &in)
 		changed := m.changed
 		m.parked++
+		if len(grants) == 0 {
+			m.waits++
+		}
 		m.mu.Unlock()
 		leave := func() { m.mu.Lock(); m.parked--; m.mu.Unlock() }
 		if len(grants) > 0 {
@@ -481,6 +485,12 @@ func (m *memory) counts() (calls, parked int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls, m.parked
+}
+
+func (m *memory) waited() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits
 }
 
 func (m *memory) setFailing(err error) {

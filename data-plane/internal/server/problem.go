@@ -47,6 +47,8 @@ const (
 	metaCode = "Corvo-Error-Code"
 
 	retryAfterDefault = time.Second
+	// An election is over in less than a second; waiting longer would add to it.
+	retryAfterElection = 100 * time.Millisecond
 )
 
 // problem is the body of every refusal: RFC 9457 members beside the error and
@@ -101,8 +103,10 @@ func retryAfter(f *fault.Error) time.Duration {
 		return f.RetryAfter
 	}
 	switch f.Code {
-	case fault.Exhausted, fault.NotLeader, fault.Unavailable, fault.UnknownOutcome:
+	case fault.Exhausted:
 		return retryAfterDefault
+	case fault.NotLeader, fault.Unavailable, fault.UnknownOutcome:
+		return retryAfterElection
 	}
 	return 0
 }
