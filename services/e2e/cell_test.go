@@ -2,10 +2,18 @@ package e2e_test
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
+
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
 func ctxFor(t *testing.T, limit time.Duration) context.Context {
@@ -58,4 +66,265 @@ func enqueueUntil(ctx context.Context, t *testing.T, tenant rig.Tenant) string {
 			t.Fatalf("no enqueue was acknowledged: %v", err)
 		}
 	}
+}
+
+func TestCell_SpeaksMutualTLSInside(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCell(t, rig.CellOptions{TLS: true})
+	ctx := ctxFor(t, time.Minute)
+	client := newClient(t, c.Tenant(0))
+	w := startWorker(ctx, t, client, "hello")
+	defer w.stop()
+	id, err := c.Tenant(0).Enqueue(ctx, "hello", map[string]any{"name": "Ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-w.handled; got != id {
+		t.Errorf("the worker handled %s, want %s", got, id)
+	}
+	plain, err := http.Get(strings.Replace(c.Nodes[0].URL, "https:", "http:", 1) + "/readyz")
+	if err == nil {
+		defer plain.Body.Close() //nolint:errcheck // Nothing to read.
+		if plain.StatusCode < http.StatusBadRequest {
+			t.Errorf("a node answered clear text with %s", plain.Status)
+		}
+	}
+	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	if res, err := stranger.Get(c.Nodes[0].URL + "/readyz"); err == nil {
+		t.Errorf("a node answered a caller without a certificate: %s, %v", res.Status, res.Body.Close())
+	}
+}
+
+// worker is an SDK worker that tells which jobs it handled.
+type worker struct {
+	handled chan string
+	// stop ends the worker; while the service still runs, or it waits for it.
+	stop func()
+}
+
+// startWorker runs a worker until stop.
+func startWorker(ctx context.Context, t *testing.T, client *corvo.Client, queue string) *worker {
+	t.Helper()
+	w := &worker{handled: make(chan string, 10_000)}
+	runtime := corvo.NewWorker(client, corvo.Queue(queue, 4))
+	corvo.HandleRaw(runtime, queue, func(_ context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+		w.handled <- j.ID
+		return json.RawMessage(`{}`), nil
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- runtime.Run(ctx) }()
+	w.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("worker: %v", err)
+		}
+	}
+	return w
+}
+
+// waitHandled waits for the next job and says how long that took.
+func (w *worker) waitHandled(t *testing.T, limit time.Duration) time.Duration {
+	t.Helper()
+	from := time.Now()
+	select {
+	case <-w.handled:
+		return time.Since(from)
+	case <-time.After(limit):
+		t.Fatalf("a worker had no job for %s", limit)
+		return 0
+	}
+}
+
+// forget drops what was handled so far.
+func (w *worker) forget() {
+	for {
+		select {
+		case <-w.handled:
+		default:
+			return
+		}
+	}
+}
+
+const streamsBackLimit = 5 * time.Second
+
+func TestCell_StreamsAreBackSoonAfterAProxyRestart(t *testing.T) {
+	t.Parallel()
+	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "told to stop": syscall.SIGTERM} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := rig.StartCell(t, rig.CellOptions{})
+			ctx := ctxFor(t, 2*time.Minute)
+			tenant := c.Tenant(0)
+			var workers []*worker
+			for range 3 {
+				w := startWorker(ctx, t, newClient(t, tenant), "load")
+				defer w.stop()
+				workers = append(workers, w)
+			}
+			books := rig.NewBooks()
+			load := rig.StartLoad(books, rig.LoadOptions{Workers: -1}, tenant)
+			defer load.Stop()
+			for _, w := range workers {
+				w.waitHandled(t, 20*time.Second)
+			}
+
+			c.Proxies[0].Signal(signal)
+			c.Proxies[0].WaitExit(10 * time.Second)
+			for _, w := range workers {
+				w.forget()
+			}
+			c.Proxies[0].Start()
+			restarted := time.Now()
+			for _, w := range workers {
+				w.waitHandled(t, streamsBackLimit-time.Since(restarted))
+			}
+			t.Logf("all streams are back %s after the start", time.Since(restarted).Round(time.Millisecond))
+			load.Stop()
+			books.Audit(ctx, t, tenant)
+		})
+	}
+}
+
+func TestCell_ProxyStartsFromItsDiskWhileNoNodeAnswers(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCell(t, rig.CellOptions{})
+	ctx := ctxFor(t, time.Minute)
+	tenant := c.Tenant(0)
+	id, err := tenant.Enqueue(ctx, "mail", map[string]any{"n": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Proxies[0].Signal(syscall.SIGTERM) // It has saved what it knows when it ends.
+	c.Proxies[0].WaitExit(10 * time.Second)
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+	c.Proxies[0].Start()
+	waitStatus(ctx, t, tenant, http.StatusServiceUnavailable)
+	other := rig.NewTenant(strings.Replace(tenant.URL, "/t/acme", "/t/other", 1), tenant.Key)
+	waitStatus(ctx, t, other, http.StatusForbidden) // The key is known without a node.
+
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+	c.WaitServing(0, 30*time.Second)
+	job, ok, err := tenant.Fetch(ctx, "mail", "w", 10*time.Second)
+	if err != nil || !ok || job.JobID != id {
+		t.Fatalf("fetched %+v %v %v, want %s", job, ok, err, id)
+	}
+}
+
+// waitStatus asks until the answer has that status.
+func waitStatus(ctx context.Context, t *testing.T, tenant rig.Tenant, want int) {
+	t.Helper()
+	for {
+		status, err := tenant.Call(ctx, http.MethodGet, "/api/v1/queues", nil, nil)
+		if status == want {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("status %d (%v), want %d", status, err, want)
+		}
+		time.Sleep(10 * time.Millisecond) // Polling; ctx bounds it.
+	}
+}
+
+func TestCell_ANodeToldToStopGivesItsLeadershipAway(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCell(t, rig.CellOptions{})
+	ctx := ctxFor(t, time.Minute)
+	tenant := c.Tenant(0)
+	w := startWorker(ctx, t, newClient(t, tenant), "load")
+	defer w.stop()
+	books := rig.NewBooks()
+	load := rig.StartLoad(books, rig.LoadOptions{Workers: -1}, tenant)
+	defer load.Stop()
+	w.waitHandled(t, 20*time.Second)
+
+	leader := c.Nodes[c.Leader(c.Shard, 10*time.Second)]
+	asked := time.Now()
+	leader.Signal(syscall.SIGTERM)
+	if code := leader.WaitExit(10 * time.Second); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	t.Logf("the leader ended after %s", time.Since(asked).Round(time.Millisecond))
+	w.forget()
+	t.Logf("a worker had a job %s later", w.waitHandled(t, 5*time.Second).Round(time.Millisecond))
+	load.Stop()
+	books.Audit(ctx, t, tenant)
+	leader.Start()
+	leader.WaitReady(30 * time.Second)
+}
+
+func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCell(t, rig.CellOptions{})
+	ctx := ctxFor(t, 2*time.Minute)
+	must := func(into any, args ...string) {
+		t.Helper()
+		out, talk, exit := c.Command(append(args, "--output", "json")...)
+		if exit != 0 {
+			t.Fatalf("%v: exit %d: %s", args, exit, talk)
+		}
+		if into != nil {
+			if err := json.Unmarshal([]byte(out), into); err != nil {
+				t.Fatalf("%v printed %q: %v", args, out, err)
+			}
+		}
+	}
+	refused := func(exit int, args ...string) {
+		t.Helper()
+		if out, talk, got := c.Command(args...); got != exit {
+			t.Errorf("%v: exit %d, want %d: %s%s", args, got, exit, out, talk)
+		}
+	}
+
+	must(nil, "tenant", "create", "globex")
+	refused(5, "tenant", "create", "globex")
+	refused(2, "tenant", "create", "No Such Name")
+	must(nil, "namespace", "create", "staging", "--tenant", "globex")
+	refused(3, "namespace", "create", "staging", "--tenant", "nobody")
+	var key struct {
+		ID     string `json:"id"`
+		APIKey string `json:"api_key"`
+	}
+	must(&key, "key", "create", "--tenant", "globex", "--role", "producer", "--namespace", "staging")
+	tenant := rig.NewTenant(c.Proxies[0].URL+"/t/globex", key.APIKey)
+	enqueueUntil(ctx, t, tenant)
+	must(nil, "key", "revoke", key.ID)
+	waitStatus(ctx, t, tenant, http.StatusUnauthorized)
+
+	n4 := c.Join(30 * time.Second)
+	var status struct {
+		Nodes []struct {
+			Node   struct{ ID string }
+			Groups []struct {
+				Group  int
+				Role   string
+				Voters []string
+			}
+		}
+	}
+	voting := func(id string) bool {
+		must(&status, "status")
+		for _, n := range status.Nodes {
+			for _, g := range n.Groups {
+				if g.Role == "leader" && !slices.Contains(g.Voters, id) {
+					return false
+				}
+			}
+		}
+		return len(status.Nodes) > 0
+	}
+	for !voting(n4.ID) {
+		if ctx.Err() != nil {
+			t.Fatalf("node %s has no vote: %+v", n4.ID, status)
+		}
+	}
+	must(nil, "transfer", "--group", "1", "--to", n4.ID)
+	must(nil, "remove-node", "--id", "n1")
+	c.Nodes[0].Kill()
+	enqueueUntil(ctx, t, c.Tenant(0))
 }

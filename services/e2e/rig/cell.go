@@ -26,6 +26,8 @@ type CellOptions struct {
 	// NodeArgs and ProxyArgs are added to the command lines.
 	NodeArgs  []string
 	ProxyArgs []string
+	// TLS puts everything inside the cell under mutual TLS.
+	TLS bool
 }
 
 // Cell is a cell of separate processes with the tenant "acme", its namespace
@@ -40,6 +42,7 @@ type Cell struct {
 
 	t          testing.TB
 	secretFile string
+	authority  *authority // Nil without TLS.
 }
 
 // CellNode is a place for a node: it may be started, killed and started again.
@@ -71,9 +74,21 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	if o.Proxies == 0 {
 		o.Proxies = 1
 	}
-	c := &Cell{t: t, secretFile: filepath.Join(t.TempDir(), "secret")}
+	c := &Cell{t: t}
+	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, cellSecret+"\n")
+	admin := celladmin.Options{Name: "test"}
+	if o.TLS {
+		c.authority = newAuthority(t)
+		c.authority.flags("test")
+		admin.TLS = c.authority.config("test")
+	}
 	c.plan(o)
+	var err error
+	if c.Admin, err = celladmin.New([]byte(cellSecret), c.URLs(), admin); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Admin.Close)
 	for _, n := range c.Nodes {
 		n.Start()
 	}
@@ -92,28 +107,73 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 
 func (c *Cell) plan(o CellOptions) {
 	api, raft, public := Addresses(c.t, o.Nodes), Addresses(c.t, o.Nodes), Addresses(c.t, o.Proxies)
-	var peers, urls []string
+	var peers []string
 	for i := range o.Nodes {
-		urls = append(urls, "http://"+api[i])
-		peers = append(peers, fmt.Sprintf("n%d=%s/%s", i+1, raft[i], urls[i]))
-	}
-	for i := range o.Nodes {
-		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: urls[i], Dir: c.t.TempDir(), t: c.t}
-		n.args = append([]string{"node", "--id", n.ID, "--data", n.Dir, "--api", api[i], "--raft", raft[i],
-			"--peers", strings.Join(peers, ","), "--cell-secret-file", c.secretFile}, o.NodeArgs...)
+		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: c.url(api[i]), Dir: c.t.TempDir(), t: c.t}
+		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, raft[i], n.URL))
 		c.Nodes = append(c.Nodes, n)
+	}
+	for i, n := range c.Nodes {
+		n.args = c.nodeArgs(n, api[i], raft[i], "--peers", strings.Join(peers, ","))
+		n.args = append(n.args, o.NodeArgs...)
 	}
 	for i := range o.Proxies {
 		p := &CellProxy{URL: "http://" + public[i], t: c.t}
-		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(urls, ","), "--data", c.t.TempDir(),
-			"--name", fmt.Sprint(i + 1), "--cell-secret-file", c.secretFile}, o.ProxyArgs...)
+		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(c.URLs(), ","), "--data", c.t.TempDir(),
+			"--name", fmt.Sprint(i + 1)}, c.flags(fmt.Sprintf("proxy%d", i+1))...)
+		p.args = append(p.args, o.ProxyArgs...)
 		c.Proxies = append(c.Proxies, p)
 	}
-	var err error
-	if c.Admin, err = celladmin.New([]byte(cellSecret), urls, celladmin.Options{Name: "test"}); err != nil {
-		c.t.Fatal(err)
+}
+
+func (c *Cell) nodeArgs(n *CellNode, api, raft, how, whom string) []string {
+	return append([]string{"node", "--id", n.ID, "--data", n.Dir, "--api", api, "--raft", raft, how, whom}, c.flags(n.ID)...)
+}
+
+// flags are those of every process of the cell.
+func (c *Cell) flags(name string) []string {
+	out := []string{"--cell-secret-file", c.secretFile}
+	if c.authority != nil {
+		out = append(out, c.authority.flags(name)...)
 	}
-	c.t.Cleanup(c.Admin.Close)
+	return out
+}
+
+func (c *Cell) url(address string) string {
+	if c.authority != nil {
+		return "https://" + address
+	}
+	return "http://" + address
+}
+
+// Join starts one more node that asks node number 0 to be taken in, and returns
+// when it can take work.
+func (c *Cell) Join(limit time.Duration) *CellNode {
+	c.t.Helper()
+	api, raft := Addresses(c.t, 1)[0], Addresses(c.t, 1)[0]
+	n := &CellNode{ID: fmt.Sprintf("n%d", len(c.Nodes)+1), URL: c.url(api), Dir: c.t.TempDir(), t: c.t}
+	n.args = c.nodeArgs(n, api, raft, "--join", c.Nodes[0].URL)
+	c.Nodes = append(c.Nodes, n)
+	n.Start()
+	n.WaitReady(limit)
+	return n
+}
+
+// URLs are the API addresses of all nodes.
+func (c *Cell) URLs() []string {
+	var urls []string
+	for _, n := range c.Nodes {
+		urls = append(urls, n.URL)
+	}
+	return urls
+}
+
+// Command runs `corvo-cloud cell` with args and returns its output and exit code.
+func (c *Cell) Command(args ...string) (stdout, stderr string, exit int) {
+	c.t.Helper()
+	all := append([]string{"cell"}, args...)
+	all = append(all, "--nodes", strings.Join(c.URLs(), ","))
+	return Run(c.t, startLimit, append(all, c.flags("operator")...)...)
 }
 
 func (c *Cell) makeTenant() {

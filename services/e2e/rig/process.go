@@ -13,7 +13,7 @@ import (
 )
 
 // tailBytes is how much of a process's output a failed test shows.
-const tailBytes = 12 << 10
+const tailBytes = 4 << 10
 
 // Process is a corvo-cloud that runs in the background. It is killed with the test
 // that started it.
@@ -158,4 +158,12 @@ func (o *output) tail() string {
 		s = "...\n" + s[len(s)-tailBytes:]
 	}
 	return s
+}
+
+// Run runs corvo-cloud to its end and returns what it printed and its exit code.
+func Run(t testing.TB, limit time.Duration, args ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	p := Start(t, args[0], args...)
+	exit = p.WaitExit(limit)
+	return p.Stdout(), p.Stderr(), exit
 }

@@ -88,7 +88,12 @@ func (t Tenant) Enqueue(ctx context.Context, queue string, payload any) (id stri
 
 // Fetch takes one job out; ok is false when there was none within wait.
 func (t Tenant) Fetch(ctx context.Context, queue, worker string, wait time.Duration) (job Job, ok bool, err error) {
-	in := map[string]any{"queues": []string{queue}, "worker_id": worker, "wait": wait.String()}
+	return t.FetchLease(ctx, queue, worker, wait, time.Minute)
+}
+
+// FetchLease is Fetch with a lease of its own length.
+func (t Tenant) FetchLease(ctx context.Context, queue, worker string, wait, lease time.Duration) (job Job, ok bool, err error) {
+	in := map[string]any{"queues": []string{queue}, "worker_id": worker, "wait": wait.String(), "lease": lease.String()}
 	status, err := t.Call(ctx, http.MethodPost, "/api/v1/fetch", in, &job)
 	return job, err == nil && status == http.StatusOK, err
 }

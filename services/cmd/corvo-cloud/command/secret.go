@@ -26,7 +26,7 @@ func (f *cellFlags) add(c *cobra.Command) {
 	}
 	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret all processes of the cell share (16 characters or more)")
 	fs.BoolVar(&f.tls, "cell-tls", false, "mutual TLS inside the cell; needs the three flags below, and https in node URLs")
-	fs.StringVar(&f.cert, "cell-cert", "", "this process's certificate, PEM `FILE`; its names must cover the address others use")
+	fs.StringVar(&f.cert, "cell-cert", "", "this process's certificate, PEM `FILE`; it names the host others call and, of a node, its --id")
 	fs.StringVar(&f.key, "cell-key", "", "its private key, PEM `FILE`")
 	fs.StringVar(&f.ca, "cell-ca", "", "who signs the cell's certificates, PEM `FILE`")
 }

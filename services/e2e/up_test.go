@@ -1,0 +1,300 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
+
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+)
+
+const stopLimit = 3 * time.Second // What Ctrl-C is promised to take.
+
+func TestUp_PrintedCommandsFinishAJob(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	ctx := ctxFor(t, time.Minute)
+	var script []string
+	for line := range strings.Lines(u.Stdout()) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "JOB=") {
+			script = append(script, line)
+		}
+	}
+	if len(script) != 3 {
+		t.Fatalf("found %d commands in:\n%s", len(script), u.Stdout())
+	}
+	out, err := exec.CommandContext(ctx, "sh", "-euc", strings.Join(script, "\necho\n")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var enqueued rig.Job
+	if err := json.NewDecoder(strings.NewReader(string(out))).Decode(&enqueued); err != nil {
+		t.Fatalf("%v in:\n%s", err, out)
+	}
+	job, err := u.Job(ctx, enqueued.JobID)
+	if err != nil || job.State != "completed" {
+		t.Fatalf("job is %q (%v) after:\n%s", job.State, err, out)
+	}
+	if !strings.Contains(u.Stdout(), "CORVO_URL="+u.URL+" CORVO_API_KEY="+u.Key+" corvo enqueue") {
+		t.Errorf("no line for the command line in:\n%s", u.Stdout())
+	}
+}
+
+// hello is a job's arguments.
+type hello struct {
+	Name string `json:"name"`
+}
+
+// Kind implements corvo.Args.
+func (hello) Kind() string { return "hello" }
+
+func newClient(t *testing.T, tenant rig.Tenant) *corvo.Client {
+	t.Helper()
+	client, err := corvo.New(corvo.WithURL(tenant.URL), corvo.WithAPIKey(tenant.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+func TestUp_GoWorkerFinishesAJob(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	ctx := ctxFor(t, time.Minute)
+	client := newClient(t, u.Tenant)
+	queued, err := client.Enqueue(ctx, hello{Name: "Ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	handled := make(chan string, 1)
+	w := corvo.NewWorker(client, corvo.Queue("hello", 2))
+	corvo.Handle(w, func(_ context.Context, j *corvo.Job[hello]) (string, error) {
+		handled <- j.Args.Name
+		return "said hello", nil
+	})
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	select {
+	case name := <-handled:
+		if name != "Ada" {
+			t.Errorf("the worker got %q", name)
+		}
+	case <-ctx.Done():
+		t.Fatal("the worker got no job")
+	}
+	stop() // The worker ends what it holds.
+	if err := <-ended; err != nil {
+		t.Errorf("worker: %v", err)
+	}
+	info, err := client.Job(ctx, queued.ID)
+	if err != nil || info.State != "completed" {
+		t.Fatalf("job is %+v, %v", info, err)
+	}
+}
+
+func TestUp_RestartKeepsJobsAndKey(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	first := rig.StartUp(t, data)
+	ctx := ctxFor(t, time.Minute)
+	id, err := first.Enqueue(ctx, "mail", map[string]any{"n": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	first.Signal(syscall.SIGINT)
+	if code := first.WaitExit(stopLimit); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+	t.Logf("ended after %s", time.Since(asked).Round(time.Millisecond))
+
+	second := rig.StartUp(t, data)
+	if second.Key != first.Key {
+		t.Error("the key has changed")
+	}
+	job, ok, err := second.Fetch(ctx, "mail", "w", 10*time.Second)
+	if err != nil || !ok || job.JobID != id {
+		t.Fatalf("fetched %+v %v %v, want %s", job, ok, err, id)
+	}
+	if err := second.Ack(ctx, job); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(data, "credentials.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("credentials: %v %v", info, err)
+	}
+}
+
+func TestUp_CtrlCEndsWorkersAndLongPollsInTime(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	ctx := ctxFor(t, time.Minute)
+	client := newClient(t, u.Tenant)
+	w := corvo.NewWorker(client, corvo.Queue("idle", 2))
+	handled := make(chan struct{}, 1)
+	corvo.HandleRaw(w, "idle", func(context.Context, *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+		handled <- struct{}{}
+		return nil, nil
+	})
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	defer func() { stop(); <-ended }()
+	if _, err := client.EnqueueRaw(ctx, "idle", nil); err != nil {
+		t.Fatal(err)
+	}
+	<-handled // Its stream is open now.
+	polled := make(chan error, 1)
+	go func() {
+		_, _, err := u.Fetch(ctx, "empty", "w", 50*time.Second)
+		polled <- err
+	}()
+	// The poll is parked once the queue is known to have a waiter; a moment is
+	// enough, and too little would only make the test easier.
+	time.Sleep(200 * time.Millisecond)
+
+	u.Signal(syscall.SIGINT)
+	if code := u.WaitExit(stopLimit); code != 0 {
+		t.Errorf("exit code %d after Ctrl-C", code)
+	}
+	<-polled
+}
+
+func TestUp_KilledWholeFiveTimesLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	books := rig.NewBooks()
+	const kills = 5
+	for kill := range kills {
+		u := rig.StartUp(t, data)
+		load := rig.StartLoad(books, rig.LoadOptions{}, u.Tenant)
+		waitForBooks(t, books, 100)
+		u.Kill()
+		load.Stop()
+		if kill == kills-1 {
+			rig.TearLogEnd(t, filepath.Join(data, "node-1"))
+		}
+	}
+	u := rig.StartUp(t, data)
+	books.Audit(ctxFor(t, time.Minute), t, u.Tenant)
+	enqueued, acked := books.Counts()
+	t.Logf("%d enqueues and %d acks were acknowledged over %d kills", enqueued, acked, kills)
+}
+
+// waitForBooks waits until n more jobs have gone in and out.
+func waitForBooks(t *testing.T, books *rig.Books, n int) {
+	t.Helper()
+	enqueued, acked := books.Counts()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		e, a := books.Counts()
+		if e >= enqueued+n && a >= acked+n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("only %d enqueues and %d acks in 30 s", e-enqueued, a-acked)
+		}
+		time.Sleep(10 * time.Millisecond) // Polling with a deadline.
+	}
+}
+
+func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
+	t.Parallel()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = busy.Close() }) // Nobody connects.
+	other, foreign := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(other, "VERSION"), "corvo-cloud up 99\n")
+	write(t, filepath.Join(foreign, "thesis.txt"), "years of work\n")
+	held := t.TempDir()
+	rig.StartUp(t, held)
+	for name, tc := range map[string]struct {
+		data, listen string
+		exit         int
+		says         string
+	}{
+		"port in use":                  {t.TempDir(), busy.Addr().String(), 5, "choose another port with --listen"},
+		"no such address":              {t.TempDir(), "127.0.0.1:port", 1, "cannot listen on --listen"},
+		"directory in use":             {held, "127.0.0.1:0", 5, "in use by another process"},
+		"directory of another version": {other, "127.0.0.1:0", 5, "layout 99"},
+		"directory of somebody":        {foreign, "127.0.0.1:0", 5, "thesis.txt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, "up", "up", "--data", tc.data, "--listen", tc.listen)
+			if code := p.WaitExit(20 * time.Second); code != tc.exit || !strings.Contains(p.Stderr(), tc.says) {
+				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.exit, tc.says, p.Stderr())
+			}
+		})
+	}
+}
+
+func TestUp_SecondCtrlCEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	u.Signal(syscall.SIGINT)
+	deadline := time.Now().Add(stopLimit)
+	for !u.Exited() && time.Now().Before(deadline) {
+		u.Signal(syscall.SIGINT)
+		time.Sleep(time.Millisecond) // Another key press.
+	}
+	if code := u.WaitExit(time.Second); code > 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestUp_ServesAllThreeFormsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	base := strings.TrimSuffix(u.URL, "/t/demo")
+	for name, request := range map[string]struct {
+		url, host string
+		status    int
+	}{
+		"path":         {base + "/t/demo/api/v1/queues", "", http.StatusOK},
+		"host":         {base + "/api/v1/queues", "demo.localhost", http.StatusOK},
+		"key alone":    {base + "/api/v1/queues", "", http.StatusOK},
+		"other tenant": {base + "/t/acme/api/v1/queues", "", http.StatusForbidden},
+	} {
+		req, err := http.NewRequestWithContext(ctxFor(t, 10*time.Second), http.MethodGet, request.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = request.host
+		req.Header.Set("Authorization", "Bearer "+u.Key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if res.StatusCode != request.status {
+			t.Errorf("%s: status %d, want %d", name, res.StatusCode, request.status)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
