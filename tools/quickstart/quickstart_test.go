@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -87,28 +89,24 @@ func TestOperations_PageDoesWhatItSays(t *testing.T) {
 
 var loopbackAddress = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// withFreePorts gives each loopback address of the script another port.
+// withFreePorts gives each loopback address of the script another port, from below
+// the range that the kernel gives to outgoing connections: until the process of
+// the page listens, nobody else takes it.
 func withFreePorts(t *testing.T, script string) string {
 	t.Helper()
-	ports := map[string]string{}
-	var held []net.Listener // Until all are chosen, so that none is chosen twice.
-	defer func() {
-		for _, l := range held {
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
+	given := map[string]string{}
+	taken := map[string]bool{}
 	return loopbackAddress.ReplaceAllStringFunc(script, func(old string) string {
-		if ports[old] == "" {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
+		for given[old] == "" {
+			address := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(18000))
+			if l, err := net.Listen("tcp", address); err == nil && !taken[address] {
+				given[old], taken[address] = address, true
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			held = append(held, l)
-			ports[old] = l.Addr().String()
 		}
-		return ports[old]
+		return given[old]
 	})
 }
 
