@@ -111,6 +111,9 @@ func (c *Config) check() error {
 	return errors.Join(problems...)
 }
 
+// alone: a node without a proxy in front is the whole cell for good.
+func (c *Config) alone() bool { return c.Access != Signed }
+
 func (c *Config) peer(id string) (Peer, bool) {
 	for _, p := range c.Peers {
 		if p.ID == id {

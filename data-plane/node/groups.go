@@ -23,10 +23,11 @@ type groupSet struct {
 	mu     sync.RWMutex // Guards the rest.
 	groups map[uint32]*group.Group
 	shards map[uint32]*cluster.Shard
+	opened chan struct{} // Closed once every shard is open.
 }
 
 func newGroupSet() *groupSet {
-	return &groupSet{groups: make(map[uint32]*group.Group), shards: make(map[uint32]*cluster.Shard)}
+	return &groupSet{groups: make(map[uint32]*group.Group), shards: make(map[uint32]*cluster.Shard), opened: make(chan struct{})}
 }
 
 // Group implements cell.Groups.
@@ -79,7 +80,7 @@ func (n *Node) openCell() error {
 	}
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
-		Timings: n.timings(), Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss,
+		Timings: n.timings(), Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the cell's meta group: %w", err)
@@ -92,7 +93,7 @@ func (n *Node) openCell() error {
 	}
 	n.cellPeers = cell.NewPeers(c, n.signer, n.transport, urls)
 	n.members = cell.NewMembership(c, n.groups, n.cellPeers)
-	n.cluster = cluster.New(c, n.cellPeers, n.groups.shard)
+	n.cluster = cluster.New(c, n.cellPeers, n.groups.shard, n.groups.opened)
 	return nil
 }
 
@@ -120,6 +121,7 @@ func (n *Node) openShards(ctx context.Context) error {
 			return fmt.Errorf("open shard %d: %w", id, err)
 		}
 	}
+	close(n.groups.opened)
 	return nil
 }
 
@@ -145,7 +147,7 @@ func (n *Node) openShard(id uint32) error {
 	store := n.state.Group(id)
 	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), state.New(store, nil), group.Options{
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(),
-		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss,
+		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
 		return err

@@ -96,8 +96,12 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.openStores(); err != nil {
 		return nil, err
 	}
+	spool := filepath.Join(cfg.Dir, "spool")
+	if err := os.MkdirAll(spool, dirMode); err != nil {
+		return nil, fmt.Errorf("make spool directory: %w", err)
+	}
 	n.mux = transport.Listen(cfg.Raft, transport.Options{
-		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, Logger: n.logger,
+		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Logger: n.logger,
 	})
 	if err := n.openCell(); err != nil {
 		return nil, err
@@ -107,7 +111,15 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.openShards(ctx); err != nil {
 		return nil, err
 	}
+	n.space, err = disk.NewSpace(vfs.Default, cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
+	if err != nil {
+		return nil, err
+	}
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
+	n.loops.Go(n.probe)
+	if len(cfg.Peers) > 1 {
+		n.loops.Go(n.announce)
+	}
 	return n, nil
 }
 

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 )
@@ -165,5 +167,51 @@ func (n *Node) onRecover() {
 	n.logger.Info("the disk answers again")
 	for _, s := range n.shardList() {
 		s.HoldOff(false)
+	}
+}
+
+// onSpace: at 90 % no new jobs, at 97 % no leadership, before the log meets a full
+// disk (7-reliability 2.2).
+func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
+	for _, s := range n.shardList() {
+		s.RefuseJobs(level >= disk.SpaceTight)
+		s.HoldOff(level >= disk.SpaceExhaust || n.draining.Load())
+	}
+	if level < disk.SpaceExhaust {
+		return
+	}
+	n.logger.Error("the disk is full: leadership given away", "used_percent", usedPercent)
+	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
+	defer cancel()
+	n.giveLeadershipAway(ctx)
+}
+
+// probe writes and syncs when nothing else does, so that the watchdog also sees an
+// idle disk stall.
+func (n *Node) probe() {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := n.log.SyncProbe(); err != nil {
+				n.logger.Error("the raft log does not take a write", "err", err)
+			}
+		case <-n.loopCtx.Done():
+			return
+		}
+	}
+}
+
+const probeEvery = 5 * time.Second
+
+// announce keeps the cell's record of this node's addresses true.
+func (n *Node) announce() {
+	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Raft.Addr().String(), ApiUrl: n.URL()}
+	if p, ok := n.peers[n.cfg.ID]; ok {
+		self.RaftAddress = p.RaftAddress
+	}
+	if err := n.members.Announce(n.loopCtx, self); err != nil && n.loopCtx.Err() == nil {
+		n.logger.Error("the cell does not take this node's addresses", "err", err)
 	}
 }

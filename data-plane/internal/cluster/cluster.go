@@ -35,12 +35,13 @@ type Cluster struct {
 	cell   *cell.Cell
 	peers  *cell.Peers
 	shards func(id uint32) *Shard
+	opened <-chan struct{}
 }
 
 // New makes the router over this node's shards; shards answers nil for one that
-// is not open here (yet).
-func New(c *cell.Cell, peers *cell.Peers, shards func(id uint32) *Shard) *Cluster {
-	return &Cluster{cell: c, peers: peers, shards: shards}
+// is not open here (yet), and opened is closed once all are.
+func New(c *cell.Cell, peers *cell.Peers, shards func(id uint32) *Shard, opened <-chan struct{}) *Cluster {
+	return &Cluster{cell: c, peers: peers, shards: shards, opened: opened}
 }
 
 // Route answers from memory. A namespace this node has not heard of yet has no
@@ -75,6 +76,11 @@ func (c *Cluster) shardOf(ns job.Namespace) (*Shard, error) {
 // WaitLeader returns as soon as the namespace's shard has a leader, here or
 // elsewhere. When ctx ends first it returns what is known, without an error.
 func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, error) {
+	select {
+	case <-c.opened:
+	case <-ctx.Done():
+		return c.Route(ns)
+	}
 	for {
 		moved := c.moved(ns)
 		p, err := c.Route(ns)

@@ -37,6 +37,10 @@ const (
 	tightPercent   = 90
 	exhaustPercent = 97
 
+	// roomyBytes free are enough whatever the percentage: 10 % of a large volume is
+	// no emergency.
+	roomyBytes = 16 << 30
+
 	// A level is left this far below where it began, so that a node at the edge
 	// does not flap.
 	hysteresisPercent = 2
@@ -139,6 +143,9 @@ func (s *Space) measure() error {
 	s.mu.Lock()
 	before := s.level
 	s.level, s.used = nextLevel(before, used), used
+	if usage.AvailBytes >= roomyBytes {
+		s.level = SpaceOK
+	}
 	level := s.level
 	s.mu.Unlock()
 	if level != before {

@@ -153,7 +153,8 @@ func (fsmSnapshot) Release() {}
 
 // raise lifts the applied record to (index, term) when entries that never reach
 // the FSM (no-ops, barriers) were the last before a snapshot; without it the log
-// could be cut above what the record says. Then it makes the state durable.
+// could be cut above what the record says. Then it makes the state durable and
+// notes that it is.
 func (f *fsm) raise(index, term uint64) error {
 	f.mu.Lock()
 	if f.applied.index < index {
@@ -167,7 +168,8 @@ func (f *fsm) raise(index, term uint64) error {
 		f.publish(next)
 	}
 	f.mu.Unlock()
-	return f.store.Sync()
+	// Syncs everything before it too; from here on the log may go up to index.
+	return f.store.MarkCovered(applied{index: index, term: term}.encode())
 }
 
 // Restore installs a received transfer; the reader is the store's own.
@@ -181,8 +183,11 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	note := applied{index: in.meta.Index, term: in.meta.Term}
-	if err := f.store.MarkInstalling(note.encode()); err != nil {
+	if in.meta.Index <= f.applied.index {
+		return fmt.Errorf("a snapshot at %d is older than the state of group %d at %d", in.meta.Index, f.store.ID(), f.applied.index)
+	}
+	// Before the state moves ahead of the log, the log's shortness is excused.
+	if err := f.store.MarkCovered(applied{index: in.meta.Index, term: in.meta.Term}.encode()); err != nil {
 		return err
 	}
 	if err := in.data.Install(context.Background()); err != nil {

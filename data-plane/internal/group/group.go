@@ -170,11 +170,11 @@ func (g *Group) recover(acceptLoss bool) error {
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
-	installed, err := g.installedIndex()
+	covered, err := g.coveredIndex()
 	if err != nil {
 		return err
 	}
-	if a.index > max(last, installed) {
+	if a.index > max(last, covered) {
 		if !acceptLoss {
 			return fmt.Errorf("%w: applied %d, log ends at %d", ErrLogLost, a.index, last)
 		}
@@ -196,13 +196,15 @@ func (g *Group) recover(acceptLoss bool) error {
 	return nil
 }
 
-func (g *Group) installedIndex() (uint64, error) {
-	b, err := g.fsm.store.Installing()
+// coveredIndex is up to where the state is known to be durable without the log:
+// the last snapshot, made here or received.
+func (g *Group) coveredIndex() (uint64, error) {
+	b, err := g.fsm.store.Covered()
 	if errors.Is(err, statedb.ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read install note: %w", err)
+		return 0, fmt.Errorf("read covered note: %w", err)
 	}
 	note, err := decodeApplied(b)
 	return note.index, err

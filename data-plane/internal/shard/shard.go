@@ -42,6 +42,7 @@ type Shard struct {
 
 	term    atomic.Pointer[term] // Nil while this replica does not lead.
 	holdOff atomic.Bool          // No new leases: the disk stalls or the node leaves.
+	full    atomic.Bool          // No new jobs: the disk is nearly full.
 	stats   Stats
 }
 
@@ -90,6 +91,9 @@ func (s *Shard) HoldOff(on bool) {
 	}
 }
 
+// RefuseJobs stops (or resumes) taking new jobs; everything else goes on.
+func (s *Shard) RefuseJobs(on bool) { s.full.Store(on) }
+
 func (s *Shard) lead(ctx context.Context) {
 	t := newTerm(s)
 	s.term.Store(t)
@@ -103,6 +107,11 @@ var errOverloaded = &fault.Error{
 	Message: "the shard has more work queued than it admits; try again in a moment",
 }
 
+var errDiskFull = &fault.Error{
+	Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
+	Message: "the disk is nearly full: no new jobs until the operator makes room; running jobs go on",
+}
+
 func errNotLeader() error {
 	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
 }
@@ -114,6 +123,9 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 	t := s.term.Load()
 	if t == nil {
 		return Reply{}, errNotLeader()
+	}
+	if len(r.After) > 0 && s.full.Load() {
+		return Reply{}, errDiskFull
 	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
 	select {

@@ -196,18 +196,19 @@ func (m *Import) Install(ctx context.Context) error {
 	return removeIfThere(m.group.db.fs, m.path)
 }
 
-// MarkInstalling durably notes that the group's state may be ahead of its log up
-// to index, because a transfer at that index is being installed. The note lies
-// outside the group's span, so installing does not remove it.
-func (g *Group) MarkInstalling(value []byte) error {
+// MarkCovered durably notes that the group's state stands on its own up to what
+// value says: the log may be missing up to there. It also makes every earlier
+// commit durable. The note lies outside the group's span, so that installing a
+// transfer does not remove it.
+func (g *Group) MarkCovered(value []byte) error {
 	if err := g.db.pebble.Set(g.noteKey(), value, pebble.Sync); err != nil {
-		return fmt.Errorf("note install of group %d: %w", g.id, err)
+		return fmt.Errorf("note covered index of group %d: %w", g.id, err)
 	}
 	return nil
 }
 
-// Installing returns the last note of MarkInstalling, or ErrNotFound.
-func (g *Group) Installing() ([]byte, error) { return get(g.db.pebble, noteGroup, g.noteKey()) }
+// Covered returns the last note of MarkCovered, or ErrNotFound.
+func (g *Group) Covered() ([]byte, error) { return get(g.db.pebble, noteGroup, g.noteKey()) }
 
 // noteGroup is a group number no raft group has.
 var noteGroup = [4]byte{0xff, 0xff, 0xff, 0xff}

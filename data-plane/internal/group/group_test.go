@@ -1,0 +1,285 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+func TestRestart_StateIsUsedInPlaceAndNothingIsAppliedTwice(t *testing.T) {
+	t.Parallel()
+	d := memDisks()
+	r := mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	last := r.put(t, 20)
+	before := r.contents(t)
+	_, digest := r.fsm.status()
+	r.stop(t)
+
+	r = mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+	defer r.stop(t)
+	leaderOf(t, r)
+	if got := r.contents(t); got != before {
+		t.Fatalf("after restart:\n%s\nbefore:\n%s", got, before)
+	}
+	if len(r.machine.runs) != 0 {
+		t.Fatalf("entries applied again: %v", r.machine.runs)
+	}
+	if _, d := r.fsm.status(); d != digest {
+		t.Fatalf("digest %x, was %x", d, digest)
+	}
+	if next := r.put(t, 1); next <= last {
+		t.Fatalf("index %d after %d", next, last)
+	}
+}
+
+func TestStart_ALogThatLostAppliedEntriesIsRefusedUnlessTheLossIsAccepted(t *testing.T) {
+	t.Parallel()
+	d := memDisks()
+	r := mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	last := r.put(t, 10)
+	if err := r.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.log.Group(testGroup).DeleteRange(last-3, last+5); err != nil {
+		t.Fatal(err)
+	}
+	r.closeStores(t)
+
+	if _, err := open(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}}); !errors.Is(err, ErrLogLost) {
+		t.Fatalf("start: %v, want ErrLogLost", err)
+	}
+	r = mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}, accept: true})
+	defer r.stop(t)
+	leaderOf(t, r)
+	if next := r.put(t, 1); next <= last {
+		t.Fatalf("an entry at %d would be skipped: %d is applied", next, last)
+	}
+	if n := len(r.machine.runs); n != 1 {
+		t.Fatalf("%d entries applied, want the new one", n)
+	}
+}
+
+func TestStart_AGapBetweenStateAndLogIsRefused(t *testing.T) {
+	t.Parallel()
+	d := memDisks()
+	r := mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	last := r.put(t, 10)
+	if err := r.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := r.log.Group(testGroup).FirstIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.log.Group(testGroup).DeleteRange(first, last-1); err != nil {
+		t.Fatal(err)
+	}
+	r.closeStores(t)
+	d.state = memDisks().state // The state's disk was replaced.
+	if _, err := open(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}}); !errors.Is(err, ErrLogGap) {
+		t.Fatalf("start: %v, want ErrLogGap", err)
+	}
+}
+
+func TestSnapshot_AFollowerFarBehindGetsTheStateAndKeepsItOverARestart(t *testing.T) {
+	t.Parallel()
+	ids := []string{"n1", "n2", "n3"}
+	dd := []disks{memDisks(), memDisks(), memDisks()}
+	var all []*replica
+	for i, id := range ids {
+		all = append(all, mustOpen(t, setup{id: id, disks: dd[i], bootstrap: ids, peers: all}))
+	}
+	leader := leaderOf(t, all...)
+	leader.put(t, 5)
+	var behind, other *replica
+	at := 0
+	for i, r := range all {
+		switch {
+		case r == leader:
+		case behind == nil:
+			behind, at = r, i
+		default:
+			other = r
+		}
+	}
+	behind.stop(t)
+	leader.put(t, 50)
+	leader.cutEverything(t)
+	last := leader.put(t, 5)
+
+	behind = mustOpen(t, setup{id: ids[at], disks: dd[at], bootstrap: ids, peers: []*replica{leader, other}})
+	eventually(t, "the follower catches up", func() bool { return behind.AppliedIndex() >= last })
+	if got, want := behind.contents(t), leader.contents(t); got != want {
+		t.Fatalf("follower:\n%s\nleader:\n%s", got, want)
+	}
+	if len(behind.machine.runs) >= 50 {
+		t.Fatal("the follower replayed the log: the test did not send a snapshot")
+	}
+	li, ld := leader.fsm.status()
+	fi, fd := behind.fsm.status()
+	if li == fi && ld != fd {
+		t.Fatalf("digests at %d: %x and %x", li, ld, fd)
+	}
+	behind.stop(t)
+	behind = mustOpen(t, setup{id: ids[at], disks: dd[at], bootstrap: ids, peers: []*replica{leader, other}})
+	last = leaderOf(t, leader, other, behind).put(t, 1)
+	eventually(t, "the restarted follower goes on", func() bool { return behind.AppliedIndex() >= last })
+	for _, r := range []*replica{leader, other, behind} {
+		r.stop(t)
+	}
+}
+
+// cutEverything takes a snapshot and leaves no trailing log.
+func (r *replica) cutEverything(t *testing.T) {
+	t.Helper()
+	rc := r.raft.ReloadableConfig()
+	rc.TrailingLogs = 0
+	if err := r.raft.ReloadConfig(rc); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSnapshot_ACutLogBehindANoOpStillFitsTheState(t *testing.T) {
+	t.Parallel()
+	d := memDisks()
+	for range 3 { // Each start ends with a no-op and a barrier, which the machine never sees.
+		r := mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+		leaderOf(t, r)
+		r.put(t, 1)
+		if err := r.raft.Barrier(patience).Error(); err != nil {
+			t.Fatal(err)
+		}
+		r.cutEverything(t)
+		if applied, raftApplied := r.AppliedIndex(), r.raft.AppliedIndex(); applied != raftApplied {
+			t.Fatalf("the record says %d, the snapshot was taken at %d", applied, raftApplied)
+		}
+		r.stop(t)
+	}
+	mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}}).stop(t)
+}
+
+func TestApply_AnEntryNobodyUnderstandsStopsTheNode(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	r.Propose(r.Now(), []byte("unknown"))
+	select {
+	case err := <-r.fatal:
+		if !strings.Contains(err.Error(), "later version") {
+			t.Fatalf("stopped by: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the node goes on")
+	}
+}
+
+func TestDigest_AReplicaThatDivergedStops(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	r.put(t, 3)
+	e := envelope{stamp: r.Now(), check: true, payload: []byte("x")}
+	e.checkIndex, e.checkDigest = r.fsm.status()
+	e.checkDigest++
+	r.raft.Apply(e.encode(), patience)
+	select {
+	case err := <-r.fatal:
+		if !errors.Is(err, ErrDiverged) {
+			t.Fatalf("stopped by: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the replica goes on with a state that is not the leader's")
+	}
+}
+
+func TestPropose_WithoutLeadershipIsRefusedAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n2", disks: memDisks(), bootstrap: []string{"n1", "n2", "n3"}})
+	defer r.stop(t)
+	_, _, err := r.ProposeAndWait(context.Background(), []byte("x"))
+	if fault.CodeOf(err) != fault.NotLeader {
+		t.Fatalf("propose: %v", err)
+	}
+	if got := r.contents(t); got != "" {
+		t.Fatalf("state: %q", got)
+	}
+}
+
+func TestLeaderClock_AWallThatJumpsAnHourMovesTheLogByMinutesOnly(t *testing.T) {
+	t.Parallel()
+	steps := &stepClock{now: time.Now()}
+	c := &leaderClock{clock: steps}
+	c.restart(0)
+	start := c.read()
+	for range 600 {
+		steps.elapse(100*time.Millisecond, 0)
+		c.read()
+	}
+	if got := time.Duration(c.read() - start); got < 59*time.Second || got > 61*time.Second {
+		t.Fatalf("a minute took %s", got)
+	}
+	steps.elapse(0, time.Hour)
+	before := c.read()
+	for range 600 {
+		steps.elapse(100*time.Millisecond, 0)
+		c.read()
+	}
+	if got := time.Duration(c.read() - before); got > 64*time.Second {
+		t.Fatalf("the minute after the jump took %s in the log: leases would end early", got)
+	}
+	steps.elapse(0, -2*time.Hour)
+	last := c.read()
+	for range 100 {
+		steps.elapse(time.Millisecond, 0)
+		if now := c.read(); now <= last {
+			t.Fatalf("time went back from %d to %d", last, now)
+		} else {
+			last = now
+		}
+	}
+}
+
+func TestLeaderClock_ANewTermNeverStartsBeforeTheLog(t *testing.T) {
+	t.Parallel()
+	steps := &stepClock{now: time.Now()}
+	c := &leaderClock{clock: steps}
+	floor := steps.now.Add(time.Hour).UnixNano() // The old leader's clock was ahead.
+	c.restart(floor)
+	if now := c.read(); now <= floor {
+		t.Fatalf("first time %d is not after %d", now, floor)
+	}
+}
+
+func FuzzEnvelope(f *testing.F) {
+	f.Add(envelope{stamp: 1, payload: []byte("p")}.encode())
+	f.Add(envelope{stamp: 1, check: true, checkIndex: 2, checkDigest: 3, payload: []byte("p")}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decodeEnvelope(b)
+		if err != nil {
+			return
+		}
+		if got := string(e.encode()); got != string(b) {
+			t.Fatalf("%x decodes and encodes to %x", b, got)
+		}
+	})
+}
+
+func FuzzAppliedRecord(f *testing.F) {
+	f.Add(applied{index: 1, term: 2, now: 3, digest: 4, configIndex: 5, config: []byte("c")}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := decodeApplied(b)
+		if err == nil && string(a.encode()) != string(b) {
+			t.Fatalf("%x decodes and encodes to %x", b, a.encode())
+		}
+	})
+}
