@@ -22,6 +22,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 ARGS         ?=
 QUICK        ?=
 FUZZTIME     ?= 30s
+KILLS        ?= 100
 TEST_TIMEOUT ?= 12m
 TEST_FLAGS   ?=
 PKG          ?= ./...
@@ -44,7 +45,7 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@printf '\nVariables: ARGS="…" (run, bench), QUICK=1 (bench), FUZZTIME=30s (fuzz), PKG=./… (test-go, test-race), TEST_FLAGS="-run X"\n'
+	@printf '\nVariables: ARGS="…" (run, bench), QUICK=1 (bench), FUZZTIME=30s (fuzz), KILLS=100 (soak), PKG=./… (test-go, test-race), TEST_FLAGS="-run X"\n'
 
 .PHONY: run
 run: build ## Start the whole service on this machine: corvo-cloud up $(ARGS).
@@ -90,6 +91,10 @@ test-short: ## The Go tests without the long ones (seconds to a minute).
 .PHONY: test-race
 test-race: ## The short tests under the race detector (needs a C compiler).
 	@$(call in-each,$(MODULES),CGO_ENABLED=1 go test -race -short -timeout 20m $(TEST_FLAGS) $(PKG))
+
+.PHONY: soak
+soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).
+	cd services && CORVO_SOAK_KILLS=$(KILLS) go test ./e2e/nemesis -count=1 -v -timeout 60m
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each.

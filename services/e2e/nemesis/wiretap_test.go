@@ -1,0 +1,163 @@
+package nemesis
+
+import (
+	"encoding/binary"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+)
+
+// tap is a transport that notes in the history which acknowledgements the server
+// confirmed, at the moment the confirmation has arrived.
+type tap struct {
+	next    http.RoundTripper
+	history *history
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+	var c conversation
+	switch {
+	case strings.HasSuffix(r.URL.Path, corvov1connect.WorkerServiceStreamLifecycleProcedure):
+		c = &lifecycle{history: t.history, asked: map[uint64][]*corvov1.AckBatchItem{}}
+	case strings.HasSuffix(r.URL.Path, corvov1connect.WorkerServiceAckBatchProcedure):
+		c = &ackBatch{history: t.history}
+	default:
+		return t.next.RoundTrip(r)
+	}
+	out := r.Clone(r.Context())
+	out.Body = &listener{ReadCloser: r.Body, hear: c.sent}
+	res, err := t.next.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	res.Body = &listener{ReadCloser: res.Body, hear: c.received}
+	return res, nil
+}
+
+// listener hears what is read through it. At the end it hears nil.
+type listener struct {
+	io.ReadCloser
+	hear func(b []byte)
+}
+
+// Read implements io.Reader.
+func (l *listener) Read(b []byte) (int, error) {
+	n, err := l.ReadCloser.Read(b)
+	if n > 0 {
+		l.hear(b[:n])
+	}
+	if err == io.EOF {
+		l.hear(nil)
+	}
+	return n, err
+}
+
+type conversation interface {
+	sent(b []byte)
+	received(b []byte)
+}
+
+// lifecycle is one worker stream. Connect and gRPC frame messages alike: one byte
+// of flags, four of length.
+type lifecycle struct {
+	history *history
+	mu      sync.Mutex // Guards asked: the two directions have a goroutine each.
+	asked   map[uint64][]*corvov1.AckBatchItem
+	out, in frames
+}
+
+func (l *lifecycle) sent(b []byte) {
+	l.out.feed(b, func(message []byte) {
+		var frame corvov1.LifecycleStreamRequest
+		if err := proto.Unmarshal(message, &frame); err != nil {
+			l.history.broken("frame of a worker does not parse: " + err.Error())
+			return
+		}
+		if len(frame.GetAcks()) > 0 {
+			l.mu.Lock()
+			l.asked[frame.GetRequestId()] = frame.GetAcks()
+			l.mu.Unlock()
+		}
+	})
+}
+
+func (l *lifecycle) received(b []byte) {
+	l.in.feed(b, func(message []byte) {
+		var reply corvov1.LifecycleStreamResponse
+		if err := proto.Unmarshal(message, &reply); err != nil {
+			l.history.broken("reply to a worker does not parse: " + err.Error())
+			return
+		}
+		if len(reply.GetAckOutcomes()) == 0 {
+			return
+		}
+		l.mu.Lock()
+		asked := l.asked[reply.GetRequestId()]
+		delete(l.asked, reply.GetRequestId())
+		l.mu.Unlock()
+		l.history.outcomes(asked, reply.GetAckOutcomes())
+	})
+}
+
+// frames puts messages together from what is read, which may be cut anywhere.
+type frames struct{ rest []byte }
+
+const (
+	frameHeader    = 5
+	frameEndStream = 1 << 1 // Connect's last frame, JSON.
+)
+
+func (f *frames) feed(b []byte, message func([]byte)) {
+	f.rest = append(f.rest, b...)
+	for len(f.rest) >= frameHeader {
+		size := frameHeader + int(binary.BigEndian.Uint32(f.rest[1:]))
+		if len(f.rest) < size {
+			return
+		}
+		if f.rest[0]&frameEndStream == 0 {
+			message(f.rest[frameHeader:size])
+		}
+		f.rest = f.rest[size:]
+	}
+}
+
+// ackBatch is the unary call of a worker for which streams do not get through.
+type ackBatch struct {
+	history         *history
+	request, answer []byte
+}
+
+func (a *ackBatch) sent(b []byte) { a.request = append(a.request, b...) }
+
+func (a *ackBatch) received(b []byte) {
+	a.answer = append(a.answer, b...)
+	if b != nil {
+		return
+	}
+	var req corvov1.AckBatchRequest
+	var res corvov1.AckBatchResponse
+	if proto.Unmarshal(a.request, &req) != nil || proto.Unmarshal(a.answer, &res) != nil {
+		return // An error in JSON: nothing was confirmed.
+	}
+	a.history.outcomes(req.GetItems(), res.GetOutcomes())
+}
+
+func (h *history) outcomes(asked []*corvov1.AckBatchItem, outcomes []*corvov1.ItemOutcome) {
+	if len(asked) != len(outcomes) {
+		h.broken("the server answered another number of acks than it was sent")
+		return
+	}
+	for i, o := range outcomes {
+		if o.GetCode() == "" {
+			h.confirm(asked[i].GetJobId(), asked[i].GetLeaseToken(), time.Now())
+		}
+	}
+}
