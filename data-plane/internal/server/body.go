@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -19,8 +18,8 @@ func (c *call) body() ([]byte, error) {
 	if c.r.ContentLength == 0 {
 		return nil, nil
 	}
-	late := c.bodyTimer()
-	defer late.Stop()
+	late := c.bodyFuse()
+	defer late.put()
 	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
 	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
 	if _, err := buf.ReadFrom(in); err != nil {
@@ -30,30 +29,33 @@ func (c *call) body() ([]byte, error) {
 	return c.raw, nil
 }
 
-// bodyTimer ends a body that comes too slowly. A timer instead of a deadline: on
+// bodyFuse ends a body that comes too slowly. A timer instead of a deadline: on
 // HTTP/2 setting one is a round through the connection's loop, and nearly every
 // body is there already.
-func (c *call) bodyTimer() *time.Timer {
-	return time.AfterFunc(bodyTimeout, func() { _ = http.NewResponseController(c.w).SetReadDeadline(past) })
+func (c *call) bodyFuse() *fuse {
+	rc := http.NewResponseController(c.w)
+	f := newFuse(func() { _ = rc.SetReadDeadline(past) }) // Where it is not supported nothing can be done.
+	f.light(bodyTimeout)
+	return f
 }
 
-// timedBody is a body that somebody else reads, under bodyTimer until its end: a
+// timedBody is a body that somebody else reads, under bodyFuse until its end: a
 // deadline that outlived the body would end a long poll.
 type timedBody struct {
 	io.ReadCloser
-	late *time.Timer
+	late *fuse
 }
 
 func (b timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.late.Stop()
+		b.late.put()
 	}
 	return n, err
 }
 
 func (b timedBody) Close() error {
-	b.late.Stop()
+	b.late.put()
 	return b.ReadCloser.Close()
 }
 

@@ -40,15 +40,15 @@ func (s *Server) mountReflection() {
 	s.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
 }
 
-// serveRPC hands the call to connect. Unary calls get the body timer and
+// serveRPC hands the call to connect. Unary calls get a time for the body and
 // Server-Timing; a stream must keep the writer it came with.
 func (c *call) serveRPC(workers http.Handler) {
 	if c.route.stream {
 		workers.ServeHTTP(c.w, c.r)
 		return
 	}
-	late := c.bodyTimer()
-	defer late.Stop()
+	late := c.bodyFuse()
+	defer late.put()
 	c.r.Body = timedBody{ReadCloser: c.r.Body, late: late}
 	workers.ServeHTTP(&timingWriter{ResponseWriter: c.w, c: c}, c.r)
 }

@@ -58,8 +58,8 @@ type stream struct {
 	ending    atomic.Bool   // Set by end: the server wants this stream closed.
 	ended     chan struct{} // Closed by end.
 	pipelined atomic.Bool
-	stuck     *time.Timer // Runs while a Send does.
-	strikes   int         // Frames in a row that failed; lock-step only.
+	stuck     *fuse // Lit while a Send runs.
+	strikes   int   // Frames in a row that failed; lock-step only.
 }
 
 // reply is one answer and what to undo when it can not be delivered.
@@ -139,8 +139,10 @@ func (s *Server) singleExchange(c *call) error {
 func (s *Server) newStream(c *call, w wire) *stream {
 	st := &stream{s: s, c: c, wire: w, rc: http.NewResponseController(c.w), ended: make(chan struct{})}
 	st.ctx, st.cancel = context.WithCancel(c.r.Context())
-	st.stuck = time.AfterFunc(writeTimeout, func() { st.cancel(); _ = st.rc.SetWriteDeadline(past) })
-	st.stuck.Stop()
+	st.stuck = newFuse(func() {
+		st.cancel()
+		_ = st.rc.SetWriteDeadline(past) // On HTTP/2, where streams live, it is supported.
+	})
 	return st
 }
 
@@ -289,9 +291,9 @@ func (st *stream) pause(d time.Duration) {
 
 // send writes one answer within writeTimeout. Only one goroutine may call it.
 func (st *stream) send(msg *frameOut) error {
-	st.stuck.Reset(writeTimeout)
+	st.stuck.light(writeTimeout)
 	err := st.wire.Send(msg)
-	st.stuck.Stop()
+	st.stuck.put()
 	if err == nil && st.ctx.Err() != nil {
 		err = context.Cause(st.ctx)
 	}
