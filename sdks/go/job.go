@@ -109,6 +109,9 @@ func Handle[A Args, R any](w *Worker, fn func(ctx context.Context, job *Job[A]) 
 	})
 }
 
+// AnyKind, given to HandleRaw, takes the jobs whose kind has no handler of its own.
+const AnyKind = "*"
+
 // HandleRaw registers fn for a kind, with payload and result as they stand on the
 // wire. A nil result means {}.
 func HandleRaw(w *Worker, kind string, fn func(ctx context.Context, job *Job[json.RawMessage]) (json.RawMessage, error)) {

@@ -103,6 +103,9 @@ func (t *task) payload() json.RawMessage {
 func (w *Worker) run(t *task) {
 	h := w.handlers[t.kind]
 	if h == nil {
+		h = w.handlers[AnyKind]
+	}
+	if h == nil {
 		w.finish(t, w.unhandled(t))
 		return
 	}

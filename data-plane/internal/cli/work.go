@@ -107,9 +107,8 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 		opts = append(opts, corvo.WorkerID(f.workerID))
 	}
 	w := corvo.NewWorker(client, opts...)
-	for _, q := range queues {
-		corvo.HandleRaw(w, q, h.handle)
-	}
+	// The queue decides what is run here, whatever kind a producer gave the job.
+	corvo.HandleRaw(w, corvo.AnyKind, h.handle)
 	s.talkf("working on %s; Ctrl-C stops taking jobs", strings.Join(queues, ", "))
 	if err := w.Run(ctx); err != nil {
 		return fromSDK(err)
