@@ -110,6 +110,10 @@ bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
 generate: setup ## Regenerate code from the protos.
 	cd data-plane/api && $(BUF) generate --clean
 
+.PHONY: tidy
+tidy: ## Bring every go.mod and go.sum up to date.
+	@$(call in-each,$(MODULES) tools,GOWORK=off go mod tidy)
+
 # verify never writes into the tree: it regenerates beside it and compares.
 .PHONY: verify
 verify: verify-generated verify-modules verify-builds ## Fail if generated code, formatting or go.mod files are not as tools would make them.
