@@ -81,7 +81,7 @@ test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
 	@$(call in-each,$(MODULES),go test -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
 
 .PHONY: test-docs
-test-docs: ## Start the service and do what docs/quickstart.md says.
+test-docs: ## Do what docs/quickstart.md and docs/operations.md say, against the real service.
 	@cd tools && GOWORK=off go test -count=1 -timeout 5m ./quickstart
 
 .PHONY: test-short
