@@ -223,8 +223,9 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 	other, foreign := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(other, "VERSION"), "corvo-cloud up 99\n")
 	write(t, filepath.Join(foreign, "thesis.txt"), "years of work\n")
-	held := t.TempDir()
+	held, three := t.TempDir(), t.TempDir()
 	rig.StartUp(t, held)
+	rig.StartUp(t, three).Kill()
 	for name, tc := range map[string]struct {
 		data, listen string
 		exit         int
@@ -235,10 +236,15 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 		"directory in use":             {held, "127.0.0.1:0", 5, "in use by another process"},
 		"directory of another version": {other, "127.0.0.1:0", 5, "layout 99"},
 		"directory of somebody":        {foreign, "127.0.0.1:0", 5, "thesis.txt"},
+		"directory of another shape":   {three, "127.0.0.1:0", 5, "made with nodes 3 shards 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := rig.Start(t, "up", "up", "--data", tc.data, "--listen", tc.listen)
+			nodes := "3"
+			if tc.data == three {
+				nodes = "1"
+			}
+			p := rig.Start(t, "up", "up", "--data", tc.data, "--listen", tc.listen, "--nodes", nodes)
 			if code := p.WaitExit(20 * time.Second); code != tc.exit || !strings.Contains(p.Stderr(), tc.says) {
 				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.exit, tc.says, p.Stderr())
 			}

@@ -23,6 +23,7 @@ const (
 	demoTenant      = "demo"
 	secretFile      = "cell.secret"
 	credentialsFile = "credentials.json"
+	shapeFile       = "shape"
 	secretBytes     = 32
 )
 
@@ -37,7 +38,7 @@ type credentials struct {
 
 // credentials makes or reads the secrets of this data directory. They are on disk
 // before the cell hears of them: a key that nobody knows would be of no use.
-func (s *service) credentials() (credentials, error) {
+func (s *Service) credentials() (credentials, error) {
 	text, err := keep(s.dir.Join(secretFile), func() ([]byte, error) {
 		var b [secretBytes]byte
 		rand.Read(b[:])

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,9 @@ const (
 // ErrStuck says that something did not stop in time. Nothing that was acknowledged
 // is lost by that.
 var ErrStuck = errors.New("not everything stopped in time")
+
+// ErrShape says that the number of nodes or shards is not the one of the data.
+var ErrShape = errors.New("made in another shape")
 
 // Config of a service in one process.
 type Config struct {
@@ -61,20 +65,8 @@ type Info struct {
 	Nodes           int
 }
 
-// Run serves until ctx ends and then stops within three seconds. ready is called
-// once, when a job can go in.
-func Run(ctx context.Context, cfg Config, ready func(Info) error) error {
-	dir, err := datadir.Claim(cfg.Dir, "up")
-	if err != nil {
-		return errors.Join(err, cfg.Listener.Close())
-	}
-	s := &service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1)}
-	err = s.run(ctx, ready)
-	return errors.Join(err, s.stop(), dir.Release())
-}
-
-// service is what is running.
-type service struct {
+// Service is a service in one process that has its data directory.
+type Service struct {
 	cfg    Config
 	dir    *datadir.Dir
 	log    *slog.Logger
@@ -86,7 +78,45 @@ type service struct {
 	failed chan error // The proxy's end; one place.
 }
 
-func (s *service) run(ctx context.Context, ready func(Info) error) error {
+// New claims the data directory; nothing runs before Run. Nobody else uses the
+// directory when it returns without an error.
+func New(cfg Config) (*Service, error) {
+	dir, err := datadir.Claim(cfg.Dir, "up")
+	if err != nil {
+		return nil, errors.Join(err, cfg.Listener.Close())
+	}
+	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1)}
+	if err := s.checkShape(); err != nil {
+		return nil, errors.Join(err, cfg.Listener.Close(), dir.Release())
+	}
+	return s, nil
+}
+
+// Run serves until ctx ends and then stops within three seconds. ready is called
+// once, when a job can go in.
+func (s *Service) Run(ctx context.Context, ready func(Info) error) error {
+	err := s.run(ctx, ready)
+	return errors.Join(err, s.stop(), s.dir.Release())
+}
+
+// Close gives everything back instead of Run.
+func (s *Service) Close() error { return errors.Join(s.cfg.Listener.Close(), s.dir.Release()) }
+
+// checkShape refuses to start a cell in another shape than it was made in: that
+// is a change of membership, and not a flag.
+func (s *Service) checkShape() error {
+	want := fmt.Sprintf("nodes %d shards %d\n", s.cfg.Nodes, s.cfg.Shards)
+	got, err := keep(s.dir.Join(shapeFile), func() ([]byte, error) { return []byte(want), nil })
+	if err != nil {
+		return err
+	}
+	if string(got) != want {
+		return fmt.Errorf("data directory %s: %w: it was made with %s", s.dir.Path, ErrShape, strings.TrimSpace(string(got)))
+	}
+	return nil
+}
+
+func (s *Service) run(ctx context.Context, ready func(Info) error) error {
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	info, err := s.start(starting)
@@ -107,7 +137,7 @@ func (s *service) run(ctx context.Context, ready func(Info) error) error {
 	}
 }
 
-func (s *service) start(ctx context.Context) (Info, error) {
+func (s *Service) start(ctx context.Context) (Info, error) {
 	creds, err := s.credentials()
 	if err != nil {
 		return Info{}, errors.Join(err, s.cfg.Listener.Close())
@@ -130,7 +160,7 @@ func (s *service) start(ctx context.Context) (Info, error) {
 }
 
 // startNodes starts all nodes at once: none is ready without another.
-func (s *service) startNodes(ctx context.Context) error {
+func (s *Service) startNodes(ctx context.Context) error {
 	configs, err := s.nodeConfigs()
 	if err != nil {
 		return err
@@ -158,7 +188,7 @@ func (s *service) startNodes(ctx context.Context) error {
 	return nil
 }
 
-func (s *service) nodeConfigs() (_ []node.Config, err error) {
+func (s *Service) nodeConfigs() (_ []node.Config, err error) {
 	configs := make([]node.Config, s.cfg.Nodes)
 	defer func() {
 		if err != nil {
@@ -197,7 +227,7 @@ func closeListeners(configs []node.Config) error {
 	return errors.Join(errs...)
 }
 
-func (s *service) startProxy() error {
+func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecret: s.secret, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
 	})
@@ -215,7 +245,7 @@ func (s *service) startProxy() error {
 
 // settle writes into the cell what has to be there: where the nodes are now, and
 // the demo tenant.
-func (s *service) settle(ctx context.Context, creds credentials) error {
+func (s *Service) settle(ctx context.Context, creds credentials) error {
 	admin, err := celladmin.New(s.secret, s.urls, celladmin.Options{Name: "up"})
 	if err != nil {
 		return err
@@ -225,7 +255,7 @@ func (s *service) settle(ctx context.Context, creds credentials) error {
 }
 
 // waitServing asks for something that needs proxy, key, route and leader.
-func (s *service) waitServing(ctx context.Context, info Info) error {
+func (s *Service) waitServing(ctx context.Context, info Info) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	last := errors.New("it was not asked")
 	for {
@@ -263,7 +293,7 @@ func probe(ctx context.Context, client *http.Client, info Info) error {
 
 // stop ends everything at the same time: all nodes leave, so no leadership is
 // worth giving away. It never takes longer than stopLatest.
-func (s *service) stop() error {
+func (s *Service) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var stopping errgroup.Group

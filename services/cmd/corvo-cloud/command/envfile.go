@@ -1,6 +1,24 @@
 package command
 
-import "github.com/corvo-cloud/corvo/services/datadir"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/corvo-cloud/corvo/services/datadir"
+)
+
+// forgetEnvFile removes what an earlier run wrote, for whoever waits for the file.
+func forgetEnvFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s of an earlier run: %w", path, err)
+	}
+	return nil
+}
 
 // writeEnvFile writes variables for a shell, whole or not at all, readable by its
 // owner only. Empty ones are left out, and so is a file without a name.

@@ -69,6 +69,8 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or choose another --data"
 	case errors.Is(err, datadir.ErrForeign):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
+	case errors.Is(err, up.ErrShape):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
 	case errors.Is(err, up.ErrStuck):
 		f.Code, f.Fix = "STUCK", "nothing that was acknowledged is lost; start again"
 	}

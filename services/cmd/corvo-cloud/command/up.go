@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,14 +76,24 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return listenFailure("--listen", f.listen, err)
 	}
 	fmt.Fprintf(s.proc.Stderr, "starting %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
-	err = up.Run(ctx, up.Config{
+	service, err := up.New(up.Config{
 		Dir: f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
 		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
-	}, func(i up.Info) error {
-		greet(s.proc.Stdout, i)
-		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey}})
 	})
-	return serverFailure("the service stopped", err)
+	if err != nil {
+		return serverFailure("the service did not start", err)
+	}
+	return serverFailure("the service stopped", s.runUp(ctx, service, f.envFile))
+}
+
+func (s *session) runUp(ctx context.Context, service *up.Service, envFile string) error {
+	if err := forgetEnvFile(envFile); err != nil {
+		return errors.Join(err, service.Close())
+	}
+	return service.Run(ctx, func(i up.Info) error {
+		greet(s.proc.Stdout, i)
+		return writeEnvFile(envFile, [][2]string{{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey}})
+	})
 }
 
 // hushAtEnd silences the log once the service ends: all nodes leave together, and
