@@ -257,17 +257,17 @@ func (s *Service) settle(ctx context.Context, creds credentials) error {
 // waitServing asks for something that needs proxy, key, route and leader.
 func (s *Service) waitServing(ctx context.Context, info Info) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	last := errors.New("it was not asked")
 	for {
-		if last = probe(ctx, client, info); last == nil {
+		err := probe(ctx, client, info)
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-time.After(readyPoll):
-		case err := <-s.failed:
-			return err
+		case ended := <-s.failed:
+			return ended
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to serve: %w", info.TenantURL, last)
+			return fmt.Errorf("wait for %s to serve: %w", info.TenantURL, err)
 		}
 	}
 }

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/node"
+)
+
+// run is one invocation that must not start anything.
+func run(t *testing.T, args ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	var out, talk bytes.Buffer
+	exit = Main(t.Context(), args, Process{Stdout: &out, Stderr: &talk, Env: func(string) string { return "" }})
+	return out.String(), talk.String(), exit
+}
+
+func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	short, good := filepath.Join(dir, "short"), filepath.Join(dir, "good")
+	for path, text := range map[string]string{short: "hunter2\n", good: "sixteen characters or more\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const peers = "n1=127.0.0.1:1/http://127.0.0.1:2,n2=127.0.0.1:3/http://127.0.0.1:4"
+	nodeWith := func(args ...string) []string {
+		return append([]string{"node", "--id", "n1", "--data", filepath.Join(dir, "never")}, args...)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"unknown command":           {[]string{"down"}, "unknown command"},
+		"unknown flag":              {[]string{"up", "--port", "1"}, "--port"},
+		"log level":                 {[]string{"up", "--log-level", "loud"}, "--log-level"},
+		"even number of nodes":      {[]string{"up", "--nodes", "2"}, "--nodes 2"},
+		"no shards":                 {[]string{"up", "--shards", "0"}, "--shards"},
+		"node without id":           {[]string{"node", "--data", dir}, "--id"},
+		"node without a cell":       {nodeWith(), "--peers"},
+		"node forms and joins":      {nodeWith("--peers", peers, "--join", "http://127.0.0.1:2"), "--join"},
+		"node is not a peer":        {nodeWith("--id", "n9", "--peers", peers), "n9"},
+		"peer without a url":        {nodeWith("--peers", "n1=127.0.0.1:1"), "n1=127.0.0.1:1"},
+		"node without a secret":     {nodeWith("--peers", peers), "--cell-secret-file"},
+		"short secret":              {nodeWith("--peers", peers, "--cell-secret-file", short), "at least 16"},
+		"secret is not there":       {nodeWith("--peers", peers, "--cell-secret-file", dir+"/no"), "no such file"},
+		"half of TLS":               {nodeWith("--peers", peers, "--cell-secret-file", good, "--cell-tls"), "--cell-cert"},
+		"certificates without TLS":  {nodeWith("--peers", peers, "--cell-secret-file", good, "--cell-ca", good), "--cell-tls"},
+		"proxy without nodes":       {[]string{"proxy", "--cell-secret-file", good}, "--nodes"},
+		"cell without nodes":        {[]string{"cell", "status", "--cell-secret-file", good}, "--nodes"},
+		"cell output":               {[]string{"cell", "status", "--output", "xml"}, "--output"},
+		"tenant without a name":     {[]string{"cell", "tenant", "create"}, "arg"},
+		"namespace without tenant":  {[]string{"cell", "namespace", "create", "a"}, "--tenant"},
+		"key of an impossible kind": {[]string{"cell", "key", "create", "--tenant", "a", "--kind", "pat", "--nodes", "http://127.0.0.1:1", "--cell-secret-file", good}, "--kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, talk, exit := run(t, tc.args...)
+			if exit != ExitUsage || !strings.Contains(talk, tc.says) || out != "" {
+				t.Errorf("exit %d, want %d and %q; stdout %q, stderr:\n%s", exit, ExitUsage, tc.says, out, talk)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("a refused node made its data directory")
+	}
+}
+
+func TestFailure_IsJSONWhereTheOutputIs(t *testing.T) {
+	t.Parallel()
+	_, talk, exit := run(t, "cell", "status", "--output", "json")
+	if exit != ExitUsage || !strings.HasPrefix(talk, `{"code":"USAGE"`) {
+		t.Errorf("exit %d: %s", exit, talk)
+	}
+}
+
+func TestPeers_AreReadAsWritten(t *testing.T) {
+	t.Parallel()
+	got, err := parsePeers("n1=127.0.0.1:7001/http://127.0.0.1:7101, n2=[::1]:7002/https://node-2.example:443")
+	want := []node.Peer{
+		{ID: "n1", RaftAddress: "127.0.0.1:7001", APIURL: "http://127.0.0.1:7101"},
+		{ID: "n2", RaftAddress: "[::1]:7002", APIURL: "https://node-2.example:443"},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"n1", "n1=127.0.0.1:7001", "=127.0.0.1:1/http://a", "n1=nowhere/http://a", "n1=127.0.0.1:1/a",
+		"n1=127.0.0.1:1/http://a,n1=127.0.0.1:2/http://b"} {
+		if got, err := parsePeers(bad); err == nil {
+			t.Errorf("%q was read as %+v", bad, got)
+		}
+	}
+}
+
+func FuzzParsePeers(f *testing.F) {
+	f.Add("n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=[::1]:1/https://a")
+	f.Fuzz(func(t *testing.T, text string) {
+		peers, err := parsePeers(text)
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, p := range peers {
+			if p.ID == "" || p.RaftAddress == "" || !strings.HasPrefix(p.APIURL, "http") || seen[p.ID] {
+				t.Errorf("%q was read as %+v", text, peers)
+			}
+			seen[p.ID] = true
+		}
+	})
+}
+
+func TestMemory_ReadsWhatTheKernelWrites(t *testing.T) {
+	t.Parallel()
+	if got := memTotal("MemTotal:       16384 kB\nMemFree:         1 kB\n"); got != 16384<<10 {
+		t.Errorf("memory is %d", got)
+	}
+	for text, want := range map[string]int64{"max": math.MaxInt64, "": math.MaxInt64, "0": math.MaxInt64, "-1": math.MaxInt64, "1024": 1024} {
+		if got := positive(text, 1); got != want {
+			t.Errorf("%q is %d, want %d", text, got, want)
+		}
+	}
+	if got := positive("9223372036854775807", 1<<10); got != math.MaxInt64 {
+		t.Errorf("an overflow became %d", got)
+	}
+}
