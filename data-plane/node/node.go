@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,9 +192,15 @@ func (n *Node) URL() string {
 func (n *Node) serve() {
 	n.api = n.newServer()
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
-	root := http.NewServeMux()
-	root.Handle(path, n.untilShutdown(admin))
-	root.Handle("/", n.api)
+	watches := n.untilShutdown(admin)
+	// No ServeMux: it would redirect paths that are not clean instead of refusing them.
+	root := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, path) {
+			watches.ServeHTTP(w, r)
+			return
+		}
+		n.api.ServeHTTP(w, r)
+	})
 	n.http = newHTTPServer(root, n.cfg.TLS, n.logger)
 	n.loops.Go(func() {
 		if n.cfg.TLS != nil {

@@ -79,7 +79,10 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
 	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger, ending: make(chan struct{})}
-	g.Lead(func(ctx context.Context) { c.recordShards(ctx, first) })
+	g.Lead(func(ctx context.Context, ready func()) {
+		ready()
+		c.recordShards(ctx, first)
+	})
 	return c, nil
 }
 

@@ -222,7 +222,7 @@ func (c *testCell) openShards(ctx context.Context, n *testNode, bootstrap []stri
 			c.t.Errorf("open shard %d on %s: %v", id, n.id, err)
 			return
 		}
-		g.Lead(func(context.Context) {})
+		g.Lead(func(_ context.Context, ready func()) { ready() })
 		n.mu.Lock()
 		n.shards[id] = g
 		n.mu.Unlock()

@@ -99,10 +99,10 @@ type Group struct {
 	wg        sync.WaitGroup // lead and snapshot loops.
 	proposals atomic.Uint64
 
-	leadSet chan struct{}             // Closed by Lead, after onLead is set.
-	onLead  func(ctx context.Context) // Read only after leadSet.
-	ready   atomic.Bool               // Leader, and the barrier of this term has passed.
-	moved   notifier                  // Fires when leadership changes anywhere we can see.
+	leadSet chan struct{}                           // Closed by Lead, after onLead is set.
+	onLead  func(ctx context.Context, ready func()) // Read only after leadSet.
+	ready   atomic.Bool                             // Leader, and the barrier of this term has passed.
+	moved   notifier                                // Fires when leadership changes anywhere we can see.
 }
 
 var (
@@ -264,9 +264,10 @@ func (g *Group) config(o Options) *raft.Config {
 func (g *Group) ID() uint32 { return g.id }
 
 // Lead sets what to do while this replica leads: f runs after the barrier of
-// each won term (R22) and must return soon after its context ends. Every user of
-// a group calls it exactly once; until then the replica never counts as leading.
-func (g *Group) Lead(f func(ctx context.Context)) {
+// each won term (R22), calls ready once it can serve, and must return soon after
+// its context ends. Every user of a group calls Lead exactly once; until ready is
+// called the replica does not count as leading.
+func (g *Group) Lead(f func(ctx context.Context, ready func())) {
 	g.onLead = f
 	close(g.leadSet)
 }
@@ -336,9 +337,10 @@ func (g *Group) runTerm(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	g.ready.Store(true)
-	g.moved.fire()
-	g.onLead(ctx)
+	g.onLead(ctx, func() {
+		g.ready.Store(true)
+		g.moved.fire()
+	})
 	<-ctx.Done()
 	g.ready.Store(false)
 }

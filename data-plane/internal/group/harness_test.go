@@ -113,7 +113,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		r.closeStores(t)
 		return nil, err
 	}
-	r.Lead(func(context.Context) {})
+	r.Lead(func(_ context.Context, ready func()) { ready() })
 	return r, nil
 }
 

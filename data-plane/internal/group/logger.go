@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -33,11 +34,20 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 func (r *raftLogger) Trace(string, ...any)           {}
 func (r *raftLogger) Debug(msg string, args ...any)  { r.Log(hclog.Debug, msg, args...) }
 func (r *raftLogger) Info(msg string, args ...any)   { r.Log(hclog.Info, msg, args...) }
-func (r *raftLogger) Warn(msg string, args ...any)   { r.Log(hclog.Warn, msg, args...) }
+func (r *raftLogger) Warn(msg string, args ...any)   { r.Log(warnLevel(msg), msg, args...) }
 func (r *raftLogger) Error(msg string, args ...any)  { r.Log(hclog.Error, msg, args...) }
 func (r *raftLogger) With(args ...any) hclog.Logger  { return &raftLogger{r.Logger, r.l.With(args...)} }
 func (r *raftLogger) Named(string) hclog.Logger      { return r }
 func (r *raftLogger) ResetNamed(string) hclog.Logger { return r }
 func (r *raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(io.Discard, "", 0)
+}
+
+// warnLevel: that a replica without a leader stands for election is how every
+// start begins, not a warning.
+func warnLevel(msg string) hclog.Level {
+	if strings.HasPrefix(msg, "heartbeat timeout reached") {
+		return hclog.Debug
+	}
+	return hclog.Warn
 }

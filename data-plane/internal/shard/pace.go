@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 // pace decides how long an entry waits for company. A single caller never waits.
 // With several, those that were answered a moment ago will be back at once with
@@ -18,7 +14,6 @@ type pace struct {
 
 const (
 	gatherMax = 500 * time.Microsecond
-	// Go's timers have a grain of a millisecond; nanosleep does not.
 	gatherNap = 20 * time.Microsecond
 )
 
@@ -40,8 +35,6 @@ func (p *pace) wait(have int, until time.Time) bool {
 	if have >= p.answered || until.IsZero() || !time.Now().Before(until) {
 		return false
 	}
-	ts := unix.NsecToTimespec(int64(gatherNap))
-	// An interrupted nap is only shorter.
-	_ = unix.Nanosleep(&ts, nil)
+	nap(gatherNap)
 	return true
 }

@@ -94,9 +94,10 @@ func (s *Shard) HoldOff(on bool) {
 // RefuseJobs stops (or resumes) taking new jobs; everything else goes on.
 func (s *Shard) RefuseJobs(on bool) { s.full.Store(on) }
 
-func (s *Shard) lead(ctx context.Context) {
+func (s *Shard) lead(ctx context.Context, ready func()) {
 	t := newTerm(s)
 	s.term.Store(t)
+	ready()
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()

@@ -18,6 +18,10 @@ const CrashLimit = 3
 // queuesCached bounds the decoded queue records kept between entries.
 const queuesCached = 10_000
 
+// leasedCached bounds the heads of leased jobs kept between entries, about 300
+// bytes each.
+const leasedCached = 50_000
+
 // Machine applies the entries of one shard. It implements group.Machine.
 type Machine struct {
 	store *statedb.Group
@@ -25,8 +29,17 @@ type Machine struct {
 	// queues caches decoded queue records. Only apply changes them, in log order,
 	// so the cache is the truth; Reset drops it.
 	queues map[queueKey]*queueRecord
+	// leased caches the heads of jobs that workers hold: nearly every one of them is
+	// read again soon, by its ack. The same reasoning makes it the truth.
+	leased map[jobKey]Head
+	events []feed.Event // Room of the last entry's events, for the next one.
 	// committed is told after each commit; may be nil.
 	committed func(index uint64)
+}
+
+type jobKey struct {
+	ns job.Namespace
+	id job.ID
 }
 
 type queueKey struct {
@@ -48,7 +61,7 @@ type queueRecord struct {
 func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
-		queues: make(map[queueKey]*queueRecord), committed: committed,
+		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]Head), committed: committed,
 	}
 }
 
@@ -57,6 +70,7 @@ var _ group.Machine = (*Machine)(nil)
 // Reset forgets the cache.
 func (m *Machine) Reset() error {
 	clear(m.queues)
+	clear(m.leased)
 	return nil
 }
 
@@ -89,9 +103,13 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	if len(m.queues) > queuesCached {
 		clear(m.queues)
 	}
+	if len(m.leased) > leasedCached {
+		clear(m.leased)
+	}
 	x := &entry{
 		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(),
-		out: &Applied{Now: e.Now.UnixNano(), Results: make([]Result, len(cmds))},
+		out:    &Applied{Now: e.Now.UnixNano(), Results: make([]Result, len(cmds))},
+		events: m.events[:0],
 	}
 	for i, c := range cmds {
 		if x.out.Results[i], err = x.apply(c); err != nil {
@@ -148,6 +166,7 @@ func (x *entry) finish() error {
 	}
 	if len(x.events) > 0 {
 		x.txn.SetNew(x.m.space.Feed(x.index), feed.Encode(x.now, x.events))
+		x.m.events = x.events
 	}
 	return nil
 }
@@ -208,6 +227,9 @@ func (x *entry) list(q *queueRecord) {
 
 // head reads the head of a job; ok is false if there is none.
 func (x *entry) head(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
+	if h, ok := x.m.leased[jobKey{ns, id}]; ok {
+		return h, true, nil
+	}
 	v, err := x.txn.Get(x.m.space.Job(ns, keys.Head, id))
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Head{}, false, nil
@@ -224,6 +246,11 @@ func (x *entry) head(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
 
 func (x *entry) putHead(ns job.Namespace, id job.ID, h *Head) {
 	assertHead(id, h)
+	if k := (jobKey{ns, id}); h.State.Leased() {
+		x.m.leased[k] = *h
+	} else {
+		delete(x.m.leased, k)
+	}
 	x.txn.Set(x.m.space.Job(ns, keys.Head, id), h.encode())
 }
 

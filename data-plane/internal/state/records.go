@@ -173,11 +173,13 @@ func (m What) String() string {
 // timelineMax moments are kept: the first, and the latest of the others.
 const timelineMax = 16
 
+// note never changes the moments that are there: copies of the head share them.
 func (h *Head) note(what What, at int64) {
-	if len(h.Timeline) == timelineMax {
-		h.Timeline = append(h.Timeline[:1], h.Timeline[2:]...)
+	keep := h.Timeline
+	if len(keep) == timelineMax {
+		keep = append(append(make([]Moment, 0, timelineMax), keep[0]), keep[2:]...)
 	}
-	h.Timeline = append(h.Timeline, Moment{what, at, h.Attempt})
+	h.Timeline = append(keep[:len(keep):len(keep)], Moment{what, at, h.Attempt})
 }
 
 func (h *Head) encode() []byte {
@@ -225,7 +227,7 @@ func decodeHead(v []byte) (Head, error) {
 	h.flags = r.Byte()
 	h.Started, h.Finished, h.FailedAt = r.Int(), r.Int(), r.Int()
 	h.Reason = DeadReason(r.Byte())
-	h.Timeline = make([]Moment, r.Count(3), timelineMax)
+	h.Timeline = make([]Moment, r.Count(3))
 	last := int64(0)
 	for i := range h.Timeline {
 		m := Moment{What: What(r.Byte()), At: last + r.Int(), Attempt: r.Uint32()}

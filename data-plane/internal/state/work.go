@@ -73,7 +73,8 @@ func (x *entry) raiseFloors(c *command.Fetch) error {
 // worker id where the call has one, else the same key and address.
 func Holds(h *Head, by command.Holder) bool {
 	if !by.Token.IsZero() {
-		return by.Token == command.Token{Attempt: h.Attempt, Epoch: h.Epoch}
+		// The epoch alone is unique; the attempt is given back by a release.
+		return by.Token.Epoch == h.Epoch
 	}
 	switch {
 	case h.Crashes == 0:

@@ -38,7 +38,27 @@ type slot struct {
 
 // NewTxn starts an empty transaction.
 func (g *Group) NewTxn() *Txn {
-	return &Txn{group: g, batch: g.db.pebble.NewBatch(), index: make(map[string]int, 64), entry: 1}
+	t, ok := g.db.txns.Get().(*Txn)
+	if !ok {
+		t = &Txn{index: make(map[string]int, 64)}
+	}
+	t.group, t.batch, t.entry = g, g.db.pebble.NewBatch(), 1
+	return t
+}
+
+// slotsKept bounds what a spent Txn keeps for the next one.
+const slotsKept = 1 << 16
+
+// recycle gives the Txn's memory to the next one.
+func (t *Txn) recycle() {
+	db := t.group.db
+	if cap(t.slots) > slotsKept {
+		return
+	}
+	clear(t.index)
+	clear(t.slots)
+	*t = Txn{index: t.index, slots: t.slots[:0], dirty: t.dirty[:0], cuts: t.cuts[:0]}
+	db.txns.Put(t)
 }
 
 // Get returns the current value of key, or ErrNotFound. The result must not be
@@ -188,8 +208,12 @@ func (t *Txn) Commit() error {
 	if err := t.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("commit state batch: %w", err)
 	}
-	return t.batch.Close()
+	return t.Discard()
 }
 
-// Discard drops the transaction.
-func (t *Txn) Discard() error { return t.batch.Close() }
+// Discard drops the transaction: it must not be used again.
+func (t *Txn) Discard() error {
+	err := t.batch.Close()
+	t.recycle()
+	return err
+}
