@@ -171,7 +171,7 @@ func (n *Node) onRecover() {
 }
 
 // onSpace: at 90 % no new jobs, at 97 % no leadership, before the log meets a full
-// disk (7-reliability 2.2).
+// disk.
 func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
 	for _, s := range n.shardList() {
 		s.RefuseJobs(level >= disk.SpaceTight)
