@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ const (
 	// readTimeout is how long one node may take to tell its state.
 	readTimeout = 2 * time.Second
 	retryPause  = 100 * time.Millisecond
+	// silentFor is how long a call goes on trying while no node can be reached at
+	// all. An election needs patience, a wrong address does not.
+	silentFor = 3 * time.Second
 )
 
 // Options of a Client.
@@ -55,10 +59,21 @@ func New(secret []byte, urls []string, o Options) (*Client, error) {
 	hc := &http.Client{Transport: signing{next: c.transport, signer: signer, name: o.Name}}
 	for _, u := range urls {
 		u = strings.TrimRight(u, "/")
+		if err := checkURL(u); err != nil {
+			return nil, err
+		}
 		c.urls = append(c.urls, u)
 		c.nodes = append(c.nodes, cellv1connect.NewCellServiceClient(hc, u, connect.WithReadMaxBytes(messageBytesMax)))
 	}
 	return c, nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" {
+		return fmt.Errorf("node address %q is not http://HOST:PORT or https://HOST:PORT", text)
+	}
+	return nil
 }
 
 // Close frees the connections.
@@ -87,6 +102,7 @@ func call[Req, Res any](
 	ctx context.Context, c *Client, in *Req,
 	method func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
 ) (*Res, error) {
+	lastReached := time.Now()
 	for {
 		var last error
 		for i, node := range c.nodes {
@@ -97,7 +113,13 @@ func call[Req, Res any](
 			if connect.CodeOf(err) != connect.CodeUnavailable || ctx.Err() != nil {
 				return nil, err
 			}
+			if !forward.NeverSent(err) {
+				lastReached = time.Now()
+			}
 			last = fmt.Errorf("node %s: %w", c.urls[i], err)
+		}
+		if time.Since(lastReached) > silentFor {
+			return nil, last
 		}
 		select {
 		case <-time.After(retryPause):

@@ -3,11 +3,13 @@ package command
 import (
 	"bytes"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
@@ -54,6 +56,7 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"certificates without TLS":  {nodeWith("--peers", peers, "--cell-secret-file", good, "--cell-ca", good), "--cell-tls"},
 		"proxy without nodes":       {[]string{"proxy", "--cell-secret-file", good}, "--nodes"},
 		"cell without nodes":        {[]string{"cell", "status", "--cell-secret-file", good}, "--nodes"},
+		"cell node without scheme":  {[]string{"cell", "status", "--cell-secret-file", good, "--nodes", "127.0.0.1:7101"}, "127.0.0.1:7101"},
 		"cell output":               {[]string{"cell", "status", "--output", "xml"}, "--output"},
 		"tenant without a name":     {[]string{"cell", "tenant", "create"}, "arg"},
 		"namespace without tenant":  {[]string{"cell", "namespace", "create", "a"}, "--tenant"},
@@ -127,5 +130,26 @@ func TestMemory_ReadsWhatTheKernelWrites(t *testing.T) {
 	}
 	if got := positive("9223372036854775807", 1<<10); got != math.MaxInt64 {
 		t.Errorf("an overflow became %d", got)
+	}
+}
+
+func TestCell_AWrongAddressIsFoundSoon(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("sixteen characters or more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Nothing listens on a port whose listener was closed.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	_, talk, exit := run(t, "cell", "status", "--nodes", "http://"+l.Addr().String(), "--cell-secret-file", secret)
+	if exit != ExitTimeout || !strings.Contains(talk, "--nodes") || time.Since(from) > 15*time.Second {
+		t.Errorf("exit %d after %s: %s", exit, time.Since(from), talk)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,11 +124,31 @@ Put a job into a queue, take it out as a worker would, and finish it:
   JOB=$(curl -sS %[1]s/api/v1/fetch -H 'X-API-Key: %[2]s' -d '{"queues":["hello"],"worker_id":"me"}'); echo "$JOB"
   curl -sS %[1]s/api/v1/ack/$(echo "$JOB" | sed -E 's/.*"job_id": *"([^"]+)".*/\1/') -H 'X-API-Key: %[2]s' -d '{"result":{"said":"hello Ada"}}'
 
-The same with the command line, and a worker in Go:
+The same with the command line, and with a worker in Go (from the repository):
 
-  CORVO_URL=%[1]s CORVO_API_KEY=%[2]s corvo enqueue hello '{"name":"Ada"}'
+  CORVO_URL=%[1]s CORVO_API_KEY=%[2]s %[5]s enqueue hello '{"name":"Ada"}'
   CORVO_URL=%[1]s CORVO_API_KEY=%[2]s go run ./sdks/go/examples/hello
 
 Ctrl-C stops it; the jobs stay.
-`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes)
+`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary())
+}
+
+// corvoBinary is how to call corvo: it is built beside this program, where no
+// shell looks for it.
+func corvoBinary() string {
+	const name = "corvo"
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	beside := filepath.Join(filepath.Dir(self), name)
+	if info, err := os.Stat(beside); err != nil || !info.Mode().IsRegular() {
+		return name
+	}
+	if here, err := os.Getwd(); err == nil {
+		if short, err := filepath.Rel(here, beside); err == nil && !strings.HasPrefix(short, "..") {
+			return "./" + short
+		}
+	}
+	return beside
 }
