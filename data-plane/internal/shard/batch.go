@@ -41,6 +41,13 @@ func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entr
 // commands of one entry.
 func (t *term) build(b *batch) error {
 	b.now = t.shard.group.Now()
+	// Before the timers: a worker that is told it holds its lease must not lose it in
+	// the same entry.
+	for _, q := range b.requests {
+		if err := t.addRenewals(b, q); err != nil {
+			return err
+		}
+	}
 	if err := t.addTimers(b); err != nil {
 		return err
 	}
@@ -126,13 +133,6 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
 	b.cmds = append(b.cmds, q.Settle...)
-	for _, r := range q.Renew {
-		res, err := t.renew(r, b.now)
-		if err != nil {
-			return err
-		}
-		q.reply.Renewals = append(q.reply.Renewals, res)
-	}
 	if q.Fetch != nil {
 		if err := t.addFetch(b, q); err != nil {
 			return err
@@ -144,6 +144,17 @@ func (t *term) addRequest(b *batch, q *request) error {
 		if e, ok := c.(*command.Enqueue); ok && e.ScheduledAt <= b.now {
 			t.promise(b, e)
 		}
+	}
+	return nil
+}
+
+func (t *term) addRenewals(b *batch, q *request) error {
+	for _, r := range q.Renew {
+		res, err := t.renew(r, b.now)
+		if err != nil {
+			return err
+		}
+		q.reply.Renewals = append(q.reply.Renewals, res)
 	}
 	return nil
 }
@@ -268,13 +279,18 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 	}
 	t.due.added(a.FirstDue)
 	if len(t.renewals) > 0 {
-		t.forgetRenewals(b)
+		t.forgetRenewals(b, a)
 	}
 	return nil
 }
 
-func (t *term) forgetRenewals(b *batch) {
-	for _, c := range b.cmds {
+// forgetRenewals drops what was kept for settled leases. A refused settlement
+// says nothing about the lease that stands.
+func (t *term) forgetRenewals(b *batch, a *state.Applied) {
+	for i, c := range b.cmds {
+		if a.Results[i].Refusal != state.Accepted {
+			continue
+		}
 		switch c := c.(type) {
 		case *command.Ack:
 			delete(t.renewals, c.ID)
