@@ -3,6 +3,7 @@ package quickstart
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,24 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 		for _, want := range []string{`"status":"pending"`, `"lease_token":"`, `"state":"completed"`, `"said":"hello Ada"`} {
 			if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
 				t.Errorf("no %s in the output:\n%s", want, out)
+			}
+		}
+	})
+	t.Run("api.md names every path", func(t *testing.T) {
+		doc, err := os.ReadFile(filepath.Join(root, "docs/api.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var api struct{ Paths map[string]any }
+		if err := json.Unmarshal([]byte(desk.bash(t, `. .run/env; curl -sS $CORVO_URL/openapi.json`)), &api); err != nil {
+			t.Fatal(err)
+		}
+		if len(api.Paths) < 10 {
+			t.Errorf("the OpenAPI document has only %d paths", len(api.Paths))
+		}
+		for path := range api.Paths {
+			if !strings.Contains(string(doc), " "+path+"`") {
+				t.Errorf("docs/api.md does not name %s", path)
 			}
 		}
 	})
