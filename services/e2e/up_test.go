@@ -231,6 +231,11 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 	held, three := t.TempDir(), t.TempDir()
 	rig.StartUp(t, held)
 	rig.StartUp(t, three).Kill()
+	lame := t.TempDir()
+	rig.StartUp(t, lame).Kill()
+	if err := os.RemoveAll(filepath.Join(lame, "node-2")); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		data, listen string
 		exit         int
@@ -241,6 +246,7 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 		"directory in use":             {held, "127.0.0.1:0", 5, "in use by another process"},
 		"directory of another version": {other, "127.0.0.1:0", 5, "layout 99"},
 		"directory of somebody":        {foreign, "127.0.0.1:0", 5, "thesis.txt"},
+		"directory without a node":     {lame, "127.0.0.1:0", 5, "node-2"},
 		"directory of another shape":   {three, "127.0.0.1:0", 5, "made with nodes 3 shards 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

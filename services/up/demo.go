@@ -24,6 +24,7 @@ const (
 	secretFile      = "cell.secret"
 	credentialsFile = "credentials.json"
 	shapeFile       = "shape"
+	formedFile      = "formed"
 	secretBytes     = 32
 )
 

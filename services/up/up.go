@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -34,6 +36,10 @@ var ErrStuck = errors.New("not everything stopped in time")
 
 // ErrShape says that the number of nodes or shards is not the one of the data.
 var ErrShape = errors.New("made in another shape")
+
+// ErrIncomplete says that the data of a node is gone. With an empty directory under
+// its old name the node would forget what it confirmed to the others.
+var ErrIncomplete = errors.New("a node's data is missing")
 
 // Config of a service in one process.
 type Config struct {
@@ -86,7 +92,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.Join(err, cfg.Listener.Close())
 	}
 	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1)}
-	if err := s.checkShape(); err != nil {
+	if err := errors.Join(s.checkShape(), s.checkComplete()); err != nil {
 		return nil, errors.Join(err, cfg.Listener.Close(), dir.Release())
 	}
 	return s, nil
@@ -98,6 +104,22 @@ func (s *Service) Run(ctx context.Context, ready func(Info) error) error {
 	err := s.run(ctx, ready)
 	return errors.Join(err, s.stop(), s.dir.Release())
 }
+
+// checkComplete refuses to start a cell once formed without the data of a node.
+func (s *Service) checkComplete() error {
+	if _, err := os.Stat(s.dir.Join(formedFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil // The first start did not get that far.
+	}
+	for i := range s.cfg.Nodes {
+		log := s.dir.Join(nodeName(i), "raftlog")
+		if _, err := os.Stat(log); err != nil {
+			return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		}
+	}
+	return nil
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
 // Close gives everything back instead of Run.
 func (s *Service) Close() error { return errors.Join(s.cfg.Listener.Close(), s.dir.Release()) }
@@ -156,7 +178,11 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 		BaseURL: base, TenantURL: base + "/t/" + creds.Tenant, APIKey: creds.APIKey,
 		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes,
 	}
-	return info, s.waitServing(ctx, info)
+	if err := s.waitServing(ctx, info); err != nil {
+		return Info{}, err
+	}
+	_, err = keep(s.dir.Join(formedFile), func() ([]byte, error) { return []byte("yes\n"), nil })
+	return info, err
 }
 
 // startNodes starts all nodes at once: none is ready without another.
@@ -197,7 +223,7 @@ func (s *Service) nodeConfigs() (_ []node.Config, err error) {
 	}()
 	for i := range configs {
 		c := &configs[i]
-		c.ID = fmt.Sprintf("node-%d", i+1)
+		c.ID = nodeName(i)
 		if c.API, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("listen for node %s: %w", c.ID, err)
 		}

@@ -71,6 +71,8 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
 	case errors.Is(err, up.ErrShape):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
+	case errors.Is(err, up.ErrIncomplete):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or choose another --data; up does not replace a node"
 	case errors.Is(err, up.ErrStuck):
 		f.Code, f.Fix = "STUCK", "nothing that was acknowledged is lost; start again"
 	}
