@@ -38,6 +38,8 @@ type Table struct {
 	hot []*queue
 	// turn rotates which queue of a fetch is looked at first.
 	turn int
+	// begun lists the windows from which the entry being built took something.
+	begun []*window
 }
 
 type queueKey struct {
@@ -63,7 +65,8 @@ type window struct {
 	head  int // items[:head] were taken.
 	tail  keys.Position
 	more  bool
-	gone  map[job.ID]struct{} // Still in items, but no longer ready.
+	gone  map[keys.Position]struct{} // Still in items, but no longer ready.
+	begun bool                       // Listed in Table.begun.
 }
 
 type item struct {
@@ -109,7 +112,6 @@ func (t *Table) takeFrom(q *queue, n int, out *Taken) error {
 	}
 	for p := range q.windows {
 		w := &q.windows[p]
-		first := true
 		for len(out.Jobs) < n {
 			it, ok, err := t.next(q, job.Priority(p))
 			if err != nil {
@@ -118,11 +120,13 @@ func (t *Table) takeFrom(q *queue, n int, out *Taken) error {
 			if !ok {
 				break
 			}
-			if first {
-				// Everything before this place was settled by earlier entries. The
-				// place itself is not: this entry may still find the job gone.
+			if !w.begun {
+				// Everything before the first place that an entry takes was settled by
+				// earlier entries. Later places of the same entry say nothing: it may
+				// be refused the jobs before them.
 				out.Floors = append(out.Floors, command.Floor{Queue: q.name, Priority: job.Priority(p), Pos: it.pos})
-				first = false
+				w.begun = true
+				t.begun = append(t.begun, w)
 			}
 			w.head++
 			out.Jobs = append(out.Jobs, it.id)
@@ -137,10 +141,10 @@ func (t *Table) next(q *queue, p job.Priority) (item, bool, error) {
 	for {
 		for w.head < len(w.items) {
 			it := w.items[w.head]
-			if _, gone := w.gone[it.id]; !gone {
+			if _, gone := w.gone[it.pos]; !gone {
 				return it, true, nil
 			}
-			delete(w.gone, it.id)
+			delete(w.gone, it.pos)
 			w.head++
 		}
 		w.items, w.head = w.items[:0], 0
@@ -230,25 +234,45 @@ func before(p keys.Position) keys.Position {
 	}
 }
 
-// Absorb learns what an applied entry did. granted are the jobs it handed out,
-// which therefore are not ready although the entry may have made them so.
-func (t *Table) Absorb(a *state.Applied, granted map[job.ID]struct{}) error {
+// Absorb learns what an applied entry did.
+func (t *Table) Absorb(a *state.Applied) error {
+	for _, w := range t.begun {
+		w.begun = false
+	}
+	t.begun = t.begun[:0]
 	for _, qs := range a.Queues {
 		if err := t.absorbPause(qs); err != nil {
 			return err
 		}
 	}
+	granted := grants(a)
 	for _, r := range a.Ready {
-		if _, taken := granted[r.ID]; !taken {
-			if err := t.absorbReady(r); err != nil {
-				return err
-			}
+		if at, taken := granted[r.ID]; taken && r.Pos.Less(at) {
+			continue // Made ready and handed out by the same entry.
+		}
+		if err := t.absorbReady(r); err != nil {
+			return err
 		}
 	}
 	for _, r := range a.Unready {
 		t.absorbUnready(r)
 	}
 	return nil
+}
+
+// grants are the jobs the entry handed out, with the place of the (last) grant:
+// only what became ready before it was handed out.
+func grants(a *state.Applied) map[job.ID]keys.Position {
+	if len(a.Ready) == 0 {
+		return nil
+	}
+	granted := make(map[job.ID]keys.Position)
+	for i := range a.Results {
+		for _, g := range a.Results[i].Grants {
+			granted[g.ID] = g.Epoch
+		}
+	}
+	return granted
 }
 
 // absorbPause rewinds: a fetch of the same entry may have been refused because of
@@ -301,8 +325,11 @@ func (t *Table) absorbUnready(r state.Ready) {
 	if w.tail.Less(r.Pos) {
 		return // Not loaded yet: its row is already gone from the store.
 	}
-	if w.gone == nil {
-		w.gone = make(map[job.ID]struct{})
+	if w.head == len(w.items) || r.Pos.Less(w.items[w.head].pos) {
+		return // Taken by the entry that then found it gone.
 	}
-	w.gone[r.ID] = struct{}{}
+	if w.gone == nil {
+		w.gone = make(map[keys.Position]struct{})
+	}
+	w.gone[r.Pos] = struct{}{}
 }

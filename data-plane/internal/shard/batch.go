@@ -265,16 +265,7 @@ func (t *term) addTrim(b *batch) {
 
 // absorb learns from the applied entry.
 func (t *term) absorb(b *batch, a *state.Applied) error {
-	var granted map[job.ID]struct{}
-	for i := range a.Results {
-		for _, g := range a.Results[i].Grants {
-			if granted == nil {
-				granted = make(map[job.ID]struct{})
-			}
-			granted[g.ID] = struct{}{}
-		}
-	}
-	if err := t.table.Absorb(a, granted); err != nil {
+	if err := t.table.Absorb(a); err != nil {
 		return err
 	}
 	t.due.added(a.FirstDue)
