@@ -47,6 +47,8 @@ const (
 	// tried again or reported.
 	changeTimeout = 10 * time.Second
 	lastEntryWait = time.Second
+	// A transfer lasts at most one election timeout (R5).
+	transferStuck = 10 * time.Second
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
 	enqueueTimeout = 5 * time.Second
 
@@ -98,6 +100,9 @@ type Group struct {
 	stopOnce  sync.Once
 	wg        sync.WaitGroup // lead and snapshot loops.
 	proposals atomic.Uint64
+	// transferring is when a proposal was first refused because of a transfer, Unix
+	// nanoseconds; 0 after any other outcome.
+	transferring atomic.Int64
 
 	leadSet chan struct{}                           // Closed by Lead, after onLead is set.
 	onLead  func(ctx context.Context, ready func()) // Read only after leadSet.
@@ -364,7 +369,7 @@ func (g *Group) Now() int64 { return g.clock.read() }
 // Proposal is an entry on its way.
 type Proposal struct {
 	future raft.ApplyFuture
-	dead   <-chan struct{}
+	group  *Group
 }
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
@@ -375,7 +380,7 @@ func (g *Group) Propose(now int64, payload []byte) Proposal {
 		e.check = true
 		e.checkIndex, e.checkDigest = g.fsm.status()
 	}
-	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout), g.dead}
+	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout), g}
 }
 
 // Wait blocks until the entry is applied here or its fate is unknown. It returns
@@ -386,12 +391,30 @@ func (p Proposal) Wait() (any, uint64, error) {
 	go func() { answered <- p.future.Error() }()
 	select {
 	case err := <-answered:
+		p.group.watchTransfer(err)
 		if err != nil {
 			return nil, 0, proposeFault(err)
 		}
 		return p.future.Response(), p.future.Index(), nil
-	case <-p.dead:
+	case <-p.group.dead:
 		return nil, 0, proposeFault(raft.ErrRaftShutdown)
+	}
+}
+
+// watchTransfer ends the node when a leader refuses writes because of a transfer
+// that is over: interrupted by a step-down, the library never forgets it, and only
+// a restart helps (R5, hashicorp/raft#696).
+func (g *Group) watchTransfer(err error) {
+	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		g.transferring.Store(0)
+		return
+	}
+	now := time.Now().UnixNano()
+	if g.transferring.CompareAndSwap(0, now) {
+		return
+	}
+	if since := time.Duration(now - g.transferring.Load()); since > transferStuck {
+		g.fatal(fmt.Errorf("group %d: a leadership transfer has not ended for %s", g.id, since))
 	}
 }
 
