@@ -1,0 +1,188 @@
+package isolation
+
+// door says what can be asked at one route. At least one member is set.
+type door struct {
+	// job asks about one job, by id and lease token; nil bodies are sent empty. The
+	// answer about another tenant's job must be that about a job that never was.
+	job func(j job) any
+	// names asks with names that both tenants use. The answer must carry nothing of
+	// the other tenant.
+	names func() any
+	// queue: the path names a queue. The answer about a queue that only the other
+	// tenant has must be that about one that nobody has.
+	queue bool
+	// public routes need no key.
+	public bool
+}
+
+type o = map[string]any
+
+func noBody() any   { return nil }
+func noJob(job) any { return nil }
+
+// The names that both tenants use for everything.
+const (
+	queue       = "mail"
+	worker      = "worker-1"
+	uniqueKey   = "unique-1"
+	idempotency = "idempotency-1"
+	tagName     = "team"
+)
+
+const rpc = "POST /corvo.v1.WorkerService/"
+
+// doors is every route of the data plane. {id} is a job's id, {name} a queue's.
+var doors = map[string]door{
+	"POST /api/v1/enqueue":       {names: enqueue},
+	"POST /api/v1/enqueue/batch": {names: func() any { return o{"jobs": []any{enqueue()}} }},
+	"POST /api/v1/fetch":         {names: fetch},
+	"POST /api/v1/fetch/batch":   {names: fetch},
+	"POST /api/v1/ack/{id}":      {job: func(j job) any { return o{"lease_token": j.token, "worker_id": worker, "result": o{}} }},
+	"POST /api/v1/ack/batch": {job: func(j job) any {
+		return o{"worker_id": worker, "acks": []any{o{"job_id": j.id, "lease_token": j.token}}}
+	}},
+	"POST /api/v1/fail/{id}": {job: func(j job) any { return o{"lease_token": j.token, "worker_id": worker, "error": "no"} }},
+	"POST /api/v1/heartbeat": {job: func(j job) any {
+		return o{"worker_id": worker, "jobs": o{j.id: o{"lease_token": j.token, "progress": o{"p": 1}, "checkpoint": o{"c": 1}}}}
+	}},
+	"GET /api/v1/jobs/{id}":             {job: noJob},
+	"DELETE /api/v1/jobs/{id}":          {job: noJob},
+	"POST /api/v1/jobs/{id}/retry":      {job: noJob},
+	"POST /api/v1/jobs/{id}/cancel":     {job: noJob},
+	"GET /api/v1/queues":                {names: noBody},
+	"POST /api/v1/queues/{name}/pause":  {queue: true},
+	"POST /api/v1/queues/{name}/resume": {queue: true},
+	"GET /api/v1/info":                  {names: noBody, public: true},
+	"GET /healthz":                      {names: noBody, public: true},
+	"GET /readyz":                       {names: noBody, public: true},
+	"GET /openapi.json":                 {names: noBody, public: true},
+	"GET /api/v1/debug/runtime":         {names: noBody},
+	"GET /api/v1/cluster/status":        {names: noBody},
+	rpc + "Enqueue":                     {names: enqueueRPC},
+	rpc + "EnqueueBatch":                {names: func() any { return o{"jobs": []any{enqueueRPC()}} }},
+	rpc + "Fetch":                       {names: fetchRPC},
+	rpc + "FetchBatch":                  {names: fetchRPC},
+	rpc + "Ack":                         {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "workerId": worker} }},
+	rpc + "AckBatch":                    {job: func(j job) any { return o{"workerId": worker, "items": []any{item(j)}} }},
+	rpc + "Fail":                        {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "error": "no"} }},
+	rpc + "Heartbeat":                   {job: func(j job) any { return o{"workerId": worker, "jobs": o{j.id: o{"leaseToken": j.token}}} }},
+	rpc + "StreamLifecycle":             {job: frame, names: frameOfNames},
+	rpc + "GetServerInfo":               {names: func() any { return o{} }, public: true},
+}
+
+func enqueue() any {
+	return o{"queue": queue, "payload": o{}, "unique_key": uniqueKey, "idempotency_key": idempotency, "tags": o{tagName: "x"}}
+}
+
+func fetch() any {
+	return o{"queues": []string{queue}, "worker_id": worker, "wait": "0s", "lease": "1h", "count": 10}
+}
+
+func enqueueRPC() any {
+	return o{"queue": queue, "payloadJson": "{}", "options": o{
+		"uniqueKey": uniqueKey, "idempotencyKey": idempotency, "tags": o{tagName: "x"},
+	}}
+}
+
+func fetchRPC() any {
+	return o{"queues": []string{queue}, "workerId": worker, "leaseDuration": 3600, "waitMs": 0, "count": 10}
+}
+
+func item(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "resultJson": "{}"} }
+
+// frame settles and renews; the TypeScript SDK sends a frame as one plain call.
+func frame(j job) any {
+	return o{
+		"requestId": 1, "workerId": worker, "acks": []any{item(j)},
+		"fails":      []any{o{"jobId": j.id, "leaseToken": j.token, "error": "no"}},
+		"heartbeats": o{j.id: o{"leaseToken": j.token, "progressJson": "{}"}},
+	}
+}
+
+func frameOfNames() any {
+	return o{
+		"requestId": 1, "workerId": worker, "queues": []string{queue}, "fetchCount": 10, "leaseDuration": 3600,
+		"enqueues": []any{enqueueRPC()},
+	}
+}
+
+// forged is every header that a caller could try to be somebody else with.
+func forged(b *tenant) map[string]string {
+	return map[string]string{
+		"X-Corvo-Tenant":         b.id,
+		"X-Corvo-Tenant-Name":    b.name,
+		"X-Corvo-Namespace-Id":   b.namespaces[0].id,
+		"X-Corvo-Namespace":      b.namespaces[0].id,
+		"X-Corvo-Principal":      "cell:test",
+		"X-Corvo-Roles":          "cell,admin",
+		"X-Corvo-Peer":           "127.0.0.1",
+		"X-Corvo-Tenant-Url":     "http://" + b.name + ".localhost",
+		"X-Corvo-Payload-Max":    "1000000000",
+		"X-Corvo-Request-Id":     "req_000000000000000000000000",
+		"X-Corvo-Expires":        "9999999999",
+		"X-Corvo-Proxy-Stream":   "1",
+		"X-Corvo-Forwarded":      "1",
+		"X-Corvo-Signature":      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		"X-Corvo-Index":          "1",
+		"X-Corvo-Client-Name":    b.name,
+		"X-Corvo-SAML-Subject":   "admin",
+		"X-Corvo-SAML-Role":      "admin",
+		"X-Forwarded-Host":       b.name + ".localhost",
+		"X-Forwarded-Prefix":     "/t/" + b.name,
+		"X-Forwarded-For":        "127.0.0.1",
+		"Forwarded":              "host=" + b.name + ".localhost",
+		"X-Original-Url":         "/t/" + b.name + "/api/v1/queues",
+		"X-Rewrite-Url":          "/t/" + b.name + "/api/v1/queues",
+		"X-Host":                 b.name + ".localhost",
+		"X-Http-Method-Override": "DELETE",
+		"Connection":             "X-Corvo-Signature, X-Corvo-Tenant, Authorization, X-Api-Key",
+	}
+}
+
+// hosts are spellings of a tenant's host.
+func hosts(name string) []string {
+	return []string{
+		name + ".localhost", name + ".LOCALHOST", name + ".localhost.", name + ".localhost:80", name + ".localhost:443",
+		"x." + name + ".localhost", name + ".localhost.localhost", name, "localhost", "[::1]", "127.0.0.1", "",
+	}
+}
+
+// paths are ways to write, as it goes over the wire, the address of a job of a
+// tenant, from the address of another.
+func paths(own, name, id string) []string {
+	return []string{
+		"/t/" + name + "/api/v1/jobs/" + id,
+		"/T/" + name + "/api/v1/jobs/" + id,
+		"/t/" + name + "//api/v1/jobs/" + id,
+		"//t/" + name + "/api/v1/jobs/" + id,
+		"/t//" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "/../" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "/./api/v1/jobs/" + id,
+		"/t/" + own + "/%2e%2e/" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "/..%2f" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "%2f..%2f" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "%252f..%252f" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "/t/" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "\\..\\" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + ";/t/" + name + "/api/v1/jobs/" + id,
+		"/t/" + own + "/api/v1/jobs/" + id + "/../" + id,
+		"/t/" + own + "/api/v1/jobs/%2e%2e/jobs/" + id,
+		"/t/" + own + "/api/v1/jobs/" + id + "%00",
+		"/t/" + own + "/api/v1/jobs/" + id + "?tenant=" + name,
+		"/t/" + own + "/api/v1/jobs/" + id + "#/t/" + name,
+		"/%74/" + name + "/api/v1/jobs/" + id,
+		"/t/%" + hexByte(name[0]) + name[1:] + "/api/v1/jobs/" + id,
+		"/api/v1/jobs/" + id + "?namespace=" + name,
+		"/api/v1/jobs/" + name + "%2f" + id,
+		"/api/v1/jobs/" + id + "/",
+		"/api//v1/jobs/" + id,
+		"/api/v1/../v1/jobs/" + id,
+		"/t/" + name,
+		"/t/" + name + "/",
+		"/t/" + name + "/healthz",
+		"/t/" + name + "/api/v1/queues",
+		"http://" + name + ".localhost/api/v1/jobs/" + id,
+		"http://" + own + ".localhost/t/" + name + "/api/v1/jobs/" + id,
+		"*",
+	}
+}

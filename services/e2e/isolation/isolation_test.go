@@ -1,0 +1,406 @@
+package isolation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
+)
+
+const (
+	victimName = "bravo"
+	nobodyName = "nobdy" // As long, so that lengths tell nothing.
+	testLimit  = 3 * time.Minute
+)
+
+// setting is a cell with the two tenants.
+type setting struct {
+	cell *rig.Cell
+	a, b *tenant
+	ctx  context.Context //nolint:containedctx // The test's own.
+}
+
+// A tenant sees nothing of another, whose names are all the same, at any door, by
+// any form of address, with any forged header.
+func TestTenants_SeeNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
+	t.Cleanup(cancel)
+	s := &setting{cell: rig.StartCell(t, rig.CellOptions{}), ctx: ctx}
+	s.a, s.b = settle(t, s.cell, rig.CellTenant), settle(t, s.cell, victimName)
+	if !slices.ContainsFunc(s.b.namespaces, func(n *namespace) bool { return n.shard == s.a.namespaces[0].shard }) {
+		t.Fatal("the tenants share no shard, and the test would prove little")
+	}
+	before := s.b.snapshot(t, s.cell)
+	if !strings.Contains(before, s.b.canary) {
+		t.Fatal("the other tenant does not see its own canary")
+	}
+
+	t.Run("table", s.tableIsComplete)
+	t.Run("doors", func(t *testing.T) {
+		for _, route := range slices.Sorted(maps.Keys(doors)) {
+			t.Run(strings.ReplaceAll(route, "/", "_"), func(t *testing.T) {
+				t.Parallel()
+				s.everyQuestion(t, route)
+				s.othersAddress(t, route)
+				s.nodesAlone(t, route)
+			})
+		}
+	})
+	t.Run("hosts", s.hosts)
+	t.Run("paths", s.paths)
+	t.Run("cell", s.cellAdministration)
+	t.Run("stream", s.stream)
+
+	if after := s.b.snapshot(t, s.cell); after != before {
+		t.Errorf("the other tenant's jobs have changed\nbefore:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// tableIsComplete holds the table against what the service says it has.
+func (s *setting) tableIsComplete(t *testing.T) {
+	var routes []string
+	for _, n := range s.cell.Nodes {
+		routes = append(routes, s.documented(t, n.URL)...)
+	}
+	services := corvov1.File_corvo_v1_worker_proto.Services()
+	for i := range services.Len() {
+		routes = append(routes, procedures(services.Get(i))...)
+	}
+	for _, route := range routes {
+		if _, ok := doors[route]; !ok {
+			t.Errorf("%s is not in the table of doors: say there what can be asked at it", route)
+		}
+	}
+	for route, d := range doors {
+		if !slices.Contains(routes, route) {
+			t.Errorf("%s is in the table of doors, and the service does not have it", route)
+		}
+		if d.job == nil && d.names == nil && !d.queue {
+			t.Errorf("%s is in the table of doors and nothing is asked at it", route)
+		}
+		if strings.Contains(route, "{id}") && d.job == nil || strings.Contains(route, "{name}") && !d.queue {
+			t.Errorf("%s takes a name in its path, and the table does not use it", route)
+		}
+	}
+}
+
+func (s *setting) documented(t *testing.T, base string) (routes []string) {
+	t.Helper()
+	a, err := request{method: "GET", base: base, path: "/openapi.json"}.send(s.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range document.Paths {
+		for method := range methods {
+			if !strings.HasPrefix(path, "/corvo.") { // Those are in the descriptors.
+				routes = append(routes, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	if len(routes) == 0 {
+		t.Fatalf("the document of %s has no paths", base)
+	}
+	return routes
+}
+
+func procedures(d protoreflect.ServiceDescriptor) (routes []string) {
+	methods := d.Methods()
+	for i := range methods.Len() {
+		routes = append(routes, "POST /"+string(d.FullName())+"/"+string(methods.Get(i).Name()))
+	}
+	return routes
+}
+
+// question is one thing to ask: as it concerns the other tenant, and, if there is a
+// twin, as it concerns nobody.
+type question struct {
+	ask, twin request
+	hasTwin   bool
+	named     []string // What the question itself says of the other tenant.
+}
+
+// questions at one door. The first of a job stands for all where few are enough.
+func (s *setting) questions(route string) (all []question) {
+	method, path, _ := strings.Cut(route, " ")
+	d := doors[route]
+	if d.job != nil {
+		for _, j := range s.b.jobs() {
+			all = append(all, aboutJobs(d, method, path, j, j.random()))
+			// The victim's id with a lease token of one's own.
+			mixed := j
+			mixed.token = s.a.namespaces[0].jobs[0].token
+			all = append(all, aboutJobs(d, method, path, mixed, mixed.random()))
+		}
+	}
+	if d.queue {
+		at := func(name string) request {
+			return request{method: method, path: strings.ReplaceAll(path, "{name}", name)}
+		}
+		nobodys := onlyQueue("books")
+		all = append(all,
+			question{ask: at(s.b.books), twin: at(nobodys), hasTwin: true, named: []string{s.b.books, nobodys}},
+			question{ask: at(queue)}) // A queue of one's own, of the same name.
+	}
+	if d.names != nil {
+		all = append(all, question{ask: request{method: method, path: path, body: d.names()}})
+	}
+	return all
+}
+
+func aboutJobs(d door, method, path string, j, nobodys job) question {
+	return question{
+		ask:  request{method: method, path: strings.ReplaceAll(path, "{id}", j.id), body: d.job(j)},
+		twin: request{method: method, path: strings.ReplaceAll(path, "{id}", nobodys.id), body: d.job(nobodys)}, hasTwin: true,
+		named: []string{j.id, j.token},
+	}
+}
+
+// forms are the three ways to address a tenant.
+func forms(name string) map[string]func(request) request {
+	return map[string]func(request) request{
+		"host": func(q request) request { q.host = name + ".localhost"; return q },
+		"path": func(q request) request { q.path = "/t/" + name + q.path; return q },
+		"bare": func(q request) request { return q },
+	}
+}
+
+// forgeries are no forged header, each alone, and all.
+func (s *setting) forgeries() []map[string]string {
+	all := forged(s.b)
+	list := []map[string]string{nil}
+	for name, value := range all {
+		list = append(list, map[string]string{name: value})
+	}
+	return append(list, all)
+}
+
+// everyQuestion asks them all as tenant A, up to the first that is answered wrongly.
+func (s *setting) everyQuestion(t *testing.T, route string) {
+	for form, address := range forms(s.a.name) {
+		for i, q := range s.questions(route) {
+			forgeries := s.forgeries()
+			if i > 0 { // Which job it is and which header is forged are independent.
+				forgeries = forgeries[:1]
+			}
+			for _, headers := range forgeries {
+				at := fmt.Sprintf("%s %s with %q", form, route, slices.Sorted(maps.Keys(headers)))
+				s.compare(t, at, q, func(r request) request {
+					r = address(r)
+					r.base, r.key, r.headers = s.cell.Proxies[0].URL, s.a.key, headers
+					return r
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// compare asks the question and its twin.
+func (s *setting) compare(t *testing.T, at string, q question, as func(request) request) {
+	t.Helper()
+	a, err := as(q.ask).send(s.ctx)
+	if err != nil {
+		t.Errorf("%s: %v", at, err)
+		return
+	}
+	s.noSecrets(t, at, a, q.named)
+	if !q.hasTwin {
+		return
+	}
+	twin, err := as(q.twin).send(s.ctx)
+	if err != nil {
+		t.Errorf("%s: %v", at, err)
+		return
+	}
+	if got, want := a.plain(q.named...), twin.plain(q.named...); got != want {
+		t.Errorf("%s: %s\nof the other tenant:\n%s\nof nobody:\n%s", at, q.ask.path, got, want)
+	}
+}
+
+func (s *setting) noSecrets(t *testing.T, at string, a answer, named []string) {
+	t.Helper()
+	for _, secret := range s.b.secrets() {
+		if !slices.Contains(named, secret) && a.has(secret) {
+			t.Errorf("%s: the answer tells %q of the other tenant:\n%s", at, secret, a.body)
+		}
+	}
+}
+
+// othersAddress asks at the other tenant's address: refused as at the address of a
+// tenant that does not exist, with a key of one's own and with none.
+func (s *setting) othersAddress(t *testing.T, route string) {
+	method, path, _ := strings.Cut(route, " ")
+	d := doors[route]
+	path = strings.NewReplacer("{id}", s.b.jobs()[0].id, "{name}", s.b.books).Replace(path)
+	for form := range forms("") {
+		for key, status := range map[string]int{s.a.key: 403, "": 401, "corvo_dp_no_key": 401} {
+			if form == "bare" || d.public {
+				continue
+			}
+			ask := func(name string) answer {
+				q := forms(name)[form](request{method: method, base: s.cell.Proxies[0].URL, path: path, key: key, body: o{}})
+				a, err := q.send(s.ctx)
+				if err != nil {
+					t.Errorf("%s %s: %v", form, route, err)
+				}
+				return a
+			}
+			others, nobodys := ask(victimName), ask(nobodyName)
+			if d.names != nil && form == "path" && !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/corvo.") {
+				status = nobodys.status // The proxy's own doors, which have no key.
+			}
+			if others.status != status || others.plain(victimName, nobodyName) != nobodys.plain(victimName, nobodyName) {
+				t.Errorf("%s %s: want %d and no difference\nother tenant:\n%s\nnobody:\n%s", form, route, status, others.plain(), nobodys.plain())
+			}
+		}
+	}
+}
+
+// nodesAlone asks the nodes themselves: what no proxy has signed is refused.
+func (s *setting) nodesAlone(t *testing.T, route string) {
+	if doors[route].public {
+		return
+	}
+	for _, n := range s.cell.Nodes {
+		for _, key := range []string{"", s.a.key, s.b.key} {
+			for _, headers := range s.forgeries() {
+				for _, q := range s.questions(route)[:1] {
+					q.ask.base, q.ask.key, q.ask.headers = n.URL, key, headers
+					a, err := q.ask.send(s.ctx)
+					if err != nil {
+						t.Errorf("%s at %s: %v", route, n.ID, err)
+						continue
+					}
+					if a.status != 401 {
+						t.Errorf("%s at %s with %q: status %d, want 401\n%s", route, n.ID, slices.Sorted(maps.Keys(headers)), a.status, a.body)
+					}
+					s.noSecrets(t, route+" at "+n.ID, a, q.named)
+				}
+			}
+		}
+	}
+}
+
+// hosts spells the other tenant's host in every way, and those of nobody.
+func (s *setting) hosts(t *testing.T) {
+	id := s.b.jobs()[0].id
+	others, nobodys := hosts(victimName), hosts(nobodyName)
+	for i := range others {
+		for _, prefix := range []string{"", "/t/" + s.a.name} {
+			for _, path := range []string{"/api/v1/queues", "/api/v1/jobs/" + id} {
+				ask := func(host string) answer {
+					a, err := request{method: "GET", base: s.cell.Proxies[0].URL, host: host, path: prefix + path, key: s.a.key}.wire(s.ctx)
+					if err != nil {
+						t.Errorf("host %q: %v", host, err)
+					}
+					return a
+				}
+				s.same(t, fmt.Sprintf("host %q, %s", others[i], prefix+path), ask(others[i]), ask(nobodys[i]), id)
+			}
+		}
+	}
+}
+
+// paths writes the address of the other tenant's job in every way.
+func (s *setting) paths(t *testing.T) {
+	j := s.b.jobs()[0]
+	others, nobodys := paths(s.a.name, victimName, j.id), paths(s.a.name, nobodyName, j.random().id)
+	for i := range others {
+		for _, host := range []string{"", s.a.name + ".localhost"} {
+			for _, method := range []string{"GET", "DELETE", "OPTIONS"} {
+				ask := func(path string) answer {
+					a, err := request{method: method, base: s.cell.Proxies[0].URL, host: host, path: path, key: s.a.key}.wire(s.ctx)
+					if err != nil {
+						t.Errorf("%s %s: %v", method, path, err)
+					}
+					return a
+				}
+				a := ask(others[i])
+				s.same(t, fmt.Sprintf("%s %s at %q", method, others[i], host), a, ask(nobodys[i]), j.id)
+				if method != "OPTIONS" && a.status < 400 && !strings.HasSuffix(others[i], "/healthz") {
+					t.Errorf("%s %s at %q: status %d, want a refusal\n%s", method, others[i], host, a.status, a.body)
+				}
+			}
+		}
+	}
+}
+
+func (s *setting) same(t *testing.T, at string, others, nobodys answer, named ...string) {
+	t.Helper()
+	s.noSecrets(t, at, others, named)
+	names := []string{victimName, nobodyName, hexByte(victimName[0]) + victimName[1:], hexByte(nobodyName[0]) + nobodyName[1:]}
+	if got, want := others.plain(names...), nobodys.plain(names...); got != want {
+		t.Errorf("%s:\nof the other tenant:\n%s\nof nobody:\n%s", at, got, want)
+	}
+}
+
+// cellAdministration is for parts of the cell: a proxy does not show it, a node
+// refuses it.
+func (s *setting) cellAdministration(t *testing.T) {
+	services := cellv1.File_corvo_cell_v1_cell_proto.Services()
+	for i := range services.Len() {
+		for _, route := range procedures(services.Get(i)) {
+			_, path, _ := strings.Cut(route, " ")
+			for _, headers := range s.forgeries() {
+				for form, address := range forms(s.a.name) {
+					q := address(request{method: "POST", base: s.cell.Proxies[0].URL, path: path, key: s.a.key, headers: headers, body: o{}})
+					s.refused(t, form+" "+path, q, 404)
+				}
+				for _, n := range s.cell.Nodes {
+					s.refused(t, n.ID+" "+path, request{method: "POST", base: n.URL, path: path, key: s.a.key, headers: headers, body: o{}}, 401)
+				}
+			}
+		}
+	}
+}
+
+func (s *setting) refused(t *testing.T, at string, q request, status int) {
+	t.Helper()
+	a, err := q.send(s.ctx)
+	if err != nil {
+		t.Errorf("%s: %v", at, err)
+		return
+	}
+	// A server stream refuses inside an answer of 200, or for its content type.
+	if a.status != status && a.status != 415 {
+		t.Errorf("%s: status %d, want %d\n%s", at, a.status, status, a.body)
+	}
+	s.noSecrets(t, at, a, nil)
+}
+
+// stream asks over a real stream what the table asks in one plain call.
+func (s *setting) stream(t *testing.T) {
+	for form, url := range map[string]string{"path": s.cell.Proxies[0].URL + "/t/" + s.a.name, "bare": s.cell.Proxies[0].URL} {
+		for _, pipelined := range []bool{false, true} {
+			st := newStreamOf(t, url, s.a.key, pipelined)
+			for _, j := range s.b.jobs() {
+				got, want := answer{body: st.ask(s.ctx, frame(j))}, answer{body: st.ask(s.ctx, frame(j.random()))}
+				s.noSecrets(t, form+" stream", got, []string{j.id, j.token})
+				if got.plain(j.token) != want.plain(j.token) {
+					t.Errorf("%s stream, pipelined %v, %s job:\nof the other tenant:\n%s\nof nobody:\n%s", form, pipelined, j.state, got.plain(), want.plain())
+				}
+			}
+			s.noSecrets(t, form+" stream", answer{body: st.ask(s.ctx, frameOfNames())}, nil)
+			st.close()
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package isolation
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/sdks/go/stream"
+)
+
+// request is one call, spelled freely.
+type request struct {
+	method  string
+	base    string // Where to connect to: a URL of scheme and address.
+	host    string // The Host header; empty is that of base.
+	path    string
+	body    any
+	key     string
+	headers map[string]string
+}
+
+// answer is what a caller can tell answers apart by.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// clients: connections are kept, since the questions are thousands.
+var client = &http.Client{
+	Timeout:   20 * time.Second,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 32, DisableCompression: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	},
+}
+
+// send calls until the answer is not "try again": leaders may move in the middle.
+func (q request) send(ctx context.Context) (answer, error) {
+	for {
+		a, err := q.once(ctx)
+		again := a.status == http.StatusServiceUnavailable || strings.Contains(a.body, `"`+stream.TextNotLeader+`"`)
+		if err != nil || !again || ctx.Err() != nil {
+			return a, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (q request) once(ctx context.Context) (answer, error) {
+	var body io.Reader
+	if q.body != nil {
+		raw, err := json.Marshal(q.body)
+		if err != nil {
+			return answer{}, err
+		}
+		body = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, q.base+q.path, body)
+	if err != nil {
+		return answer{}, err
+	}
+	if q.host != "" {
+		r.Host = q.host
+	}
+	if q.body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if q.key != "" {
+		r.Header.Set("X-Api-Key", q.key)
+	}
+	for name, value := range q.headers {
+		r.Header.Set(name, value)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s %s: %w", q.method, q.path, err)
+	}
+	return read(res)
+}
+
+// wire sends the path as it stands, which no HTTP client would.
+func (q request) wire(ctx context.Context) (answer, error) {
+	u, err := url.Parse(q.base)
+	if err != nil {
+		return answer{}, err
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return answer{}, err
+	}
+	defer conn.Close() //nolint:errcheck // Nothing is owed to it.
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return answer{}, err
+		}
+	}
+	host := q.host
+	if host == "" {
+		host = u.Host
+	}
+	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\nConnection: close\r\nContent-Length: 0\r\n", q.method, q.path, host, q.key)
+	for name, value := range q.headers {
+		text += name + ": " + value + "\r\n"
+	}
+	if _, err := io.WriteString(conn, text+"\r\n"); err != nil {
+		return answer{}, err
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
+	if err != nil {
+		return answer{}, fmt.Errorf("%s %s: %w", q.method, q.path, err)
+	}
+	return read(res)
+}
+
+func read(res *http.Response) (answer, error) {
+	defer res.Body.Close() //nolint:errcheck // Read to its end.
+	raw, err := io.ReadAll(res.Body)
+	return answer{status: res.StatusCode, header: res.Header, body: string(raw)}, err
+}
+
+var (
+	requestIDs = regexp.MustCompile(`req_[0-9a-f]+|"request_id":"[^"]+"`)
+	jobIDs     = regexp.MustCompile(`job_[0-9A-Z]{26}`)
+	// changing are headers that differ from answer to answer.
+	changing = map[string]bool{"Date": true, "Server-Timing": true, "X-Request-Id": true, "X-Corvo-Index": true}
+)
+
+// plain is the answer without what must differ: ids of requests, the ids and names
+// that were asked for.
+func (a answer) plain(names ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d\n", a.status)
+	header := a.header.Clone()
+	for name := range changing {
+		header.Del(name)
+	}
+	_ = header.Write(&b) // Sorted; a Builder takes everything.
+	b.WriteString(a.body)
+	text := jobIDs.ReplaceAllString(requestIDs.ReplaceAllString(b.String(), "REQUEST"), "JOB")
+	for _, name := range names {
+		text = strings.ReplaceAll(text, name, "NAME")
+	}
+	return text
+}
+
+func (a answer) has(secret string) bool {
+	if strings.Contains(a.body, secret) {
+		return true
+	}
+	for _, values := range a.header {
+		if strings.Contains(strings.Join(values, "\n"), secret) {
+			return true
+		}
+	}
+	return false
+}
