@@ -34,7 +34,7 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || h.Due != d.At || dueKind(h.State) != d.Kind {
+	if !ok || h.Due == 0 || h.Due != d.At || dueKind(h.State) != d.Kind {
 		// Settled earlier in this entry. Deleting also makes sure that a row nobody
 		// answers for cannot fire for ever.
 		x.txn.Delete(x.m.space.Due(d))
@@ -74,7 +74,10 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	h.Crashes++
 	h.note(WasLeaseExpired, x.now)
 	x.addError(ns, id, h, attemptError{Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time"})
-	var err error
+	err := x.countFailure(ns, h)
+	if err != nil {
+		return err
+	}
 	if h.Crashes >= CrashLimit {
 		err = x.endDead(ns, id, h, DeadCrashes)
 	} else {

@@ -149,8 +149,7 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	}
 	switch {
 	case cancelling:
-		x.recordError(c, &h)
-		err = x.endCancelled(c.NS, c.ID, &h)
+		err = x.letGo(c, &h)
 	case c.Release:
 		err = x.release(c.NS, c.ID, &h)
 	default:
@@ -185,6 +184,16 @@ func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
 	return res
 }
 
+// letGo ends a job whose worker was asked to stop. Giving it back is no failure.
+func (x *entry) letGo(c *command.Fail, h *Head) error {
+	if !c.Release {
+		if err := x.recordError(c, h); err != nil {
+			return err
+		}
+	}
+	return x.endCancelled(c.NS, c.ID, h)
+}
+
 // release gives the attempt back: it does not count, and the job takes a new
 // place in the order.
 func (x *entry) release(ns job.Namespace, id job.ID, h *Head) error {
@@ -199,9 +208,11 @@ func (x *entry) release(ns job.Namespace, id job.ID, h *Head) error {
 
 // endAttempt retries the job after its backoff, or ends it when its attempts are spent.
 func (x *entry) endAttempt(c *command.Fail, h *Head) error {
-	x.recordError(c, h)
+	err := x.recordError(c, h)
+	if err != nil {
+		return err
+	}
 	h.note(WasFailed, x.now)
-	var err error
 	if h.Attempt >= h.Retry.MaxRetries {
 		err = x.endDead(c.NS, c.ID, h, DeadRetries)
 	} else {
@@ -213,20 +224,26 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 	return err
 }
 
-func (x *entry) recordError(c *command.Fail, h *Head) {
-	h.FailedAt = x.now
-	if c.Error == "" && c.Backtrace == "" {
-		return
+// recordError counts a failed attempt, and keeps what the worker said of it.
+func (x *entry) recordError(c *command.Fail, h *Head) error {
+	if c.Error != "" || c.Backtrace != "" {
+		x.addError(c.NS, c.ID, h, attemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace})
 	}
-	x.addError(c.NS, c.ID, h, attemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace})
+	return x.countFailure(c.NS, h)
+}
+
+func (x *entry) countFailure(ns job.Namespace, h *Head) error {
+	q, err := x.queue(ns, h.Queue)
+	if err != nil {
+		return err
+	}
+	h.FailedAt = x.now
+	x.touched(q).Failed++
+	return nil
 }
 
 func (x *entry) addError(ns job.Namespace, id job.ID, h *Head, e attemptError) {
-	h.FailedAt = x.now
 	h.flags |= flagErrors
-	if q, ok := x.m.queues[queueKey{ns, h.Queue}]; ok { // Loaded by leave.
-		x.touched(q).Failed++
-	}
 	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.encode())
 }
 
