@@ -161,7 +161,7 @@ func (n *Node) openShard(id uint32) error {
 // has begun; the rest of the change goes on while the node catches up.
 func (n *Node) join(ctx context.Context) error {
 	client := cell.NewClient(n.signer, n.cfg.ID, n.transport, n.cfg.Join)
-	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL()}
+	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL(), Started: true}
 	if self.RaftAddress == "" {
 		self.RaftAddress = n.cfg.Raft.Addr().String()
 	}

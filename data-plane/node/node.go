@@ -104,6 +104,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n.mux = transport.Listen(cfg.Raft, transport.Options{
 		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Logger: n.logger,
 	})
+	if err := n.refuseWiped(ctx); err != nil {
+		return nil, err
+	}
 	if err := n.openCell(); err != nil {
 		return nil, err
 	}

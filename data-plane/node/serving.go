@@ -207,7 +207,7 @@ const probeEvery = 5 * time.Second
 
 // announce keeps the cell's record of this node's addresses true.
 func (n *Node) announce() {
-	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Raft.Addr().String(), ApiUrl: n.URL()}
+	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Raft.Addr().String(), ApiUrl: n.URL(), Started: true}
 	if p, ok := n.peers[n.cfg.ID]; ok {
 		self.RaftAddress = p.RaftAddress
 	}

@@ -403,7 +403,10 @@ type Node struct {
 	Id          string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	RaftAddress string `protobuf:"bytes,2,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	// Base URL for proxies and other nodes.
-	ApiUrl        string `protobuf:"bytes,3,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
+	ApiUrl string `protobuf:"bytes,3,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
+	// The node has been up once: if its directory is empty later, it lost what it
+	// confirmed and may not come back under this id.
+	Started       bool `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +460,13 @@ func (x *Node) GetApiUrl() string {
 		return x.ApiUrl
 	}
 	return ""
+}
+
+func (x *Node) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
 }
 
 type Change struct {
@@ -1774,11 +1784,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\fnot_after_ns\x18\x06 \x01(\x03R\n" +
 	"notAfterNs\x12\x18\n" +
 	"\arevoked\x18\a \x01(\bR\arevoked\x12\x12\n" +
-	"\x04name\x18\b \x01(\tR\x04name\"R\n" +
+	"\x04name\x18\b \x01(\tR\x04name\"l\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
-	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\"\xa9\x02\n" +
+	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x18\n" +
+	"\astarted\x18\x04 \x01(\bR\astarted\"\xa9\x02\n" +
 	"\x06Change\x12/\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x15.corvo.cell.v1.TenantH\x00R\x06tenant\x128\n" +
 	"\tnamespace\x18\x02 \x01(\v2\x18.corvo.cell.v1.NamespaceH\x00R\tnamespace\x12&\n" +
