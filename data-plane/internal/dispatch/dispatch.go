@@ -52,6 +52,7 @@ type queue struct {
 	paused  bool
 	windows [job.Priorities]window
 	waiters []*Waiter // In order of arrival; those that left are skipped and dropped.
+	left    int       // How many of waiters have left.
 	isHot   bool
 }
 

@@ -18,9 +18,9 @@ type Waiter struct {
 	Lease    time.Duration
 
 	parked bool
-	// Matched: the entry being built offers it jobs; the answer decides whether it
-	// leaves or goes on waiting in its place.
-	Matched bool
+	// offered jobs are in the entry being built; its outcome decides whether the
+	// waiter leaves or goes on waiting in its place.
+	offered int
 }
 
 // Park lets w wait on all its queues.
@@ -37,21 +37,33 @@ func (t *Table) Park(w *Waiter) error {
 	return nil
 }
 
-// Leave takes w out. Its entries in the queues' lists are dropped when met, and
-// here when a list is mostly such entries.
+// Leave takes w out. Its entries in the queues' lists are dropped when met at the
+// front, and all at once when a list is mostly such entries.
 func (t *Table) Leave(w *Waiter) {
-	w.parked, w.Matched = false, false
+	if !w.parked {
+		return
+	}
+	w.parked, w.offered = false, 0
 	for _, name := range w.Queues {
-		if q, ok := t.queues[queueKey{w.NS, name}]; ok {
-			q.waiters = slices.DeleteFunc(q.waiters, func(o *Waiter) bool { return o == w || !o.parked })
+		q, ok := t.queues[queueKey{w.NS, name}]
+		if !ok {
+			continue
+		}
+		if q.left++; q.left > len(q.waiters)/2 {
+			q.waiters = slices.DeleteFunc(q.waiters, func(o *Waiter) bool { return !o.parked })
+			q.left = 0
 		}
 	}
 }
 
 // waiting is the first waiter of q that no offer is out for.
 func (q *queue) waiting() *Waiter {
+	for len(q.waiters) > 0 && !q.waiters[0].parked {
+		q.waiters[0] = nil
+		q.waiters, q.left = q.waiters[1:], q.left-1
+	}
 	for _, w := range q.waiters {
-		if w.parked && !w.Matched {
+		if w.parked && w.offered == 0 {
 			return w
 		}
 	}
@@ -74,10 +86,10 @@ type Offer struct {
 	Taken
 }
 
-// Match pairs waiters with ready jobs until one of them runs out. Each waiter is
-// marked Matched: the caller proposes a Fetch per offer and then either lets the
-// waiter Leave or clears the mark with Unmatch.
-func (t *Table) Match() ([]Offer, error) {
+// Match pairs waiters with ready jobs until one of them runs out or there are limit
+// offers; then the table stays hot. The caller proposes a Fetch per offer and then
+// lets the waiter either Leave or Unmatch.
+func (t *Table) Match(limit int) ([]Offer, error) {
 	var offers []Offer
 	for len(t.hot) > 0 {
 		q := t.hot[0]
@@ -86,6 +98,9 @@ func (t *Table) Match() ([]Offer, error) {
 			if w == nil {
 				break
 			}
+			if len(offers) == limit {
+				return offers, nil
+			}
 			var taken Taken
 			if err := t.takeFrom(q, w.Count, &taken); err != nil {
 				return nil, err
@@ -93,7 +108,7 @@ func (t *Table) Match() ([]Offer, error) {
 			if len(taken.Jobs) == 0 {
 				break
 			}
-			w.Matched = true
+			w.offered = len(taken.Jobs)
 			offers = append(offers, Offer{w, taken})
 		}
 		q.isHot = false
@@ -104,18 +119,20 @@ func (t *Table) Match() ([]Offer, error) {
 
 // Promise pairs a job that the entry being built will make ready with somebody
 // who waits for it, so that the grant rides in the same entry. It returns nil
-// when nobody waits. Ready jobs go first: Match ran before.
-func (t *Table) Promise(ns job.Namespace, name string, offered func(*Waiter) int) *Waiter {
+// when nobody waits; first tells that the entry had no offer for the waiter yet,
+// which happens only if fresh allows it. Ready jobs go first: Match ran before.
+func (t *Table) Promise(ns job.Namespace, name string, fresh bool) (w *Waiter, first bool) {
 	q, ok := t.queues[queueKey{ns, name}]
 	if !ok || q.paused {
-		return nil
+		return nil, false
 	}
 	for _, w := range q.waiters {
-		if w.parked && (!w.Matched || offered(w) > 0 && offered(w) < w.Count) {
-			return w
+		if w.parked && w.offered < w.Count && (w.offered > 0 || fresh) {
+			w.offered++
+			return w, w.offered == 1
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // Unmatch puts a waiter whose offer came to nothing back to waiting, in its place.
@@ -123,7 +140,7 @@ func (t *Table) Unmatch(w *Waiter) {
 	if !w.parked {
 		return
 	}
-	w.Matched = false
+	w.offered = 0
 	for _, name := range w.Queues {
 		if q, ok := t.queues[queueKey{w.NS, name}]; ok {
 			t.heat(q)

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
@@ -113,7 +114,7 @@ func (t *term) addMatches(b *batch) error {
 	if t.shard.holdOff.Load() {
 		return nil
 	}
-	offers, err := t.table.Match()
+	offers, err := t.table.Match(offersMax)
 	if err != nil {
 		return fmt.Errorf("match waiters: %w", err)
 	}
@@ -224,30 +225,25 @@ func (t *term) promise(b *batch, e *command.Enqueue) {
 	if t.shard.holdOff.Load() {
 		return
 	}
-	offered := func(w *dispatch.Waiter) *offer {
-		for _, o := range b.offers {
-			if o.waiter == w {
-				return o
-			}
-		}
-		return nil
-	}
-	w := t.table.Promise(e.NS, e.Queue, func(w *dispatch.Waiter) int {
-		if o := offered(w); o != nil {
-			return len(o.fetch.Jobs)
-		}
-		return 0
-	})
+	w, first := t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
 	if w == nil {
 		return
 	}
-	o := offered(w)
-	if o == nil {
-		o = &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})}
-		b.offers = append(b.offers, o)
-		w.Matched = true
+	if first {
+		b.offers = append(b.offers, &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})})
 	}
+	o := b.offerTo(w)
 	o.fetch.Jobs = append(o.fetch.Jobs, e.ID)
+}
+
+// offerTo finds the offer of a waiter that has one; mostly it is the last.
+func (b *batch) offerTo(w *dispatch.Waiter) *offer {
+	for _, o := range slices.Backward(b.offers) {
+		if o.waiter == w {
+			return o
+		}
+	}
+	panic("shard: a waiter was offered jobs without an offer")
 }
 
 // feedTrimEvery entries the feed is cut back, so that it is bounded without a
@@ -344,8 +340,13 @@ func (t *term) answerRequest(q *request, results []state.Result, a *state.Applie
 	return true
 }
 
-// parkSkipped lets a waiting fetch wait whose jobs turned out not to be ready.
+// parkSkipped lets a waiting fetch wait whose jobs turned out not to be ready,
+// unless its caller gave up meanwhile.
 func (t *term) parkSkipped(q *request) {
+	if q.cancelled {
+		q.done <- Reply{}
+		return
+	}
 	f := q.Fetch
 	w := &dispatch.Waiter{
 		NS: f.NS, Queues: f.Queues, Count: f.Count,

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -19,8 +20,14 @@ const (
 	entryCmdsMax  = 8192
 	parkedMax     = 65536
 	firesPerEntry = 1024
+	offersMax     = 2048 // Parked fetches that one entry answers.
+	requestMax    = 4096 // Commands of one request.
 	overloadRetry = 5 * time.Millisecond
 )
+
+// No entry has more commands than replicas read: what fills it, the request that
+// overfills it, and the trim.
+const _ = uint(command.CommandsMax - (firesPerEntry + entryCmdsMax + requestMax + offersMax + 1))
 
 // Options of a shard.
 type Options struct {
@@ -127,6 +134,9 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 	}
 	if len(r.After) > 0 && s.full.Load() {
 		return Reply{}, errDiskFull
+	}
+	if n := len(r.Settle) + len(r.After); n > requestMax {
+		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts, at most %d are allowed; split it", n, requestMax)
 	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
 	select {
