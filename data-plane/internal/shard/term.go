@@ -7,9 +7,13 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
+
+// turnedAwayPause is how long the loop leaves a raft alone that takes no entries.
+const turnedAwayPause = 5 * time.Millisecond
 
 // term is the leader's memory and loop for one term of leadership. Everything
 // but the channels belongs to the loop.
@@ -86,7 +90,7 @@ func (t *term) round(first *request) bool {
 	if err != nil {
 		t.refuse(b.requests, err)
 		t.refuseMatched(b, err)
-		return false
+		return t.turnedAway(err)
 	}
 	t.pace.committed(time.Since(began))
 	if err := t.absorb(b, applied); err != nil {
@@ -94,6 +98,24 @@ func (t *term) round(first *request) bool {
 		return t.stop(err)
 	}
 	t.answer(b, applied, index)
+	return true
+}
+
+// turnedAway: the entry was not committed. If raft did not even take it (it is
+// handing the leadership over, which may come to nothing) the term goes on, and
+// the memory, which has given out jobs for the entry, starts again from the state.
+func (t *term) turnedAway(err error) bool {
+	if fault.CodeOf(err) != fault.Unavailable {
+		return false
+	}
+	for w, q := range t.parked {
+		delete(t.parked, w)
+		t.shard.stats.Parked.Add(-1)
+		q.done <- Reply{Err: err}
+	}
+	t.table = dispatch.New(t.shard.store)
+	t.due.reset()
+	time.Sleep(turnedAwayPause) // What is due comes up again at once.
 	return true
 }
 

@@ -1,0 +1,139 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// yesman answers every raft call with yes and does nothing: it votes, it
+// acknowledges entries, and it never takes the leadership that is handed to it.
+func yesman(ctx context.Context, t *raft.InmemTransport) {
+	for {
+		select {
+		case rpc := <-t.Consumer():
+			switch c := rpc.Command.(type) {
+			case *raft.AppendEntriesRequest:
+				last := c.PrevLogEntry
+				if n := len(c.Entries); n > 0 {
+					last = c.Entries[n-1].Index
+				}
+				rpc.Respond(&raft.AppendEntriesResponse{Term: c.Term, LastLog: last, Success: true}, nil)
+			case *raft.RequestVoteRequest:
+				rpc.Respond(&raft.RequestVoteResponse{Term: c.Term, Granted: true}, nil)
+			case *raft.RequestPreVoteRequest:
+				rpc.Respond(&raft.RequestPreVoteResponse{Term: c.Term, Granted: true}, nil)
+			case *raft.TimeoutNowRequest:
+				rpc.Respond(&raft.TimeoutNowResponse{}, nil)
+			default:
+				rpc.Respond(nil, errors.New("not expected"))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// paired starts a shard that leads a group of two, the other being a yesman.
+func paired(t *testing.T) *rig {
+	t.Helper()
+	d := memDisks()
+	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := statedb.Open("state", statedb.Options{FS: d.state, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, here := raft.NewInmemTransport("n1")
+	_, there := raft.NewInmemTransport("n2")
+	here.Connect("n2", there)
+	there.Connect("n1", here)
+	ctx, cancel := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() { defer close(gone); yesman(ctx, there) }()
+	store := db.Group(testShardID)
+	g, err := group.Open(store, log.Group(testShardID), wire{here}, state.New(store, nil),
+		group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}, Timings: group.Timings{Heartbeat: 500 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{New(g, store, Options{}), log, db}
+	t.Cleanup(func() {
+		r.stop(t)
+		cancel()
+		<-gone
+	})
+	r.waitLeading(t)
+	return r
+}
+
+// A transfer that comes to nothing leaves the leader where it was, and it must
+// serve again although it had to turn calls away meanwhile.
+func TestTransfer_ThatFailsLeavesAServingLeader(t *testing.T) {
+	t.Parallel()
+	r := paired(t)
+	s := &stepper{tb: t}
+	if rep := r.must(t, Request{After: []command.Command{s.newJob()}}); len(rep.After) != 1 {
+		t.Fatalf("before: %+v", rep)
+	}
+	parked := make(chan error, 1)
+	go func() {
+		f := fetchReq(1, time.Hour, true)
+		f.Fetch.Queues = []string{"empty"}
+		_, err := r.Do(context.Background(), f)
+		parked <- err
+	}()
+	eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	over := make(chan error, 1)
+	go func() { over <- r.Group().Transfer("n2") }()
+	turnedAway := 0
+	for done := false; !done; {
+		select {
+		case err := <-over:
+			if err == nil {
+				t.Fatal("the yesman took the leadership")
+			}
+			done = true
+		default:
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			_, err := r.Do(ctx, Request{After: []command.Command{s.newJob()}})
+			cancel()
+			if err != nil {
+				if fault.CodeOf(err) == fault.UnknownOutcome {
+					t.Fatalf("during the transfer: %v", err)
+				}
+				turnedAway++
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if turnedAway == 0 {
+		t.Fatal("no call was turned away: the test proves nothing")
+	}
+	eventually(t, "the leader serves again", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := r.Do(ctx, Request{After: []command.Command{s.newJob()}})
+		return err == nil
+	})
+	select {
+	case err := <-parked:
+		if c := fault.CodeOf(err); c != fault.Unavailable && c != fault.NotLeader {
+			t.Fatalf("the parked fetch: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the parked fetch hangs")
+	}
+}
