@@ -37,7 +37,8 @@ type Table struct {
 	// hot lists the queues that may have both jobs and waiters.
 	hot []*queue
 	// turn rotates which queue of a fetch is looked at first.
-	turn int
+	turn         int
+	rows, places int // windowLoad and windowMax; tests make them small.
 	// begun lists the windows from which the entry being built took something.
 	begun []*window
 }
@@ -77,7 +78,7 @@ type item struct {
 
 // New starts an empty memory over the committed state.
 func New(store *statedb.Group) *Table {
-	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue)}
+	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue), rows: windowLoad, places: windowMax}
 }
 
 // Taken is what Take chose.
@@ -164,7 +165,7 @@ func (t *Table) load(q *queue, p job.Priority) error {
 	from, to := t.space.ReadyFrom(q.ns, q.name, p, after(w.tail))
 	w.more = false
 	err := t.store.Scan(from, to, func(key, value []byte) (bool, error) {
-		if len(w.items) == windowLoad {
+		if len(w.items) == t.rows {
 			w.more = true
 			return false, nil
 		}
@@ -296,7 +297,7 @@ func (t *Table) absorbReady(r state.Ready) error {
 	w := &q.windows[r.Priority]
 	switch {
 	case w.more: // The store has it, after others.
-	case len(w.items)-w.head >= windowMax:
+	case len(w.items)-w.head >= t.places:
 		w.more = true
 	case !w.tail.Less(r.Pos):
 		return fmt.Errorf("ready place %v of job %s is not after %v", r.Pos, r.ID, w.tail)
