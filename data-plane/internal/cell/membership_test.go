@@ -63,6 +63,19 @@ func addNode(ctx context.Context, c *testCell, by string, n *cellv1.Node) (bool,
 	return res.Msg.GetAdded(), nil
 }
 
+// addNodePatiently asks again when a loaded machine changed leaders in the middle.
+func addNodePatiently(ctx context.Context, c *testCell, by string, n *cellv1.Node) (bool, error) {
+	for begun := false; ; begun = true {
+		added, err := addNode(ctx, c, by, n)
+		if err == nil {
+			return begun || added, nil
+		}
+		if ctx.Err() != nil || !again(err) {
+			return false, err
+		}
+	}
+}
+
 func removeNode(ctx context.Context, c *testCell, by, id string) error {
 	if _, err := c.client(by).RemoveNode(ctx, connect.NewRequest(&cellv1.RemoveNodeRequest{NodeId: id})); err != nil {
 		return Fault(err)
@@ -80,7 +93,7 @@ func TestAddNode_BecomesAVoterOfEveryGroup(t *testing.T) {
 	}
 	joining := c.prepare("node-4")
 	c.start("node-4", nil)
-	added, err := addNode(ctx, c, c.follower().id, joining.record())
+	added, err := addNodePatiently(ctx, c, c.follower().id, joining.record())
 	if err != nil || !added {
 		t.Fatalf("added %v, %v", added, err)
 	}
