@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -19,12 +20,17 @@ type Batch struct {
 	Events []Event
 }
 
-// Read returns up to limit entries after index, oldest first. trimmed is the
-// index before which entries were removed (First): a cursor older than it gets
-// ErrTrimmed instead of a silent gap.
-func Read(store *statedb.Group, after uint64, limit int) ([]Batch, error) {
+// Read returns up to limit entries after an index, oldest first. A cursor whose
+// next entries were removed gets ErrTrimmed instead of a silent gap.
+func Read(store *statedb.Group, after uint64, limit int) (_ []Batch, err error) {
+	if after == math.MaxUint64 {
+		return nil, nil // Nothing can come after it.
+	}
+	// One picture for the mark and the events: a trim between the two would be a gap.
+	v := store.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
 	space := keys.In(store.Prefix())
-	trimmed, err := trimmedBefore(store, space)
+	trimmed, err := trimmedBefore(v, space)
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +38,8 @@ func Read(store *statedb.Group, after uint64, limit int) ([]Batch, error) {
 		return nil, ErrTrimmed
 	}
 	var out []Batch
-	from, to := space.FeedFrom(max(after+1, 1))
-	err = store.Scan(from, to, func(key, value []byte) (bool, error) {
+	from, to := space.FeedFrom(after + 1)
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
 		b, err := decodeBatch(space, key, value)
 		if err != nil {
 			return false, err
@@ -63,7 +69,7 @@ func TrimRecord(before uint64) []byte {
 	return keys.In([4]byte{}).Feed(before)[5:]
 }
 
-func trimmedBefore(store *statedb.Group, space keys.Space) (uint64, error) {
+func trimmedBefore(store *statedb.View, space keys.Space) (uint64, error) {
 	b, err := store.Get(space.Feed(0))
 	if errors.Is(err, statedb.ErrNotFound) {
 		return 0, nil
