@@ -44,8 +44,9 @@ func yesman(ctx context.Context, t *raft.InmemTransport) {
 	}
 }
 
-// paired starts a shard that leads a group of two, the other being a yesman.
-func paired(t *testing.T) *rig {
+// paired starts a shard that leads a group of two, the other being a yesman until
+// deafen is called.
+func paired(t *testing.T) (r *rig, deafen func()) {
 	t.Helper()
 	d := memDisks()
 	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
@@ -69,21 +70,21 @@ func paired(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{New(g, store, Options{}), log, db}
+	r = &rig{New(g, store, Options{}), log, db}
 	t.Cleanup(func() {
 		r.stop(t)
 		cancel()
 		<-gone
 	})
 	r.waitLeading(t)
-	return r
+	return r, cancel
 }
 
 // A transfer that comes to nothing leaves the leader where it was, and it must
 // serve again although it had to turn calls away meanwhile.
 func TestTransfer_ThatFailsLeavesAServingLeader(t *testing.T) {
 	t.Parallel()
-	r := paired(t)
+	r, _ := paired(t)
 	s := &stepper{tb: t}
 	if rep := r.must(t, Request{After: []command.Command{s.newJob()}}); len(rep.After) != 1 {
 		t.Fatalf("before: %+v", rep)
