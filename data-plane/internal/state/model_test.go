@@ -23,19 +23,18 @@ type model struct {
 }
 
 type modelJob struct {
-	ns       job.Namespace
-	queue    string
-	state    job.State
-	attempt  uint32
-	crashes  uint32
-	retry    command.RetryPolicy
-	due      int64
-	token    command.Token
-	lease    int64
-	worker   string
-	peer     uint64
-	unique   string
-	reported bool // An attempt error was stored.
+	ns      job.Namespace
+	queue   string
+	state   job.State
+	attempt uint32
+	crashes uint32
+	retry   command.RetryPolicy
+	due     int64
+	token   command.Token
+	lease   int64
+	worker  string
+	peer    uint64
+	unique  string
 }
 
 type modelLock struct {
