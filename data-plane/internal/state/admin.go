@@ -150,7 +150,6 @@ func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *Head) error {
 		x.txn.Delete(x.m.space.Job(ns, f, id))
 	}
 	if h.has(flagErrors) {
-		// Nothing reads a deleted job's errors within the same run of entries.
 		x.txn.DeleteRange(x.m.space.AttemptErrors(ns, id))
 	}
 	return nil

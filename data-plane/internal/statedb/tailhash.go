@@ -6,13 +6,13 @@ import (
 	"hash"
 )
 
-// tailHash hashes a stream whose last 32 bytes are the SHA-256 of the rest.
+// tailHash hashes a stream whose last 32 bytes are the checksum of the rest.
 type tailHash struct {
 	h    hash.Hash
 	tail []byte // At most sha256.Size bytes that may be the trailer.
 }
 
-func newTailHash() *tailHash { return &tailHash{h: sha256.New()} }
+func newTailHash(h hash.Hash) *tailHash { return &tailHash{h: h} }
 
 // push takes the next bytes and returns those that are certainly not trailer.
 func (t *tailHash) push(p []byte) []byte {

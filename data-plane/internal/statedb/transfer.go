@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"sync/atomic"
@@ -16,8 +17,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A transfer is the group's whole span as one SST followed by its SHA-256. It is
-// built in the staging directory and installed by one manifest edit.
+// A transfer is the group's whole span as one SST followed by the SHA-256 of the
+// group's prefix and the SST: installing another group's would overwrite that
+// group's keys. It is built in the staging directory and installed by one manifest edit.
 
 // ErrCorruptTransfer is returned when a received transfer does not match its checksum.
 var ErrCorruptTransfer = errors.New("state transfer does not match its checksum")
@@ -61,7 +63,7 @@ func (g *Group) Export(v *View) (_ *Export, err error) {
 	if err := g.buildSST(v, path); err != nil {
 		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
 	}
-	size, err := appendChecksum(g.db.fs, path)
+	size, err := appendChecksum(g.db.fs, path, g.checksum())
 	if err != nil {
 		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
 	}
@@ -91,13 +93,21 @@ func (g *Group) buildSST(v *View, path string) error {
 	return nil
 }
 
-// appendChecksum adds the SHA-256 of the file to its end and returns the new size.
-func appendChecksum(disk vfs.FS, path string) (int64, error) {
+// checksum begins the hash of a transfer of this group.
+func (g *Group) checksum() hash.Hash {
+	h := sha256.New()
+	if _, err := h.Write(g.prefix[:]); err != nil {
+		panic(err) // Documented to never happen.
+	}
+	return h
+}
+
+// appendChecksum adds the hash of the file to its end and returns the new size.
+func appendChecksum(disk vfs.FS, path string, h hash.Hash) (int64, error) {
 	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return 0, fmt.Errorf("checksum export: %w", err)
 	}
-	h := sha256.New()
 	size, err := io.Copy(h, &readerAt{f: f})
 	if err == nil {
 		_, err = f.WriteAt(h.Sum(nil), size)
@@ -146,7 +156,7 @@ func (g *Group) Import() (*Import, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create import %s: %w", path, err)
 	}
-	return &Import{group: g, path: path, file: f, hash: newTailHash()}, nil
+	return &Import{group: g, path: path, file: f, hash: newTailHash(g.checksum())}, nil
 }
 
 func (m *Import) Write(p []byte) (int, error) {

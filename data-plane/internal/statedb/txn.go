@@ -1,6 +1,7 @@
 package statedb
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type Txn struct {
 	slots []slot
 	dirty []int
 	cuts  []keyRange // Ranges the current entry removes.
+	gone  []keyRange // Ranges removed by any entry so far: what the store has there is stale.
 	entry int        // Number of the current entry within the Txn, from 1.
 	hash  xxhash.Digest
 }
@@ -57,7 +59,7 @@ func (t *Txn) recycle() {
 	}
 	clear(t.index)
 	clear(t.slots)
-	*t = Txn{index: t.index, slots: t.slots[:0], dirty: t.dirty[:0], cuts: t.cuts[:0]}
+	*t = Txn{index: t.index, slots: t.slots[:0], dirty: t.dirty[:0], cuts: t.cuts[:0], gone: t.gone[:0]}
 	db.txns.Put(t)
 }
 
@@ -69,6 +71,11 @@ func (t *Txn) Get(key []byte) ([]byte, error) {
 			return nil, ErrNotFound
 		}
 		return t.slots[i].value, nil
+	}
+	for _, c := range t.gone {
+		if bytes.Compare(c.from, key) <= 0 && bytes.Compare(key, c.to) < 0 {
+			return nil, ErrNotFound
+		}
 	}
 	return t.group.Get(key)
 }
@@ -188,6 +195,7 @@ func (t *Txn) DeleteRange(from, to []byte) {
 		}
 	}
 	t.cuts = append(t.cuts, keyRange{from, to})
+	t.gone = append(t.gone, keyRange{from, to})
 }
 
 // SetApplied writes the applied record outside any entry: it is part of the
