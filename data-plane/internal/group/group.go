@@ -326,12 +326,8 @@ func (g *Group) endTerm(t *term) {
 }
 
 func (g *Group) runTerm(ctx context.Context) {
-	for g.raft.Barrier(changeTimeout).Error() != nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
+	if !g.barrier(ctx) {
+		return
 	}
 	g.fsm.mu.RLock()
 	floor := g.fsm.applied.now

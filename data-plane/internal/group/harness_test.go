@@ -79,6 +79,7 @@ type setup struct {
 	accept    bool
 	clock     Clock
 	peers     []*replica
+	wrap      func(wire) Transport // Replaces the transport; may be nil.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -99,7 +100,11 @@ func open(t *testing.T, s setup) (*replica, error) {
 		p.wire.Connect(raft.ServerAddress(s.id), inmem)
 	}
 	r.machine = &tally{store: db.Group(testGroup), runs: map[uint64]int{}}
-	r.Group, err = Open(db.Group(testGroup), log.Group(testGroup), r.wire, r.machine, Options{
+	var trans Transport = r.wire
+	if s.wrap != nil {
+		trans = s.wrap(r.wire)
+	}
+	r.Group, err = Open(db.Group(testGroup), log.Group(testGroup), trans, r.machine, Options{
 		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {
