@@ -27,8 +27,9 @@ type Route struct {
 	Leader bool
 	// RPC routes speak Connect, gRPC and gRPC-Web.
 	RPC bool
-	// Cell opens the route to the parts of the cell too.
-	Cell bool
+	// Process routes tell about the process itself, which tenants share: behind a
+	// proxy they are for the parts of the cell alone.
+	Process bool
 
 	summary string
 	stream  bool
@@ -40,7 +41,10 @@ type Route struct {
 }
 
 func (rt *Route) allows(who *Principal) bool {
-	return who.May(rt.Action) || rt.Or != 0 && who.May(rt.Or) || rt.Cell && who.Identity.IsCell()
+	if rt.Process && (who.Identity.IsCell() || who.Identity.TenantID != "") {
+		return who.Identity.IsCell()
+	}
+	return who.May(rt.Action) || rt.Or != 0 && who.May(rt.Or)
 }
 
 // Routes lists every door. Tests of isolation and the OpenAPI document walk it.
@@ -89,9 +93,9 @@ func httpRoutes() []Route {
 		{Method: get, Pattern: "/healthz", handle: (*call).healthz, summary: "Does this process work", answer: healthAnswer{}},
 		{Method: get, Pattern: "/readyz", handle: (*call).readyz, summary: "Should this process get traffic", answer: healthAnswer{}},
 		{Method: get, Pattern: "/openapi.json", handle: (*call).openAPI, summary: "This document", answer: map[string]any{}},
-		{Method: get, Pattern: "/api/v1/debug/runtime", Action: identity.Administer, Cell: true, handle: (*call).runtime,
+		{Method: get, Pattern: "/api/v1/debug/runtime", Action: identity.Administer, Process: true, handle: (*call).runtime,
 			summary: "Goroutines, memory and CPU of this process", answer: runtimeAnswer{}},
-		{Method: get, Pattern: "/api/v1/cluster/status", Action: identity.Administer, Cell: true, handle: (*call).clusterStatus,
+		{Method: get, Pattern: "/api/v1/cluster/status", Action: identity.Administer, Process: true, handle: (*call).clusterStatus,
 			summary: "Groups and nodes as this process sees them", answer: ClusterStatus{}},
 	}
 }
