@@ -46,7 +46,10 @@ type fsm struct {
 	// fatal ends the node; it does not return.
 	fatal func(error)
 
-	mu      sync.RWMutex // Write: apply, install, raise. Read: export.
+	// span: write while an install swaps the group's span, read while an export
+	// reads a picture of it. Taken before mu; applying goes on beside an export.
+	span    sync.RWMutex
+	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
@@ -181,6 +184,8 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if !ok {
 		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
 	}
+	f.span.Lock()
+	defer f.span.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in.meta.Index <= f.applied.index {

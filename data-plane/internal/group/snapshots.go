@@ -65,11 +65,12 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 }
 
 // export builds the transfer from one consistent view, so that the applied
-// record inside it is exactly the index the metadata names. The read lock keeps
-// an install from swapping the span underneath the view.
+// record inside it is exactly the index the metadata names. The lock keeps an
+// install from swapping the span underneath the view; entries are applied
+// meanwhile, however long it takes.
 func (s *snapshots) export() (_ *raft.SnapshotMeta, _ io.ReadCloser, err error) {
-	s.fsm.mu.RLock()
-	defer s.fsm.mu.RUnlock()
+	s.fsm.span.RLock()
+	defer s.fsm.span.RUnlock()
 	v := s.fsm.store.View()
 	defer func() { err = errors.Join(err, v.Close()) }()
 	a, err := readApplied(v.Get, s.fsm.store)
