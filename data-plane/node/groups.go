@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -153,7 +154,7 @@ func (n *Node) openShard(id uint32) error {
 		return err
 	}
 	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal})
-	n.groups.add(g, &cluster.Shard{Shard: s, Service: queue.New(s)})
+	n.groups.add(g, &cluster.Shard{Shard: s, Service: queue.NewLimited(s, n.enqueuePerSecond)})
 	return nil
 }
 
@@ -167,4 +168,16 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	n.loops.Go(func() { n.askToJoin(client, self) })
 	return ctx.Err()
+}
+
+// enqueuePerSecond is what the plan of a namespace's tenant allows in each of its
+// namespaces.
+func (n *Node) enqueuePerSecond(ns job.Namespace) int64 {
+	v := n.cell.View()
+	rec, ok := v.NamespaceByID(ns)
+	if !ok {
+		return 0
+	}
+	tenant, _ := v.TenantByID(rec.GetTenantId())
+	return tenant.GetLimits().GetEnqueuePerSecond()
 }

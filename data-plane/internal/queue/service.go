@@ -26,10 +26,19 @@ import (
 type Service struct {
 	shard *shard.Shard
 	ids   *idSource
+	gate  *admission
 }
 
-// New makes the service of a shard.
-func New(s *shard.Shard) *Service { return &Service{shard: s, ids: newIDSource()} }
+// New makes the service of a shard that enqueues as fast as it can.
+func New(s *shard.Shard) *Service {
+	return NewLimited(s, func(job.Namespace) int64 { return 0 })
+}
+
+// NewLimited makes the service of a shard whose namespaces may enqueue no more
+// jobs a second than perSecond says; 0 is unlimited.
+func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond)}
+}
 
 // releaseTimeout bounds giving back jobs that their fetcher did not wait for.
 const releaseTimeout = 5 * time.Second
@@ -38,6 +47,9 @@ const releaseTimeout = 5 * time.Second
 func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
 	if fields := in.validate(c, s.now()); len(fields) > 0 {
 		return EnqueueResult{}, fault.InvalidFields(fields)
+	}
+	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+		return EnqueueResult{}, err
 	}
 	rep, err := s.shard.Do(ctx, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
 	if err != nil {
@@ -73,6 +85,9 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	}
 	if len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
+	}
+	if err := s.gate.admit(c.Namespace, len(in), time.Now()); err != nil {
+		return nil, err
 	}
 	cmds := make([]command.Command, len(in))
 	for i := range in {
