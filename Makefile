@@ -100,6 +100,11 @@ soak: ## Kill the leader under load KILLS=100 times and check the whole history 
 fuzz: ## Run every fuzz target for FUZZTIME each.
 	@tools/fuzz-all $(FUZZTIME) $(MODULES)
 
+.PHONY: mutants
+mutants: ## Break the state machine line by line; every break must fail a test (six minutes).
+	@cd tools && GOWORK=off go build -o $(BIN)/mutants ./mutants
+	@$(BIN)/mutants -module data-plane
+
 .PHONY: bench
 bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
 	$(BIN)/corvo bench --suite aims $(if $(QUICK),--quick) $(ARGS)

@@ -1,0 +1,226 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// sampleHead is a head with every field set.
+func sampleHead() Head {
+	return Head{
+		Queue: "q", State: job.Active, Priority: job.High,
+		Retry:   command.RetryPolicy{MaxRetries: 5, Backoff: job.BackoffLinear, BaseDelay: time.Second, MaxDelay: time.Minute},
+		Attempt: 2, Crashes: 1, Pos: keys.Position{Index: 3, Ordinal: 4}, Due: epoch, Epoch: keys.Position{Index: 5, Ordinal: 6},
+		Lease: time.Minute, Worker: "w", Hostname: "h", Peer: 7, flags: flagUnique | flagErrors, Started: epoch + 1, Finished: epoch + 2,
+		FailedAt: epoch + 3, Reason: DeadCrashes,
+		Timeline: []Moment{{WasEnqueued, epoch, 0}, {WasStarted, epoch + 5, 1}, {WasFailed, epoch + 3, 1}},
+	}
+}
+
+// record is one kind of stored value: decoding returns what encoding takes.
+type record struct {
+	name   string
+	sample []byte
+	decode func(b []byte) (again []byte, value any, err error)
+}
+
+func records() []record {
+	h := sampleHead()
+	b := Body{
+		Queue: "q", Payload: []byte("p"), CreatedAt: epoch, ScheduledAt: epoch + 1, Tags: []command.Tag{{Key: "a", Value: "b"}},
+		UniqueKey: "u", IdempotencyKey: "i", TraceParent: "t",
+	}
+	c := Counts{Enqueued: 9, Failed: 8}
+	for i := range c.Jobs {
+		c.Jobs[i] = int64(i)
+	}
+	for i := range c.Floor {
+		c.Floor[i] = keys.Position{Index: uint64(i), Ordinal: 1}
+	}
+	q := QueueConfig{Paused: true, CreatedAt: epoch}
+	l := lock{Owner: job.ID{1}, By: job.ID{2}, Expires: epoch, State: job.Pending, Duplicate: true}
+	e := attemptError{Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace"}
+	return []record{
+		{"head", h.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
+		{"body", b.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBody(v); return x.encode(), x, err }},
+		{"counts", c.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeCounts(v); return x.encode(), x, err }},
+		{"queue", q.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeQueueConfig(v); return x.encode(), x, err }},
+		{"lock", l.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeLock(v); return x.encode(), x, err }},
+		{"attempt error", e.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeAttemptError(v); return x.encode(), x, err }},
+		{"lock name", encodeLockName("q", "k"), func(v []byte) ([]byte, any, error) {
+			queue, key, err := decodeLockName(v)
+			if err != nil {
+				return nil, nil, err
+			}
+			return encodeLockName(queue, key), queue + "/" + key, err
+		}},
+	}
+}
+
+func TestRecords_ComeBackAndEveryCutIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, r := range records() {
+		again, _, err := r.decode(r.sample)
+		if err != nil || !bytes.Equal(again, r.sample) {
+			t.Errorf("%s: %x came back as %x, %v", r.name, r.sample, again, err)
+		}
+		for n := range r.sample {
+			if _, _, err := r.decode(r.sample[:n]); !errors.Is(err, ErrRecord) {
+				t.Errorf("%s cut to %d of %d bytes: %v", r.name, n, len(r.sample), err)
+			}
+		}
+		if _, _, err := r.decode(append(bytes.Clone(r.sample), 0)); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s with a byte more: %v", r.name, err)
+		}
+		other := bytes.Clone(r.sample)
+		other[0]++
+		if _, _, err := r.decode(other); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s of another version: %v", r.name, err)
+		}
+	}
+	h := sampleHead()
+	got, err := decodeHead(h.encode())
+	if err != nil || !reflect.DeepEqual(got, h) {
+		t.Errorf("head %+v, %v, want %+v", got, err, h)
+	}
+	h.State = 0
+	if _, err := decodeHead(h.encode()); !errors.Is(err, ErrRecord) {
+		t.Errorf("a head without a state: %v", err)
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	for i, r := range records() {
+		f.Add(byte(i), r.sample)
+	}
+	// More moments than a head keeps.
+	h := sampleHead()
+	for range 40 {
+		h.Timeline = append(h.Timeline, Moment{WasStarted, epoch, 1})
+	}
+	f.Add(byte(0), h.encode())
+	f.Fuzz(func(t *testing.T, which byte, b []byte) {
+		r := records()[int(which)%len(records())]
+		again, value, err := r.decode(b)
+		if err != nil {
+			if !errors.Is(err, ErrRecord) {
+				t.Fatalf("%s: error %v", r.name, err)
+			}
+			return
+		}
+		_, same, err := r.decode(again)
+		if err != nil || !reflect.DeepEqual(same, value) {
+			t.Fatalf("%s %+v came back as %+v, %v", r.name, value, same, err)
+		}
+	})
+}
+
+// FuzzApply applies two arbitrary payloads on two stores: no panic, the same
+// answers or the same refusal, and the same bytes.
+func FuzzApply(f *testing.F) {
+	id := job.ID{1}
+	f.Add(command.Encode([]command.Command{&command.Enqueue{ID: id, Queue: "q"}}), command.Encode([]command.Command{&command.Fire{Due: keys.Due{Kind: keys.DueScheduled, ID: id}}}))
+	f.Add(command.Encode([]command.Command{
+		&command.Enqueue{ID: id, Queue: "q", UniqueKey: "u", UniqueFor: 1, IdempotencyKey: "i", Retry: command.RetryPolicy{MaxRetries: 2}},
+		&command.Fetch{Jobs: []job.ID{id}, Floors: []command.Floor{{Queue: "q", Pos: keys.Position{Index: 1}}}},
+		&command.Heartbeat{ID: id, Progress: []byte("1")},
+		&command.Fail{ID: id, Error: "boom"},
+	}), command.Encode([]command.Command{
+		&command.Retry{ID: id}, &command.Fetch{Jobs: []job.ID{id}, Lease: 1}, &command.Cancel{ID: id}, &command.Extend{ID: id, Epoch: keys.Position{Index: 2, Ordinal: 2}, Until: 1 << 61},
+		&command.Ack{ID: id}, &command.Delete{ID: id}, &command.TrimFeed{Before: 2}, &command.Pause{Queue: "q", Paused: true},
+	}))
+	f.Add(command.Encode([]command.Command{&command.Enqueue{ID: id, Queue: "q", ScheduledAt: 1<<63 - 1}}), []byte{1, 1, 99})
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		one, two := newReplica(t), newReplica(t)
+		defer one.close(t)
+		defer two.close(t)
+		for _, payload := range [][]byte{first, second} {
+			a, errA := one.applyPayload(t, payload)
+			b, errB := two.applyPayload(t, payload)
+			if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() {
+				t.Fatalf("errors %v and %v", errA, errB)
+			}
+			if errA != nil {
+				if !errors.Is(errA, command.ErrMalformed) {
+					t.Fatalf("error %v", errA)
+				}
+				return // The node stops here.
+			}
+			if !reflect.DeepEqual(a, b) {
+				t.Fatalf("answers %+v and %+v", a, b)
+			}
+		}
+		if one.digest != two.digest || !bytes.Equal(one.dump(t), two.dump(t)) {
+			t.Fatal("replicas differ")
+		}
+	})
+}
+
+// applyPayload applies bytes as they may stand in a log.
+func (r *replica) applyPayload(t tb, payload []byte) (any, error) {
+	txn := r.store.NewTxn()
+	r.index++
+	r.now++
+	out, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Payload: payload})
+	if err != nil {
+		return nil, errors.Join(err, txn.Discard())
+	}
+	if r.digest, err = txn.EndEntry(r.digest, r.index); err != nil {
+		t.Fatalf("end entry: %v", err)
+	}
+	return out, txn.Commit()
+}
+
+// A history never grows beyond its bound, keeps its beginning and its end, and
+// never changes a copy that shares it (the cache of leased heads).
+func TestNote_KeepsTheFirstAndTheLatest(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var h Head
+		var all []Moment
+		n := rapid.IntRange(1, 3*timelineMax).Draw(t, "moments")
+		for i := range n {
+			copied, want := h, append([]Moment(nil), h.Timeline...)
+			h.note(WasStarted, int64(i))
+			all = append(all, Moment{WasStarted, int64(i), 0})
+			if len(copied.Timeline) != len(want) || len(want) > 0 && !reflect.DeepEqual(copied.Timeline, want) {
+				t.Fatalf("an older copy became %v, was %v", copied.Timeline, want)
+			}
+		}
+		if n > timelineMax {
+			all = append(all[:1:1], all[n-timelineMax+1:]...)
+		}
+		if !reflect.DeepEqual(h.Timeline, all) {
+			t.Fatalf("history %v, want %v", h.Timeline, all)
+		}
+	})
+}
+
+func TestAssertHead_PanicsWithTheJobsName(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]Head{
+		"pending without a place":   {State: job.Pending},
+		"active with a place":       {State: job.Active, Due: 1, Pos: keys.Position{Index: 1}},
+		"active without an end":     {State: job.Active},
+		"completed with a due time": {State: job.Completed, Due: 1},
+	} {
+		func() {
+			defer func() {
+				if v, ok := recover().(string); !ok || !bytes.Contains([]byte(v), []byte(job.ID{7}.String())) {
+					t.Errorf("%s: %v", name, v)
+				}
+			}()
+			assertHead(job.ID{7}, &h)
+		}()
+	}
+}
