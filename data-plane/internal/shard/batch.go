@@ -19,7 +19,7 @@ type batch struct {
 	cmds     []command.Command
 	now      int64
 	bytes    int
-	count    int // Commands of the requests.
+	count    int // Commands and renewals of the requests.
 	offers   []*offer
 }
 
@@ -33,7 +33,7 @@ type offer struct {
 func (b *batch) add(q *request) {
 	b.requests = append(b.requests, q)
 	b.bytes += q.bytes
-	b.count += len(q.Settle) + len(q.After) + 1
+	b.count += len(q.Settle) + len(q.Renew) + len(q.After) + 1
 }
 
 func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entryCmdsMax }

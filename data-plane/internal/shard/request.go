@@ -85,7 +85,10 @@ func weight(r *Request) int {
 			n += 96
 			switch c := c.(type) {
 			case *command.Enqueue:
-				n += len(c.Payload) + len(c.Checkpoint)
+				n += len(c.Payload) + len(c.Checkpoint) + len(c.UniqueKey) + len(c.IdempotencyKey) + len(c.TraceParent)
+				for _, t := range c.Tags {
+					n += len(t.Key) + len(t.Value)
+				}
 			case *command.Ack:
 				n += len(c.Result) + len(c.Checkpoint)
 			case *command.Fail:

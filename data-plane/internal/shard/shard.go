@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -125,8 +126,9 @@ func errNotLeader() error {
 }
 
 // Do runs a request and waits for its reply. When ctx ends first, the outcome is
-// unknown and said so; a parked fetch is taken back instead, and what it was
-// granted in the meantime is in the reply together with the context's error.
+// unknown and said so. A request that fetches is different, because what it was
+// granted must be given back: a parked fetch is taken back, any other is waited for,
+// and the caller looks at the context itself.
 func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 	t := s.term.Load()
 	if t == nil {
@@ -167,18 +169,22 @@ func (q *request) afterTerm() (Reply, error) {
 }
 
 func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) {
-	if q.Fetch == nil || !q.Fetch.Wait {
+	if q.Fetch == nil {
 		return Reply{}, fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
 			"no answer in time; it may or may not have happened: repeat the call with the same idempotency key or lease token")
 	}
-	select {
-	case t.cancels <- q:
-	case <-t.ended:
-		return q.afterTerm()
+	// A fetch that takes what is ready is in an entry by now or soon: the caller
+	// must learn what it was granted, to give it back.
+	if q.Fetch.Wait {
+		select {
+		case t.cancels <- q:
+		case <-t.ended:
+			return q.afterTerm()
+		}
 	}
 	select {
 	case rep := <-q.done:
-		if rep.Err == nil && len(rep.Grants) == 0 {
+		if q.Fetch.Wait && rep.Err == nil && len(rep.Grants) == 0 {
 			rep.Err = ctx.Err()
 		}
 		return rep, rep.Err
@@ -193,8 +199,13 @@ func (s *Shard) Read(f func(*statedb.Group) error) error {
 	if !s.group.Leading() {
 		return errNotLeader()
 	}
-	if err := f(s.store); err != nil {
+	err := f(s.store)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return err
 	}
-	return s.group.VerifyLeader()
+	// That something is not there is an answer too.
+	if verr := s.group.VerifyLeader(); verr != nil {
+		return verr
+	}
+	return err
 }
