@@ -98,7 +98,8 @@ type Group struct {
 	stop      chan struct{}
 	dead      chan struct{} // Closed when raft has stopped.
 	stopOnce  sync.Once
-	wg        sync.WaitGroup // lead and snapshot loops.
+	wg        sync.WaitGroup // lead, contact and snapshot loops.
+	reload    sync.Mutex     // Held while raft's settings are read and changed.
 	proposals atomic.Uint64
 	// transferring is when a proposal was first refused because of a transfer, Unix
 	// nanoseconds; 0 after any other outcome.
@@ -135,8 +136,9 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 	if err := g.start(o); err != nil {
 		return nil, fmt.Errorf("start raft of group %d: %w", g.id, err)
 	}
-	g.wg.Add(2)
+	g.wg.Add(3)
 	go g.watchLeadership()
+	go g.watchContact()
 	go g.cutLog()
 	return g, nil
 }
@@ -503,11 +505,14 @@ func (g *Group) cutLog() {
 
 func (g *Group) snapshot(bytes, entries uint64) error {
 	keep := min(max(trailingBytes/max(bytes/max(entries, 1), 1), trailingMin), trailingEntries)
+	g.reload.Lock()
 	rc := raft.ReloadableConfig{
 		TrailingLogs: keep, SnapshotInterval: 2 * time.Minute, SnapshotThreshold: snapshotThreshold,
 		HeartbeatTimeout: g.raft.ReloadableConfig().HeartbeatTimeout, ElectionTimeout: g.raft.ReloadableConfig().ElectionTimeout,
 	}
-	if err := g.raft.ReloadConfig(rc); err != nil {
+	err := g.raft.ReloadConfig(rc)
+	g.reload.Unlock()
+	if err != nil {
 		return fmt.Errorf("set trailing logs: %w", err)
 	}
 	return g.Snapshot()

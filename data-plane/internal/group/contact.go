@@ -1,0 +1,92 @@
+package group
+
+import (
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The library's follower looks for its leader only when a timer of one to two
+// timeouts fires, and starts it anew if the leader was heard of less than a timeout
+// ago: noticing takes one to three timeouts. A voter that has not noticed refuses
+// its vote, so an election waits for the slowest. contact notices after one timeout
+// and a little, and has the library look at once.
+
+// placeSteps divides the timeout: each voter waits this part longer than the one
+// before it, so that two do not stand at the same moment and split the votes.
+const placeSteps = 5
+
+// secondLook is the pause before a silence is believed. A process that did not run
+// for a while has the heartbeats it missed in its sockets, and reads them first.
+const secondLook = 20 * time.Millisecond
+
+// contact decides when a silence is the leader's end.
+type contact struct {
+	timeout  time.Duration
+	suspects bool // The silence was seen once.
+}
+
+// look says whether raft should look for its leader now, and when to look next.
+// last is zero as long as there never was a leader: then raft knows best.
+func (c *contact) look(following bool, last, now time.Time, place int) (wake bool, next time.Duration) {
+	if !following || last.IsZero() {
+		c.suspects = false
+		return false, c.timeout
+	}
+	patience := c.timeout + time.Duration(place)*c.timeout/placeSteps
+	if left := patience - now.Sub(last); left > 0 {
+		c.suspects = false
+		return false, left
+	}
+	if !c.suspects {
+		c.suspects = true
+		return false, secondLook
+	}
+	c.suspects = false
+	return true, c.timeout
+}
+
+// watchContact runs until Shutdown.
+func (g *Group) watchContact() {
+	defer g.wg.Done()
+	c := contact{timeout: g.raft.ReloadableConfig().HeartbeatTimeout}
+	timer := time.NewTimer(c.timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-g.stop:
+			return
+		}
+		wake, next := c.look(g.raft.State() == raft.Follower, g.raft.LastContact(), time.Now(), g.place())
+		if wake {
+			g.lookForLeader()
+		}
+		timer.Reset(next)
+	}
+}
+
+// place is this node's number among the group's members.
+func (g *Group) place() int {
+	for i, s := range g.raft.GetConfiguration().Configuration().Servers {
+		if string(s.ID) == g.nodeID {
+			return i % placeSteps
+		}
+	}
+	return 0
+}
+
+// lookForLeader makes raft look at once whether its leader is silent. The library
+// does that when the timeout becomes shorter; there is no other way to ask.
+func (g *Group) lookForLeader() {
+	g.reload.Lock()
+	defer g.reload.Unlock()
+	usual := g.raft.ReloadableConfig()
+	shorter := usual
+	shorter.HeartbeatTimeout--
+	for _, rc := range []raft.ReloadableConfig{shorter, usual} {
+		if err := g.raft.ReloadConfig(rc); err != nil {
+			g.logger.Warn("look for the leader", "err", err)
+		}
+	}
+}
