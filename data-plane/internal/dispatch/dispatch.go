@@ -27,6 +27,7 @@ import (
 const (
 	windowLoad = 1024 // Rows read from the store at a time.
 	windowMax  = 4096 // Places kept in memory; later ones are read back when their turn comes.
+	queuesMax  = 4096 // Queues kept in memory although nobody waits for them.
 )
 
 // Table is the memory of one term of leadership.
@@ -39,6 +40,7 @@ type Table struct {
 	// turn rotates which queue of a fetch is looked at first.
 	turn         int
 	rows, places int // windowLoad and windowMax; tests make them small.
+	shrinkAt     int // How many queues are too many; larger while many are waited for.
 	// begun lists the windows from which the entry being built took something.
 	begun []*window
 }
@@ -78,7 +80,22 @@ type item struct {
 
 // New starts an empty memory over the committed state.
 func New(store *statedb.Group) *Table {
-	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue), rows: windowLoad, places: windowMax}
+	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue), rows: windowLoad, places: windowMax, shrinkAt: queuesMax}
+}
+
+// Shrink forgets queues that nobody waits for once there are too many: anybody may
+// fetch from any name, and what is forgotten is read from the store again. It may
+// be called only between two entries.
+func (t *Table) Shrink() {
+	if len(t.queues) <= t.shrinkAt {
+		return
+	}
+	for k, q := range t.queues {
+		if len(q.waiters) == 0 {
+			delete(t.queues, k)
+		}
+	}
+	t.shrinkAt = max(queuesMax, 2*len(t.queues))
 }
 
 // Taken is what Take chose.

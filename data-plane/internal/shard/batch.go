@@ -41,6 +41,7 @@ func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entr
 // build turns the gathered requests, the timers and the parked fetches into the
 // commands of one entry.
 func (t *term) build(b *batch) error {
+	t.table.Shrink()
 	b.now = t.shard.group.Now()
 	// Before the timers: a worker that is told it holds its lease must not lose it in
 	// the same entry.
