@@ -35,7 +35,7 @@ var mutations = []mutation{
 	{"a repeated fail is refused", work, "res.Refusal == LeaseLost && settled && Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
 	{"a job that is not leased may be settled", work, "case !h.State.Leased(), !Holds(&h, by):", "case !Holds(&h, by):"},
 	{"a fetch takes jobs that are not pending", work, "if err != nil || !ok || h.State != job.Pending {", "if err != nil || !ok || h.State.Leased() {"},
-	{"a fetch takes jobs of a paused queue", work, "if err != nil || q.config.Paused {", "if err != nil {"},
+	{"a fetch takes jobs of a paused queue", work, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
 	{"a fetch does not count the attempt", work, "h.Attempt++", "_ = h.Attempt"},
 	{"a release spends the attempt", work, "h.Attempt--", "_ = h.Attempt"},
 	{"a release of a cancelled job counts as a failure", work, "if !c.Release {", "if true {"},

@@ -196,6 +196,7 @@ func TestNote_KeepsTheFirstAndTheLatest(t *testing.T) {
 			if len(copied.Timeline) != len(want) || len(want) > 0 && !reflect.DeepEqual(copied.Timeline, want) {
 				t.Fatalf("an older copy became %v, was %v", copied.Timeline, want)
 			}
+			copied.note(WasFailed, -1) // A copy that goes another way.
 		}
 		if n > timelineMax {
 			all = append(all[:1:1], all[n-timelineMax+1:]...)
@@ -204,6 +205,35 @@ func TestNote_KeepsTheFirstAndTheLatest(t *testing.T) {
 			t.Fatalf("history %v, want %v", h.Timeline, all)
 		}
 	})
+}
+
+// No entry leaves a lock's due row behind. Should one be there all the same, it
+// removes itself and not the lock that stands there now.
+func TestFire_StrayRowOfALockLeavesTheLock(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, owner, at := job.Namespace{1}, job.ID{1}, epoch+int64(time.Second)
+	r.do(t, epoch, &command.Enqueue{NS: ns, ID: owner, Queue: "q", UniqueKey: "k", UniqueFor: time.Hour})
+	for _, d := range []keys.Due{
+		{At: at, Kind: keys.DueUnique, NS: ns, ID: job.ID{2}}, // Another job's.
+		{At: at, Kind: keys.DueUnique, NS: ns, ID: owner},     // The owner's, of another time.
+	} {
+		txn := r.store.NewTxn()
+		txn.Set(keys.In(r.store.Prefix()).Due(d), encodeLockName("q", "k"))
+		r.index++
+		if _, err := txn.EndEntry(0, r.index); err != nil {
+			t.Fatal(err)
+		}
+		if err := txn.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		r.do(t, at, &command.Fire{Due: d})
+		r.audit(t)
+		if res := r.do(t, at, &command.Enqueue{NS: ns, ID: job.ID{3}, Queue: "q", UniqueKey: "k", UniqueFor: 1}); res.ID != owner {
+			t.Fatalf("after a stray row %+v the key is held by %s", d, res.ID)
+		}
+	}
 }
 
 func TestAssertHead_PanicsWithTheJobsName(t *testing.T) {
