@@ -152,7 +152,7 @@ func (t *term) addRequest(b *batch, q *request) error {
 
 func (t *term) addRenewals(b *batch, q *request) error {
 	for _, r := range q.Renew {
-		res, err := t.renew(r, b.now)
+		res, err := t.renew(b, r)
 		if err != nil {
 			return err
 		}
@@ -161,8 +161,10 @@ func (t *term) addRenewals(b *batch, q *request) error {
 	return nil
 }
 
-// renew keeps a lease in memory; the due row is moved when it comes up.
-func (t *term) renew(r Renewal, now int64) (RenewalResult, error) {
+// renew keeps a lease in memory; the due row is moved when it comes up. Only one for
+// longer than the fetch asked is written at once: a new leader knows of no other
+// length than the fetch's.
+func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 	h, err := state.ReadHead(t.shard.store, r.NS, r.ID)
 	if errors.Is(err, statedb.ErrNotFound) {
 		return RenewalResult{}, nil
@@ -177,8 +179,11 @@ func (t *term) renew(r Renewal, now int64) (RenewalResult, error) {
 	if lease == 0 {
 		lease = h.Lease
 	}
-	if until := now + int64(lease); until > h.Due {
+	if until := b.now + int64(lease); until > h.Due {
 		t.renewals[r.ID] = renewed{h.Epoch, until}
+		if lease > h.Lease {
+			b.cmds = append(b.cmds, &command.Extend{NS: r.NS, ID: r.ID, Epoch: h.Epoch, Until: until})
+		}
 	}
 	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling}, nil
 }

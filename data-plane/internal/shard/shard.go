@@ -137,7 +137,7 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 	if len(r.After) > 0 && s.full.Load() {
 		return Reply{}, errDiskFull
 	}
-	if n := len(r.Settle) + len(r.After); n > requestMax {
+	if n := len(r.Settle) + len(r.Renew) + len(r.After); n > requestMax {
 		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts, at most %d are allowed; split it", n, requestMax)
 	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
