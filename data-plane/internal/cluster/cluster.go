@@ -82,12 +82,13 @@ func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, 
 		return c.Route(ns)
 	}
 	for {
-		moved := c.moved(ns)
+		changed, moved := c.cell.Changed(), c.moved(ns)
 		p, err := c.Route(ns)
 		if err != nil || p.Service != nil || p.LeaderURL != "" {
 			return p, err
 		}
 		select {
+		case <-changed:
 		case <-moved:
 		case <-ctx.Done():
 			return p, nil
@@ -95,12 +96,12 @@ func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, 
 	}
 }
 
-// moved fires when the answer of Route may have changed.
+// moved fires when another node may lead the namespace's shard; never while it is
+// not known which shard that is.
 func (c *Cluster) moved(ns job.Namespace) <-chan struct{} {
-	changed := c.cell.Changed()
 	s, err := c.shardOf(ns)
 	if s == nil || err != nil {
-		return changed
+		return nil
 	}
 	return s.Group().LeadershipChanged()
 }
