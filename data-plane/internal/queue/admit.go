@@ -57,3 +57,13 @@ func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 		Message: "this namespace enqueues faster than its plan allows; nothing was enqueued, try again after the given time",
 	}
 }
+
+// giveBack returns what admit took for n enqueues of which surely none was made: a
+// call that is held over a change of leader asks many times.
+func (a *admission) giveBack(ns job.Namespace, n int, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if b, ok := a.buckets[ns]; ok {
+		b.ReserveN(now, -n)
+	}
+}

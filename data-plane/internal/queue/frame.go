@@ -29,7 +29,7 @@ func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResu
 	if b.empty() {
 		return b.res, nil
 	}
-	rep, err := s.shard.Do(ctx, b.req)
+	rep, err := s.do(ctx, b.caller, b.req)
 	if err != nil {
 		return FrameResult{}, err
 	}

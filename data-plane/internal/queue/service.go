@@ -51,7 +51,7 @@ func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (Enque
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
-	rep, err := s.shard.Do(ctx, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
+	rep, err := s.do(ctx, c, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
 	if err != nil {
 		return EnqueueResult{}, err
 	}
@@ -64,11 +64,20 @@ func (s *Service) EnqueueBatch(ctx context.Context, c Caller, in []EnqueueInput)
 	if err != nil {
 		return nil, err
 	}
-	rep, err := s.shard.Do(ctx, shard.Request{After: cmds})
+	rep, err := s.do(ctx, c, shard.Request{After: cmds})
 	if err != nil {
 		return nil, err
 	}
 	return enqueueResults(rep.After), nil
+}
+
+// do runs a request whose enqueues were admitted.
+func (s *Service) do(ctx context.Context, c Caller, r shard.Request) (shard.Reply, error) {
+	rep, err := s.shard.Do(ctx, r)
+	if err != nil && len(r.After) > 0 && fault.CodeOf(err) != fault.UnknownOutcome {
+		s.gate.giveBack(c.Namespace, len(r.After), time.Now())
+	}
+	return rep, err
 }
 
 func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now()) }

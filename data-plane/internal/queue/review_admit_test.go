@@ -1,0 +1,39 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// Calls are held over a change of leader and asked again every few milliseconds.
+// Those that did nothing must not use up what the plan allows.
+func TestAdmission_WhatWasNotEnqueuedCostsNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.gate = newAdmission(func(job.Namespace) int64 { return 1 })
+	jobs := make([]EnqueueInput, BatchMax)
+	for i := range jobs {
+		jobs[i].Queue = "q"
+	}
+	r.shard.RefuseJobs(true)
+	for range 3 {
+		if _, err := r.EnqueueBatch(t.Context(), r.caller, jobs); fault.As(err) == nil || fault.As(err).Reason != "DISK_FULL" {
+			t.Fatalf("refused with: %v", err)
+		}
+		if _, err := r.Frame(t.Context(), r.caller, FrameInput{Enqueues: jobs}); fault.As(err) == nil || fault.As(err).Reason != "DISK_FULL" {
+			t.Fatalf("frame refused with: %v", err)
+		}
+		if _, err := r.Enqueue(t.Context(), r.caller, jobs[0]); fault.As(err) == nil || fault.As(err).Reason != "DISK_FULL" {
+			t.Fatalf("one refused with: %v", err)
+		}
+	}
+	r.shard.RefuseJobs(false)
+	if _, err := r.EnqueueBatch(t.Context(), r.caller, jobs); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.EnqueueBatch(t.Context(), r.caller, jobs); fault.As(err) == nil || fault.As(err).Reason != "RATE_LIMITED" {
+		t.Fatalf("what was enqueued costs nothing either: %v", err)
+	}
+}
