@@ -198,6 +198,9 @@ func (b *frameBuilder) enqueues(in []EnqueueInput) {
 	if len(in) == 0 {
 		return
 	}
+	if b.res.EnqueueErr = b.service.shard.TakesJobs(); b.res.EnqueueErr != nil {
+		return // The settlements of the frame count: they make room.
+	}
 	cmds, err := b.service.stampEnqueues(b.caller, "enqueues", in)
 	if err != nil {
 		b.res.EnqueueErr = err

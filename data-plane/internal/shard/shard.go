@@ -102,6 +102,14 @@ func (s *Shard) HoldOff(on bool) {
 // RefuseJobs stops (or resumes) taking new jobs; everything else goes on.
 func (s *Shard) RefuseJobs(on bool) { s.full.Store(on) }
 
+// TakesJobs is nil, or why the shard takes no new jobs at the moment.
+func (s *Shard) TakesJobs() error {
+	if s.full.Load() {
+		return errDiskFull
+	}
+	return nil
+}
+
 func (s *Shard) lead(ctx context.Context, ready func()) {
 	t := newTerm(s)
 	s.term.Store(t)
@@ -134,8 +142,8 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 	if t == nil {
 		return Reply{}, errNotLeader()
 	}
-	if len(r.After) > 0 && s.full.Load() {
-		return Reply{}, errDiskFull
+	if err := s.TakesJobs(); err != nil && len(r.After) > 0 {
+		return Reply{}, err
 	}
 	if n := len(r.Settle) + len(r.Renew) + len(r.After); n > requestMax {
 		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts, at most %d are allowed; split it", n, requestMax)
