@@ -88,7 +88,8 @@ func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *Head) {
 	}
 }
 
-// retry makes a job pending again with fresh counters. A unique key it once held
+// retry makes a job pending again with fresh counters, without the result and the
+// last lease of its former life; the checkpoint stays, to go on from. A unique key it once held
 // is not taken again: another job may have it by now.
 func (x *entry) retry(c *command.Retry) (Result, error) {
 	h, ok, err := x.head(c.NS, c.ID)
@@ -103,7 +104,11 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}
-	h.Attempt, h.Crashes, h.Reason, h.Finished = 0, 0, NotDead, 0
+	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
+	if h.has(flagResult) {
+		x.txn.Delete(x.m.space.Job(c.NS, keys.Result, c.ID))
+		h.flags &^= flagResult
+	}
 	if err := x.enterReady(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}

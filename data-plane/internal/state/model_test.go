@@ -35,6 +35,8 @@ type modelJob struct {
 	worker  string
 	peer    uint64
 	unique  string
+	// reclaimed: the last lease ran out.
+	reclaimed bool
 }
 
 type modelLock struct {
@@ -111,7 +113,7 @@ func (m *model) fetch(c *command.Fetch, got Result) error {
 		j.attempt++
 		j.state, j.due, j.lease = job.Active, m.now+int64(c.Lease), int64(c.Lease)
 		j.token = command.Token{Attempt: j.attempt, Epoch: g.Epoch}
-		j.worker, j.peer = c.Worker, c.Peer
+		j.worker, j.peer, j.reclaimed = c.Worker, c.Peer, false
 		if g.Attempt != j.attempt {
 			return fmt.Errorf("job %s attempt %d, want %d", id, g.Attempt, j.attempt)
 		}
@@ -154,7 +156,8 @@ func (m *model) ack(c *command.Ack) Refusal {
 
 func (m *model) fail(c *command.Fail) Refusal {
 	j, why := m.settle(c.NS, c.ID, c.By)
-	settled := j != nil && (j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled)
+	settled := j != nil && !j.reclaimed &&
+		(j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || c.Release && j.state == job.Pending)
 	switch {
 	case why == LeaseLost && settled && m.holds(j, c.By):
 		return Accepted
@@ -195,6 +198,9 @@ func (m *model) fire(d keys.Due) {
 }
 
 func (m *model) fireJob(id job.ID, j *modelJob) {
+	if j.state.Leased() {
+		j.reclaimed = true
+	}
 	switch {
 	case j.state == job.Cancelling:
 		m.finish(id, j, job.Cancelled)
@@ -232,7 +238,7 @@ func (m *model) retry(ns job.Namespace, id job.ID) Refusal {
 	case j.state == job.Pending || j.state.Leased() || j.state == job.Held:
 		return WrongState
 	}
-	j.state, j.due, j.attempt, j.crashes = job.Pending, 0, 0, 0
+	j.state, j.due, j.attempt, j.crashes, j.token = job.Pending, 0, 0, 0, command.Token{}
 	return Accepted
 }
 

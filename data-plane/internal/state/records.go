@@ -107,6 +107,7 @@ const (
 	flagProgress               // There is a progress record.
 	flagResult                 // There is a result record.
 	flagErrors                 // There is at least one attempt error.
+	flagReclaimed              // The last lease ran out; its holder settled nothing.
 )
 
 func (h *Head) has(flag byte) bool { return h.flags&flag != 0 }

@@ -48,6 +48,7 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 	case job.Scheduled, job.Retrying:
 		err = x.promote(d.NS, d.ID, &h)
 	case job.Cancelling:
+		h.flags |= flagReclaimed
 		err = x.endCancelled(d.NS, d.ID, &h)
 	default:
 		err = x.expireLease(d.NS, d.ID, &h)
@@ -72,6 +73,7 @@ func (x *entry) promote(ns job.Namespace, id job.ID, h *Head) error {
 // dead when it has taken CrashLimit workers with it.
 func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	h.Crashes++
+	h.flags |= flagReclaimed
 	h.note(WasLeaseExpired, x.now)
 	x.addError(ns, id, h, attemptError{Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time"})
 	err := x.countFailure(ns, h)

@@ -40,6 +40,7 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	h.Epoch, h.Lease = x.place(), c.Lease
 	h.Worker, h.Hostname, h.Peer = c.Worker, c.Hostname, c.Peer
 	h.Started = x.now
+	h.flags &^= flagReclaimed
 	if err := x.enterTimed(c.NS, id, &h, job.Active, x.after(int64(c.Lease))); err != nil {
 		return Grant{}, false, err
 	}
@@ -173,10 +174,12 @@ func failAnswer(res Result, h *Head) Result {
 	return res
 }
 
-// failedBefore answers a repeated fail with the same token by the outcome that is
-// still to be seen in the head.
+// failedBefore answers a repeated fail or release with the same token by the outcome
+// that is still to be seen in the head. A lease that ran out was not settled by its
+// holder: it stays lost (R-L3).
 func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
-	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled
+	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || c.Release && h.State == job.Pending
+	settled = settled && !h.has(flagReclaimed)
 	if res.Refusal == LeaseLost && settled && Holds(h, c.By) {
 		res.Refusal = Accepted
 		return failAnswer(res, h)
