@@ -1,5 +1,11 @@
 package isolation
 
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
 // door says what can be asked at one route. At least one member is set.
 type door struct {
 	// job asks about one job, by id and lease token; nil bodies are sent empty. The
@@ -137,6 +143,22 @@ func forged(b *tenant) map[string]string {
 		"X-Http-Method-Override": "DELETE",
 		"Connection":             "X-Corvo-Signature, X-Corvo-Tenant, Authorization, X-Api-Key",
 	}
+}
+
+// credible are whole identities as a proxy or a part of the cell would send them,
+// right in everything but the signature.
+func credible(b *tenant) []map[string]string {
+	as := func(principal, roles string) map[string]string {
+		return map[string]string{
+			"X-Corvo-Tenant": b.id, "X-Corvo-Tenant-Name": b.name,
+			"X-Corvo-Namespace-Id": b.namespaces[0].id, "X-Corvo-Namespace": b.namespaces[0].name,
+			"X-Corvo-Principal": principal, "X-Corvo-Roles": roles, "X-Corvo-Peer": "127.0.0.1",
+			"X-Corvo-Tenant-Url": "http://" + b.name + ".localhost",
+			"X-Corvo-Expires":    strconv.FormatInt(time.Now().Add(30*time.Second).Unix(), 10),
+			"X-Corvo-Signature":  strings.Repeat("A", 43),
+		}
+	}
+	return []map[string]string{as("key_000000000000", "admin"), as("cell:test", "cell")}
 }
 
 // hosts are spellings of a tenant's host.

@@ -181,14 +181,14 @@ func forms(name string) map[string]func(request) request {
 	}
 }
 
-// forgeries are no forged header, each alone, and all.
+// forgeries are no forged header, each alone, all, and whole identities.
 func (s *setting) forgeries() []map[string]string {
 	all := forged(s.b)
 	list := []map[string]string{nil}
 	for name, value := range all {
 		list = append(list, map[string]string{name: value})
 	}
-	return append(list, all)
+	return append(append(list, all), credible(s.b)...)
 }
 
 // everyQuestion asks them all as tenant A, up to the first that is answered wrongly.
