@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -73,6 +74,9 @@ func (b *frameBuilder) settle(rep *shard.Reply) {
 }
 
 func (b *frameBuilder) holder(token, worker string) (command.Holder, []fault.Field) {
+	if len(worker) > WorkerNameBytesMax {
+		return command.Holder{}, []fault.Field{{Path: "worker_id", Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(worker), WorkerNameBytesMax)}}
+	}
 	t, err := ParseToken(token)
 	if err != nil {
 		return command.Holder{}, []fault.Field{{Path: "lease_token", Message: "is not a token that a fetch returned"}}
@@ -150,23 +154,32 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		return
 	}
 	b.res.Heartbeats = make([]HeartbeatStatus, len(in))
+	var refused []fault.Field
 	for i := range in {
 		h := &in[i]
-		by, fields := b.holder(h.Token, h.WorkerID)
-		fields = append(fields, checkJSON("progress", h.Progress, ProgressBytesMax)...)
-		fields = append(fields, checkJSON("checkpoint", h.Checkpoint, CheckpointBytesMax)...)
-		fields = append(fields, checkLease(h.Lease)...)
-		if len(fields) > 0 {
-			b.res.Heartbeats[i] = HeartbeatLost
+		by, unheld := b.holder(h.Token, h.WorkerID)
+		if len(unheld) > 0 {
+			b.res.Heartbeats[i] = HeartbeatLost // No lease has such a token.
 			continue
 		}
-		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: h.Lease})
+		bad := checkJSON("progress", h.Progress, ProgressBytesMax)
+		bad = append(bad, checkJSON("checkpoint", h.Checkpoint, CheckpointBytesMax)...)
+		bad = append(bad, checkLease(h.Lease)...)
+		refused = append(refused, under("jobs."+h.JobID.String(), bad)...)
+		lease := h.Lease
+		if len(bad) > 0 {
+			lease = 0 // The worker is alive whatever is wrong with its news: keep its lease.
+		}
+		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
 		b.renewed = append(b.renewed, func(r shard.RenewalResult) { b.res.Heartbeats[i] = heartbeatStatus(r.Held, r.Cancel) })
-		if news(h.Progress) || news(h.Checkpoint) {
+		if len(bad) == 0 && (news(h.Progress) || news(h.Checkpoint)) {
 			b.add(&command.Heartbeat{
 				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: h.Progress, Checkpoint: h.Checkpoint,
 			}, func(*state.Result) {}) // The renewal tells.
 		}
+	}
+	if len(refused) > 0 {
+		b.res.HeartbeatErr = fault.InvalidFields(refused)
 	}
 }
 

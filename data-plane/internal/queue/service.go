@@ -237,9 +237,12 @@ func (s *Service) Fail(ctx context.Context, c Caller, in []FailInput) ([]FailOut
 }
 
 // Heartbeat renews leases and stores the news they bring. A beat without news
-// writes nothing.
+// writes nothing. News that is refused is an error, but costs nobody a lease.
 func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]HeartbeatStatus, error) {
 	res, err := s.Frame(ctx, c, FrameInput{Heartbeats: in})
+	if err == nil {
+		err = res.HeartbeatErr
+	}
 	return res.Heartbeats, err
 }
 

@@ -186,9 +186,10 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	if reason(res.Fails[1].Err) != "NOT_ACTIVE" {
 		t.Errorf("fail without a lease: %v", res.Fails[1].Err)
 	}
-	if h := res.Heartbeats; h[0] != HeartbeatOK || h[1] != HeartbeatLost || h[2] != HeartbeatLost {
+	if h := res.Heartbeats; h[0] != HeartbeatOK || h[1] != HeartbeatLost || h[2] != HeartbeatOK {
 		t.Errorf("heartbeats %v", h)
 	}
+	equal(t, "bad heartbeat", paths(res.HeartbeatErr), []string{"jobs." + c.JobID.String() + ".lease"})
 	if len(res.Grants) != 1 || len(res.Enqueues) != 1 || res.FetchErr != nil || res.EnqueueErr != nil {
 		t.Errorf("frame %+v", res)
 	}

@@ -174,6 +174,8 @@ type FrameResult struct {
 	// invalid enqueue adds none of its jobs, but its settlements count.
 	FetchErr   error
 	EnqueueErr error
+	// HeartbeatErr refuses news of heartbeats; the leases themselves were renewed.
+	HeartbeatErr error
 }
 
 // FailOutcome is a FailResult or the reason there is none.

@@ -37,6 +37,14 @@ func at(list string, i int, fields []fault.Field) []fault.Field {
 	return fields
 }
 
+// under puts fields under a path.
+func under(path string, fields []fault.Field) []fault.Field {
+	for i := range fields {
+		fields[i].Path = path + "." + fields[i].Path
+	}
+	return fields
+}
+
 func rangeMessage(what string, lo, hi, got int) string {
 	return fmt.Sprintf("must have %d to %d %s, has %d", lo, hi, what, got)
 }

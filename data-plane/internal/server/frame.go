@@ -164,7 +164,7 @@ func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.settled(msg, f, res)
 	st.added(msg, res.Enqueues)
-	st.word(msg, "heartbeat", f.beatsErr)
+	st.word(msg, "heartbeat", cmp.Or(f.beatsErr, res.HeartbeatErr))
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
 	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
