@@ -91,9 +91,10 @@ func TestAddNode_BecomesAVoterOfEveryGroup(t *testing.T) {
 	if _, err := c.leader().cell.Apply(ctx, &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(1, "acme")}}); err != nil {
 		t.Fatal(err)
 	}
+	member := c.follower().id
 	joining := c.prepare("node-4")
 	c.start("node-4", nil)
-	added, err := addNodePatiently(ctx, c, c.follower().id, joining.record())
+	added, err := addNodePatiently(ctx, c, member, joining.record())
 	if err != nil || !added {
 		t.Fatalf("added %v, %v", added, err)
 	}
