@@ -87,6 +87,7 @@ func (n *Node) openCell() error {
 		return fmt.Errorf("open the cell's meta group: %w", err)
 	}
 	n.cell = c
+	n.opened.Store(c)
 	n.groups.add(c.Group(), nil)
 	urls := make(map[string]string)
 	for id, p := range n.peers {

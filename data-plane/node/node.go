@@ -43,6 +43,7 @@ type Node struct {
 	mux       *transport.Mux
 	transport *http.Transport
 	cell      *cell.Cell
+	opened    atomic.Pointer[cell.Cell] // cell, for the transport, which runs before it.
 	cellPeers *cell.Peers
 	members   *cell.Membership
 	groups    *groupSet
@@ -50,7 +51,8 @@ type Node struct {
 	api       *server.Server
 	http      *http.Server
 
-	draining atomic.Bool
+	// Reasons not to grant leases: the node leaves, its disk stalls, its disk is full.
+	draining, stalled, full atomic.Bool
 	// watching ends with endWatches: calls that follow the cell's state have no
 	// end of their own, and the API would wait for them.
 	watching   context.Context //nolint:containedctx // The node's own life.
@@ -158,8 +160,8 @@ func (n *Node) resolve(id string) (string, error) {
 	if p, ok := n.peers[id]; ok {
 		return p.RaftAddress, nil
 	}
-	if n.cell != nil {
-		if rec, ok := n.cell.View().NodeByID(id); ok {
+	if c := n.opened.Load(); c != nil {
+		if rec, ok := c.View().NodeByID(id); ok {
 			return rec.GetRaftAddress(), nil
 		}
 	}
@@ -266,9 +268,7 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Serve
 // not wait for another leader: all nodes of the cell are leaving.
 func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
 	n.draining.Store(true)
-	for _, s := range n.shardList() {
-		s.HoldOff(true)
-	}
+	n.holdOff()
 	if !hurry {
 		n.giveLeadershipAway(ctx)
 	}

@@ -152,21 +152,24 @@ const readyPoll = 5 * time.Millisecond
 // helps nobody; another node should lead (R4).
 func (n *Node) onStall(op string) {
 	n.logger.Error("the disk stalls: no more leases, leadership given away", "op", op)
-	for _, s := range n.shardList() {
-		s.HoldOff(true)
-	}
+	n.stalled.Store(true)
+	n.holdOff()
 	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
 	defer cancel()
 	n.giveLeadershipAway(ctx)
 }
 
 func (n *Node) onRecover() {
-	if n.draining.Load() {
-		return
-	}
+	n.stalled.Store(false)
 	n.logger.Info("the disk answers again")
+	n.holdOff()
+}
+
+// holdOff stops granting leases while there is any reason to.
+func (n *Node) holdOff() {
+	on := n.draining.Load() || n.stalled.Load() || n.full.Load()
 	for _, s := range n.shardList() {
-		s.HoldOff(false)
+		s.HoldOff(on)
 	}
 }
 
@@ -175,8 +178,9 @@ func (n *Node) onRecover() {
 func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
 	for _, s := range n.shardList() {
 		s.RefuseJobs(level >= disk.SpaceTight)
-		s.HoldOff(level >= disk.SpaceExhaust || n.draining.Load())
 	}
+	n.full.Store(level >= disk.SpaceExhaust)
+	n.holdOff()
 	if level < disk.SpaceExhaust {
 		return
 	}

@@ -58,6 +58,8 @@ type keyState struct {
 	cancelling bool
 	// Settlements that may be reported again with the same answer.
 	acked, let settlements
+	// released: the last holder gave the job back.
+	released bool
 }
 
 // settlements is a set of leases, comparable as model states must be.
@@ -72,7 +74,7 @@ func (s settlements) has(a ask) bool { return strings.Contains(string(s), string
 func (k keyState) alive() bool { return !k.id.IsZero() }
 
 func (k keyState) end() keyState {
-	k.id, k.leased, k.token, k.cancelling = job.ID{}, false, keys.Position{}, false
+	k.id, k.leased, k.token, k.cancelling, k.released = job.ID{}, false, keys.Position{}, false, false
 	return k
 }
 
@@ -90,7 +92,7 @@ func (k keyState) next(a ask, o told) (bool, keyState) {
 		if !k.alive() || k.leased {
 			return fits(false), k
 		}
-		k.leased, k.token = true, o.token
+		k.leased, k.token, k.released = true, o.token, false
 		return o.unknown || o.ok && o.id == k.id, k
 	case opAck:
 		if k.id == a.id && k.leased && k.token == a.token {
@@ -104,8 +106,10 @@ func (k keyState) next(a ask, o told) (bool, keyState) {
 			k.let += settlement(a)
 			return fits(true), k.end()
 		case k.id == a.id && k.leased && k.token == a.token:
-			k.leased = false
+			k.leased, k.released = false, true
 			return fits(true), k
+		case k.id == a.id && !k.leased && k.released && k.token == a.token:
+			return fits(true), k // Given back again: the same answer.
 		}
 		return fits(k.let.has(a)), k
 	default:

@@ -35,8 +35,8 @@ type modelJob struct {
 	worker  string
 	peer    uint64
 	unique  string
-	// reclaimed: the last lease ran out.
-	reclaimed bool
+	// reclaimed: the last lease ran out; released: it was given back.
+	reclaimed, released bool
 }
 
 type modelLock struct {
@@ -113,7 +113,7 @@ func (m *model) fetch(c *command.Fetch, got Result) error {
 		j.attempt++
 		j.state, j.due, j.lease = job.Active, m.now+int64(c.Lease), int64(c.Lease)
 		j.token = command.Token{Attempt: j.attempt, Epoch: g.Epoch}
-		j.worker, j.peer, j.reclaimed = c.Worker, c.Peer, false
+		j.worker, j.peer, j.reclaimed, j.released = c.Worker, c.Peer, false, false
 		if g.Attempt != j.attempt {
 			return fmt.Errorf("job %s attempt %d, want %d", id, g.Attempt, j.attempt)
 		}
@@ -157,7 +157,7 @@ func (m *model) ack(c *command.Ack) Refusal {
 func (m *model) fail(c *command.Fail) Refusal {
 	j, why := m.settle(c.NS, c.ID, c.By)
 	settled := j != nil && !j.reclaimed &&
-		(j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || c.Release && j.state == job.Pending)
+		(j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || c.Release && j.released && j.state == job.Pending)
 	switch {
 	case why == LeaseLost && settled && m.holds(j, c.By):
 		return Accepted
@@ -166,7 +166,7 @@ func (m *model) fail(c *command.Fail) Refusal {
 		m.finish(c.ID, j, job.Cancelled)
 	case c.Release:
 		j.attempt--
-		j.state, j.due = job.Pending, 0
+		j.state, j.due, j.released = job.Pending, 0, true
 	case j.attempt >= j.retry.MaxRetries:
 		m.finish(c.ID, j, job.Dead)
 	default:

@@ -178,13 +178,18 @@ func failAnswer(res Result, h *Head) Result {
 // that is still to be seen in the head. A lease that ran out was not settled by its
 // holder: it stays lost (R-L3).
 func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
-	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || c.Release && h.State == job.Pending
+	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || c.Release && justReleased(h)
 	settled = settled && !h.has(flagReclaimed)
 	if res.Refusal == LeaseLost && settled && Holds(h, c.By) {
 		res.Refusal = Accepted
 		return failAnswer(res, h)
 	}
 	return res
+}
+
+// justReleased: giving the attempt back is the last thing that happened to the job.
+func justReleased(h *Head) bool {
+	return h.State == job.Pending && len(h.Timeline) > 0 && h.Timeline[len(h.Timeline)-1].What == WasReleased
 }
 
 // letGo ends a job whose worker was asked to stop. Giving it back is no failure.
