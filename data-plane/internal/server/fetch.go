@@ -31,7 +31,7 @@ type fetchRequest struct {
 }
 
 var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("queues", "Queues to take from, earlier ones first.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
+	textsField("queues", "Queues to take from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
 	textField("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
 	textField("hostname", "Where it runs.", func(in *fetchRequest) *string { return &in.in.Hostname }),
 	wholeField("count", "fetch/batch: how many jobs at most; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
