@@ -75,10 +75,11 @@ clean: ## Remove built binaries, tools and local data.
 ##@ Tests
 
 # -p 1: packages with real servers and kills must not share two cores with each
-# other; inside a package tests are parallel. -short leaves the long ones out.
+# other; inside a package tests are parallel. -count=1: many run binaries they build,
+# which the test cache does not see.
 .PHONY: test-go
 test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
-	@$(call in-each,$(MODULES),go test -p 1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
+	@$(call in-each,$(MODULES),go test -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
 
 .PHONY: test-docs
 test-docs: ## Do what docs/quickstart.md and docs/operations.md say, against the real service.
