@@ -21,6 +21,10 @@ type batch struct {
 	bytes    int
 	count    int // Commands and renewals of the requests.
 	offers   []*offer
+	// requeues: a command so far may put a job into a ready order ahead of the
+	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
+	// all of them out in their order (INV-8).
+	requeues bool
 }
 
 // offer is a parked fetch that this entry may answer.
@@ -76,6 +80,7 @@ func (t *term) addTimers(b *batch) error {
 		return fmt.Errorf("read due rows: %w", err)
 	}
 	for _, d := range rows {
+		b.requeues = b.requeues || d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency
 		if d.Kind != keys.DueLease {
 			b.cmds = append(b.cmds, &command.Fire{Due: d})
 			continue
@@ -132,9 +137,22 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 	}
 }
 
+// requeues reports whether a settlement may put its job back into the ready order.
+func requeues(c command.Command) bool {
+	switch c := c.(type) {
+	case *command.Fail:
+		return c.Release
+	case *command.Retry:
+		return true
+	default:
+		return false
+	}
+}
+
 func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
 	b.cmds = append(b.cmds, q.Settle...)
+	b.requeues = b.requeues || slices.ContainsFunc(q.Settle, requeues)
 	if q.Fetch != nil {
 		if err := t.addFetch(b, q); err != nil {
 			return err
@@ -228,7 +246,7 @@ func (t *term) park(q *request, w *dispatch.Waiter) error {
 
 // promise lets the grant of a job ride in the entry that enqueues it.
 func (t *term) promise(b *batch, e *command.Enqueue) {
-	if t.shard.holdOff.Load() {
+	if b.requeues || t.shard.holdOff.Load() {
 		return
 	}
 	w, first := t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
