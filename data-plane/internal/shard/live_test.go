@@ -54,6 +54,39 @@ func TestOverload_IsRefusedAtOnceAndWritesNothing(t *testing.T) {
 	}
 }
 
+func TestOverload_TheInboxIsBoundedInBytesToo(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	s.shard.term.Store(s.term)
+	s.queued.Store(inboxBytesMax - 100<<10)
+	big := s.newJob()
+	big.Payload = make([]byte, 200<<10)
+	_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
+	if f := fault.As(err); f == nil || f.Reason != "OVERLOADED" {
+		t.Fatalf("refusal: %v", err)
+	}
+	if n := s.queued.Load(); n != inboxBytesMax-100<<10 || len(s.inbox) != 0 {
+		t.Fatalf("%d bytes counted and %d requests kept after a refusal", n, len(s.inbox))
+	}
+	s.queued.Store(0)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
+		done <- err
+	}()
+	eventually(t, "the request is queued", func() bool { return len(s.inbox) == 1 })
+	if s.queued.Load() < 200<<10 {
+		t.Fatalf("%d bytes counted for a large request", s.queued.Load())
+	}
+	s.step()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := s.queued.Load(); n != 0 {
+		t.Fatalf("%d bytes counted in an empty inbox", n)
+	}
+}
+
 func TestRequest_WithTooManyPartsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := step(t, Options{})

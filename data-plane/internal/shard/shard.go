@@ -16,7 +16,8 @@ import (
 // Limits of a shard. Reaching one refuses with OVERLOADED; nothing is queued
 // without bound (law 8).
 const (
-	inboxMax      = 16384   // Requests admitted but not yet in an entry.
+	inboxMax      = 16384 // Requests admitted but not yet in an entry.
+	inboxBytesMax = 256 << 20
 	entryBytesMax = 1 << 20 // An entry closes once it is this large.
 	entryCmdsMax  = 8192
 	parkedMax     = 65536
@@ -149,9 +150,7 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts, at most %d are allowed; split it", n, requestMax)
 	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
-	select {
-	case t.inbox <- q:
-	default:
+	if !t.admit(q) {
 		s.stats.Refused.Add(1)
 		return Reply{}, errOverloaded
 	}

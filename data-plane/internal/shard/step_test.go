@@ -85,7 +85,9 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 // submit puts a request where the next step finds it.
 func (s *stepper) submit(r Request) *request {
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
-	s.inbox <- q
+	if !s.admit(q) {
+		s.tb.Fatal("no room in the inbox")
+	}
 	return q
 }
 
@@ -95,6 +97,7 @@ func (s *stepper) step() {
 	var first *request
 	select {
 	case first = <-s.inbox:
+		s.take(first)
 	default:
 	}
 	if !s.round(first) {

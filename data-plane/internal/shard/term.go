@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -20,6 +21,7 @@ const turnedAwayPause = 5 * time.Millisecond
 type term struct {
 	shard   *Shard
 	inbox   chan *request
+	queued  atomic.Int64  // Bytes of the requests in the inbox.
 	cancels chan *request // Parked fetches whose callers gave up.
 	nudge   chan struct{} // Holds one: look again.
 	ended   chan struct{} // Closed after the last reply.
@@ -44,6 +46,24 @@ func newTerm(s *Shard) *term {
 	}
 }
 
+// admit puts a request into the inbox, or reports that there is no room for it.
+func (t *term) admit(q *request) bool {
+	if t.queued.Add(int64(q.bytes)) > inboxBytesMax {
+		t.take(q)
+		return false
+	}
+	select {
+	case t.inbox <- q:
+		return true
+	default:
+		t.take(q)
+		return false
+	}
+}
+
+// take notes that a request is not in the inbox any more.
+func (t *term) take(q *request) { t.queued.Add(-int64(q.bytes)) }
+
 // run is the proposal loop. It returns when the term is over.
 func (t *term) run(ctx context.Context) {
 	t.due.reset()
@@ -60,6 +80,7 @@ func (t *term) run(ctx context.Context) {
 		var first *request
 		select {
 		case first = <-t.inbox:
+			t.take(first)
 		case q := <-t.cancels:
 			t.unpark(q)
 			continue
@@ -152,6 +173,7 @@ func (t *term) gather(first *request) *batch {
 	for !b.full() {
 		select {
 		case q := <-t.inbox:
+			t.take(q)
 			b.add(q)
 			continue
 		default:
