@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
 // messageBytesMax bounds one RPC answer: a full batch of jobs at the payload limit
@@ -122,7 +123,7 @@ func (c *Client) connect(cfg config) {
 		}
 		h2, h1 = &own, &own
 	} else {
-		h2 = &http.Client{Transport: wrap(newTransport(c.base, true, cfg.tls)), CheckRedirect: sameOrigin(c.base)}
+		h2 = &http.Client{Transport: wrap(stream.Join(newTransport(c.base, true, cfg.tls))), CheckRedirect: sameOrigin(c.base)}
 		h1 = h2
 		if c.base.Scheme == "http" {
 			h1 = &http.Client{Transport: wrap(newTransport(c.base, false, cfg.tls)), CheckRedirect: sameOrigin(c.base)}

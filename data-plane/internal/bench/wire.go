@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
 // lease is one job in the hands of a caller.
@@ -70,7 +71,7 @@ func (d *dialer) client() (corvov1connect.WorkerServiceClient, func()) {
 		MaxIdleConnsPerHost: 1,
 	}
 	base := strings.TrimRight(d.server.String(), "/")
-	client := corvov1connect.NewWorkerServiceClient(&http.Client{Transport: &keyed{next: transport, dialer: d}}, base,
+	client := corvov1connect.NewWorkerServiceClient(&http.Client{Transport: &keyed{next: stream.Join(transport), dialer: d}}, base,
 		connect.WithAcceptCompression("gzip", nil, nil))
 	return client, transport.CloseIdleConnections
 }
@@ -84,9 +85,6 @@ type keyed struct {
 func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	k.dialer.credentials(r.Header.Set)
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/connect+") {
-		r.Body = &joinedBody{ReadCloser: r.Body}
-	}
 	return k.next.RoundTrip(r)
 }
 
