@@ -1,0 +1,96 @@
+package group
+
+import (
+	"context"
+)
+
+// Lead sets what to do while this replica leads: f runs after the barrier of
+// each won term (R22), calls ready once it can serve, and must return soon after
+// its context ends. Every user of a group calls Lead exactly once; until ready is
+// called the replica does not count as leading.
+func (g *Group) Lead(f func(ctx context.Context, ready func())) {
+	g.onLead = f
+	close(g.leadSet)
+}
+
+// watchLeadership runs one term after the other; it ends with Shutdown.
+func (g *Group) watchLeadership() {
+	defer g.wg.Done()
+	var current *term
+	for {
+		select {
+		case won := <-g.notify:
+			switch {
+			case won && current == nil:
+				current = g.beginTerm()
+			case !won && current != nil:
+				g.endTerm(current)
+				current = nil
+			}
+			g.moved.fire()
+		case <-g.seen:
+			g.moved.fire()
+		case <-g.stop:
+			if current != nil {
+				g.endTerm(current)
+			}
+			return
+		}
+	}
+}
+
+// term is one stretch of leadership.
+type term struct {
+	cancel context.CancelFunc
+	done   chan struct{} // Closed when its goroutine has ended.
+}
+
+func (g *Group) beginTerm() *term {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &term{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		g.runTerm(ctx)
+	}()
+	return t
+}
+
+func (g *Group) endTerm(t *term) {
+	g.ready.Store(false)
+	t.cancel()
+	<-t.done
+}
+
+func (g *Group) runTerm(ctx context.Context) {
+	if !g.barrier(ctx) {
+		return
+	}
+	g.fsm.mu.RLock()
+	floor := g.fsm.applied.now
+	g.fsm.mu.RUnlock()
+	g.clock.restart(floor)
+	select {
+	case <-g.leadSet:
+	case <-ctx.Done():
+		return
+	}
+	g.onLead(ctx, func() {
+		g.ready.Store(true)
+		g.moved.fire()
+	})
+	<-ctx.Done()
+	g.ready.Store(false)
+}
+
+// Leading reports whether this replica leads and has passed its barrier.
+func (g *Group) Leading() bool { return g.ready.Load() }
+
+// Leader is the node id of the leader as this replica knows it, or "".
+func (g *Group) Leader() string {
+	_, id := g.raft.LeaderWithID()
+	return string(id)
+}
+
+// LeadershipChanged returns a channel that is closed at the next change this
+// replica notices. Take it before looking at Leader.
+func (g *Group) LeadershipChanged() <-chan struct{} { return g.moved.wait() }

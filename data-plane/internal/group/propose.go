@@ -1,0 +1,121 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Now is the leader's time for the next entry, Unix nanoseconds.
+func (g *Group) Now() int64 { return g.clock.read() }
+
+// Proposal is an entry on its way.
+type Proposal struct {
+	future raft.ApplyFuture
+	group  *Group
+}
+
+// Propose hands an entry to raft, stamped with now (from Now). The caller must
+// Wait on the result; the entry itself can not be taken back.
+func (g *Group) Propose(now int64, payload []byte) Proposal {
+	e := envelope{stamp: now, payload: payload}
+	if g.proposals.Add(1)%checkEvery == 0 {
+		e.check = true
+		e.checkIndex, e.checkDigest = g.fsm.status()
+	}
+	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout), g}
+}
+
+// Wait blocks until the entry is applied here or its fate is unknown. It returns
+// the machine's result and the entry's index.
+func (p Proposal) Wait() (any, uint64, error) {
+	// A raft that is shut down forgets the entries it had not looked at yet.
+	answered := make(chan error, 1)
+	go func() { answered <- p.future.Error() }()
+	select {
+	case err := <-answered:
+		p.group.watchTransfer(err)
+		if err != nil {
+			return nil, 0, proposeFault(err)
+		}
+		return p.future.Response(), p.future.Index(), nil
+	case <-p.group.dead:
+		return nil, 0, proposeFault(raft.ErrRaftShutdown)
+	}
+}
+
+// watchTransfer ends the node when a leader refuses writes because of a transfer
+// that is over: interrupted by a step-down, the library never forgets it, and only
+// a restart helps (R5, hashicorp/raft#696).
+func (g *Group) watchTransfer(err error) {
+	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		g.transferring.Store(0)
+		return
+	}
+	now := time.Now().UnixNano()
+	if g.transferring.CompareAndSwap(0, now) {
+		return
+	}
+	if since := time.Duration(now - g.transferring.Load()); since > transferStuck {
+		g.fatal(fmt.Errorf("group %d: a leadership transfer has not ended for %s", g.id, since))
+	}
+}
+
+// ProposeAndWait proposes with the current time and waits as long as ctx allows;
+// an outcome not seen in time is unknown, not failed (R8, R9).
+func (g *Group) ProposeAndWait(ctx context.Context, payload []byte) (any, uint64, error) {
+	if !g.Leading() {
+		return nil, 0, notLeader()
+	}
+	type outcome struct {
+		res   any
+		index uint64
+		err   error
+	}
+	ch := make(chan outcome, 1)
+	p := g.Propose(g.Now(), payload)
+	go func() {
+		res, index, err := p.Wait()
+		ch <- outcome{res, index, err}
+	}()
+	select {
+	case o := <-ch:
+		return o.res, o.index, o.err
+	case <-ctx.Done():
+		return nil, 0, unknownOutcome(ctx.Err())
+	}
+}
+
+func proposeFault(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader):
+		return notLeader()
+	case errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the shard is busy changing its leader; nothing was done, try again")
+	default:
+		return unknownOutcome(err)
+	}
+}
+
+func notLeader() error {
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+}
+
+func unknownOutcome(err error) error {
+	return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
+		"the outcome is not known (%v); repeat the call with the same idempotency key or lease token", err)
+}
+
+// VerifyLeader confirms with a quorum that this replica still leads. Read first,
+// verify, then answer (R22).
+func (g *Group) VerifyLeader() error {
+	if err := g.raft.VerifyLeader().Error(); err != nil {
+		return notLeader()
+	}
+	return nil
+}
