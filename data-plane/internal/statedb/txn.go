@@ -101,9 +101,11 @@ func (t *Txn) write(key, value []byte, fresh bool) {
 	if value == nil {
 		value = []byte{}
 	}
+	touched := len(t.dirty)
 	i := t.slotFor(key)
 	t.slots[i].value = value
-	t.slots[i].fresh = fresh
+	// A key that this entry touched before may be in the store: its delete must stay.
+	t.slots[i].fresh = fresh && len(t.dirty) > touched
 }
 
 // Delete removes key; removing what is not there is allowed.

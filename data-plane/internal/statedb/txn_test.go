@@ -411,3 +411,21 @@ func TestView_IsAPictureOfOneMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A key that the entry deleted and then calls new was there before: deleting it
+// once more must not be forgotten.
+func TestTxn_DeletedAndNewAndDeletedInOneEntryIsDeleted(t *testing.T) {
+	t.Parallel()
+	db := openOn(t, vfs.NewMem())
+	defer closeDB(t, db)
+	g := db.Group(2)
+	fill(t, g, map[string]string{"b": "1"})
+	txn := g.NewTxn()
+	txn.Delete(keyOf(g, "b"))
+	txn.SetNew(keyOf(g, "b"), []byte("2"))
+	txn.Delete(keyOf(g, "b"))
+	finish(t, txn)
+	if got := contents(t, g); len(got) != 0 {
+		t.Fatalf("store has %s", show(got))
+	}
+}
