@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -131,15 +132,21 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 	return k.Reveal(), nil
 }
 
-// local lets everybody in: it waits for the namespace and then is server.Open.
+// local lets everybody on this machine in: it waits for the namespace and then is
+// server.Open. Pages of strangers in a browser on this machine stay out.
 type local struct {
-	node  *Node
-	limit int
-	open  atomic.Pointer[server.Open]
+	node    *Node
+	limit   int
+	open    atomic.Pointer[server.Open]
+	browser http.CrossOriginProtection
 }
 
 // Authenticate implements server.Authenticator.
 func (l *local) Authenticate(r *http.Request) (*server.Principal, error) {
+	if !namesThisMachine(r.Host) || l.browser.Check(r) != nil {
+		return nil, fault.New(fault.Forbidden, "CROSS_ORIGIN",
+			"without keys this server answers programs of this machine, at localhost or 127.0.0.1, and no page of another site; start it with --require-key to reach it otherwise")
+	}
 	o := l.open.Load()
 	if o == nil {
 		ns, ok := l.node.aloneNamespace()
@@ -154,6 +161,20 @@ func (l *local) Authenticate(r *http.Request) (*server.Principal, error) {
 		p.Caller.PayloadBytesMax = l.limit
 	}
 	return p, err
+}
+
+// namesThisMachine refuses the names of strangers, which they can make point here to
+// have their pages speak for this machine's user.
+func namesThisMachine(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	// Without a name, in HTTP/1.0 only, no browser asks.
+	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // cellKeys looks keys up in the cell's state.

@@ -7,11 +7,13 @@ import (
 	"sync"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
@@ -146,17 +148,51 @@ func (n *Node) shardIDs(ctx context.Context) ([]uint32, error) {
 }
 
 func (n *Node) openShard(id uint32) error {
-	store := n.state.Group(id)
-	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), state.New(store, nil), group.Options{
+	store, rings := n.state.Group(id), bell.New()
+	machine := state.New(store, nil)
+	machine.RingOnCommit(rings.Ring)
+	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), machine, group.Options{
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(),
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
 		return err
 	}
-	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal})
-	n.groups.add(g, &cluster.Shard{Shard: s, Service: queue.NewLimited(s, n.enqueuePerSecond)})
+	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan})
+	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)
+	service := queue.NewLimited(s, n.enqueuePerSecond)
+	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: queue.NewViews(service, model, rings)})
+	n.loops.Go(func() { n.project(g, model) })
 	return nil
+}
+
+// project keeps the shard's read models while this node leads it.
+func (n *Node) project(g *group.Group, model *readmodel.Projector) {
+	for n.loopCtx.Err() == nil {
+		moved := g.LeadershipChanged()
+		if !g.Leading() {
+			select {
+			case <-moved:
+			case <-n.loopCtx.Done():
+			}
+			continue
+		}
+		term, end := context.WithCancel(n.loopCtx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			model.Run(term)
+		}()
+		for g.Leading() && n.loopCtx.Err() == nil {
+			select {
+			case <-moved:
+				moved = g.LeadershipChanged()
+			case <-n.loopCtx.Done():
+			}
+		}
+		end()
+		<-ended
+	}
 }
 
 // join asks a member of the cell to take this node in. It returns once the member

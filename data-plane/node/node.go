@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
@@ -40,6 +41,7 @@ type Node struct {
 	space     *disk.Space
 	log       *raftlog.Store
 	state     *statedb.DB
+	models    *readmodel.Shelf
 	mux       *transport.Mux
 	transport *http.Transport
 	cell      *cell.Cell
@@ -151,6 +153,23 @@ func (n *Node) openStores() error {
 		return err
 	}
 	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, "state"), statedb.Options{Logger: n.logger})
+	if err != nil {
+		return err
+	}
+	return n.openModels()
+}
+
+// openModels opens the read models. Where lost jobs were accepted, what is read in
+// them may never have happened, so they are made anew.
+func (n *Node) openModels() error {
+	dir := filepath.Join(n.cfg.Dir, "readmodel")
+	if n.cfg.AcceptLoss {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove read models: %w", err)
+		}
+	}
+	var err error
+	n.models, err = readmodel.OpenShelf(dir, n.logger)
 	return err
 }
 
@@ -351,6 +370,9 @@ func (n *Node) close() error {
 	}
 	if n.log != nil {
 		errs = append(errs, n.log.Close())
+	}
+	if n.models != nil {
+		errs = append(errs, n.models.Close())
 	}
 	if n.state != nil {
 		errs = append(errs, n.state.Close())

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,5 +126,48 @@ func TestNodeAlone_AJobGoesInAndComesOutAndARestartForgetsNothing(t *testing.T) 
 	status, got = call(t, "POST", n.URL()+"/api/v1/fetch", map[string]any{"queues": []string{"mail"}})
 	if status != http.StatusOK || got["job_id"] != second["job_id"] {
 		t.Fatalf("fetch after restart: %d %v, want %v", status, got, second)
+	}
+}
+
+// A browser on this machine carries what any page of any site asks for.
+func TestNodeAlone_WithoutKeysNoPageOfAnotherSiteGetsIn(t *testing.T) {
+	t.Parallel()
+	n := alone(t, t.TempDir())
+	defer stop(t, n)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(n.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		host   string
+		header http.Header
+		want   int
+	}{
+		"a program":                       {"127.0.0.1:" + port, nil, 201},
+		"by name":                         {"localhost:" + port, nil, 201},
+		"over IPv6":                       {"[::1]:" + port, nil, 201},
+		"a page of this server":           {"localhost:" + port, http.Header{"Sec-Fetch-Site": {"same-origin"}}, 201},
+		"a name that was made point here": {"evil.example:" + port, http.Header{"Sec-Fetch-Site": {"same-origin"}}, 403},
+		"a name that begins like ours":    {"localhost.evil.example", nil, 403},
+		"another machine's address":       {"203.0.113.7", nil, 403},
+		"another site":                    {"localhost:" + port, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		"another site, an old browser":    {"localhost:" + port, http.Header{"Origin": {"http://evil.example"}}, 403},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.URL()+"/api/v1/enqueue", strings.NewReader(`{"queue":"mail"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = tc.host
+		for k, v := range tc.header {
+			r.Header[k] = v
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != tc.want {
+			t.Errorf("%s: %d, want %d", name, res.StatusCode, tc.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 )
 
@@ -38,9 +39,20 @@ func (r router) WaitLeader(ctx context.Context, ns job.Namespace) (server.Placem
 func placement(p cluster.Placement) server.Placement {
 	out := server.Placement{LeaderURL: p.LeaderURL, Index: p.Index}
 	if p.Service != nil { // A nil *queue.Service in the interface would not be nil.
-		out.Local = p.Service
+		out.Local, out.Views = p.Service, views{p.Views}
 	}
 	return out
+}
+
+// views puts a reader of events into the server's words.
+type views struct{ *queue.Views }
+
+func (v views) Events(c queue.Caller, in queue.EventFilter) (server.Events, error) {
+	r, err := v.Views.Events(c, in)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (n *Node) authenticator() server.Authenticator {

@@ -37,6 +37,7 @@ const (
 
 const (
 	prefix    = "corvo_"
+	idPrefix  = "key_"
 	idLen     = 12
 	secretLen = 43 // The fewest base62 digits that hold 256 bits.
 	crcLen    = 6  // 62^6 > 2^32.
@@ -48,10 +49,11 @@ const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Errors of Parse. None of them carries any part of the text.
+// Errors of Parse and Renew. None of them carries any part of the text.
 var (
 	ErrFormat   = errors.New("not a Corvo API key: want corvo_<kind>_ followed by 61 letters and digits")
 	ErrKind     = errors.New("unknown kind of API key: want dp, mg, pat, scim or tmp")
+	ErrID       = errors.New("not the id of an API key: want key_ followed by 12 letters and digits")
 	ErrChecksum = errors.New("the API key's checksum does not match: it was cut off or mistyped")
 )
 
@@ -67,6 +69,27 @@ type Key struct {
 
 // Generate makes a new key with 256 random bits.
 func Generate(kind Kind) (Key, error) {
+	var b strings.Builder
+	writeRandomText(&b, idLen)
+	return form(kind, b.String())
+}
+
+// Renew makes a key with a new secret under the id of another: what a rotation
+// gives out.
+func Renew(kind Kind, id string) (Key, error) {
+	if !IsID(id) {
+		return Key{}, ErrID
+	}
+	return form(kind, strings.TrimPrefix(id, idPrefix))
+}
+
+// IsID reports whether text has the form of a key's public id.
+func IsID(text string) bool {
+	short, ok := strings.CutPrefix(text, idPrefix)
+	return ok && len(short) == idLen && isBase62(short)
+}
+
+func form(kind Kind, id string) (Key, error) {
 	if !kind.valid() {
 		return Key{}, ErrKind
 	}
@@ -75,7 +98,7 @@ func Generate(kind Kind) (Key, error) {
 	b.WriteString(prefix)
 	b.WriteString(string(kind))
 	b.WriteByte('_')
-	writeRandomText(&b, idLen)
+	b.WriteString(id)
 	writeSecret(&b)
 	sum := checksum(b.String())
 	b.Write(sum[:])
@@ -110,7 +133,7 @@ func (k Key) ID() string {
 	if k.text == nil {
 		return ""
 	}
-	return "key_" + k.id
+	return idPrefix + k.id
 }
 
 // IsZero reports whether k is no key at all.

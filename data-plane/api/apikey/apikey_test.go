@@ -55,6 +55,26 @@ func TestGenerate_UnknownKindIsRefused(t *testing.T) {
 	}
 }
 
+func TestRenew_KeepsTheIDAndNothingElse(t *testing.T) {
+	t.Parallel()
+	old := mustGenerate(t, Management)
+	k, err := Renew(Management, old.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.ID() != old.ID() || k.Kind() != Management || k.Digest() == old.Digest() {
+		t.Fatalf("renewed %v into %v", old, k)
+	}
+	for _, id := range []string{"", "key_", old.ID()[4:], old.ID() + "0", "key_AbCdEf01234!"} {
+		if _, err := Renew(Management, id); !errors.Is(err, ErrID) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+	if _, err := Renew("root", old.ID()); !errors.Is(err, ErrKind) {
+		t.Errorf("unknown kind: %v", err)
+	}
+}
+
 // Checksum and digest were computed by a second program. The provider forms keys by itself in other processes, so text and digest of one
 // key are fixed here for ever.
 func TestDigest_IsStable(t *testing.T) {

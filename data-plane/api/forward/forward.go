@@ -48,6 +48,8 @@ type Options struct {
 	Prepare func(h http.Header)
 	// Response may change the headers of the answer before they are sent.
 	Response func(status int, h http.Header)
+	// Host is sent to the far side in place of the target's when not empty.
+	Host string
 	// Path replaces the request path (never the query) when not empty.
 	Path string
 	// Body replaces the request's when not nil: one that was read whole before, so
@@ -96,6 +98,9 @@ func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url
 		out.URL.Path, out.URL.RawPath = opts.Path, ""
 	}
 	out.Host = target.Host
+	if opts.Host != "" {
+		out.Host = opts.Host
+	}
 	stripHopHeaders(out.Header)
 	if opts.Prepare != nil {
 		opts.Prepare(out.Header)

@@ -68,7 +68,8 @@ type Identity struct {
 	// NamespaceID is ns_<ulid>; Namespace its name.
 	NamespaceID string
 	Namespace   string
-	// Principal is for example key_<id12>, or cell:<name> for the cell itself.
+	// Principal is for example key_<id12>, user:usr_<ulid> for a person, or
+	// cell:<name> for the cell itself.
 	Principal string
 	Roles     []string
 	// Peer is the address of the client's socket as the proxy saw it.
@@ -89,7 +90,11 @@ func CellPrincipal(name string, now time.Time) Identity {
 	return Identity{Principal: cellPrefix + name, Roles: []string{RoleCell}, ExpiresAt: now.Add(LifeMax)}
 }
 
-const cellPrefix = "cell:"
+const (
+	cellPrefix = "cell:"
+	// UserPrefix begins the principal of a person, user:usr_<ulid>.
+	UserPrefix = "user:"
+)
 
 // RoleCell is the role of the parts of a cell; Allows gives it nothing.
 const RoleCell = "cell"

@@ -50,6 +50,7 @@ type Cell struct {
 	nodeID    string
 	heartbeat time.Duration
 	logger    *slog.Logger
+	watchers  *watchers
 
 	ending  chan struct{} // Closed by EndWatches.
 	endOnce sync.Once
@@ -78,7 +79,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger, ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
@@ -197,6 +198,14 @@ func encode(req *cellv1.ApplyRequest) ([]byte, error) {
 		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set is not understood: %v", err)
 	}
 	return payload, validate(again)
+}
+
+// newestIndex is the index of what was written last, by the leader's word.
+func (c *Cell) newestIndex(context.Context, *cellv1.GetIndexRequest) (*cellv1.GetIndexResponse, error) {
+	if !c.group.Leading() {
+		return nil, c.notLeader()
+	}
+	return &cellv1.GetIndexResponse{Index: c.View().Index()}, nil
 }
 
 func (c *Cell) notLeader() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,8 +21,11 @@ import (
 type edit struct {
 	layout
 	txn    *statedb.Txn
+	now    time.Time      // Of the log.
 	index  map[string]int // Position of a key in writes.
 	writes []write        // In the order of their first write: the digest depends on it.
+	// cutoffs is one record, read at its first change and written by flush.
+	cutoffs *cellv1.UserCutoffs
 }
 
 type write struct {
@@ -29,11 +33,16 @@ type write struct {
 	value []byte // nil: deleted.
 }
 
-func newEdit(l layout, txn *statedb.Txn) *edit {
-	return &edit{layout: l, txn: txn, index: make(map[string]int)}
+func newEdit(l layout, txn *statedb.Txn, now time.Time) *edit {
+	return &edit{layout: l, txn: txn, now: now, index: make(map[string]int)}
 }
 
-func (e *edit) flush() {
+func (e *edit) flush() error {
+	if e.cutoffs != nil {
+		if err := e.setRecord(e.key(famMeta, metaCutoffs), e.cutoffs); err != nil {
+			return err
+		}
+	}
 	for _, w := range e.writes {
 		if w.value == nil {
 			e.txn.Delete(w.key)
@@ -41,6 +50,7 @@ func (e *edit) flush() {
 		}
 		e.txn.Set(w.key, w.value)
 	}
+	return nil
 }
 
 // get returns nil for a key that is not there.
@@ -129,6 +139,19 @@ func (e *edit) count(family byte, what string, most uint64) error {
 	return nil
 }
 
+// uncount takes a record that leaves its family off the total.
+func (e *edit) uncount(family byte, id string) error {
+	n, err := e.number(e.layout.count(family))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("nothing is counted in family %#x but %s exists", family, id)
+	}
+	e.setNumber(e.layout.count(family), n-1)
+	return nil
+}
+
 // generation refuses a change set that is not newer than what its source wrote.
 func (e *edit) generation(source string, generation uint64) error {
 	if source == "" {
@@ -162,6 +185,11 @@ func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 		return c, e.removeNode(v.RemoveNodeId, index)
 	case *cellv1.Change_Shards:
 		return c, e.shards(v.Shards)
+	case *cellv1.Change_TokenKey:
+		return c, e.tokenKey(v.TokenKey)
+	case *cellv1.Change_UserCutoff:
+		cut, err := e.userCutoff(v.UserCutoff)
+		return &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: cut}}, err
 	default:
 		return nil, errUnknownChange
 	}
@@ -393,14 +421,9 @@ func (e *edit) removeNode(id string, index uint64) error {
 	if known == nil {
 		return fault.New(fault.NotFound, "NODE_NOT_FOUND", "there is no node %s", id)
 	}
-	n, err := e.number(e.layout.count(famNode))
-	if err != nil {
+	if err := e.uncount(famNode, id); err != nil {
 		return err
 	}
-	if n == 0 {
-		return fmt.Errorf("no node is counted but %s exists", id)
-	}
-	e.setNumber(e.layout.count(famNode), n-1)
 	e.remove(e.key(famNode, id))
 	e.setNumber(e.key(famGoneNode, id), index)
 	return nil

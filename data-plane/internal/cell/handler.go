@@ -149,7 +149,30 @@ func (h *handler) GetState(context.Context, *connect.Request[cellv1.GetStateRequ
 }
 
 func (h *handler) Watch(ctx context.Context, req *connect.Request[cellv1.WatchRequest], stream *connect.ServerStream[cellv1.WatchResponse]) error {
+	if id := req.Msg.GetProxyId(); id != "" {
+		leave, err := h.cell.watchers.enter(id)
+		if err != nil {
+			return toConnect(err)
+		}
+		defer leave()
+	}
 	return toConnect(h.cell.Watch(ctx, req.Msg.GetAfterIndex(), stream.Send))
+}
+
+func (h *handler) GetIndex(ctx context.Context, req *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {
+	return onLeader(ctx, h, req, h.cell.newestIndex, cellv1connect.CellServiceClient.GetIndex)
+}
+
+func (h *handler) ConfirmWatch(_ context.Context, req *connect.Request[cellv1.ConfirmWatchRequest]) (*connect.Response[cellv1.ConfirmWatchResponse], error) {
+	h.cell.watchers.confirm(req.Msg.GetProxyId(), req.Msg.GetIndex(), req.Msg.GetReady(), time.Now())
+	return connect.NewResponse(&cellv1.ConfirmWatchResponse{}), nil
+}
+
+func (h *handler) ListWatchers(ctx context.Context, req *connect.Request[cellv1.ListWatchersRequest]) (*connect.Response[cellv1.ListWatchersResponse], error) {
+	if req.Msg.GetLocal() {
+		return connect.NewResponse(&cellv1.ListWatchersResponse{Watchers: h.cell.watchers.list(time.Now())}), nil
+	}
+	return connect.NewResponse(h.members.Watchers(ctx)), nil
 }
 
 func (h *handler) ListNodes(ctx context.Context, _ *connect.Request[cellv1.ListNodesRequest]) (*connect.Response[cellv1.ListNodesResponse], error) {

@@ -30,6 +30,8 @@ import (
 // long when the code works.
 const patience = 30 * time.Second
 
+const testSecret = "a secret of sufficient length"
+
 var testShards = []uint32{2, 3}
 
 // nothing is the machine of a shard in these tests.
@@ -85,7 +87,7 @@ func (n *testNode) IDs() []uint32 {
 
 func newTestCell(t *testing.T, size int) *testCell {
 	t.Helper()
-	signer, err := identity.NewSigner([]byte("a secret of sufficient length"))
+	signer, err := identity.NewSigner([]byte(testSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,7 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 // before any record is.
 func (c *testCell) connect(n *testNode) {
 	n.mux = transport.Listen(n.raft, transport.Options{
-		NodeID: n.id, CellID: "test", Secret: []byte("a secret of sufficient length"), Logger: testLogger(n.id),
+		NodeID: n.id, CellID: "test", Secret: []byte(testSecret), Logger: testLogger(n.id),
 		Resolve: c.resolve,
 	})
 }

@@ -20,12 +20,14 @@ const (
 	famSource        = 0x17 // source → highest generation applied
 	famShard         = 0x18 // uint32 → live namespaces on it
 	famCount         = 0x19 // a record family's byte → records, deleted ones too
+	famTokenKey      = 0x1a // token key id → TokenKey
 )
 
 // Names in famMeta.
 const (
 	metaChanged = "changed" // Index of the last entry that changed anything.
 	metaShards  = "shards"  // Shards
+	metaCutoffs = "cutoffs" // UserCutoffs; few and short-lived, so one record for all
 )
 
 // layout builds the keys of one group.

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"strings"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -16,6 +17,8 @@ const (
 	keysMax       = 100_000 // About 10 MB in every proxy.
 	nodesMax      = 64
 	shardsMax     = 1024
+	tokenKeysMax  = 16    // Two while a signing key is changed, and some of every region.
+	cutoffsMax    = 4_096 // Removed members within cutoffKept.
 
 	changesMax    = 2_000   // In one entry.
 	entryBytesMax = 1 << 20 // As every log entry.
@@ -27,18 +30,32 @@ const (
 	sourceBytesMax   = 128
 	nodeIDBytesMax   = 64
 	addressBytesMax  = 256
+	publicKeyBytes   = 32 // Ed25519.
+
+	// cutoffKept is how long a cutoff is remembered: longer than any token that was
+	// issued before it may live.
+	cutoffKept = 15 * time.Minute
+	// cutoffAheadMax is how far the clock of whoever cuts off may be ahead.
+	cutoffAheadMax = time.Minute
 )
 
 const (
 	tenantIDPrefix = "tn_"
 	keyIDPrefix    = "key_"
+	userIDPrefix   = "usr_"
+	tokenKeyPrefix = "tk_"
+	tokenKeyHex    = 24
 	// keyIDChars is the length of an API key's public part.
 	keyIDChars = 12
 )
 
-// isTenantID accepts tn_ and the ULID text that namespace ids have too.
-func isTenantID(id string) bool {
-	ulid, ok := strings.CutPrefix(id, tenantIDPrefix)
+func isTenantID(id string) bool { return isULID(tenantIDPrefix, id) }
+
+func isUserID(id string) bool { return isULID(userIDPrefix, id) }
+
+// isULID accepts a prefix and the ULID text that namespace ids have too.
+func isULID(prefix, id string) bool {
+	ulid, ok := strings.CutPrefix(id, prefix)
 	if !ok {
 		return false
 	}
@@ -52,6 +69,11 @@ func isKeyID(id string) bool {
 		return false
 	}
 	return all(rest, func(c byte) bool { return isDigit(c) || isLower(c) || c >= 'A' && c <= 'Z' })
+}
+
+func isTokenKeyID(id string) bool {
+	digits, ok := strings.CutPrefix(id, tokenKeyPrefix)
+	return ok && len(digits) == tokenKeyHex && all(digits, func(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' })
 }
 
 // isNodeID accepts what a raft server id of ours looks like ("node-1", "node-1/2").

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -42,6 +43,7 @@ var _ group.Machine = (*Machine)(nil)
 // changeSet is what one entry changed, as stored.
 type changeSet struct {
 	index   uint64
+	now     time.Time // Of the log.
 	changes []*cellv1.Change
 	bytes   int // About what it takes in memory and on the wire.
 }
@@ -73,14 +75,14 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := m.run(txn, req, e.Index)
+	stored, err := m.run(txn, req, e)
 	if refused := fault.As(err); refused != nil {
 		return refused, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	m.pending = append(m.pending, &changeSet{index: e.Index, changes: stored, bytes: len(e.Payload)})
+	m.pending = append(m.pending, &changeSet{index: e.Index, now: e.Now, changes: stored, bytes: len(e.Payload)})
 	return &cellv1.ApplyResponse{Index: e.Index, Stored: stored}, nil
 }
 
@@ -102,23 +104,25 @@ func decode(payload []byte) (*cellv1.ApplyRequest, error) {
 	return req, nil
 }
 
-func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, index uint64) ([]*cellv1.Change, error) {
+func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.Entry) ([]*cellv1.Change, error) {
 	if err := validate(req); err != nil {
 		return nil, err
 	}
-	e := newEdit(m.layout, txn)
+	e := newEdit(m.layout, txn, entry.Now)
 	if err := e.generation(req.GetSource(), req.GetGeneration()); err != nil {
 		return nil, err
 	}
 	stored := make([]*cellv1.Change, len(req.GetChanges()))
 	for i, c := range req.GetChanges() {
 		var err error
-		if stored[i], err = e.apply(c, index); err != nil {
+		if stored[i], err = e.apply(c, entry.Index); err != nil {
 			return nil, fmt.Errorf("changes[%d]: %w", i, err)
 		}
 	}
-	e.setNumber(m.key(famMeta, metaChanged), index)
-	e.flush()
+	e.setNumber(m.key(famMeta, metaChanged), entry.Index)
+	if err := e.flush(); err != nil {
+		return nil, err
+	}
 	return stored, nil
 }
 
@@ -173,12 +177,16 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 		func() error { return readFamily(p, m.layout, famNamespace, e.namespace) },
 		func() error { return readFamily(p, m.layout, famKey, e.key) },
 		func() error { return readFamily(p, m.layout, famNode, e.node) },
+		func() error { return readFamily(p, m.layout, famTokenKey, e.tokenKey) },
 	} {
 		if err := read(); err != nil {
 			return nil, err
 		}
 	}
-	v.shards, err = m.readShards(p)
+	var shards cellv1.Shards
+	var cutoffs cellv1.UserCutoffs
+	err = errors.Join(readMeta(p, m.key(famMeta, metaShards), &shards), readMeta(p, m.key(famMeta, metaCutoffs), &cutoffs))
+	v.shards, v.cutoffs = shards.GetIds(), cutoffs.GetList()
 	return v, err
 }
 
@@ -198,19 +206,19 @@ func readFamily[T any, M interface {
 	})
 }
 
-func (m *Machine) readShards(p *statedb.View) ([]uint32, error) {
-	b, err := p.Get(m.key(famMeta, metaShards))
+// readMeta reads a single record; one that is not there leaves r as it is.
+func readMeta(p *statedb.View, key []byte, r proto.Message) error {
+	b, err := p.Get(key)
 	if errors.Is(err, statedb.ErrNotFound) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &cellv1.Shards{}
-	if err := proto.Unmarshal(b, s); err != nil {
-		return nil, fmt.Errorf("decode shards: %w", err)
+	if err := proto.Unmarshal(b, r); err != nil {
+		return fmt.Errorf("decode record %x: %w", key, err)
 	}
-	return s.GetIds(), nil
+	return nil
 }
 
 // namespaceID is the parsed id of a stored namespace; validate let no other in.

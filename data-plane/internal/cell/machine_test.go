@@ -25,6 +25,7 @@ type bench struct {
 	machine *Machine
 	index   uint64
 	digest  uint64
+	later   time.Duration // Added to the clock of the log.
 }
 
 func openStore(t testing.TB) *statedb.DB {
@@ -63,7 +64,7 @@ func (b *bench) payloads(entries ...[]byte) ([]any, error) {
 	for i, p := range entries {
 		b.index++
 		var err error
-		results[i], err = b.machine.Apply(txn, group.Entry{Index: b.index, Now: time.Unix(0, int64(b.index)), Payload: p})
+		results[i], err = b.machine.Apply(txn, group.Entry{Index: b.index, Now: time.Unix(0, int64(b.index)).Add(b.later), Payload: p})
 		if err != nil {
 			b.index--
 			return nil, err // The txn is dropped: a node stops here.
@@ -155,6 +156,20 @@ func namespaceChange(n *cellv1.Namespace) *cellv1.Change {
 
 func keyChange(k *cellv1.Key) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_Key{Key: k}}
+}
+
+func userID(n int) string { return "usr_" + ulidText(n) }
+
+func testTokenKey(n int) *cellv1.TokenKey {
+	return &cellv1.TokenKey{Id: fmt.Sprintf("tk_%024x", n), PublicKey: digest(byte(n))}
+}
+
+func tokenKeyChange(k *cellv1.TokenKey) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: k}}
+}
+
+func cutoffChange(tenant, user string, notBefore int64) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: &cellv1.UserCutoff{TenantId: tenant, UserId: user, NotBeforeNs: notBefore}}}
 }
 
 func shardsChange(ids ...uint32) *cellv1.Change {

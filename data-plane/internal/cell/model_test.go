@@ -25,12 +25,15 @@ type model struct {
 	nodes      map[string]bool // false: removed.
 	sources    map[string]uint64
 	shards     []uint32
+	tokenKeys  map[string]*cellv1.TokenKey
+	cutoffs    map[string]int64 // Tenant and user; the test's clock forgets none.
 }
 
 func newModel() *model {
 	return &model{
 		tenants: make(map[string]*cellv1.Tenant), namespaces: make(map[string]*cellv1.Namespace),
 		keys: make(map[string]*cellv1.Key), nodes: make(map[string]bool), sources: make(map[string]uint64),
+		tokenKeys: make(map[string]*cellv1.TokenKey), cutoffs: make(map[string]int64),
 	}
 }
 
@@ -50,6 +53,12 @@ func (m *model) clone() *model {
 	}
 	for k, v := range m.sources {
 		c.sources[k] = v
+	}
+	for k, v := range m.tokenKeys {
+		c.tokenKeys[k] = v
+	}
+	for k, v := range m.cutoffs {
+		c.cutoffs[k] = v
 	}
 	c.shards = m.shards
 	return c
@@ -103,6 +112,27 @@ func (m *model) change(c *cellv1.Change) bool {
 			return false
 		}
 		m.shards = c.Shards.GetIds()
+	case *cellv1.Change_TokenKey:
+		return m.tokenKey(c.TokenKey)
+	case *cellv1.Change_UserCutoff:
+		if m.tenants[c.UserCutoff.GetTenantId()] == nil {
+			return false
+		}
+		id := c.UserCutoff.GetTenantId() + c.UserCutoff.GetUserId()
+		m.cutoffs[id] = max(m.cutoffs[id], c.UserCutoff.GetNotBeforeNs())
+	}
+	return true
+}
+
+func (m *model) tokenKey(k *cellv1.TokenKey) bool {
+	old := m.tokenKeys[k.GetId()]
+	switch {
+	case k.GetDeleted():
+		delete(m.tokenKeys, k.GetId())
+	case old != nil && !bytes.Equal(old.GetPublicKey(), k.GetPublicKey()):
+		return false
+	default:
+		m.tokenKeys[k.GetId()] = k
 	}
 	return true
 }
@@ -186,7 +216,7 @@ func drawChange(t *rapid.T) *cellv1.Change {
 	id := rapid.SampledFrom([]int{1, 1, 2, 2, 3})
 	name := rapid.SampledFrom([]string{"acme", "globex", "initech"})
 	deleted := rapid.SampledFrom([]bool{false, false, true})
-	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "namespace", "key", "key", "node", "remove", "shards"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "namespace", "key", "key", "node", "remove", "shards", "token key", "cutoff"}).Draw(t, "kind") {
 	case "tenant":
 		return tenantChange(&cellv1.Tenant{Id: tenantID(id.Draw(t, "id")), Name: name.Draw(t, "name"), Deleted: deleted.Draw(t, "deleted")})
 	case "namespace":
@@ -200,6 +230,13 @@ func drawChange(t *rapid.T) *cellv1.Change {
 		return keyChange(k)
 	case "node":
 		return &cellv1.Change{Change: &cellv1.Change_Node{Node: testNode1(fmt.Sprintf("n%d", id.Draw(t, "id")))}}
+	case "token key":
+		k := testTokenKey(id.Draw(t, "id"))
+		k.Deleted = deleted.Draw(t, "deleted")
+		k.PublicKey[0] = byte(rapid.SampledFrom([]int{0, 0, 1}).Draw(t, "first byte"))
+		return tokenKeyChange(k)
+	case "cutoff":
+		return cutoffChange(tenantID(id.Draw(t, "tenant")), userID(id.Draw(t, "user")), int64(id.Draw(t, "time")))
 	case "remove":
 		return removeChange(fmt.Sprintf("n%d", id.Draw(t, "id")))
 	default:
@@ -291,6 +328,19 @@ func (m *model) compare(t *rapid.T, b *bench) {
 			t.Fatalf("key %v, want %v", got, want)
 		}
 	}
+	if len(st.GetTokenKeys()) != len(m.tokenKeys) || len(st.GetUserCutoffs()) != len(m.cutoffs) {
+		t.Fatalf("state %v\nmodel %+v", st, m)
+	}
+	for id, want := range m.tokenKeys {
+		if got, _ := v.TokenKeyByID(id); !proto.Equal(got, want) {
+			t.Fatalf("token key %v, want %v", got, want)
+		}
+	}
+	for _, c := range st.GetUserCutoffs() {
+		if want := m.cutoffs[c.GetTenantId()+c.GetUserId()]; c.GetNotBeforeNs() != want {
+			t.Fatalf("cutoff %v, want %d", c, want)
+		}
+	}
 	m.compareCounters(t, b)
 }
 
@@ -301,6 +351,7 @@ func (m *model) compareCounters(t *rapid.T, b *bench) {
 		string(l.count(famTenant)):    uint64(len(m.tenants)),
 		string(l.count(famNamespace)): uint64(len(m.namespaces)),
 		string(l.count(famKey)):       uint64(len(m.keys)),
+		string(l.count(famTokenKey)):  uint64(len(m.tokenKeys)),
 	}
 	for _, id := range m.shards {
 		want[string(l.shard(id))] = held[id]
@@ -334,6 +385,7 @@ func FuzzApply(f *testing.F) {
 		{testTenant(3, "initech"), testNamespace(3, 3, "jobs")},
 		{keyChange(testKey(1, 1, 1))}, {removeChange("node-1")}, {shardsChange(2, 3)}, {testNamespace(1, 2, "x")},
 		{{Change: &cellv1.Change_Node{Node: testNode1("node-1")}}},
+		{tokenKeyChange(testTokenKey(1)), cutoffChange(tenantID(1), userID(1), 5)},
 	} {
 		payload, err := marshal(&cellv1.ApplyRequest{Changes: changes, Source: "s", Generation: 1})
 		if err != nil {

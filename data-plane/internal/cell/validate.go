@@ -63,6 +63,10 @@ func (p *problems) change(c *cellv1.Change) {
 		p.require(isNodeID(c.RemoveNodeId), "remove_node_id", "not a node id")
 	case *cellv1.Change_Shards:
 		p.shards(c.Shards)
+	case *cellv1.Change_TokenKey:
+		p.tokenKey(c.TokenKey)
+	case *cellv1.Change_UserCutoff:
+		p.userCutoff(c.UserCutoff)
 	}
 }
 
@@ -127,6 +131,19 @@ func (p *problems) keyNamespaces(ids []string) {
 		p.require(err == nil, fmt.Sprintf("key.namespace_ids[%d]", i), "want ns_ and 26 characters")
 		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("key.namespace_ids[%d]", i), "given twice")
 	}
+}
+
+func (p *problems) tokenKey(k *cellv1.TokenKey) {
+	p.require(isTokenKeyID(k.GetId()), "token_key.id", "want tk_ and %d hexadecimal digits", tokenKeyHex)
+	p.require(k.GetDeleted() || len(k.GetPublicKey()) == publicKeyBytes, "token_key.public_key", "want %d bytes", publicKeyBytes)
+	p.require(len(k.GetPublicKey()) <= publicKeyBytes, "token_key.public_key", "want %d bytes", publicKeyBytes)
+	p.require(k.GetNotAfterNs() >= 0, "token_key.not_after_ns", "must not be negative")
+}
+
+func (p *problems) userCutoff(c *cellv1.UserCutoff) {
+	p.require(isTenantID(c.GetTenantId()), "user_cutoff.tenant_id", "want tn_ and 26 characters")
+	p.require(isUserID(c.GetUserId()), "user_cutoff.user_id", "want usr_ and 26 characters")
+	p.require(c.GetNotBeforeNs() > 0, "user_cutoff.not_before_ns", "must be above 0")
 }
 
 func (p *problems) node(n *cellv1.Node) {

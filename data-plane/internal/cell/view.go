@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -20,6 +21,8 @@ type View struct {
 	keys       table[string, *cellv1.Key]
 	nodes      table[string, *cellv1.Node]
 	shards     []uint32
+	tokenKeys  table[string, *cellv1.TokenKey]
+	cutoffs    []*cellv1.UserCutoff // In the order of compareCutoffs.
 
 	// recent holds every change set above floor, oldest first. Views share its
 	// backing array: only the applying goroutine appends, beyond what any view sees.
@@ -64,6 +67,12 @@ func (v *View) NodeByID(id string) (*cellv1.Node, bool) { return v.nodes.get(id)
 // Nodes lists the nodes by id.
 func (v *View) Nodes() []*cellv1.Node { return sorted(&v.nodes, (*cellv1.Node).GetId) }
 
+// TokenKeyByID finds a key that verifies user tokens.
+func (v *View) TokenKeyByID(id string) (*cellv1.TokenKey, bool) { return v.tokenKeys.get(id) }
+
+// UserCutoffs lists who was cut off lately. Do not change it.
+func (v *View) UserCutoffs() []*cellv1.UserCutoff { return v.cutoffs }
+
 // State is the whole state, each list ordered by id.
 func (v *View) State() *cellv1.State {
 	return &cellv1.State{
@@ -73,6 +82,9 @@ func (v *View) State() *cellv1.State {
 		Keys:       sorted(&v.keys, (*cellv1.Key).GetId),
 		Nodes:      v.Nodes(),
 		Shards:     v.shards,
+
+		TokenKeys:   sorted(&v.tokenKeys, (*cellv1.TokenKey).GetId),
+		UserCutoffs: v.cutoffs,
 	}
 }
 
@@ -99,6 +111,7 @@ func (v *View) with(sets []*changeSet) *View {
 	next := *v
 	e := newViewEdit(&next)
 	for _, s := range sets {
+		e.now = s.now
 		for _, c := range s.changes {
 			e.put(c)
 		}
@@ -133,6 +146,8 @@ type viewEdit struct {
 	named      tableEdit[namespaceName, *cellv1.Namespace]
 	keys       tableEdit[string, *cellv1.Key]
 	nodes      tableEdit[string, *cellv1.Node]
+	tokenKeys  tableEdit[string, *cellv1.TokenKey]
+	now        time.Time // Of the change set being put.
 }
 
 func newViewEdit(v *View) *viewEdit {
@@ -140,6 +155,7 @@ func newViewEdit(v *View) *viewEdit {
 	e.tenants.table, e.names.table = &v.tenants, &v.names
 	e.namespaces.table, e.named.table = &v.namespaces, &v.named
 	e.keys.table, e.nodes.table = &v.keys, &v.nodes
+	e.tokenKeys.table = &v.tokenKeys
 	return e
 }
 
@@ -158,6 +174,10 @@ func (e *viewEdit) put(c *cellv1.Change) {
 		e.nodes.remove(c.RemoveNodeId)
 	case *cellv1.Change_Shards:
 		e.view.shards = c.Shards.GetIds()
+	case *cellv1.Change_TokenKey:
+		e.tokenKey(c.TokenKey)
+	case *cellv1.Change_UserCutoff:
+		e.view.cutoffs = withCutoff(e.view.cutoffs, c.UserCutoff, e.now)
 	}
 }
 
@@ -173,6 +193,14 @@ func (e *viewEdit) tenant(t *cellv1.Tenant) {
 
 func (e *viewEdit) key(k *cellv1.Key)   { e.keys.set(k.GetId(), k) }
 func (e *viewEdit) node(n *cellv1.Node) { e.nodes.set(n.GetId(), n) }
+
+func (e *viewEdit) tokenKey(k *cellv1.TokenKey) {
+	if k.GetDeleted() {
+		e.tokenKeys.remove(k.GetId())
+		return
+	}
+	e.tokenKeys.set(k.GetId(), k)
+}
 
 func (e *viewEdit) namespace(n *cellv1.Namespace) {
 	id := namespaceID(n)

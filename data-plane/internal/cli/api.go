@@ -29,9 +29,12 @@ type api struct {
 	base      *url.URL
 	key       string
 	namespace string
-	timeout   time.Duration
-	http      *http.Client
-	log       *slog.Logger
+	// manage takes the place of a profile whose API key may not do what is asked:
+	// sign-up leaves a key for jobs and one that may also set up queues.
+	manage  profile
+	timeout time.Duration
+	http    *http.Client
+	log     *slog.Logger
 }
 
 // reply is an answer below status 400.
@@ -59,7 +62,11 @@ func (s *session) api() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")),
+	manage, err := s.manageProfile()
+	if err != nil {
+		return nil, err
+	}
+	return &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
 		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}, nil
 }
 
@@ -103,6 +110,11 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 		if r.status < 400 {
 			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server answered with a redirect",
 				Why: "keys are not sent to another address", Fix: "set --server to " + first(r.header.Get("Location"), "the new address")}
+		}
+		if r.status == http.StatusForbidden && a.manage.Token != "" {
+			a.key, a.namespace, a.manage = a.manage.Token, first(a.namespace, a.manage.Namespace), profile{}
+			a.log.Debug("the profile's management key is used: its API key may not do this")
+			continue
 		}
 		f := fromReply(r)
 		pause, again := retryPause(r, f, c, try)

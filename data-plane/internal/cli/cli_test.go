@@ -182,7 +182,7 @@ func TestTree_NounFormsTakeTheSameFlags(t *testing.T) {
 	t.Parallel()
 	root := newSession(OS()).rootCommand()
 	for short, noun := range map[string]string{
-		"enqueue": "job enqueue", "enqueue-batch": "job enqueue-batch", "inspect": "job get", "retry": "job retry", "cancel": "job cancel",
+		"enqueue": "job enqueue", "enqueue-batch": "job enqueue-batch", "inspect": "job get", "why": "job why", "retry": "job retry", "cancel": "job cancel",
 		"delete": "job delete", "fetch": "job fetch", "ack": "job ack", "fail": "job fail", "heartbeat": "job heartbeat",
 		"queues": "queue list", "pause": "queue pause", "resume": "queue resume", "work": "worker run", "status": "cluster status",
 	} {

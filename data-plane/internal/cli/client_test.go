@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,6 +185,42 @@ func TestExitCodes(t *testing.T) {
 		if got.exit != want || !strings.Contains(got.stderr, "request id: r1") {
 			t.Errorf("status %d: want exit %d, %+v", status, want, got)
 		}
+	}
+}
+
+// After sign-up the profile holds a key for jobs and one that may also set up queues.
+func TestProfile_ManagementKeyDoesWhatTheAPIKeyMayNot(t *testing.T) {
+	t.Parallel()
+	const rules = `{"name":"emails","max_concurrency":5}`
+	var used []string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		used = append(used, r.Header.Get("X-API-Key")+" "+r.Header.Get("X-Corvo-Namespace"))
+		if r.Header.Get("X-API-Key") != "corvo_mg_1" {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"error":"may not operate","code":"FORBIDDEN"}`))
+			return
+		}
+		_, _ = w.Write([]byte(rules))
+	})
+	home := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, "corvo"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("current = \"a\"\n[profile.a]\nurl = %q\nnamespace = \"default\"\napi_key = \"corvo_dp_1\"\ntoken = \"corvo_mg_1\"\n", url)
+	if err := os.WriteFile(filepath.Join(home, "corvo", "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]int{"": ExitOK, "corvo_dp_2": ExitAuth} {
+		var stdout, stderr bytes.Buffer
+		env := map[string]string{"XDG_CONFIG_HOME": home, "CORVO_API_KEY": given}
+		exit := Main(t.Context(), []string{"queue", "get", "emails"}, Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+			Env: func(name string) string { return env[name] }})
+		if exit != want {
+			t.Errorf("with key %q: exit %d, want %d: %s", given, exit, want, stderr.String())
+		}
+	}
+	if !slices.Contains(used, "corvo_mg_1 default") || slices.Contains(used, "corvo_mg_1 ") {
+		t.Errorf("keys and namespaces sent: %q", used)
 	}
 }
 

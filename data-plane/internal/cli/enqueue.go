@@ -40,14 +40,31 @@ type enqueueRequest struct {
 	UniqueKey      string            `json:"unique_key,omitempty"`
 	UniquePeriod   int64             `json:"unique_period,omitempty"` // Seconds.
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	ExpireAfter    string            `json:"expire_after,omitempty"`
+	ParentID       string            `json:"parent_id,omitempty"`
+	DependsOn      []string          `json:"depends_on,omitempty"`
+	OnDependency   string            `json:"on_dependency_failed,omitempty"`
+	BatchID        string            `json:"batch_id,omitempty"`
+	Chain          json.RawMessage   `json:"chain,omitempty"`
+	Agent          *agentLimits      `json:"agent,omitempty"`
+}
+
+type agentLimits struct {
+	MaxIterations    int     `json:"max_iterations,omitempty"`
+	MaxCostUSD       float64 `json:"max_cost_usd,omitempty"`
+	IterationTimeout string  `json:"iteration_timeout,omitempty"`
 }
 
 type enqueueFlags struct {
 	priority, uniqueKey, scheduledAt, tagsJSON, payloadFile string
 	backoff, baseDelay, maxDelay, idempotencyKey            string
 	maxRetries                                              int
-	uniquePeriod, delay                                     time.Duration
+	uniquePeriod, delay, expireAfter                        time.Duration
 	tags                                                    []string
+	parent, onDependency, batch, chain                      string
+	dependsOn                                               []string
+	agent                                                   bool
+	limits                                                  agentLimits
 }
 
 func (s *session) enqueueCommand(use string) *cobra.Command {
@@ -63,6 +80,7 @@ invocation adds at most one job.`,
 		Example: `  {cmd} emails '{"to":"ada@example.com"}'
   {cmd} reports --delay 10m --priority high --tag customer=acme
   {cmd} sync '{"id":7}' --unique-key account-7     # one at a time
+  {cmd} extract '{"doc":7}' --chain '{"steps":[{"queue":"extract"},{"queue":"summarize"}]}'
   jq -c . big.json | {cmd} imports -`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: s.completeFirstQueue,
@@ -87,7 +105,18 @@ func (f *enqueueFlags) register(c *cobra.Command) {
 	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "how long the unique key is held at most (default 1h)")
 	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "the same `KEY` answers with the first job again for a day")
 	fs.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE`")
+	fs.DurationVar(&f.expireAfter, "expire-after", 0, "the job is dead if it is not finished in this `DURATION`")
+	fs.StringSliceVar(&f.dependsOn, "depends-on", nil, "run only when these `JOBS` have completed")
+	fs.StringVar(&f.onDependency, "on-dependency-failed", "", "if one of them does not complete: fail, run or cancel (default fail)")
+	fs.StringVar(&f.batch, "batch", "", "join this open `BATCH`")
+	fs.StringVar(&f.chain, "chain", "", "what follows on the job, a JSON `OBJECT`: {\"steps\":[…],\"on_failure\":…,\"on_exit\":…}")
+	fs.StringVar(&f.parent, "parent-id", "", "the `JOB` that this one came out of")
+	fs.BoolVar(&f.agent, "agent", false, "the job is a loop of iterations; the limits below make it one too")
+	fs.IntVar(&f.limits.MaxIterations, "agent-max-iterations", 0, "hold the job after this `NUMBER` of iterations")
+	fs.Float64Var(&f.limits.MaxCostUSD, "agent-max-cost-usd", 0, "hold the job when it has cost this many `DOLLARS`")
+	fs.StringVar(&f.limits.IterationTimeout, "agent-iteration-timeout", "", "longest `DURATION` of an iteration")
 	completeWords(c, "priority", "critical", "high", "normal")
+	completeWords(c, "on-dependency-failed", "fail", "run", "cancel")
 	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential")
 }
 
@@ -146,7 +175,22 @@ func (f *enqueueFlags) request(queue string, now time.Time) (enqueueRequest, err
 		}
 		req.ScheduledAt = now.Add(f.delay).UTC().Format(time.RFC3339Nano)
 	}
+	if f.expireAfter < 0 {
+		return req, usagef("--expire-after %s must be more than zero", f.expireAfter)
+	}
+	if f.expireAfter > 0 {
+		req.ExpireAfter = f.expireAfter.String()
+	}
+	req.ParentID, req.DependsOn, req.OnDependency, req.BatchID = f.parent, f.dependsOn, f.onDependency, f.batch
+	if f.agent || f.limits != (agentLimits{}) {
+		req.Agent = &f.limits
+	}
 	var err error
+	if f.chain != "" {
+		if req.Chain, err = checkJSON("--chain", []byte(f.chain)); err != nil {
+			return req, err
+		}
+	}
 	req.Tags, err = parseTags(f.tagsJSON, f.tags)
 	return req, err
 }

@@ -207,6 +207,9 @@ func (s *session) report(f *Failure, machine bool) {
 		fmt.Fprintf(&b, "  why: %s\n", f.Why)
 	}
 	for _, field := range f.Fields {
+		if strings.Contains(f.What, field.Message) {
+			continue // Said already: the control plane's message lists them.
+		}
 		fmt.Fprintf(&b, "  %s: %s\n", field.Field, field.Message)
 	}
 	if f.Fix != "" {

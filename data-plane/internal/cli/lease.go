@@ -122,8 +122,10 @@ type settleFlags struct {
 	token, workerID                       string
 	result, checkpoint, errText, backtrac string
 	progress                              string
-	release                               bool
-	lease                                 time.Duration
+	release, terminal                     bool
+	lease, delay                          time.Duration
+	agent, holdReason, step, exitReason   string
+	usage                                 string
 }
 
 func (f *settleFlags) register(c *cobra.Command) {
@@ -145,7 +147,9 @@ func (s *session) ackCommand(use string) *cobra.Command {
 		Use:   use + " JOB...",
 		Short: "Complete leased jobs",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
-  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --result '{"rows":12}'`,
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --result '{"rows":12}'
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --agent-status continue --checkpoint '{"page":2}'
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --step-status exit --exit-reason "nothing to do"`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			body, err := f.ackBody(ids)
@@ -158,12 +162,31 @@ func (s *session) ackCommand(use string) *cobra.Command {
 	f.register(c)
 	c.Flags().StringVar(&f.result, "result", "", "`JSON` kept with the job")
 	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the last checkpoint")
+	c.Flags().StringVar(&f.agent, "agent-status", "", "of an agent job: continue, done or hold")
+	c.Flags().StringVar(&f.holdReason, "hold-reason", "", "why a person should look, with --agent-status hold")
+	c.Flags().StringVar(&f.step, "step-status", "", "of a step of a chain: continue, or exit to leave out the rest")
+	c.Flags().StringVar(&f.exitReason, "exit-reason", "", "why the rest is left out")
+	usageFlag(c, &f.usage)
+	completeWords(c, "agent-status", "continue", "done", "hold")
+	completeWords(c, "step-status", "continue", "exit")
 	return c
 }
 
 func (f *settleFlags) ackBody(ids []string) (map[string]any, error) {
 	body := f.holder()
-	return body, errors.Join(f.checkTokens(ids), putJSON(body, "result", f.result), putJSON(body, "checkpoint", f.checkpoint))
+	for member, text := range map[string]string{
+		"agent_status": f.agent, "hold_reason": f.holdReason, "step_status": f.step, "exit_reason": f.exitReason,
+	} {
+		if text != "" {
+			body[member] = text
+		}
+	}
+	return body, errors.Join(f.checkTokens(ids), putJSON(body, "result", f.result), putJSON(body, "checkpoint", f.checkpoint),
+		putJSON(body, "usage", f.usage))
+}
+
+func usageFlag(c *cobra.Command, usage *string) {
+	c.Flags().StringVar(usage, "usage", "", "what models were used for it, a JSON `OBJECT`: {\"model\":…,\"input_tokens\":…,\"cost_usd\":…}")
 }
 
 func (s *session) failCommand(use string) *cobra.Command {
@@ -172,6 +195,7 @@ func (s *session) failCommand(use string) *cobra.Command {
 		Use:   use + " JOB...",
 		Short: "Give back leased jobs as failed, or untouched with --release",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "smtp: connection refused"
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "slow down" --delay 90s
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --release      # no attempt is spent`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
@@ -186,6 +210,9 @@ func (s *session) failCommand(use string) *cobra.Command {
 	c.Flags().StringVar(&f.errText, "error", "", "what went wrong (required without --release)")
 	c.Flags().StringVar(&f.backtrac, "backtrace", "", "where it went wrong")
 	c.Flags().BoolVar(&f.release, "release", false, "give the job back without spending the attempt")
+	c.Flags().BoolVar(&f.terminal, "terminal", false, "trying again is of no use: the job is dead")
+	c.Flags().DurationVar(&f.delay, "delay", 0, "try again after this `DURATION` instead of the backoff")
+	usageFlag(c, &f.usage)
 	return c
 }
 
@@ -204,7 +231,13 @@ func (f *settleFlags) failBody(ids []string) (map[string]any, error) {
 	if f.release {
 		body["release"] = true
 	}
-	return body, nil
+	if f.terminal {
+		body["terminal"] = true
+	}
+	if f.delay != 0 {
+		body["delay_ms"] = f.delay.Milliseconds()
+	}
+	return body, putJSON(body, "usage", f.usage)
 }
 
 func (f *settleFlags) holder() map[string]any {
@@ -255,6 +288,7 @@ func (s *session) heartbeatCommand(use string) *cobra.Command {
 	c.Flags().StringVar(&f.progress, "progress", "", "`JSON` shown as progress")
 	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` that the next attempt starts from")
 	c.Flags().DurationVar(&f.lease, "lease", 0, "extend by this long (default: the lease of the fetch)")
+	usageFlag(c, &f.usage)
 	return c
 }
 
@@ -266,7 +300,8 @@ func (s *session) heartbeat(ctx context.Context, ids []string, f settleFlags) er
 	if f.token != "" {
 		update["lease_token"] = f.token
 	}
-	if err := errors.Join(putJSON(update, "progress", f.progress), putJSON(update, "checkpoint", f.checkpoint)); err != nil {
+	if err := errors.Join(putJSON(update, "progress", f.progress), putJSON(update, "checkpoint", f.checkpoint),
+		putJSON(update, "usage", f.usage)); err != nil {
 		return err
 	}
 	jobs := make(map[string]any, len(ids))

@@ -90,8 +90,8 @@ to one worker at a time until a worker says that it is done.`,
 
 func (s *session) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&s.server, "server", "", "base `URL` of the server or tenant (env CORVO_URL; default "+DefaultServer+")")
-	f.StringVar(&s.apiKeyFile, "api-key-file", "", "read the API key from `FILE`, - for stdin (otherwise env CORVO_API_KEY)")
+	f.StringVar(&s.server, "server", "", "base `URL` of the server or tenant (env CORVO_URL, then your profile; default "+DefaultServer+")")
+	f.StringVar(&s.apiKeyFile, "api-key-file", "", "read the API key from `FILE`, - for stdin (otherwise env CORVO_API_KEY, then your profile)")
 	f.StringVar(&s.apiKey, "api-key", "", "API `KEY`; kept for existing scripts: other users of this machine can read it in the process list")
 	f.StringVar(&s.namespace, "namespace", "", "`NAME` of the namespace, for keys that span several (env CORVO_NAMESPACE)")
 	f.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text, json or jsonl")
@@ -148,7 +148,11 @@ func (s *session) serverURL() (*url.URL, error) {
 		text = s.proc.Env("CORVO_URL")
 	}
 	if text == "" {
-		text = DefaultServer
+		p, err := s.currentProfile()
+		if err != nil {
+			return nil, err
+		}
+		text = first(p.URL, DefaultServer)
 	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -164,7 +168,7 @@ func (s *session) serverURL() (*url.URL, error) {
 	return u, nil
 }
 
-// key finds the API key: file, then flag, then environment. Empty is allowed,
+// key finds the API key: file, then flag, then environment, then profile. Empty is allowed,
 // a server on loopback may be open.
 func (s *session) key() (string, error) {
 	if s.apiKeyFile != "" && s.apiKey != "" {
@@ -174,7 +178,7 @@ func (s *session) key() (string, error) {
 		if s.apiKey != "" {
 			return s.apiKey, nil
 		}
-		return strings.TrimSpace(s.proc.Env("CORVO_API_KEY")), nil
+		return s.ambientKey()
 	}
 	raw, err := s.readKeyFile()
 	if err != nil {
@@ -187,6 +191,23 @@ func (s *session) key() (string, error) {
 			Why: "it must contain the key and nothing else", Fix: "write the key on one line of " + s.apiKeyFile}
 	}
 	return key, nil
+}
+
+// ambientKey is the environment's key, else the profile's.
+func (s *session) ambientKey() (string, error) {
+	if key := strings.TrimSpace(s.proc.Env("CORVO_API_KEY")); key != "" {
+		return key, nil
+	}
+	p, err := s.currentProfile()
+	return p.APIKey, err
+}
+
+// manageProfile is the profile in use if its API key is; else the zero profile.
+func (s *session) manageProfile() (profile, error) {
+	if s.apiKeyFile != "" || s.apiKey != "" || strings.TrimSpace(s.proc.Env("CORVO_API_KEY")) != "" {
+		return profile{}, nil
+	}
+	return s.currentProfile()
 }
 
 func (s *session) readKeyFile() ([]byte, error) {

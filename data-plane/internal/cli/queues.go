@@ -16,6 +16,9 @@ const completionTimeout = time.Second
 type queueView struct {
 	Name            string    `json:"name"`
 	Paused          bool      `json:"paused"`
+	MaxConcurrency  int       `json:"max_concurrency"`
+	RateLimit       int       `json:"rate_limit"`
+	RateWindowMS    int64     `json:"rate_window_ms"`
 	Pending         int64     `json:"pending"`
 	Active          int64     `json:"active"`
 	Held            int64     `json:"held"`
@@ -27,6 +30,7 @@ type queueView struct {
 	Enqueued        int64     `json:"enqueued"`
 	Failed          int64     `json:"failed"`
 	OldestPendingAt time.Time `json:"oldest_pending_at"`
+	queueRetry
 
 	raw json.RawMessage
 }
@@ -90,9 +94,9 @@ func (s *session) printQueues(w io.Writer, queues []queueView, now time.Time) {
 	rows := make([][]string, len(queues))
 	for i, q := range queues {
 		rows[i] = []string{q.Name, fmt.Sprint(q.Pending), fmt.Sprint(q.Active), fmt.Sprint(q.Scheduled), fmt.Sprint(q.Retrying),
-			fmt.Sprint(q.Held), fmt.Sprint(q.Dead), fmt.Sprint(q.Completed), ago(q.OldestPendingAt, now), pausedWord(q.Paused)}
+			fmt.Sprint(q.Held), fmt.Sprint(q.Dead), fmt.Sprint(q.Completed), ago(q.OldestPendingAt, now), pausedWord(q.Paused), q.limits()}
 	}
-	s.table(w, []string{"QUEUE", "PENDING", "ACTIVE", "SCHEDULED", "RETRYING", "HELD", "DEAD", "COMPLETED", "OLDEST", "PAUSED"}, rows)
+	s.table(w, []string{"QUEUE", "PENDING", "ACTIVE", "SCHEDULED", "RETRYING", "HELD", "DEAD", "COMPLETED", "OLDEST", "PAUSED", "LIMITS"}, rows)
 }
 
 func pausedWord(paused bool) string {
@@ -118,16 +122,11 @@ func (s *session) getQueue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	queues, err := a.queues(ctx)
+	q, err := a.queue(ctx, name)
 	if err != nil {
 		return err
 	}
-	for _, q := range queues {
-		if q.Name == name {
-			return s.emit(q.raw, func(w io.Writer) { s.printQueues(w, []queueView{q}, time.Now()) })
-		}
-	}
-	return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no queue %q", name), Fix: "`corvo queues` lists them"}
+	return s.emitQueue(&q)
 }
 
 func (s *session) pauseCommand(use string) *cobra.Command {
@@ -146,7 +145,9 @@ func (s *session) queueVerb(use, verb, short, undo string) *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeQueues,
 		RunE: func(c *cobra.Command, names []string) error {
-			done, err := s.forEachQueue(c.Context(), names, verb)
+			done, err := s.forEachQueue(c.Context(), names, func(name string) call {
+				return call{method: "POST", path: pathf("/queues/%s/"+verb, name), body: struct{}{}, repeatable: true}
+			})
 			if done > 0 {
 				for _, name := range names {
 					s.hintf("undo: %s %s", undo, name)
@@ -157,7 +158,13 @@ func (s *session) queueVerb(use, verb, short, undo string) *cobra.Command {
 	}
 }
 
-func (s *session) forEachQueue(ctx context.Context, names []string, verb string) (int, error) {
+func (s *session) forEachQueue(ctx context.Context, names []string, ask func(name string) call) (int, error) {
+	return s.forEachNamed(ctx, "queue", names, ask)
+}
+
+// forEachNamed makes a call for each name, and prints the statuses; called is what the
+// name is for machines.
+func (s *session) forEachNamed(ctx context.Context, called string, names []string, ask func(name string) call) (int, error) {
 	a, err := s.api()
 	if err != nil {
 		return 0, err
@@ -165,7 +172,7 @@ func (s *session) forEachQueue(ctx context.Context, names []string, verb string)
 	var rows []json.RawMessage
 	var lines [][2]string
 	failed := each(names, func(name string) error {
-		r, err := a.send(ctx, call{method: "POST", path: pathf("/queues/%s/"+verb, name), body: struct{}{}, repeatable: true})
+		r, err := a.send(ctx, ask(name))
 		if err != nil {
 			return err
 		}
@@ -175,7 +182,7 @@ func (s *session) forEachQueue(ctx context.Context, names []string, verb string)
 		if err := a.decode(r, &done); err != nil {
 			return err
 		}
-		row, err := marshal(map[string]string{"queue": name, "status": done.Status})
+		row, err := marshal(map[string]string{called: name, "status": done.Status})
 		rows, lines = append(rows, row), append(lines, [2]string{name, done.Status})
 		return err
 	})

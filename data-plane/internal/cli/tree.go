@@ -12,30 +12,42 @@ func (s *session) mount(root *cobra.Command) {
 		&cobra.Group{ID: "jobs", Title: "Jobs:"},
 		&cobra.Group{ID: "worker", Title: "Working on jobs:"},
 		&cobra.Group{ID: "queues", Title: "Queues:"},
+		&cobra.Group{ID: "groups", Title: "Jobs that belong together, or come again:"},
+		&cobra.Group{ID: "money", Title: "What models cost:"},
+		&cobra.Group{ID: "cloud", Title: "Corvo Cloud:"},
 		&cobra.Group{ID: "server", Title: "Server:"},
 		&cobra.Group{ID: "nouns", Title: "The same by noun:"},
 	)
-	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.inspectCommand("inspect"),
-		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"))
+	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("jobs"), s.inspectCommand("inspect"), s.whyCommand("why"),
+		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.moveCommand("move"), s.deadCommand("dead"),
+		s.heldCommand("held"), s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"),
+		s.iterationsCommand("iterations"), s.replayCommand("replay"))
 	add(root, "worker", s.workCommand("work"), s.fetchCommand("fetch"), s.ackCommand("ack"), s.failCommand("fail"),
-		s.heartbeatCommand("heartbeat"))
-	add(root, "queues", s.queuesCommand("queues"), s.pauseCommand("pause"), s.resumeCommand("resume"))
-	add(root, "server", s.serverCommand(), s.benchCommand(), s.statusCommand("status"), s.versionCommand(), s.apiCommand())
+		s.heartbeatCommand("heartbeat"), s.workersCommand("workers"))
+	add(root, "queues", s.queuesCommand("queues"), s.pauseCommand("pause"), s.resumeCommand("resume"), s.drainCommand("drain"),
+		s.clearCommand("clear"), s.requeueCommand("requeue"), s.queueDeleteCommand("destroy"))
+	add(root, "groups", s.scheduleNoun(), s.batchNoun(), s.chainNoun())
+	add(root, "money", s.usageCommand("usage"), s.budgetNoun(), s.policyNoun())
+	add(root, "cloud", s.signupCommand("signup"), s.whoamiCommand("whoami"))
+	add(root, "server", s.serverCommand(), s.benchCommand(), s.conformanceCommand(), s.statusCommand("status"), s.versionCommand(), s.apiCommand())
 	add(root, "nouns", s.jobNoun(), s.queueNoun(), s.workerNoun(), s.clusterNoun())
 }
 
 func (s *session) jobNoun() *cobra.Command {
-	return noun("job", "Everything about jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.inspectCommand("get"),
+	return noun("job", "Everything about jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("list"), s.inspectCommand("get"), s.whyCommand("why"),
 		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.fetchCommand("fetch"), s.ackCommand("ack"),
-		s.failCommand("fail"), s.heartbeatCommand("heartbeat"))
+		s.failCommand("fail"), s.heartbeatCommand("heartbeat"), s.moveCommand("move"), s.deadCommand("dead"), s.heldCommand("held"),
+		s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"), s.iterationsCommand("iterations"), s.replayCommand("replay"))
 }
 
 func (s *session) queueNoun() *cobra.Command {
-	return noun("queue", "Everything about queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.pauseCommand("pause"), s.resumeCommand("resume"))
+	return noun("queue", "Everything about queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.queueSetCommand("set"),
+		s.queueLimitCommand("limit"), s.queueThrottleCommand("throttle"), s.pauseCommand("pause"), s.resumeCommand("resume"),
+		s.drainCommand("drain"), s.clearCommand("clear"), s.requeueCommand("requeue"), s.queueDeleteCommand("delete"))
 }
 
 func (s *session) workerNoun() *cobra.Command {
-	return noun("worker", "Everything about workers", s.workCommand("run"))
+	return noun("worker", "Everything about workers", s.workCommand("run"), s.workersCommand("list"))
 }
 
 func (s *session) clusterNoun() *cobra.Command {

@@ -18,12 +18,15 @@ import (
 type Shard struct {
 	*shard.Shard
 	Service *queue.Service
+	Views   *queue.Views
 }
 
 // Placement says who serves a namespace at this moment.
 type Placement struct {
 	// Service is nil when this node does not lead the namespace's shard.
 	Service *queue.Service
+	// Views is set where Service is.
+	Views *queue.Views
 	// LeaderURL is the leader's API base URL, if it is known and not this node.
 	LeaderURL string
 	// Index is how far this node's replica of the shard is.
@@ -53,7 +56,7 @@ func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
 	}
 	p := Placement{Index: s.Group().AppliedIndex()}
 	if s.Group().Leading() {
-		p.Service = s.Service
+		p.Service, p.Views = s.Service, s.Views
 		return p, nil
 	}
 	if leader := s.Group().Leader(); leader != "" && leader != c.cell.NodeID() {

@@ -62,7 +62,7 @@ func (r *rig) follow() {
 		}
 	})
 	s := shard.New(g, store, shard.Options{})
-	r.shard = &Shard{s, queue.New(s)}
+	r.shard = &Shard{Shard: s, Service: queue.New(s)}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
 	eventually(r.t, "n2 leads", func() bool { return g.Leader() == "n2" })
 }

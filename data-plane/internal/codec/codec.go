@@ -191,6 +191,16 @@ func (r *Reader) Bool() bool {
 	return b == 1
 }
 
+// Enum reads one byte that must be below end.
+func (r *Reader) Enum(end byte) byte {
+	b := r.Byte()
+	if b >= end {
+		r.fail("a value that is not known")
+		return 0
+	}
+	return b
+}
+
 // Count reads the length of a list whose items take at least size bytes each,
 // so that a short input can not ask for a long allocation.
 func (r *Reader) Count(size int) int {

@@ -11,18 +11,44 @@ import (
 // The order of the fields below is the format; a new field goes behind a new
 // version or a new kind.
 
-func (c *Enqueue) kind() kind   { return kindEnqueue }
-func (c *Fetch) kind() kind     { return kindFetch }
-func (c *Ack) kind() kind       { return kindAck }
-func (c *Fail) kind() kind      { return kindFail }
-func (c *Heartbeat) kind() kind { return kindHeartbeat }
-func (c *Extend) kind() kind    { return kindExtend }
-func (c *Fire) kind() kind      { return kindFire }
-func (c *Pause) kind() kind     { return kindPause }
-func (c *Cancel) kind() kind    { return kindCancel }
-func (c *Retry) kind() kind     { return kindRetry }
-func (c *Delete) kind() kind    { return kindDelete }
-func (c *TrimFeed) kind() kind  { return kindTrimFeed }
+func (c *Enqueue) kind() kind     { return either(c.More != nil, kindEnqueueMore, kindEnqueue) }
+func (c *Fetch) kind() kind       { return kindFetch }
+func (c *Ack) kind() kind         { return either(c.More != nil, kindAckMore, kindAck) }
+func (c *Fail) kind() kind        { return either(c.More != nil, kindFailMore, kindFail) }
+func (c *Heartbeat) kind() kind   { return either(c.More != nil, kindHeartbeatMore, kindHeartbeat) }
+func (c *Extend) kind() kind      { return kindExtend }
+func (c *Fire) kind() kind        { return kindFire }
+func (c *Pause) kind() kind       { return kindPause }
+func (c *Cancel) kind() kind      { return kindCancel }
+func (c *Retry) kind() kind       { return kindRetry }
+func (c *Delete) kind() kind      { return kindDelete }
+func (c *TrimFeed) kind() kind    { return kindTrimFeed }
+func (c *SetQueue) kind() kind    { return either(c.More != nil, kindSetQueueMore, kindSetQueue) }
+func (c *DeleteQueue) kind() kind { return kindDeleteQueue }
+func (c *Sweep) kind() kind       { return kindSweep }
+
+func (c *Together) kind() kind       { return kindTogether }
+func (c *Hold) kind() kind           { return kindHold }
+func (c *Decide) kind() kind         { return kindDecide }
+func (c *Move) kind() kind           { return kindMove }
+func (c *ClearQueue) kind() kind     { return kindClearQueue }
+func (c *MakeBatch) kind() kind      { return kindMakeBatch }
+func (c *SealBatch) kind() kind      { return kindSealBatch }
+func (c *PutSchedule) kind() kind    { return kindPutSchedule }
+func (c *DeleteSchedule) kind() kind { return kindDeleteSchedule }
+func (c *Tick) kind() kind           { return kindTick }
+func (c *PutBudget) kind() kind      { return kindPutBudget }
+func (c *DeleteBudget) kind() kind   { return kindDeleteBudget }
+func (c *PutPolicy) kind() kind      { return kindPutPolicy }
+func (c *DeletePolicy) kind() kind   { return kindDeletePolicy }
+func (c *Requeue) kind() kind        { return kindRequeue }
+
+func either(more bool, yes, no kind) kind {
+	if more {
+		return yes
+	}
+	return no
+}
 
 // EncodePosition and DecodePosition are shared with the records of state.
 func EncodePosition(w *codec.Writer, p keys.Position) {
@@ -99,6 +125,9 @@ func (c *Enqueue) encode(w *codec.Writer) {
 	w.Text(c.IdempotencyKey)
 	w.Uint(uint64(c.IdempotencyFor))
 	w.Text(c.TraceParent)
+	if c.More != nil {
+		c.More.encode(w)
+	}
 }
 
 func (c *Enqueue) decode(r *codec.Reader) {
@@ -111,6 +140,9 @@ func (c *Enqueue) decode(r *codec.Reader) {
 	c.UniqueKey, c.UniqueFor = r.Text(), duration(r)
 	c.IdempotencyKey, c.IdempotencyFor = r.Text(), duration(r)
 	c.TraceParent = r.Text()
+	if c.More != nil {
+		c.More.decode(r)
+	}
 }
 
 func (c *Fetch) encode(w *codec.Writer) {
@@ -150,10 +182,16 @@ func (c *Ack) encode(w *codec.Writer) {
 	encodeHolder(w, c.By)
 	w.Bytes(c.Result)
 	w.Bytes(c.Checkpoint)
+	if c.More != nil {
+		c.More.encode(w)
+	}
 }
 
 func (c *Ack) decode(r *codec.Reader) {
 	c.NS, c.ID, c.By, c.Result, c.Checkpoint = r.ID(), r.ID(), decodeHolder(r), r.Bytes(), r.Bytes()
+	if c.More != nil {
+		c.More.decode(r)
+	}
 }
 
 func (c *Fail) encode(w *codec.Writer) {
@@ -163,10 +201,16 @@ func (c *Fail) encode(w *codec.Writer) {
 	w.Text(c.Error)
 	w.Text(c.Backtrace)
 	w.Bool(c.Release)
+	if c.More != nil {
+		c.More.encode(w)
+	}
 }
 
 func (c *Fail) decode(r *codec.Reader) {
 	c.NS, c.ID, c.By, c.Error, c.Backtrace, c.Release = r.ID(), r.ID(), decodeHolder(r), r.Text(), r.Text(), r.Bool()
+	if c.More != nil {
+		c.More.decode(r)
+	}
 }
 
 func (c *Heartbeat) encode(w *codec.Writer) {
@@ -175,10 +219,16 @@ func (c *Heartbeat) encode(w *codec.Writer) {
 	encodeHolder(w, c.By)
 	w.Bytes(c.Progress)
 	w.Bytes(c.Checkpoint)
+	if c.More != nil {
+		c.More.encode(w)
+	}
 }
 
 func (c *Heartbeat) decode(r *codec.Reader) {
 	c.NS, c.ID, c.By, c.Progress, c.Checkpoint = r.ID(), r.ID(), decodeHolder(r), r.Bytes(), r.Bytes()
+	if c.More != nil {
+		c.More.decode(r)
+	}
 }
 
 func (c *Extend) encode(w *codec.Writer) {
@@ -225,3 +275,72 @@ func (c *Delete) decode(r *codec.Reader) { c.NS, c.ID = r.ID(), r.ID() }
 
 func (c *TrimFeed) encode(w *codec.Writer) { w.Uint(c.Before) }
 func (c *TrimFeed) decode(r *codec.Reader) { c.Before = r.Uint() }
+
+// EncodeThrottle and DecodeThrottle are shared with the records of state.
+func EncodeThrottle(w *codec.Writer, t Throttle) {
+	w.Uint(uint64(t.Limit))
+	w.Uint(uint64(t.Window))
+}
+
+// DecodeThrottle reads what EncodeThrottle wrote.
+func DecodeThrottle(r *codec.Reader) Throttle {
+	return Throttle{Limit: r.Uint32(), Window: duration(r)}
+}
+
+func (c *SetQueue) encode(w *codec.Writer) {
+	w.ID(c.NS)
+	w.Text(c.Queue)
+	w.Byte(byte(c.Set))
+	w.Bool(c.Paused)
+	w.Uint(uint64(c.MaxConcurrency))
+	EncodeThrottle(w, c.Throttle)
+	if c.More != nil {
+		c.More.encode(w)
+	}
+}
+
+func (c *SetQueue) decode(r *codec.Reader) {
+	c.NS, c.Queue, c.Set, c.Paused = r.ID(), r.Name(), Settings(r.Byte()), r.Bool()
+	c.MaxConcurrency, c.Throttle = r.Uint32(), DecodeThrottle(r)
+	if c.More != nil {
+		c.More.decode(r)
+	}
+}
+
+func (c *DeleteQueue) encode(w *codec.Writer) {
+	w.ID(c.NS)
+	w.Text(c.Queue)
+}
+
+func (c *DeleteQueue) decode(r *codec.Reader) { c.NS, c.Queue = r.ID(), r.Name() }
+
+func (c *Sweep) encode(w *codec.Writer) {
+	w.ID(c.NS)
+	w.Text(c.Queue)
+	w.Uint(uint64(len(c.Jobs)))
+	for _, id := range c.Jobs {
+		w.ID(id)
+	}
+	for _, list := range [][]string{c.Unique, c.Idempotency} {
+		w.Uint(uint64(len(list)))
+		for _, key := range list {
+			w.Text(key)
+		}
+	}
+	w.Uint(c.Done)
+}
+
+func (c *Sweep) decode(r *codec.Reader) {
+	c.NS, c.Queue = r.ID(), r.Name()
+	c.Jobs = make([]job.ID, r.Count(16))
+	for i := range c.Jobs {
+		c.Jobs[i] = r.ID()
+	}
+	for _, list := range []*[]string{&c.Unique, &c.Idempotency} {
+		*list = make([]string, r.Count(1))
+		for i := range *list {
+			(*list)[i] = r.Text()
+		}
+	}
+	c.Done = r.Uint()
+}

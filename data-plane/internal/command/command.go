@@ -41,6 +41,29 @@ const (
 	kindRetry
 	kindDelete
 	kindTrimFeed
+	kindSetQueue
+	kindDeleteQueue
+	kindSweep
+	kindEnqueueMore
+	kindAckMore
+	kindFailMore
+	kindHeartbeatMore
+	kindSetQueueMore
+	kindTogether
+	kindHold
+	kindDecide
+	kindMove
+	kindClearQueue
+	kindMakeBatch
+	kindSealBatch
+	kindPutSchedule
+	kindDeleteSchedule
+	kindTick
+	kindPutBudget
+	kindDeleteBudget
+	kindPutPolicy
+	kindDeletePolicy
+	kindRequeue
 )
 
 // Token proves a lease: the attempt and the place in the log where it was granted.
@@ -79,6 +102,7 @@ type Enqueue struct {
 	IdempotencyKey string
 	IdempotencyFor time.Duration
 	TraceParent    string
+	More           *EnqueueMore
 }
 
 // RetryPolicy says how often and when a job is tried again.
@@ -122,6 +146,7 @@ type Ack struct {
 	By         Holder
 	Result     []byte
 	Checkpoint []byte
+	More       *AckMore
 }
 
 // Fail ends an attempt without success; Release gives it back unspent.
@@ -132,6 +157,7 @@ type Fail struct {
 	Error     string
 	Backtrace string
 	Release   bool
+	More      *FailMore
 }
 
 // Heartbeat stores news of a running job.
@@ -141,6 +167,7 @@ type Heartbeat struct {
 	By         Holder
 	Progress   []byte
 	Checkpoint []byte
+	More       *HeartbeatMore
 }
 
 // Extend moves the end of a lease that its holder renewed with the leader.
@@ -181,6 +208,59 @@ type Delete struct {
 
 // TrimFeed removes the events of entries before an index.
 type TrimFeed struct{ Before uint64 }
+
+// Settings names settings of a queue. Stored: append only.
+type Settings uint8
+
+const (
+	SetPaused Settings = 1 << iota
+	SetConcurrency
+	SetThrottle
+	SetDraining
+	SetRetry
+)
+
+// SetQueue makes a queue exist and changes the settings that Set names.
+type SetQueue struct {
+	NS             job.Namespace
+	Queue          string
+	Set            Settings
+	Paused         bool
+	MaxConcurrency uint32 // Leases at a time; 0 is no limit.
+	Throttle       Throttle
+	More           *QueueMore // What SetDraining and SetRetry are about.
+}
+
+// Throttle allows Limit leases to begin in any Window; zero is no limit.
+type Throttle struct {
+	Limit  uint32
+	Window time.Duration
+}
+
+// IsZero reports whether nothing is limited.
+func (t Throttle) IsZero() bool { return t.Limit == 0 || t.Window <= 0 }
+
+// DeleteQueue removes a queue and, at once for everybody who asks, all its jobs.
+// What they leave in the store is removed by Sweep, piece by piece.
+type DeleteQueue struct {
+	NS    job.Namespace
+	Queue string
+}
+
+// SweepMax bounds the jobs and locks of one Sweep.
+const SweepMax = 512
+
+// Sweep removes what a deleted queue left behind: the leader found it, and apply
+// checks each item. A queue of the same name that lives now is not touched.
+type Sweep struct {
+	NS          job.Namespace
+	Queue       string
+	Jobs        []job.ID
+	Unique      []string // Keys of unique locks.
+	Idempotency []string
+	// Done, if not 0, says that nothing is left of what came before this generation.
+	Done uint64
+}
 
 const (
 	version = 1
@@ -257,6 +337,52 @@ func newCommand(k kind) (Command, error) {
 		return new(Delete), nil
 	case kindTrimFeed:
 		return new(TrimFeed), nil
+	case kindSetQueue:
+		return new(SetQueue), nil
+	case kindDeleteQueue:
+		return new(DeleteQueue), nil
+	case kindSweep:
+		return new(Sweep), nil
+	case kindEnqueueMore:
+		return &Enqueue{More: new(EnqueueMore)}, nil
+	case kindAckMore:
+		return &Ack{More: new(AckMore)}, nil
+	case kindFailMore:
+		return &Fail{More: new(FailMore)}, nil
+	case kindHeartbeatMore:
+		return &Heartbeat{More: new(HeartbeatMore)}, nil
+	case kindSetQueueMore:
+		return &SetQueue{More: new(QueueMore)}, nil
+	case kindTogether:
+		return new(Together), nil
+	case kindHold:
+		return new(Hold), nil
+	case kindDecide:
+		return new(Decide), nil
+	case kindMove:
+		return new(Move), nil
+	case kindClearQueue:
+		return new(ClearQueue), nil
+	case kindMakeBatch:
+		return new(MakeBatch), nil
+	case kindSealBatch:
+		return new(SealBatch), nil
+	case kindPutSchedule:
+		return new(PutSchedule), nil
+	case kindDeleteSchedule:
+		return new(DeleteSchedule), nil
+	case kindTick:
+		return new(Tick), nil
+	case kindPutBudget:
+		return new(PutBudget), nil
+	case kindDeleteBudget:
+		return new(DeleteBudget), nil
+	case kindPutPolicy:
+		return new(PutPolicy), nil
+	case kindDeletePolicy:
+		return new(DeletePolicy), nil
+	case kindRequeue:
+		return new(Requeue), nil
 	default:
 		return nil, fmt.Errorf("%w: unknown command %d", ErrMalformed, k)
 	}

@@ -25,6 +25,12 @@ func samples() []Command {
 	ns := job.Namespace{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	id := job.ID{0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, 0}
 	by := Holder{Token: Token{Attempt: 3, Epoch: keys.Position{Index: 300, Ordinal: 2}}, Worker: "worker-1", Peer: 0xdeadbeefcafe}
+	retry := RetryPolicy{MaxRetries: 7, Backoff: job.BackoffLinear, BaseDelay: 2 * time.Second, MaxDelay: time.Minute}
+	usage := &Usage{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: 5, Model: "m", Provider: "p", Total: true}
+	chain := &Chain{
+		ID: job.ChainID{9}, Steps: []Step{{Queue: "emails"}, {Queue: "b", Payload: []byte(`{"x":1}`)}},
+		OnFailure: &Step{Queue: "f"}, OnExit: &Step{Queue: "e", Payload: []byte(`1`)}, GoOn: true,
+	}
 	return []Command{
 		&Enqueue{
 			NS: ns, ID: id, Queue: "emails", Payload: []byte(`{"to":"a"}`), Checkpoint: []byte(`{"page":2}`), Priority: job.High,
@@ -46,10 +52,63 @@ func samples() []Command {
 		&Retry{NS: ns, ID: id},
 		&Delete{NS: ns, ID: id},
 		&TrimFeed{Before: 1 << 40},
+		&SetQueue{
+			NS: ns, Queue: "emails", Set: SetPaused | SetConcurrency | SetThrottle, Paused: true, MaxConcurrency: 300,
+			Throttle: Throttle{Limit: 1000, Window: time.Minute},
+		},
+		&DeleteQueue{NS: ns, Queue: "emails"},
+		&Sweep{NS: ns, Queue: "emails", Jobs: []job.ID{id, {1}}, Unique: []string{"u", "v"}, Idempotency: []string{"i"}, Done: 1 << 33},
+		&Enqueue{NS: ns, ID: id, Queue: "emails", Payload: []byte(`{}`), Checkpoint: []byte(`1`), Priority: job.Normal, Retry: retry, ScheduledAt: 1,
+			Tags: []Tag{{"a", "1"}}, UniqueKey: "u", UniqueFor: time.Hour, IdempotencyKey: "i", IdempotencyFor: time.Hour, TraceParent: "00",
+			More: &EnqueueMore{
+				Open: RetryMax | RetryMaxDelay, ExpireAt: 1_700_000_000_123_456_789, Agent: &AgentLimits{MaxIterations: 9, MaxCost: 1_500_000_000, IterationTimeout: time.Minute},
+				Parent: job.ID{1}, Batch: job.BatchID{2}, Chain: chain, DependsOn: []job.ID{{3}, {4}}, OnDependency: DependencyCancel,
+			}},
+		&Ack{NS: ns, ID: id, By: by, Result: []byte(`1`), Checkpoint: []byte(`2`), More: &AckMore{
+			Usage: usage, Agent: AgentHold, HoldReason: "look", Step: StepExit, ExitReason: "enough",
+		}},
+		&Fail{NS: ns, ID: id, By: by, Error: "boom", Backtrace: "at line 1", Release: true, More: &FailMore{
+			Terminal: true, HasDelay: true, Delay: time.Minute, Usage: usage,
+		}},
+		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`1`), Checkpoint: []byte(`2`), More: &HeartbeatMore{Usage: usage}},
+		&SetQueue{
+			NS: ns, Queue: "emails", Set: SetDraining | SetRetry, Paused: true, MaxConcurrency: 3, Throttle: Throttle{Limit: 1, Window: time.Minute},
+			More: &QueueMore{Draining: true, Retry: retry, RetrySet: RetryBackoff},
+		},
+		&Together{Count: 3},
+		&Hold{NS: ns, ID: id, Reason: "look", By: "key_1"},
+		&Decide{NS: ns, ID: id, Approve: true, Comment: "fine", By: "usr_1"},
+		&Move{NS: ns, ID: id, Queue: "letters"},
+		&ClearQueue{NS: ns, Queue: "emails"},
+		&MakeBatch{NS: ns, ID: job.BatchID{5}, Callback: &Step{Queue: "done", Payload: []byte(`{"album":1}`)}},
+		&SealBatch{NS: ns, ID: job.BatchID{5}},
+		&PutSchedule{NS: ns, ID: job.ScheduleID{6}, Next: 1_700_000_000_000_000_000, Change: true, Version: 3, Schedule: Schedule{
+			Name: "nightly", Cron: "0 2 * * *", Zone: "Europe/Berlin", Paused: true, Jitter: time.Second, Overlap: OverlapCancel, CatchUp: CatchUpAll,
+			Job: Template{
+				Queue: "reports", Payload: []byte(`{}`), Priority: job.High, Retry: retry, RetryOpen: RetryBaseDelay, ExpireAfter: time.Hour, Tags: []Tag{{"a", "1"}}, UniqueKey: "u", UniqueFor: time.Hour,
+			},
+		}},
+		&DeleteSchedule{NS: ns, ID: job.ScheduleID{6}},
+		&Tick{NS: ns, ID: job.ScheduleID{6}, Due: 7, Version: 8, Ticks: []int64{5, 7}, Missed: 2, Next: 9, Manual: true},
+		&PutBudget{NS: ns, Budget: Budget{ID: job.BudgetID{7}, Scope: BudgetTag, Target: "team=a", Daily: 5_000_000_000, PerJob: 1_000_000_000, On: ExceedReject}},
+		&DeleteBudget{NS: ns, Scope: BudgetQueue, Target: "emails"},
+		&PutPolicy{NS: ns, Policy: Policy{
+			ID: job.PolicyID{8}, Name: "large", Enabled: true, Any: true, Queue: "refunds", TagKey: "size", TagValue: "large",
+			Approvers: []string{"usr_1"}, Expires: time.Hour, ApproveAtLast: true,
+		}},
+		&DeletePolicy{NS: ns, ID: job.PolicyID{8}},
+		&Requeue{NS: ns, Queue: "q", Jobs: []job.ID{{1}, {2}}},
 	}
 }
 
-func nameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
+// nameOf is the name of a command's kind: two kinds share a type.
+func nameOf(c Command) string {
+	v := reflect.ValueOf(c).Elem()
+	if more := v.FieldByName("More"); more.IsValid() && !more.IsNil() {
+		return v.Type().Name() + "More"
+	}
+	return v.Type().Name()
+}
 
 const golden = "testdata/golden-v1.txt"
 
@@ -122,83 +181,78 @@ func TestSamples_NameEveryKindOnceWithEveryFieldSet(t *testing.T) {
 		}
 		v := reflect.ValueOf(c).Elem()
 		for f := range v.NumField() {
-			if v.Field(f).IsZero() {
+			if v.Field(f).IsZero() && v.Type().Field(f).Name != "More" {
 				t.Errorf("%s.%s is not set", nameOf(c), v.Type().Field(f).Name)
 			}
 		}
 	}
 }
 
+// drawCommand fills a command of any kind with whatever its fields can hold.
 func drawCommand(t *rapid.T) Command {
-	ns := job.Namespace(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "ns"))
-	draw16 := func(name string) job.ID { return job.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, name)) }
-	pos := func() keys.Position {
-		return keys.Position{Index: rapid.Uint64().Draw(t, "index"), Ordinal: rapid.Uint32().Draw(t, "ordinal")}
+	c, err := newCommand(kind(rapid.IntRange(1, len(samples())).Draw(t, "kind")))
+	if err != nil {
+		t.Fatal(err)
 	}
-	text := func(name string) string { return string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, name)) }
-	queue := func() string { return string(rapid.SliceOfN(rapid.Byte(), 0, 255).Draw(t, "queue")) }
-	opaque := func(name string) []byte {
-		if b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, name); len(b) > 0 {
-			return b
+	fill(t, reflect.ValueOf(c).Elem())
+	return c
+}
+
+// ends are the values of the types that know only some.
+var ends = map[reflect.Type]byte{
+	reflect.TypeFor[DependencyPolicy](): byte(dependencyPoliciesEnd), reflect.TypeFor[AgentStatus](): byte(agentStatusesEnd),
+	reflect.TypeFor[StepStatus](): byte(stepStatusesEnd), reflect.TypeFor[Overlap](): byte(overlapsEnd),
+	reflect.TypeFor[CatchUp](): byte(catchUpsEnd), reflect.TypeFor[BudgetScope](): byte(budgetScopesEnd),
+	reflect.TypeFor[OnExceed](): byte(exceedsEnd),
+}
+
+func fill(t *rapid.T, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).Name != "More" {
+				fill(t, v.Field(i))
+			} else if !v.Field(i).IsNil() { // Whether it is there is the command's kind.
+				fill(t, v.Field(i).Elem())
+			}
 		}
-		return nil
-	}
-	long := func(name string) time.Duration {
-		return time.Duration(rapid.Int64Range(0, 1<<63-1).Draw(t, name))
-	}
-	at := func() int64 { return rapid.Int64Range(0, 1<<63-1).Draw(t, "at") }
-	by := func() Holder {
-		return Holder{Token: Token{rapid.Uint32().Draw(t, "attempt"), pos()}, Worker: text("worker"), Peer: rapid.Uint64().Draw(t, "peer")}
-	}
-	id := draw16("id")
-	switch rapid.IntRange(1, len(samples())).Draw(t, "kind") {
-	case int(kindEnqueue):
-		c := &Enqueue{
-			NS: ns, ID: id, Queue: queue(), Payload: opaque("payload"), Checkpoint: opaque("checkpoint"),
-			Priority: job.Priority(rapid.Byte().Draw(t, "priority")), ScheduledAt: at(),
-			Retry: RetryPolicy{
-				MaxRetries: rapid.Uint32().Draw(t, "retries"), Backoff: job.Backoff(rapid.Byte().Draw(t, "backoff")),
-				BaseDelay: long("base"), MaxDelay: long("max"),
-			},
-			UniqueKey: text("unique"), UniqueFor: long("unique for"), IdempotencyKey: text("idempotency"),
-			IdempotencyFor: long("idempotency for"), TraceParent: text("trace"),
+	case reflect.Pointer:
+		if rapid.Bool().Draw(t, "there") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem())
 		}
-		for range rapid.IntRange(0, 3).Draw(t, "tags") {
-			c.Tags = append(c.Tags, Tag{text("tag"), text("value")})
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			if b := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "bytes"); len(b) > 0 {
+				v.SetBytes(b)
+			}
+			return
 		}
-		return c
-	case int(kindFetch):
-		c := &Fetch{
-			NS: ns, Jobs: []job.ID{}, Worker: text("worker"), Hostname: text("host"), Peer: rapid.Uint64().Draw(t, "peer"),
-			Lease: long("lease"), Floors: []Floor{},
+		n := rapid.IntRange(0, 3).Draw(t, "items")
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			fill(t, v.Index(i))
 		}
-		for range rapid.IntRange(0, 3).Draw(t, "jobs") {
-			c.Jobs = append(c.Jobs, draw16("job"))
+	case reflect.Array:
+		reflect.Copy(v, reflect.ValueOf(rapid.SliceOfN(rapid.Byte(), v.Len(), v.Len()).Draw(t, "id")))
+	case reflect.String:
+		v.SetString(string(rapid.SliceOfN(rapid.Byte(), 0, 255).Draw(t, "text")))
+	case reflect.Int64:
+		v.SetInt(rapid.Int64Range(0, 1<<63-1).Draw(t, "number"))
+	case reflect.Uint8:
+		if end, ok := ends[v.Type()]; ok {
+			v.SetUint(uint64(rapid.ByteRange(0, end-1).Draw(t, "word")))
+			return
 		}
-		for range rapid.IntRange(0, 3).Draw(t, "floors") {
-			c.Floors = append(c.Floors, Floor{queue(), job.Priority(rapid.Byte().Draw(t, "priority")), pos()})
-		}
-		return c
-	case int(kindAck):
-		return &Ack{NS: ns, ID: id, By: by(), Result: opaque("result"), Checkpoint: opaque("checkpoint")}
-	case int(kindFail):
-		return &Fail{NS: ns, ID: id, By: by(), Error: text("error"), Backtrace: text("trace"), Release: rapid.Bool().Draw(t, "release")}
-	case int(kindHeartbeat):
-		return &Heartbeat{NS: ns, ID: id, By: by(), Progress: opaque("progress"), Checkpoint: opaque("checkpoint")}
-	case int(kindExtend):
-		return &Extend{NS: ns, ID: id, Epoch: pos(), Until: at()}
-	case int(kindFire):
-		return &Fire{keys.Due{At: at(), Kind: keys.DueKind(rapid.Byte().Draw(t, "due")), NS: ns, ID: id}}
-	case int(kindPause):
-		return &Pause{NS: ns, Queue: queue(), Paused: rapid.Bool().Draw(t, "paused")}
-	case int(kindCancel):
-		return &Cancel{NS: ns, ID: id}
-	case int(kindRetry):
-		return &Retry{NS: ns, ID: id}
-	case int(kindDelete):
-		return &Delete{NS: ns, ID: id}
+		v.SetUint(uint64(rapid.Byte().Draw(t, "byte")))
+	case reflect.Uint32:
+		v.SetUint(uint64(rapid.Uint32().Draw(t, "number")))
+	case reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(t, "number"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
 	default:
-		return &TrimFeed{Before: rapid.Uint64().Draw(t, "before")}
+		t.Fatalf("no way to fill a %s", v.Type())
 	}
 }
 
@@ -213,7 +267,9 @@ func TestRoundTrip_EveryCommandComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("decode: %v", err)
 		}
-		if !reflect.DeepEqual(got, want) {
+		// That nothing is left out is what the samples show; an empty list may come
+		// back as none.
+		if !bytes.Equal(Encode(got), Encode(want)) {
 			t.Fatalf("decoded %+v, want %+v", got, want)
 		}
 	})

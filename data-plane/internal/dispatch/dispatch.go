@@ -14,8 +14,10 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -36,13 +38,14 @@ type Table struct {
 	space  keys.Space
 	queues map[queueKey]*queue
 	// hot lists the queues that may have both jobs and waiters.
-	hot []*queue
-	// turn rotates which queue of a fetch is looked at first.
-	turn         int
-	rows, places int // windowLoad and windowMax; tests make them small.
-	shrinkAt     int // How many queues are too many; larger while many are waited for.
+	hot          []*queue
+	turn         uint64   // Counts fetches.
+	order        []*queue // Of the fetch at hand; kept for its memory.
+	rows, places int      // windowLoad and windowMax; tests make them small.
+	shrinkAt     int      // How many queues are too many; larger while many are waited for.
 	// begun lists the windows from which the entry being built took something.
 	begun []*window
+	limits
 }
 
 type queueKey struct {
@@ -52,8 +55,10 @@ type queueKey struct {
 
 type queue struct {
 	queueKey
-	paused  bool
+	state.QueueState
+	pending // What the entry being built will change of the numbers in QueueState.
 	windows [job.Priorities]window
+	served  uint64    // The turn that last took from it.
 	waiters []*Waiter // In order of arrival; those that left are skipped and dropped.
 	left    int       // How many of waiters have left.
 	isHot   bool
@@ -105,18 +110,28 @@ type Taken struct {
 }
 
 // Take removes up to n ready jobs of the given queues from the memory, best
-// priority first within a queue, queues in turn. The caller proposes a Fetch for
-// exactly these.
+// priority first within a queue. The queue that was served longest ago comes first:
+// a count that all fetches share would let one fetcher's rhythm decide which queue
+// another one sees. The caller proposes a Fetch for exactly these.
 func (t *Table) Take(ns job.Namespace, names []string, n int) (Taken, error) {
 	var out Taken
 	t.turn++
-	for i := range names {
-		q, err := t.queue(ns, names[(t.turn+i)%len(names)])
+	t.order = t.order[:0]
+	for _, name := range names {
+		q, err := t.queue(ns, name)
 		if err != nil {
 			return Taken{}, err
 		}
+		t.order = append(t.order, q)
+	}
+	slices.SortStableFunc(t.order, func(a, b *queue) int { return cmp.Compare(a.served, b.served) })
+	for _, q := range t.order {
+		had := len(out.Jobs)
 		if err := t.takeFrom(q, n, &out); err != nil {
 			return Taken{}, err
+		}
+		if len(out.Jobs) > had {
+			q.served = t.turn
 		}
 		if len(out.Jobs) >= n {
 			break
@@ -126,9 +141,10 @@ func (t *Table) Take(ns job.Namespace, names []string, n int) (Taken, error) {
 }
 
 func (t *Table) takeFrom(q *queue, n int, out *Taken) error {
-	if q.paused {
+	if q.Paused {
 		return nil
 	}
+	n = min(n, len(out.Jobs)+t.room(q))
 	for p := range q.windows {
 		w := &q.windows[p]
 		for len(out.Jobs) < n {
@@ -149,6 +165,7 @@ func (t *Table) takeFrom(q *queue, n int, out *Taken) error {
 			}
 			w.head++
 			out.Jobs = append(out.Jobs, it.id)
+			t.taken(q)
 		}
 	}
 	return nil
@@ -216,15 +233,12 @@ func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
 	if q, ok := t.queues[k]; ok {
 		return q, nil
 	}
-	q := &queue{queueKey: k}
-	cfg, err := state.ReadQueueConfig(t.store, ns, name)
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	qs, counts, err := state.ReadQueueState(t.store, ns, name)
+	if err != nil {
 		return nil, err
 	}
-	q.paused = cfg.Paused
-	if err := t.rewind(q); err != nil {
-		return nil, err
-	}
+	q := &queue{queueKey: k, QueueState: qs}
+	q.rewindTo(&counts)
 	t.queues[k] = q
 	return q, nil
 }
@@ -235,10 +249,14 @@ func (t *Table) rewind(q *queue) error {
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return err
 	}
+	q.rewindTo(&counts)
+	return nil
+}
+
+func (q *queue) rewindTo(counts *state.Counts) {
 	for p := range q.windows {
 		q.windows[p] = window{tail: before(counts.Floor[p]), more: true}
 	}
-	return nil
 }
 
 // before is the last place ahead of p, so that loading after it includes p.
@@ -259,8 +277,15 @@ func (t *Table) Absorb(a *state.Applied) error {
 		w.begun = false
 	}
 	t.begun = t.begun[:0]
+	t.now = max(t.now, a.Now)
+	t.settle()
 	for _, qs := range a.Queues {
-		if err := t.absorbPause(qs); err != nil {
+		if err := t.absorbQueue(qs); err != nil {
+			return err
+		}
+	}
+	for _, ns := range a.Budgets {
+		if err := t.absorbBudgets(ns); err != nil {
 			return err
 		}
 	}
@@ -294,16 +319,21 @@ func grants(a *state.Applied) map[job.ID]keys.Position {
 	return granted
 }
 
-// absorbPause rewinds: a fetch of the same entry may have been refused because of
-// the pause, and its jobs are still ready.
-func (t *Table) absorbPause(qs state.QueueState) error {
+// absorbQueue learns the numbers and settings of a queue. It reads the ready orders
+// anew where a fetch of the entry may have been refused jobs that are still ready.
+func (t *Table) absorbQueue(qs state.QueueState) error {
 	q, ok := t.queues[queueKey{qs.NS, qs.Queue}]
 	if !ok {
 		return nil
 	}
-	q.paused = qs.Paused
-	t.heat(q)
-	return t.rewind(q)
+	q.QueueState = qs
+	if qs.Rewind {
+		if err := t.rewind(q); err != nil {
+			return err
+		}
+	}
+	t.heatIfOpen(q)
+	return nil
 }
 
 func (t *Table) absorbReady(r state.Ready) error {
@@ -323,7 +353,7 @@ func (t *Table) absorbReady(r state.Ready) error {
 		w.items = append(w.items, item{r.Pos, r.ID})
 		w.tail = r.Pos
 	}
-	t.heat(q)
+	t.heatIfOpen(q)
 	return nil
 }
 

@@ -104,6 +104,7 @@ func (r *rig) enqueue(t tb, queue string, p job.Priority, n int) []job.ID {
 // choose takes n jobs of a queue and makes the Fetch for them.
 func (r *rig) choose(t tb, queue string, n int) *command.Fetch {
 	t.Helper()
+	r.Begin(r.now + int64(time.Millisecond)) // As apply will stamp the entry.
 	taken, err := r.Take(testNS, []string{queue}, n)
 	if err != nil {
 		t.Fatalf("take: %v", err)

@@ -2,9 +2,11 @@ package dispatch
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // The model is the list of pending jobs, read from their heads and sorted by
@@ -25,6 +28,9 @@ type model struct {
 	jobs   map[job.ID]string // Every job ever, by queue.
 	fresh  map[job.ID]string // Those of the entry being built.
 	paused map[string]bool
+	max    map[string]int
+	rate   map[string]command.Throttle
+	starts map[string][]int64 // When leases began, of queues with a throttle.
 }
 
 // pending lists a queue's ready jobs in the order they must go.
@@ -70,7 +76,13 @@ func (m *model) drawJob(ok func(state.Head) bool) (job.ID, bool) {
 // noise draws commands that change who is ready.
 func (m *model) noise() []command.Command {
 	var cmds []command.Command
-	switch rapid.IntRange(0, 6).Draw(m.t, "noise") {
+	switch rapid.IntRange(0, 9).Draw(m.t, "noise") {
+	case 7, 8:
+		cmds = append(cmds, m.settings())
+	case 9:
+		if rapid.IntRange(0, 3).Draw(m.t, "destroy") == 0 {
+			cmds = append(cmds, &command.DeleteQueue{NS: testNS, Queue: m.drawQueue()})
+		}
 	case 0, 1:
 		q, p := m.drawQueue(), job.Priority(rapid.IntRange(0, job.Priorities-1).Draw(m.t, "priority"))
 		for range rapid.IntRange(1, 5).Draw(m.t, "n") {
@@ -96,10 +108,87 @@ func (m *model) noise() []command.Command {
 		}
 	default:
 		q := m.drawQueue()
-		m.paused[q] = !m.paused[q]
-		cmds = append(cmds, &command.Pause{NS: testNS, Queue: q, Paused: m.paused[q]})
+		cmds = append(cmds, &command.Pause{NS: testNS, Queue: q, Paused: !m.paused[q]})
 	}
 	return cmds
+}
+
+// modelWindow is so short that no two entries are one run of starts, so that the
+// model knows exactly when the throttle opens.
+const modelWindow = 20 * time.Millisecond
+
+func (m *model) settings() command.Command {
+	c := &command.SetQueue{NS: testNS, Queue: m.drawQueue(), MaxConcurrency: uint32(rapid.IntRange(0, 3).Draw(m.t, "max"))}
+	c.Set = rapid.SampledFrom([]command.Settings{command.SetConcurrency, command.SetThrottle, command.SetConcurrency | command.SetThrottle}).Draw(m.t, "set")
+	if limit := rapid.IntRange(0, 4).Draw(m.t, "limit"); limit > 0 {
+		c.Throttle = command.Throttle{Limit: uint32(limit), Window: modelWindow}
+	}
+	return c
+}
+
+// learn follows what an entry did to the queues.
+func (m *model) learn(cmds []command.Command, results []state.Result) {
+	for i, c := range cmds {
+		switch c := c.(type) {
+		case *command.SetQueue:
+			if c.Set&command.SetConcurrency != 0 {
+				m.max[c.Queue] = int(c.MaxConcurrency)
+			}
+			if c.Set&command.SetThrottle != 0 {
+				m.rate[c.Queue] = c.Throttle
+				if c.Throttle.IsZero() {
+					delete(m.starts, c.Queue)
+				}
+			}
+		case *command.Pause:
+			m.paused[c.Queue] = c.Paused
+		case *command.DeleteQueue:
+			delete(m.paused, c.Queue)
+			delete(m.max, c.Queue)
+			delete(m.rate, c.Queue)
+			delete(m.starts, c.Queue)
+		case *command.Fetch:
+			for _, g := range results[i].Grants {
+				if !m.rate[g.Queue].IsZero() {
+					m.starts[g.Queue] = append(m.starts[g.Queue], m.now)
+				}
+			}
+		}
+	}
+	for id, queue := range m.jobs { // A deleted queue takes its jobs with it.
+		if _, err := state.ReadHead(m.store, testNS, id); errors.Is(err, statedb.ErrNotFound) && slices.ContainsFunc(cmds, func(c command.Command) bool {
+			d, ok := c.(*command.DeleteQueue)
+			return ok && d.Queue == queue
+		}) {
+			delete(m.jobs, id)
+		}
+	}
+}
+
+// room is how many jobs of a queue the next entry may hand out.
+func (m *model) room(queue string) int {
+	room := 1 << 20
+	if m.paused[queue] {
+		return 0
+	}
+	if limit := m.max[queue]; limit > 0 {
+		room = limit
+		for id, q := range m.jobs {
+			if q == queue && m.head(m.t, id).State.Leased() {
+				room--
+			}
+		}
+	}
+	if t := m.rate[queue]; !t.IsZero() {
+		free := int(t.Limit)
+		for _, at := range m.starts[queue] {
+			if m.now+int64(time.Millisecond)-at < int64(t.Window) {
+				free--
+			}
+		}
+		room = min(room, free)
+	}
+	return max(room, 0)
 }
 
 // entry is one entry of noise and fetches in any order; what apply refuses is
@@ -113,30 +202,40 @@ func (m *model) entry() {
 			}
 			continue
 		}
-		cmds = append(cmds, m.noise()...)
-	}
-	if len(cmds) > 0 {
-		m.apply(m.t, cmds...)
+		noise := m.noise()
+		if err := m.Frees(noise, testNS, modelQueues, 3); err != nil {
+			m.t.Fatalf("frees: %v", err)
+		}
+		cmds = append(cmds, noise...)
 	}
 	maps.Copy(m.jobs, m.fresh)
 	clear(m.fresh)
+	if len(cmds) > 0 {
+		m.learn(cmds, m.apply(m.t, cmds...))
+	}
 }
 
 // take checks one fetch between two entries against the list.
 func (m *model) take() {
 	queue, n := m.drawQueue(), rapid.IntRange(1, 7).Draw(m.t, "count")
 	want := m.pending(queue)
-	if m.paused[queue] {
-		want = nil
+	want = want[:min(n, len(want), m.room(queue))]
+	c := m.choose(m.t, queue, n)
+	var got []job.ID
+	if len(c.Jobs) > 0 {
+		results := m.apply(m.t, c)
+		m.learn([]command.Command{c}, results)
+		got = idsOf(results[0].Grants)
+		same(m.t, "chosen from "+queue, c.Jobs, got)
 	}
-	want = want[:min(n, len(want))]
-	same(m.t, "take from "+queue, idsOf(m.fetch(m.t, queue, n)), want)
+	same(m.t, "take from "+queue, got, want)
 }
 
 func TestTable_AgainstASortedList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{rig: newRig(t), t: t, jobs: map[job.ID]string{}, fresh: map[job.ID]string{}, paused: map[string]bool{}}
+		m := &model{rig: newRig(t), t: t, jobs: map[job.ID]string{}, fresh: map[job.ID]string{}, paused: map[string]bool{},
+			max: map[string]int{}, rate: map[string]command.Throttle{}, starts: map[string][]int64{}}
 		defer m.close(t)
 		m.rows, m.places = rapid.IntRange(1, 4).Draw(t, "rows"), rapid.IntRange(1, 6).Draw(t, "places")
 		t.Repeat(map[string]func(*rapid.T){
@@ -155,7 +254,7 @@ func TestTable_AgainstASortedList(t *testing.T) {
 		})
 		m.t = t
 		for _, queue := range modelQueues {
-			m.apply(t, &command.Pause{NS: testNS, Queue: queue, Paused: false})
+			m.apply(t, &command.SetQueue{NS: testNS, Queue: queue, Set: command.SetPaused | command.SetConcurrency | command.SetThrottle})
 			want := m.pending(queue)
 			same(t, "all that is left in "+queue, m.drain(t, queue, 3), want)
 		}

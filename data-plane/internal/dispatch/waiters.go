@@ -32,7 +32,7 @@ func (t *Table) Park(w *Waiter) error {
 			return err
 		}
 		q.waiters = append(q.waiters, w)
-		t.heat(q)
+		t.heatIfOpen(q)
 	}
 	return nil
 }
@@ -117,18 +117,25 @@ func (t *Table) Match(limit int) ([]Offer, error) {
 	return offers, nil
 }
 
+// Awaited reports whether somebody waits for a queue's jobs.
+func (t *Table) Awaited(ns job.Namespace, name string) bool {
+	q, ok := t.queues[queueKey{ns, name}]
+	return ok && len(q.waiters) > q.left
+}
+
 // Promise pairs a job that the entry being built will make ready with somebody
 // who waits for it, so that the grant rides in the same entry. It returns nil
 // when nobody waits; first tells that the entry had no offer for the waiter yet,
 // which happens only if fresh allows it. Ready jobs go first: Match ran before.
 func (t *Table) Promise(ns job.Namespace, name string, fresh bool) (w *Waiter, first bool) {
 	q, ok := t.queues[queueKey{ns, name}]
-	if !ok || q.paused {
+	if !ok || q.Paused || q.Limited() && (t.room(q) == 0 || q.mayHaveReady()) {
 		return nil, false
 	}
 	for _, w := range q.waiters {
 		if w.parked && w.offered < w.Count && (w.offered > 0 || fresh) {
 			w.offered++
+			t.taken(q)
 			return w, w.offered == 1
 		}
 	}

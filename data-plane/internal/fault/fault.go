@@ -80,9 +80,18 @@ func New(code Code, reason, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// FieldsMax bounds the fields of one refusal: the answer to a request that is wrong
+// everywhere must not be larger than the request.
+const FieldsMax = 100
+
 // InvalidFields is the refusal that lists every field problem at once.
 func InvalidFields(fields []Field) *Error {
-	return &Error{Code: Invalid, Reason: "VALIDATION_ERROR", Message: "the request has invalid fields", Fields: fields}
+	e := &Error{Code: Invalid, Reason: "VALIDATION_ERROR", Message: "the request has invalid fields", Fields: fields}
+	if n := len(fields); n > FieldsMax {
+		e.Message = fmt.Sprintf("the request has %d invalid fields, of which these are the first", n)
+		e.Fields = fields[:FieldsMax]
+	}
+	return e
 }
 
 // As returns the *Error in err's chain, or nil.

@@ -22,9 +22,20 @@ type Batch struct {
 
 // Read returns up to limit entries after an index, oldest first. A cursor whose
 // next entries were removed gets ErrTrimmed instead of a silent gap.
-func Read(store *statedb.Group, after uint64, limit int) (_ []Batch, err error) {
+func Read(store *statedb.Group, after uint64, limit int) ([]Batch, error) {
+	var out []Batch
+	err := Walk(store, after, func(b Batch) bool {
+		out = append(out, b)
+		return len(out) < limit
+	})
+	return out, err
+}
+
+// Walk is Read that hands over one entry at a time, until f returns false: an
+// entry may have thousands of events.
+func Walk(store *statedb.Group, after uint64, f func(Batch) bool) (err error) {
 	if after == math.MaxUint64 {
-		return nil, nil // Nothing can come after it.
+		return nil // Nothing can come after it.
 	}
 	// One picture for the mark and the events: a trim between the two would be a gap.
 	v := store.View()
@@ -32,22 +43,19 @@ func Read(store *statedb.Group, after uint64, limit int) (_ []Batch, err error) 
 	space := keys.In(store.Prefix())
 	trimmed, err := trimmedBefore(v, space)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if after+1 < trimmed {
-		return nil, ErrTrimmed
+		return ErrTrimmed
 	}
-	var out []Batch
 	from, to := space.FeedFrom(after + 1)
-	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
+	return v.Scan(from, to, func(key, value []byte) (bool, error) {
 		b, err := decodeBatch(space, key, value)
 		if err != nil {
 			return false, err
 		}
-		out = append(out, b)
-		return len(out) < limit, nil
+		return f(b), nil
 	})
-	return out, err
 }
 
 func decodeBatch(space keys.Space, key, value []byte) (Batch, error) {

@@ -2,22 +2,60 @@ package group
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
 // newLogger lets hashicorp/raft write to slog. Its information messages are
 // debug messages to us: an election is news to an operator through metrics.
-func newLogger(l *slog.Logger) hclog.Logger { return &raftLogger{Logger: hclog.NewNullLogger(), l: l} }
+// What is wrong with a peer is said once, and again every repeatEvery while it goes on:
+// a node that is away must not bury what else there is to say.
+func newLogger(l *slog.Logger) hclog.Logger {
+	return &raftLogger{Logger: hclog.NewNullLogger(), l: l, said: &repeats{at: map[string]time.Time{}}}
+}
+
+const repeatEvery = 30 * time.Second
 
 // raftLogger overrides what raft uses; the embedded null logger answers the rest.
 type raftLogger struct {
 	hclog.Logger
-	l *slog.Logger
+	l    *slog.Logger
+	said *repeats
+}
+
+// repeats is when each complaint about each peer was said last. There are as many as
+// raft has messages times peers.
+type repeats struct {
+	mu sync.Mutex
+	at map[string]time.Time // Guarded by mu.
+}
+
+// again reports whether a complaint is due now.
+func (r *repeats) again(what string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.at[what]) < repeatEvery {
+		return false
+	}
+	r.at[what] = now
+	return true
+}
+
+// about names what a message is about: its peer, where it has one.
+func about(msg string, args []any) string {
+	for i := 0; i+1 < len(args); i += 2 {
+		if args[i] == "peer" {
+			return fmt.Sprint(msg, args[i+1])
+		}
+	}
+	return ""
 }
 
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
@@ -28,15 +66,20 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	case level == hclog.Warn:
 		to = slog.LevelWarn
 	}
+	if peer := about(msg, args); to >= slog.LevelWarn && peer != "" && !r.said.again(peer, time.Now()) {
+		to = slog.LevelDebug
+	}
 	r.l.Log(context.Background(), to, msg, args...)
 }
 
-func (r *raftLogger) Trace(string, ...any)           {}
-func (r *raftLogger) Debug(msg string, args ...any)  { r.Log(hclog.Debug, msg, args...) }
-func (r *raftLogger) Info(msg string, args ...any)   { r.Log(hclog.Info, msg, args...) }
-func (r *raftLogger) Warn(msg string, args ...any)   { r.Log(warnLevel(msg), msg, args...) }
-func (r *raftLogger) Error(msg string, args ...any)  { r.Log(hclog.Error, msg, args...) }
-func (r *raftLogger) With(args ...any) hclog.Logger  { return &raftLogger{r.Logger, r.l.With(args...)} }
+func (r *raftLogger) Trace(string, ...any)          {}
+func (r *raftLogger) Debug(msg string, args ...any) { r.Log(hclog.Debug, msg, args...) }
+func (r *raftLogger) Info(msg string, args ...any)  { r.Log(hclog.Info, msg, args...) }
+func (r *raftLogger) Warn(msg string, args ...any)  { r.Log(warnLevel(msg), msg, args...) }
+func (r *raftLogger) Error(msg string, args ...any) { r.Log(hclog.Error, msg, args...) }
+func (r *raftLogger) With(args ...any) hclog.Logger {
+	return &raftLogger{r.Logger, r.l.With(args...), r.said}
+}
 func (r *raftLogger) Named(string) hclog.Logger      { return r }
 func (r *raftLogger) ResetNamed(string) hclog.Logger { return r }
 func (r *raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {

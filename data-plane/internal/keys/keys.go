@@ -5,6 +5,7 @@
 //	group 4 | 0x00                                           applied record (package group)
 //	group 4 | 0x20 | time 8 | kind 1 | ns 16 | id 16         due: what happens when
 //	group 4 | 0x30 | index 8                                 feed: events of one entry
+//	group 4 | 0x38 | ns 16 | queue                           sweep: what a deleted queue left is to be removed
 //	group 4 | 0x40 | ns 16 | family 1 | …                    everything of a namespace
 //
 // Families inside a namespace:
@@ -18,6 +19,23 @@
 //	i | queue | key                            idempotency record
 //	q | queue                                  queue configuration
 //	n | queue                                  queue counters
+//	v                                          number of the namespace's last event
+//	w | job                                    what a blocked job waits for
+//	d | job                                    which jobs wait for a job
+//	o | job                                    why a job is or was held, and who decided
+//	j | job                                    usage that a job reported
+//	t | job 16 | iteration 4                   one iteration of an agent job
+//	g | batch 16                               batch
+//	m | batch 16 | job 16                      member of a batch -> how it ended
+//	G                                          how many batches are open
+//	l | chain 16                               what follows on what in a chain, written once
+//	L | chain 16                               how far a chain has come
+//	k | schedule 16                            cron schedule
+//	x | name                                   name of a schedule -> schedule
+//	y | hour 8 | queue | provider, model       usage in an hour
+//	f | day 8 | scope 1 | target               what a budget's day cost
+//	z | scope 1 | target                       budget
+//	a | policy 16                              approval policy
 package keys
 
 import (
@@ -32,6 +50,7 @@ import (
 const (
 	familyDue       = 0x20
 	familyFeed      = 0x30
+	familySweep     = 0x38
 	familyNamespace = 0x40
 )
 
@@ -48,6 +67,23 @@ const (
 	Idempotency = 'i'
 	QueueConfig = 'q'
 	QueueCounts = 'n'
+	eventMark   = 'v'
+	Waits       = 'w'
+	Dependents  = 'd'
+	Hold        = 'o'
+	JobUsage    = 'j'
+	iteration   = 't'
+	batch       = 'g'
+	member      = 'm'
+	chain       = 'l'
+	chainState  = 'L'
+	openBatches = 'G'
+	schedule    = 'k'
+	schedName   = 'x'
+	hourUsage   = 'y'
+	budgetDay   = 'f'
+	budget      = 'z'
+	policy      = 'a'
 )
 
 // DueKind says what happens when a due key's time comes. Stored: append only.
@@ -59,6 +95,10 @@ const (
 	DueLease                          // A lease ends.
 	DueUnique                         // A unique lock ends; the value names it.
 	DueIdempotency                    // An idempotency record ends; the value names it.
+	DueExpire                         // A job's time to live ends.
+	DueHold                           // Nobody decided about a held job.
+	DueDeliver                        // Jobs that wait for this one learn how it ended.
+	DueSchedule                       // A cron schedule ticks; the id is the schedule's.
 	dueKindsEnd
 )
 
@@ -98,9 +138,196 @@ func (s Space) inNamespace(ns job.Namespace, f byte, room int) []byte {
 	return append(k, f)
 }
 
-// Job is the key of a per-job record: Body, Head, Result, Checkpoint or Progress.
+// Job is the key of a per-job record: Body, Head, Result, Checkpoint, Progress, Waits,
+// Dependents, Hold or JobUsage.
 func (s Space) Job(ns job.Namespace, family byte, id job.ID) []byte {
 	return append(s.inNamespace(ns, family, 16), id[:]...)
+}
+
+// Iteration is the key of one iteration of an agent job.
+func (s Space) Iteration(ns job.Namespace, id job.ID, n uint32) []byte {
+	k := append(s.inNamespace(ns, iteration, 20), id[:]...)
+	return binary.BigEndian.AppendUint32(k, n)
+}
+
+// Iterations is the span of the iterations of an agent job, in order.
+func (s Space) Iterations(ns job.Namespace, id job.ID) (from, to []byte) {
+	from = append(s.inNamespace(ns, iteration, 16), id[:]...)
+	return from, prefixEnd(from)
+}
+
+// IterationOf reads the number of an iteration's key.
+func (s Space) IterationOf(key []byte) (uint32, error) {
+	const head = 4 + 1 + 16 + 1 + 16
+	if len(key) != head+4 || key[21] != iteration {
+		return 0, fmt.Errorf("%w: iteration %x", ErrKey, key)
+	}
+	return binary.BigEndian.Uint32(key[head:]), nil
+}
+
+// Batch is the key of a batch, and Batches the span of all.
+func (s Space) Batch(ns job.Namespace, id job.BatchID) []byte {
+	return append(s.inNamespace(ns, batch, 16), id[:]...)
+}
+
+// Batches is the span of the batches before one, and of all before the zero id.
+func (s Space) Batches(ns job.Namespace, before job.BatchID) (from, to []byte) {
+	return s.familyBefore(ns, batch, before)
+}
+
+// Tail is the id with which a key of Batch, Member, Chain or ChainState ends.
+func (s Space) Tail(key []byte) (id [16]byte, err error) {
+	if len(key) < 4+1+16+1+16 {
+		return id, fmt.Errorf("%w: %x has no id", ErrKey, key)
+	}
+	return [16]byte(key[len(key)-16:]), nil
+}
+
+// Member is the key of a job in a batch, and Members the span of all of a batch.
+func (s Space) Member(ns job.Namespace, id job.BatchID, of job.ID) []byte {
+	return append(append(s.inNamespace(ns, member, 32), id[:]...), of[:]...)
+}
+
+// Members is the span of a batch's members after one.
+func (s Space) Members(ns job.Namespace, id job.BatchID, after job.ID) (from, to []byte) {
+	all := append(s.inNamespace(ns, member, 33), id[:]...)
+	from = append(append([]byte(nil), all...), after[:]...)
+	if !after.IsZero() {
+		from = append(from, 0)
+	}
+	return from, prefixEnd(all)
+}
+
+// OpenBatches is the key of the number of batches that are not sealed.
+func (s Space) OpenBatches(ns job.Namespace) []byte { return s.inNamespace(ns, openBatches, 0) }
+
+// Chain is the key of what a chain's steps are.
+func (s Space) Chain(ns job.Namespace, id job.ChainID) []byte {
+	return append(s.inNamespace(ns, chain, 16), id[:]...)
+}
+
+// ChainState is the key of how far a chain has come.
+func (s Space) ChainState(ns job.Namespace, id job.ChainID) []byte {
+	return append(s.inNamespace(ns, chainState, 16), id[:]...)
+}
+
+// Chains is the span of the keys made by ChainState of the chains before one, and of
+// all before the zero id.
+func (s Space) Chains(ns job.Namespace, before job.ChainID) (from, to []byte) {
+	return s.familyBefore(ns, chainState, before)
+}
+
+// Schedule is the key of a cron schedule.
+func (s Space) Schedule(ns job.Namespace, id job.ScheduleID) []byte {
+	return append(s.inNamespace(ns, schedule, 16), id[:]...)
+}
+
+// SchedulesAfter is the span of the cron schedules after an id, and ScheduleID reads
+// whose record one of its keys is.
+func (s Space) SchedulesAfter(ns job.Namespace, after job.ScheduleID) (from, to []byte) {
+	from, to = s.familyOf(ns, schedule)
+	if !after.IsZero() {
+		from = append(s.Schedule(ns, after), 0)
+	}
+	return from, to
+}
+
+// ScheduleID reads the schedule of its record's key.
+func (s Space) ScheduleID(key []byte) (job.ScheduleID, error) {
+	if len(key) != 4+1+16+1+16 || key[21] != schedule {
+		return job.ScheduleID{}, fmt.Errorf("%w: schedule %x", ErrKey, key)
+	}
+	return job.ScheduleID(key[22:]), nil
+}
+
+// ScheduleName is the key by which a schedule's name finds it.
+func (s Space) ScheduleName(ns job.Namespace, name string) []byte {
+	return append(s.inNamespace(ns, schedName, len(name)), name...)
+}
+
+// Usage is the key of what a model was used for in an hour (since 1970) by the jobs
+// of a queue.
+func (s Space) Usage(ns job.Namespace, hour uint64, queue, provider, model string) []byte {
+	k := binary.BigEndian.AppendUint64(s.inNamespace(ns, hourUsage, 10+len(queue)+len(provider)+len(model)), hour)
+	k = appendName(appendName(k, queue), provider)
+	return append(k, model...)
+}
+
+// UsageBetween is the span of the usage of the hours in [from, to).
+func (s Space) UsageBetween(ns job.Namespace, from, to uint64) (lower, upper []byte) {
+	return binary.BigEndian.AppendUint64(s.inNamespace(ns, hourUsage, 8), from),
+		binary.BigEndian.AppendUint64(s.inNamespace(ns, hourUsage, 8), to)
+}
+
+// UsageOf reads a key made by Usage.
+func (s Space) UsageOf(key []byte) (hour uint64, queue, provider, model string, err error) {
+	const head = 4 + 1 + 16 + 1 + 8
+	var rest []byte
+	if len(key) > head && key[head-9] == hourUsage {
+		hour, rest = binary.BigEndian.Uint64(key[head-8:]), key[head:]
+		if queue, rest, err = cutName(rest); err == nil {
+			provider, rest, err = cutName(rest)
+		}
+		return hour, queue, provider, string(rest), err
+	}
+	return 0, "", "", "", fmt.Errorf("%w: usage %x", ErrKey, key)
+}
+
+// cutName reads what appendName wrote.
+func cutName(k []byte) (name string, rest []byte, err error) {
+	if len(k) == 0 || len(k) < 1+int(k[0]) {
+		return "", nil, fmt.Errorf("%w: name in %x", ErrKey, k)
+	}
+	n := 1 + int(k[0])
+	return string(k[1:n]), k[n:], nil
+}
+
+// BudgetDay is the key of what a budget's scope cost in a day (since 1970).
+func (s Space) BudgetDay(ns job.Namespace, day uint64, scope byte, target string) []byte {
+	k := binary.BigEndian.AppendUint64(s.inNamespace(ns, budgetDay, 9+len(target)), day)
+	return append(append(k, scope), target...)
+}
+
+// BudgetDayOf reads the day of a budget day's key.
+func (s Space) BudgetDayOf(key []byte) (day uint64, err error) {
+	const head = 4 + 1 + 16 + 1
+	if len(key) < head+9 || key[head-1] != budgetDay {
+		return 0, fmt.Errorf("%w: budget day %x", ErrKey, key)
+	}
+	return binary.BigEndian.Uint64(key[head:]), nil
+}
+
+// BudgetDays is the span of the budget days before a day.
+func (s Space) BudgetDays(ns job.Namespace, before uint64) (from, to []byte) {
+	return s.inNamespace(ns, budgetDay, 0), binary.BigEndian.AppendUint64(s.inNamespace(ns, budgetDay, 8), before)
+}
+
+// Budget is the key of a budget, and Budgets the span of all.
+func (s Space) Budget(ns job.Namespace, scope byte, target string) []byte {
+	return append(append(s.inNamespace(ns, budget, 1+len(target)), scope), target...)
+}
+
+// Budgets is the span of all budgets.
+func (s Space) Budgets(ns job.Namespace) (from, to []byte) { return s.familyOf(ns, budget) }
+
+// Policy is the key of an approval policy, and Policies the span of all.
+func (s Space) Policy(ns job.Namespace, id job.PolicyID) []byte {
+	return append(s.inNamespace(ns, policy, 16), id[:]...)
+}
+
+// Policies is the span of all approval policies.
+func (s Space) Policies(ns job.Namespace) (from, to []byte) { return s.familyOf(ns, policy) }
+
+func (s Space) familyBefore(ns job.Namespace, f byte, before [16]byte) (from, to []byte) {
+	from, to = s.familyOf(ns, f)
+	if before != [16]byte{} {
+		to = append(from[:len(from):len(from)], before[:]...)
+	}
+	return from, to
+}
+
+func (s Space) familyOf(ns job.Namespace, f byte) (from, to []byte) {
+	return s.inNamespace(ns, f, 0), s.inNamespace(ns, f+1, 0)
 }
 
 // Queue is the key of a per-queue record: QueueConfig or QueueCounts.
@@ -122,10 +349,80 @@ func (s Space) QueueName(key []byte) (string, error) {
 	return string(key[head+1:]), nil
 }
 
+// EventMark is the key of a namespace's event numbers.
+func (s Space) EventMark(ns job.Namespace) []byte { return s.inNamespace(ns, eventMark, 0) }
+
+// Namespaces is the span in which every namespace from ns on has its rows, and
+// NamespaceOf reads whose row one of its keys is.
+func (s Space) Namespaces(ns job.Namespace) (from, to []byte) {
+	return s.inNamespace(ns, 0, 0)[:4+1+16], s.family(familyNamespace+1, 0)
+}
+
+// NamespaceOf reads the namespace of a key of one.
+func (s Space) NamespaceOf(key []byte) (job.Namespace, error) {
+	if len(key) < 4+1+16+1 || key[4] != familyNamespace {
+		return job.Namespace{}, fmt.Errorf("%w: namespace row %x", ErrKey, key)
+	}
+	return job.Namespace(key[5:21]), nil
+}
+
+// Heads is the span of the heads of a namespace's jobs after an id, and HeadID
+// reads whose head one of its keys is.
+func (s Space) Heads(ns job.Namespace, after job.ID) (from, to []byte) {
+	from = s.Job(ns, Head, after)
+	if !after.IsZero() {
+		from = append(from, 0)
+	}
+	return from, s.inNamespace(ns, Head+1, 0)
+}
+
+// HeadID reads the job of a head's key.
+func (s Space) HeadID(key []byte) (job.ID, error) {
+	if len(key) != 4+1+16+1+16 || key[21] != Head {
+		return job.ID{}, fmt.Errorf("%w: head %x", ErrKey, key)
+	}
+	return job.ID(key[22:]), nil
+}
+
 // Lock is the key of a unique lock or an idempotency record.
 func (s Space) Lock(ns job.Namespace, family byte, queue, key string) []byte {
 	k := appendName(s.inNamespace(ns, family, 1+len(queue)+len(key)), queue)
 	return append(k, key...)
+}
+
+// Locks is the span of the locks of one family and queue from a key on.
+func (s Space) Locks(ns job.Namespace, family byte, queue, from string) (lower, upper []byte) {
+	all := s.Lock(ns, family, queue, "")
+	return s.Lock(ns, family, queue, from), prefixEnd(all)
+}
+
+// LockKey reads the lock's own key out of a key made by Lock.
+func (s Space) LockKey(key []byte) (string, error) {
+	const head = 4 + 1 + 16 + 1
+	if len(key) <= head || len(key) < head+1+int(key[head]) {
+		return "", fmt.Errorf("%w: lock %x", ErrKey, key)
+	}
+	return string(key[head+1+int(key[head]):]), nil
+}
+
+// Sweep is the key that says that a deleted queue's leftovers are to be removed.
+func (s Space) Sweep(ns job.Namespace, queue string) []byte {
+	k := append(s.family(familySweep, 17+len(queue)), ns[:]...)
+	return appendName(k, queue)
+}
+
+// Sweeps is the span of the keys made by Sweep.
+func (s Space) Sweeps() (from, to []byte) {
+	return s.family(familySweep, 0), s.family(familySweep+1, 0)
+}
+
+// ParseSweep reads a key made by Sweep.
+func (s Space) ParseSweep(key []byte) (job.Namespace, string, error) {
+	const head = 4 + 1 + 16
+	if len(key) <= head || key[4] != familySweep || int(key[head]) != len(key)-head-1 {
+		return job.Namespace{}, "", fmt.Errorf("%w: sweep %x", ErrKey, key)
+	}
+	return job.Namespace(key[5:head]), string(key[head+1:]), nil
 }
 
 // Ready is the key of a place in the ready order.
@@ -140,6 +437,12 @@ func (s Space) ReadyFrom(ns job.Namespace, queue string, p job.Priority, pos Pos
 	to = s.readyPrefix(ns, queue, p)
 	to[len(to)-1]++
 	return s.Ready(ns, queue, p, pos), to
+}
+
+// ReadyOf is the span of all ready orders of a queue.
+func (s Space) ReadyOf(ns job.Namespace, queue string) (from, to []byte) {
+	from = appendName(s.inNamespace(ns, ready, 1+len(queue)), queue)
+	return from, prefixEnd(from)
 }
 
 func (s Space) readyPrefix(ns job.Namespace, queue string, p job.Priority) []byte {
@@ -239,7 +542,7 @@ func (s Space) FeedIndex(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(key[5:]), nil
 }
 
-// NamespaceSpan is everything of one namespace but its due and feed rows.
+// NamespaceSpan is everything of one namespace but its due, feed and sweep rows.
 func (s Space) NamespaceSpan(ns job.Namespace) (from, to []byte) {
 	return s.inNamespace(ns, 0, 0), s.inNamespace(ns, 0xff, 0)
 }
@@ -257,4 +560,15 @@ func appendName(k []byte, name string) []byte {
 	}
 	k = append(k, byte(len(name)))
 	return append(k, name...)
+}
+
+// prefixEnd is the first key after all keys that begin with p. No prefix here is
+// all 0xff: it begins with a family.
+func prefixEnd(p []byte) []byte {
+	end := append([]byte(nil), p...)
+	for end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
+	end[len(end)-1]++
+	return end
 }

@@ -153,7 +153,19 @@ func TestSpans_HoldTheirOwnAndNothingElse(t *testing.T) {
 			spans["queues "+string(f)] = span{from, to, sameNS && b.family == f}
 		}
 		from, to = space.NamespaceSpan(a.ns)
-		spans["namespace"] = span{from, to, sameNS && b.family != familyDue && b.family != familyFeed}
+		spans["namespace"] = span{from, to, sameNS && !b.ofGroup()}
+		from, to = space.Heads(a.ns, a.id)
+		spans["heads"] = span{from, to, sameNS && b.family == Head && (a.id.IsZero() || bytes.Compare(a.id[:], b.id[:]) < 0)}
+		from, to = space.Namespaces(a.ns)
+		spans["namespaces"] = span{from, to, !b.ofGroup() && bytes.Compare(a.ns[:], b.ns[:]) <= 0}
+		for _, f := range []byte{Unique, Idempotency} {
+			from, to = space.Locks(a.ns, f, a.queue, a.name)
+			spans["locks "+string(f)] = span{from, to, sameNS && b.family == f && b.queue == a.queue && b.name >= a.name}
+		}
+		from, to = space.ReadyOf(a.ns, a.queue)
+		spans["all ready"] = span{from, to, sameNS && b.family == ready && b.queue == a.queue}
+		from, to = space.Sweeps()
+		spans["sweeps"] = span{from, to, b.family == familySweep}
 		from, to = space.DueAll()
 		spans["due"] = span{from, to, b.family == familyDue}
 		from, to = space.FeedFrom(0)
@@ -185,10 +197,15 @@ type row struct {
 	pos      Position
 }
 
+// ofGroup: the row is not under its namespace.
+func (r row) ofGroup() bool {
+	return r.family == familyDue || r.family == familyFeed || r.family == familySweep
+}
+
 func drawRow(t *rapid.T) row {
 	return row{
 		family: rapid.SampledFrom([]byte{
-			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, familyDue, familyFeed,
+			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyFeed, familySweep,
 		}).Draw(t, "family"),
 		ns: drawNS(t), id: drawJob(t), queue: drawName(t, "queue"), name: drawName(t, "key"),
 		priority: job.Priority(rapid.IntRange(0, 2).Draw(t, "priority")), pos: drawPos(t),
@@ -205,10 +222,14 @@ func (r row) key(s Space) []byte {
 		return s.Lock(r.ns, r.family, r.queue, r.name)
 	case QueueConfig, QueueCounts:
 		return s.Queue(r.ns, r.family, r.queue)
+	case eventMark:
+		return s.EventMark(r.ns)
 	case familyDue:
 		return s.Due(Due{At: int64(r.pos.Index >> 1), Kind: DueLease, NS: r.ns, ID: r.id})
 	case familyFeed:
 		return s.Feed(r.pos.Index)
+	case familySweep:
+		return s.Sweep(r.ns, r.queue)
 	default:
 		return s.Job(r.ns, r.family, r.id)
 	}
@@ -232,8 +253,9 @@ func (r row) like(a row) row {
 		out.id, out.pos = r.id, r.pos
 	case Unique, Idempotency:
 		out.queue, out.name = r.queue, r.name
-	case QueueConfig, QueueCounts:
+	case QueueConfig, QueueCounts, familySweep:
 		out.queue = r.queue
+	case eventMark: // The namespace alone.
 	case familyDue:
 		out.id = r.id
 		if r.pos.Index>>1 != a.pos.Index>>1 {
@@ -262,6 +284,24 @@ func TestQueueName_OfEveryLengthComesBack(t *testing.T) {
 	}
 }
 
+// A span that ends with 0xff carries over: nothing of the next queue is in it.
+func TestLocks_AndSweepsComeBackWithEveryName(t *testing.T) {
+	t.Parallel()
+	for n := range 256 {
+		name := strings.Repeat("\xff", n)
+		if ns, got, err := space.ParseSweep(space.Sweep(job.Namespace{9}, name)); err != nil || got != name || ns != (job.Namespace{9}) {
+			t.Fatalf("sweep of a name of %d bytes: %s %q, %v", n, ns, got, err)
+		}
+		key := space.Lock(job.Namespace{9}, Unique, name, "a key")
+		if got, err := space.LockKey(key); err != nil || got != "a key" {
+			t.Fatalf("lock in a queue of %d bytes: %q, %v", n, got, err)
+		}
+		if from, to := space.Locks(job.Namespace{9}, Unique, name, ""); !within(key, from, to) {
+			t.Fatalf("the locks of a queue of %d bytes end at %x", n, to)
+		}
+	}
+}
+
 func TestNames_BeyondTheirLengthByteAreABug(t *testing.T) {
 	t.Parallel()
 	mustPanic(t, func() { space.Queue(job.Namespace{}, QueueConfig, strings.Repeat("a", 256)) })
@@ -285,6 +325,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(space.Feed(7))
 	f.Add(space.Ready(job.Namespace{1}, "q", job.High, Position{1, 2}))
 	f.Add(space.Queue(job.Namespace{1}, QueueCounts, "queue"))
+	f.Add(space.Sweep(job.Namespace{1}, "queue"))
+	f.Add(space.Lock(job.Namespace{1}, Unique, "queue", "key"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, key []byte) {
 		own := len(key) >= 4 && bytes.Equal(key[:4], space.prefix[:])
@@ -301,6 +343,17 @@ func FuzzParse(f *testing.F) {
 		if _, err := space.ReadyPosition(key); err != nil {
 			mustBeKeyError(t, err)
 		}
+		if ns, name, err := space.ParseSweep(key); err != nil {
+			mustBeKeyError(t, err)
+		} else if own && !bytes.Equal(space.Sweep(ns, name), key) {
+			t.Fatalf("sweep of %s %q from %x", ns, name, key)
+		}
+		if name, err := space.LockKey(key); err != nil {
+			mustBeKeyError(t, err)
+		} else if n := int(key[22]); own && key[4] == familyNamespace &&
+			!bytes.Equal(space.Lock(job.Namespace(key[5:21]), key[21], string(key[23:23+n]), name), key) {
+			t.Fatalf("lock %q from %x", name, key)
+		}
 		if name, err := space.QueueName(key); err != nil {
 			mustBeKeyError(t, err)
 		} else if own && key[4] == familyNamespace && !bytes.Equal(space.Queue(job.Namespace(key[5:21]), key[21], name), key) {
@@ -313,5 +366,21 @@ func mustBeKeyError(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, ErrKey) {
 		t.Fatalf("error %v", err)
+	}
+}
+
+func TestUsage_IsReadBackWhateverTheNamesAre(t *testing.T) {
+	t.Parallel()
+	s := In([4]byte{1})
+	for _, names := range [][3]string{{"q", "p", "m"}, {"q", "", ""}, {"q", "p/q", "m\x00m"}} {
+		hour, queue, provider, model, err := s.UsageOf(s.Usage(job.Namespace{2}, 7, names[0], names[1], names[2]))
+		if err != nil || hour != 7 || [3]string{queue, provider, model} != names {
+			t.Errorf("%q is read back as %d %q %q %q, %v", names, hour, queue, provider, model, err)
+		}
+	}
+	for _, key := range [][]byte{nil, s.Usage(job.Namespace{2}, 7, "queue", "provider", "")[:34], s.Feed(1)} {
+		if _, _, _, _, err := s.UsageOf(key); !errors.Is(err, ErrKey) {
+			t.Errorf("%x: %v", key, err)
+		}
 	}
 }

@@ -12,3 +12,6 @@ func (in *EnqueueInput) Check(c Caller, now time.Time) []fault.Field { return in
 
 // Check lists what Fetch would refuse about the input.
 func (in *FetchInput) Check() []fault.Field { return in.validate() }
+
+// Check lists what SetQueue would refuse about the queue's name and the settings.
+func (in *QueueSettings) Check(name string) []fault.Field { return in.validate(name) }

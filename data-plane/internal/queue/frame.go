@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -30,6 +29,7 @@ func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResu
 	if b.empty() {
 		return b.res, nil
 	}
+	s.hearOf(c, &in)
 	rep, err := s.do(ctx, b.caller, b.req)
 	if err != nil {
 		return FrameResult{}, err
@@ -39,7 +39,7 @@ func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResu
 		return FrameResult{}, err
 	}
 	if len(in.Enqueues) > 0 && b.res.EnqueueErr == nil {
-		b.res.Enqueues = enqueueResults(rep.After)
+		b.res.Enqueues, b.res.EnqueueErr = enqueueResults("enqueues", in.Enqueues, rep.After)
 	}
 	return b.res, nil
 }
@@ -65,11 +65,11 @@ func (b *frameBuilder) add(cmd command.Command, then func(*state.Result)) {
 }
 
 func (b *frameBuilder) settle(rep *shard.Reply) {
-	for i, then := range b.after {
-		then(&rep.Settled[i])
-	}
 	for i, then := range b.renewed {
 		then(rep.Renewals[i])
+	}
+	for i, then := range b.after {
+		then(&rep.Settled[i])
 	}
 }
 
@@ -94,13 +94,48 @@ func (b *frameBuilder) acks(in []AckInput) {
 		by, fields := b.holder(a.Token, a.WorkerID)
 		fields = append(fields, checkJSON("result", a.Result, ResultBytesMax)...)
 		fields = append(fields, checkJSON("checkpoint", a.Checkpoint, CheckpointBytesMax)...)
+		fields = append(fields, a.Usage.CheckReport()...)
+		fields = append(fields, a.checkAgent()...)
+		fields = append(fields, a.checkStep()...)
 		if len(fields) > 0 {
 			b.res.Acks[i] = fault.InvalidFields(fields)
 			continue
 		}
-		b.add(&command.Ack{NS: b.caller.Namespace, ID: a.JobID, By: by, Result: a.Result, Checkpoint: a.Checkpoint},
-			func(r *state.Result) { b.res.Acks[i] = workRefusal(a.JobID, r) })
+		b.add(&command.Ack{NS: b.caller.Namespace, ID: a.JobID, By: by, Result: said(a.Result), Checkpoint: said(a.Checkpoint), More: ackMore(a)},
+			func(r *state.Result) { b.res.Acks[i] = ackRefusal(a.JobID, r) })
 	}
+}
+
+// ackMore is what only some acks say.
+func ackMore(a *AckInput) *command.AckMore {
+	m := command.AckMore{Usage: a.Usage.command(), Agent: agentStatuses[a.AgentStatus], HoldReason: a.HoldReason}
+	if a.StepStatus == stepExit {
+		m.Step, m.ExitReason = command.StepExit, a.ExitReason
+	}
+	if m == (command.AckMore{}) {
+		return nil
+	}
+	return &m
+}
+
+// Words of step_status.
+const (
+	stepContinue = "continue"
+	stepExit     = "exit"
+)
+
+func (a *AckInput) checkStep() []fault.Field {
+	var bad checker
+	switch a.StepStatus {
+	case "", stepContinue, stepExit:
+	default:
+		bad.failf("step_status", "is %q, must be continue or exit", clip(a.StepStatus))
+	}
+	bad.text("exit_reason", a.ExitReason, ExitReasonBytesMax)
+	if a.ExitReason != "" && a.StepStatus != stepExit {
+		bad.failf("exit_reason", "is given without step_status exit")
+	}
+	return bad
 }
 
 func (b *frameBuilder) fails(in []FailInput) {
@@ -111,6 +146,7 @@ func (b *frameBuilder) fails(in []FailInput) {
 	for i := range in {
 		f := &in[i]
 		by, fields := b.holder(f.Token, f.WorkerID)
+		fields = append(append(fields, f.validate()...), f.Usage.CheckReport()...)
 		if len(fields) > 0 {
 			b.res.Fails[i].Err = fault.InvalidFields(fields)
 			continue
@@ -118,9 +154,30 @@ func (b *frameBuilder) fails(in []FailInput) {
 		b.add(&command.Fail{
 			NS: b.caller.Namespace, ID: f.JobID, By: by,
 			Error: cut(f.Error, ErrorBytesMax), Backtrace: cut(f.Backtrace, BacktraceBytesMax),
-			Release: f.Release || f.Error == workerShutdown,
+			Release: f.Release || f.Error == workerShutdown, More: failMore(f),
 		}, func(r *state.Result) { b.res.Fails[i] = failOutcome(f.JobID, r) })
 	}
+}
+
+// failMore is what only some fails say.
+func failMore(f *FailInput) *command.FailMore {
+	m := command.FailMore{Terminal: f.Terminal, HasDelay: f.Delay != nil, Delay: or(f.Delay, 0), Usage: f.Usage.command()}
+	if m == (command.FailMore{}) {
+		return nil
+	}
+	return &m
+}
+
+func (f *FailInput) validate() []fault.Field {
+	var bad checker
+	bad.delay("delay", f.Delay, 0, DelayMax)
+	if f.Terminal && f.Release {
+		bad.failf("terminal", "is given with release: a job is given back or ended, not both")
+	}
+	if f.Terminal && f.Delay != nil {
+		bad.failf("delay", "is given with terminal: there is no next attempt")
+	}
+	return bad
 }
 
 func failOutcome(id job.ID, r *state.Result) FailOutcome {
@@ -140,7 +197,8 @@ func workRefusal(id job.ID, r *state.Result) error {
 	case state.Accepted:
 		return nil
 	case state.NotFound:
-		return errNoJob(id)
+		return fault.New(fault.NotFound, "NOT_FOUND",
+			"there is no job %s in this namespace; if a worker has it, it or its queue was deleted: stop working on it", id)
 	case state.NotActive:
 		return fault.New(fault.Conflict, "NOT_ACTIVE", "job %s is %s, not active: no worker holds it", id, r.State)
 	default:
@@ -165,17 +223,23 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		bad := checkJSON("progress", h.Progress, ProgressBytesMax)
 		bad = append(bad, checkJSON("checkpoint", h.Checkpoint, CheckpointBytesMax)...)
 		bad = append(bad, checkLease(h.Lease)...)
+		bad = append(bad, h.Usage.CheckReport()...)
 		refused = append(refused, under("jobs."+h.JobID.String(), bad)...)
 		lease := h.Lease
 		if len(bad) > 0 {
 			lease = 0 // The worker is alive whatever is wrong with its news: keep its lease.
 		}
 		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
-		b.renewed = append(b.renewed, func(r shard.RenewalResult) { b.res.Heartbeats[i] = heartbeatStatus(r.Held, r.Cancel) })
-		if len(bad) == 0 && (news(h.Progress) || news(h.Checkpoint)) {
+		b.renewed = append(b.renewed, func(r shard.RenewalResult) { b.res.Heartbeats[i] = heartbeatStatus(r) })
+		progress, checkpoint := said(h.Progress), said(h.Checkpoint)
+		if len(bad) == 0 && (progress != nil || checkpoint != nil || h.Usage != nil) {
 			b.add(&command.Heartbeat{
-				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: h.Progress, Checkpoint: h.Checkpoint,
-			}, func(*state.Result) {}) // The renewal tells.
+				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, More: heartbeatMore(h),
+			}, func(r *state.Result) { // The renewal told what was before this news.
+				if r.Refusal == state.Accepted && r.Cancel {
+					b.res.Heartbeats[i] = heartbeatStatus(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
+				}
+			})
 		}
 	}
 	if len(refused) > 0 {
@@ -183,13 +247,21 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 	}
 }
 
-func news(v json.RawMessage) bool { return len(v) > 0 }
+// heartbeatMore is what only some heartbeats say.
+func heartbeatMore(h *HeartbeatInput) *command.HeartbeatMore {
+	if h.Usage == nil {
+		return nil
+	}
+	return &command.HeartbeatMore{Usage: h.Usage.command()}
+}
 
-func heartbeatStatus(held, cancel bool) HeartbeatStatus {
+func heartbeatStatus(r shard.RenewalResult) HeartbeatStatus {
 	switch {
-	case !held:
+	case !r.Held:
 		return HeartbeatLost
-	case cancel:
+	case r.Over:
+		return HeartbeatOverBudget
+	case r.Cancel:
 		return HeartbeatCancel
 	default:
 		return HeartbeatOK

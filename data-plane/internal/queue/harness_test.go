@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -40,7 +41,10 @@ type rig struct {
 	caller Caller
 	log    *raftlog.Store
 	db     *statedb.DB
+	bell   *bell.Bell
 }
+
+func memFS() vfs.FS { return vfs.NewMem() }
 
 func start(t *testing.T) *rig {
 	t.Helper()
@@ -60,13 +64,15 @@ func open(t *testing.T, d disks) *rig {
 		t.Fatal(err)
 	}
 	_, tr := raft.NewInmemTransport("n1")
-	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), wire{tr}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
+	store, rings := db.Group(2), bell.New()
+	machine := state.New(store, nil)
+	machine.RingOnCommit(rings.Ring)
+	g, err := group.Open(store, log.Group(2), wire{tr}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{
-		Service: New(shard.New(g, store, shard.Options{})), t: t, log: log, db: db,
+		Service: New(shard.New(g, store, shard.Options{Plan: Plan})), t: t, log: log, db: db, bell: rings,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1"},
 	}
 	r.eventually("the shard leads", g.Leading)

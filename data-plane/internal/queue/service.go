@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -24,9 +25,10 @@ import (
 
 // Service runs the use cases on one shard. It is safe for concurrent use.
 type Service struct {
-	shard *shard.Shard
-	ids   *idSource
-	gate  *admission
+	shard   *shard.Shard
+	ids     *idSource
+	gate    *admission
+	workers *roster
 }
 
 // New makes the service of a shard that enqueues as fast as it can.
@@ -37,7 +39,7 @@ func New(s *shard.Shard) *Service {
 // NewLimited makes the service of a shard whose namespaces may enqueue no more
 // jobs a second than perSecond says; 0 is unlimited.
 func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond)}
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newRoster()}
 }
 
 // releaseTimeout bounds giving back jobs that their fetcher did not wait for.
@@ -55,6 +57,9 @@ func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (Enque
 	if err != nil {
 		return EnqueueResult{}, err
 	}
+	if err := enqueueRefusal("", &in, &rep.After[0]); err != nil {
+		return EnqueueResult{}, err
+	}
 	return enqueueResult(&rep.After[0]), nil
 }
 
@@ -68,16 +73,25 @@ func (s *Service) EnqueueBatch(ctx context.Context, c Caller, in []EnqueueInput)
 	if err != nil {
 		return nil, err
 	}
-	return enqueueResults(rep.After), nil
+	return enqueueResults("jobs", in, rep.After)
 }
 
 // do runs a request whose enqueues were admitted.
 func (s *Service) do(ctx context.Context, c Caller, r shard.Request) (shard.Reply, error) {
 	rep, err := s.shard.Do(ctx, r)
-	if err != nil && len(r.After) > 0 && fault.CodeOf(err) != fault.UnknownOutcome {
-		s.gate.giveBack(c.Namespace, len(r.After), time.Now())
+	if n := enqueuesOf(r.After); err != nil && n > 0 && fault.CodeOf(err) != fault.UnknownOutcome {
+		s.gate.giveBack(c.Namespace, n, time.Now())
 	}
 	return rep, err
+}
+
+func enqueuesOf(cmds []command.Command) (n int) {
+	for _, c := range cmds {
+		if _, ok := c.(*command.Enqueue); ok {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now()) }
@@ -98,28 +112,36 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	if err := s.gate.admit(c.Namespace, len(in), time.Now()); err != nil {
 		return nil, err
 	}
-	cmds := make([]command.Command, len(in))
+	cmds := make([]command.Command, 0, len(in)+1)
+	if len(in) > 1 {
+		cmds = append(cmds, &command.Together{Count: uint32(len(in))})
+	}
 	for i := range in {
-		cmds[i] = s.stampEnqueue(c, &in[i])
+		cmds = append(cmds, s.stampEnqueue(c, &in[i]))
 	}
 	return cmds, nil
 }
 
-func enqueueResults(results []state.Result) []EnqueueResult {
-	out := make([]EnqueueResult, len(results))
-	for i := range results {
+// enqueueResults shapes what became of the commands that stampEnqueues made.
+func enqueueResults(list string, in []EnqueueInput, results []state.Result) ([]EnqueueResult, error) {
+	if r := &results[0]; r.Refusal != state.Accepted {
+		return nil, enqueueRefusal(fmt.Sprintf("%s[%d].", list, r.Culprit), &in[r.Culprit], r)
+	}
+	results = results[len(results)-len(in):] // Without that of Together.
+	out := make([]EnqueueResult, len(in))
+	for i := range in {
 		out[i] = enqueueResult(&results[i])
 	}
-	return out
+	return out, nil
 }
 
 func enqueueResult(r *state.Result) EnqueueResult {
-	res := EnqueueResult{JobID: r.ID, Status: StatusPending, UniqueExisting: r.Duplicate, Replayed: r.Replayed}
-	switch {
-	case r.Duplicate:
+	res := EnqueueResult{
+		JobID: r.ID, Status: EnqueueStatus(r.State.String()), UniqueExisting: r.Duplicate, Replayed: r.Replayed,
+		Chain: r.Chain, Batch: r.Batch,
+	}
+	if r.Duplicate {
 		res.Status = StatusDuplicate
-	case r.State == job.Scheduled:
-		res.Status = StatusScheduled
 	}
 	return res
 }
@@ -130,6 +152,7 @@ func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, 
 	if fields := in.validate(); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
 	}
+	s.workers.hear(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
 	f := s.fetchOf(c, &in)
 	f.Wait = in.Wait > 0
 	waitCtx, cancel := ctx, context.CancelFunc(func() {})
@@ -181,8 +204,16 @@ func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
 		out = append(out, Grant{
 			JobID: g.ID, Queue: g.Queue, Payload: body.Payload, Tags: tagMap(body.Tags),
 			Attempt: int(g.Attempt), MaxRetries: int(g.MaxRetries), Lease: g.Lease,
-			Token: FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
+			Token:       FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
+			TraceParent: body.TraceParent, ExpireAt: when(g.ExpireAt), Places: placesOf(&body),
 		})
+		if g.Iteration > 0 {
+			used, err := state.ReadJobUsage(s.shard.Store(), c.Namespace, g.ID)
+			if err != nil {
+				return nil, err
+			}
+			out[len(out)-1].Agent = viewAgent(&body, g.Iteration, used)
+		}
 		if g.HasCheckpoint {
 			if out[len(out)-1].Checkpoint, err = state.ReadCheckpoint(s.shard.Store(), c.Namespace, g.ID); err != nil {
 				return nil, err
@@ -287,7 +318,7 @@ func (s *Service) PauseQueue(ctx context.Context, c Caller, name string) error {
 	return s.setPaused(ctx, c, name, true)
 }
 
-// ResumeQueue undoes PauseQueue.
+// ResumeQueue undoes PauseQueue and DrainQueue.
 func (s *Service) ResumeQueue(ctx context.Context, c Caller, name string) error {
 	return s.setPaused(ctx, c, name, false)
 }

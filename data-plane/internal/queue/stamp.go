@@ -2,8 +2,10 @@ package queue
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -38,12 +40,21 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	priority, _ := job.ParsePriority(in.Priority) // Validated.
 	cmd := &command.Enqueue{
 		NS: c.Namespace, ID: s.ids.next(now), Queue: in.Queue,
-		Payload: in.Payload, Checkpoint: in.Checkpoint, Priority: priority,
-		Retry: retryPolicy(in), Tags: sortedTags(in.Tags),
+		Payload: said(in.Payload), Checkpoint: said(in.Checkpoint), Priority: priority,
+		Tags:      sortedTags(in.Tags),
 		UniqueKey: in.UniqueKey, IdempotencyKey: in.IdempotencyKey, TraceParent: in.TraceParent,
 	}
+	more := enqueueMore(in, now)
+	s.stampGroups(in, cmd, more)
 	if len(cmd.Payload) == 0 {
 		cmd.Payload = emptyObject
+	}
+	cmd.Retry, more.Open = retryPolicy(&RetrySettings{in.MaxRetries, in.RetryBackoff, in.RetryBaseDelay, in.RetryMaxDelay})
+	if more.Open == command.RetryAll {
+		more.Open = 0 // As a policy of zeros says already.
+	}
+	if !more.IsZero() {
+		cmd.More = more
 	}
 	if in.ScheduledAt.After(now) {
 		cmd.ScheduledAt = in.ScheduledAt.UnixNano()
@@ -57,15 +68,47 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	return cmd
 }
 
-func retryPolicy(in *EnqueueInput) command.RetryPolicy {
-	p := command.DefaultRetry()
-	p.Backoff, _ = job.ParseBackoff(in.RetryBackoff) // Validated.
+// enqueueMore is what only some jobs are enqueued with.
+func enqueueMore(in *EnqueueInput, now time.Time) *command.EnqueueMore {
+	m := new(command.EnqueueMore)
+	if in.ExpireAfter != nil {
+		m.ExpireAt = now.Add(*in.ExpireAfter).UnixNano()
+	}
+	m.Parent, _ = parentID(in.ParentID) // Validated.
+	m.Agent = in.Agent.command()
+	return m
+}
+
+// said is a JSON value that was given: null is what clients write for one that was
+// not, and means the same on every protocol.
+func said(v json.RawMessage) json.RawMessage {
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 || string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+// retryPolicy is what was said of retries, and which parts were left open.
+func retryPolicy(in *RetrySettings) (p command.RetryPolicy, open command.RetryParts) {
+	open = command.RetryAll
 	if in.MaxRetries != nil {
 		p.MaxRetries = uint32(*in.MaxRetries)
+		open &^= command.RetryMax
 	}
-	p.BaseDelay = or(in.RetryBaseDelay, p.BaseDelay)
-	p.MaxDelay = or(in.RetryMaxDelay, p.MaxDelay)
-	return p
+	if in.Backoff != "" {
+		p.Backoff, _ = job.ParseBackoff(in.Backoff) // Validated.
+		open &^= command.RetryBackoff
+	}
+	if in.BaseDelay != nil {
+		p.BaseDelay = *in.BaseDelay
+		open &^= command.RetryBaseDelay
+	}
+	if in.MaxDelay != nil {
+		p.MaxDelay = *in.MaxDelay
+		open &^= command.RetryMaxDelay
+	}
+	return p, open
 }
 
 func or(d *time.Duration, otherwise time.Duration) time.Duration {

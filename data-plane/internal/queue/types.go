@@ -20,7 +20,8 @@ const (
 	TagBytesMax        = 256
 	KeyBytesMax        = 256 // Unique and idempotency keys.
 	WorkerNameBytesMax = 256
-	BatchMax           = 1000 // Items of an enqueue batch.
+	ReasonBytesMax     = 1 << 10 // Of a hold, and of a comment on it.
+	BatchMax           = 1000    // Items of an enqueue batch.
 	FetchCountMax      = 512
 	AckBatchMax        = 512
 	FetchQueuesMax     = 64
@@ -30,6 +31,12 @@ const (
 	RetriesMax         = 1000
 	DelayMax           = 30 * 24 * time.Hour
 	ScheduleAheadMax   = 10 * 365 * 24 * time.Hour
+	ExpireAfterMin     = time.Millisecond
+	ExpireAfterMax     = ScheduleAheadMax
+	ConcurrencyMax     = 1_000_000 // Of a queue's own limits; more is no limit.
+	ThrottleMax        = 1_000_000_000
+	WindowMin          = time.Millisecond
+	WindowMax          = 31 * 24 * time.Hour
 )
 
 // Caller is who asks, as proved by the transport: every use case works inside
@@ -54,12 +61,21 @@ type EnqueueInput struct {
 	RetryBackoff   string
 	RetryBaseDelay *time.Duration
 	RetryMaxDelay  *time.Duration
-	ScheduledAt    time.Time // Zero or past: at once.
+	ScheduledAt    time.Time      // Zero or past: at once.
+	ExpireAfter    *time.Duration // Time to live, from now; nil: for ever.
 	Tags           map[string]string
 	UniqueKey      string
 	UniquePeriod   *time.Duration
 	IdempotencyKey string
 	TraceParent    string // W3C traceparent of the producer.
+	ParentID       string // The job this one came out of, for people to see.
+	Agent          *AgentLimits
+	Chain          *ChainInput
+	DependsOn      []string // Ids of jobs that must end first.
+	// OnDependencyFailed says what becomes of the job when one of those does not
+	// complete: fail, which is the default, run or cancel.
+	OnDependencyFailed string
+	BatchID            string // The job joins this open batch.
 }
 
 // EnqueueStatus is the word of an enqueue result.
@@ -68,6 +84,7 @@ type EnqueueStatus string
 const (
 	StatusPending   EnqueueStatus = "pending"
 	StatusScheduled EnqueueStatus = "scheduled"
+	StatusHeld      EnqueueStatus = "held" // For an approval policy.
 	StatusDuplicate EnqueueStatus = "duplicate"
 )
 
@@ -79,6 +96,8 @@ type EnqueueResult struct {
 	UniqueExisting bool
 	// Replayed: the idempotency key had been used; this is the first answer again.
 	Replayed bool
+	Chain    job.ChainID // Zero if it is in none.
+	Batch    job.BatchID // Zero if it is in none.
 }
 
 // FetchInput asks for up to Count jobs of any of Queues.
@@ -102,6 +121,11 @@ type Grant struct {
 	MaxRetries int
 	Lease      time.Duration
 	Token      string
+	// TraceParent is the producer's, so that a trace goes on in the worker.
+	TraceParent string
+	ExpireAt    time.Time   // Zero: never.
+	Agent       *AgentState // nil if it is no agent job.
+	Places
 }
 
 // AckInput completes one attempt. Token may be empty (generation-1 clients).
@@ -111,6 +135,12 @@ type AckInput struct {
 	WorkerID   string
 	Result     json.RawMessage
 	Checkpoint json.RawMessage
+	Usage      *UsageReport
+	// AgentStatus is what an agent job's worker says of the loop: continue, done or hold.
+	AgentStatus string
+	HoldReason  string
+	StepStatus  string // Of a chain: continue, which is the default, or exit.
+	ExitReason  string
 }
 
 // FailInput ends one attempt without success.
@@ -123,11 +153,17 @@ type FailInput struct {
 	// Release gives the job back without spending the attempt. The error text
 	// "worker_shutdown" of generation-1 clients means the same.
 	Release bool
+	// Terminal: trying again is of no use; the job is dead.
+	Terminal bool
+	// Delay is when the next attempt is due, instead of the backoff, or when a released
+	// job is handed out again; nil: not said.
+	Delay *time.Duration
+	Usage *UsageReport
 }
 
 // FailResult tells what became of the job.
 type FailResult struct {
-	State             job.State // Retrying, Dead, Pending (released) or Cancelled.
+	State             job.State // Retrying, Dead, Pending (released), Cancelled or Held.
 	NextAttemptAt     time.Time // Zero unless Retrying.
 	AttemptsRemaining int
 }
@@ -140,6 +176,7 @@ type HeartbeatInput struct {
 	Lease      time.Duration // 0: the lease of the fetch.
 	Progress   json.RawMessage
 	Checkpoint json.RawMessage
+	Usage      *UsageReport
 }
 
 // HeartbeatStatus is the word a worker gets for one of its jobs.
@@ -148,6 +185,8 @@ type HeartbeatStatus string
 const (
 	HeartbeatOK     HeartbeatStatus = "ok"
 	HeartbeatCancel HeartbeatStatus = "cancel"
+	// HeartbeatOverBudget is cancel, because the job costs more than a budget allows.
+	HeartbeatOverBudget HeartbeatStatus = "cancel, over budget"
 	// HeartbeatLost: the lease is gone; stop working on it.
 	HeartbeatLost HeartbeatStatus = "lost"
 )
@@ -221,23 +260,73 @@ type Job struct {
 	Result         json.RawMessage
 	LeaseExpiresAt time.Time
 	ScheduledAt    time.Time
+	ExpireAt       time.Time // Zero: never.
 	CreatedAt      time.Time
 	StartedAt      time.Time
 	CompletedAt    time.Time
+	FinishedAt     time.Time // Completed, dead or cancelled.
 	FailedAt       time.Time
-	// DeadReason is "max_retries" or "crash_loop" when State is Dead.
-	DeadReason string
-	Errors     []AttemptError
-	Timeline   []TimelineEvent
+	// DeadReason is a word such as "max_retries" when State is Dead.
+	DeadReason  string
+	Errors      []AttemptError
+	Timeline    []TimelineEvent
+	TraceParent string
+	Parent      job.ID    // Zero if it came out of no job.
+	Hold        *Hold     // The latest; nil if it never was held.
+	Usage       *JobUsage // nil if it reported none.
+	Agent       *AgentState
+	Groups
+	Schedule job.ScheduleID // That made it; zero for every other job.
+}
+
+// Hold is why a job waits or waited for a person, and what was decided.
+type Hold struct {
+	Reason    string
+	By        string // Who asked; "" if a rule did.
+	At        time.Time
+	Until     time.Time // Zero: for ever.
+	Policy    string    // Id of the approval policy that asked; "" if none did.
+	Approvers []string  // Who may decide; empty: everybody who may operate.
+	Decision  string    // "approved", "rejected", or "" as long as nobody decided.
+	DecidedBy string    // "" if the time was over.
+	Comment   string
+	DecidedAt time.Time
 }
 
 // QueueInfo is one queue with its exact counts.
 type QueueInfo struct {
 	Name            string
 	Paused          bool
+	Draining        bool // Takes no more jobs.
+	MaxConcurrency  int  // 0: no limit.
+	Throttle        Throttle
+	Retry           RetrySettings
 	CreatedAt       time.Time
 	Counts          map[job.State]int64 // Every state is present.
 	Enqueued        int64               // Ever.
 	Failed          int64               // Failed attempts, ever.
 	OldestPendingAt time.Time           // Zero when nothing is pending.
+}
+
+// Throttle allows Limit jobs to start in any Window; zero is no limit.
+type Throttle struct {
+	Limit  int
+	Window time.Duration
+}
+
+// QueueSettings changes a queue; what is nil stays as it is.
+type QueueSettings struct {
+	Paused         *bool
+	MaxConcurrency *int // 0: no limit.
+	Throttle       *Throttle
+	Retry          *RetrySettings
+}
+
+// RetrySettings are a queue's defaults for what producers leave open; a part that is
+// not set is for the defaults of the engine.
+type RetrySettings struct {
+	MaxRetries *int
+	Backoff    string
+	BaseDelay  *time.Duration
+	MaxDelay   *time.Duration
 }

@@ -71,32 +71,33 @@ func (c *checker) delay(path string, d *time.Duration, lo, hi time.Duration) {
 	}
 }
 
+func (c *checker) retry(in *RetrySettings) {
+	if n := in.MaxRetries; n != nil && (*n < 1 || *n > RetriesMax) {
+		c.failf("max_retries", "is %d, must be between 1 and %d (it counts all attempts)", *n, RetriesMax)
+	}
+	if _, ok := job.ParseBackoff(in.Backoff); !ok {
+		c.failf("retry_backoff", "is %q, must be none, fixed, linear or exponential", clip(in.Backoff))
+	}
+	c.delay("retry_base_delay", in.BaseDelay, 0, DelayMax)
+	c.delay("retry_max_delay", in.MaxDelay, 0, DelayMax)
+}
+
 // validate lists everything that is wrong with the input.
 func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	var bad checker
 	if msg := checkQueueName(in.Queue); msg != "" {
 		bad.failf("queue", "%s", msg)
 	}
-	payloadMax := c.PayloadBytesMax
-	if payloadMax == 0 {
-		payloadMax = PayloadBytesMax
-	}
-	bad = append(bad, checkJSON("payload", in.Payload, payloadMax)...)
+	bad = append(bad, checkJSON("payload", in.Payload, c.payloadMax())...)
 	bad = append(bad, checkJSON("checkpoint", in.Checkpoint, CheckpointBytesMax)...)
 	if _, ok := job.ParsePriority(in.Priority); !ok {
 		bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
 	}
-	if in.MaxRetries != nil && (*in.MaxRetries < 1 || *in.MaxRetries > RetriesMax) {
-		bad.failf("max_retries", "is %d, must be between 1 and %d (it counts all attempts)", *in.MaxRetries, RetriesMax)
-	}
-	if _, ok := job.ParseBackoff(in.RetryBackoff); !ok {
-		bad.failf("retry_backoff", "is %q, must be none, fixed, linear or exponential", clip(in.RetryBackoff))
-	}
-	bad.delay("retry_base_delay", in.RetryBaseDelay, 0, DelayMax)
-	bad.delay("retry_max_delay", in.RetryMaxDelay, 0, DelayMax)
+	bad.retry(&RetrySettings{in.MaxRetries, in.RetryBackoff, in.RetryBaseDelay, in.RetryMaxDelay})
 	if in.ScheduledAt.After(now.Add(ScheduleAheadMax)) {
 		bad.failf("scheduled_at", "is more than %d days ahead", ScheduleAheadMax/(24*time.Hour))
 	}
+	bad.delay("expire_after", in.ExpireAfter, ExpireAfterMin, ExpireAfterMax)
 	bad.tags(in.Tags)
 	bad.text("unique_key", in.UniqueKey, KeyBytesMax)
 	bad.delay("unique_period", in.UniquePeriod, time.Second, DelayMax)
@@ -104,8 +105,23 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 		bad.failf("unique_period", "is given without unique_key")
 	}
 	bad.text("idempotency_key", in.IdempotencyKey, KeyBytesMax)
-	bad.text("traceparent", in.TraceParent, KeyBytesMax)
-	return bad
+	if in.TraceParent != "" && !ValidTraceParent(in.TraceParent) {
+		bad.failf("traceparent", "is not a W3C traceparent")
+	}
+	if _, ok := parentID(in.ParentID); !ok {
+		bad.failf("parent_id", "is not the id of a job")
+	}
+	bad = append(bad, in.Agent.validate()...)
+	return append(bad, in.validateGroups(c)...)
+}
+
+// parentID reads an optional job id.
+func parentID(text string) (job.ID, bool) {
+	if text == "" {
+		return job.ID{}, true
+	}
+	id, err := job.ParseID(text)
+	return id, err == nil && !id.IsZero()
 }
 
 func (c *checker) tags(tags map[string]string) {
@@ -155,7 +171,7 @@ func (in *FetchInput) validate() []fault.Field {
 	if len(in.Queues) == 0 || len(in.Queues) > FetchQueuesMax {
 		bad.failf("queues", "%s", rangeMessage("names", 1, FetchQueuesMax, len(in.Queues)))
 	}
-	for i, q := range in.Queues {
+	for i, q := range in.Queues[:min(len(in.Queues), FetchQueuesMax)] {
 		if msg := checkQueueName(q); msg != "" {
 			bad.failf(fmt.Sprintf("queues[%d]", i), "%s", msg)
 		}

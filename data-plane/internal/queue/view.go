@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -17,9 +18,14 @@ func viewJob(id job.ID, j *state.Job) Job {
 		RetryBackoff: h.Retry.Backoff, RetryBaseDelay: h.Retry.BaseDelay, RetryMaxDelay: h.Retry.MaxDelay,
 		UniqueKey: b.UniqueKey, Tags: tagMap(b.Tags),
 		Progress: j.Progress, Checkpoint: j.Checkpoint, Result: j.Result,
-		CreatedAt: when(b.CreatedAt), StartedAt: when(h.Started), FailedAt: when(h.FailedAt),
-		DeadReason: h.Reason.String(),
+		ExpireAt: when(h.ExpireAt), CreatedAt: when(b.CreatedAt), StartedAt: when(h.Started), FailedAt: when(h.FailedAt), FinishedAt: when(h.Finished),
+		DeadReason: h.Reason.String(), TraceParent: b.TraceParent,
 	}
+	if b.More != nil {
+		v.Parent, v.Schedule = b.More.Parent, b.More.Schedule
+	}
+	v.Usage, v.Agent = viewJobUsage(j.Usage), viewAgent(b, h.Iteration, j.Usage)
+	v.Groups = groupsOf(j)
 	v.WorkerID, v.Hostname = h.Worker, h.Hostname
 	switch h.State {
 	case job.Active, job.Cancelling:
@@ -32,11 +38,25 @@ func viewJob(id job.ID, j *state.Job) Job {
 	if v.ScheduledAt.IsZero() {
 		v.ScheduledAt = when(b.ScheduledAt)
 	}
+	if j.Hold != nil {
+		v.Hold = viewHold(j.Hold)
+	}
 	for _, e := range j.Errors {
 		v.Errors = append(v.Errors, AttemptError{Attempt: int(e.Attempt), Error: e.Error, Backtrace: e.Backtrace, At: when(e.At)})
 	}
 	for _, m := range h.Timeline {
 		v.Timeline = append(v.Timeline, TimelineEvent{Event: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)})
+	}
+	return v
+}
+
+func viewHold(h *state.Hold) *Hold {
+	v := &Hold{
+		Reason: h.Reason, By: h.By, At: when(h.At), Until: when(h.Until), Approvers: h.Approvers,
+		Decision: h.Decision.String(), DecidedBy: h.DecidedBy, Comment: h.Comment, DecidedAt: when(h.DecidedAt),
+	}
+	if !h.Policy.IsZero() {
+		v.Policy = h.Policy.String()
 	}
 	return v
 }
@@ -49,10 +69,29 @@ func when(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
+func viewRetry(p command.RetryPolicy, set command.RetryParts) (r RetrySettings) {
+	if set&command.RetryMax != 0 {
+		n := int(p.MaxRetries)
+		r.MaxRetries = &n
+	}
+	if set&command.RetryBackoff != 0 {
+		r.Backoff = p.Backoff.String()
+	}
+	if set&command.RetryBaseDelay != 0 {
+		r.BaseDelay = &p.BaseDelay
+	}
+	if set&command.RetryMaxDelay != 0 {
+		r.MaxDelay = &p.MaxDelay
+	}
+	return r
+}
+
 func viewQueue(g *statedb.Group, ns job.Namespace, q *state.Queue) (QueueInfo, error) {
 	info := QueueInfo{
-		Name: q.Name, Paused: q.Paused, CreatedAt: when(q.CreatedAt),
-		Counts: make(map[job.State]int64), Enqueued: q.Enqueued, Failed: q.Failed,
+		Name: q.Name, Paused: q.Paused, CreatedAt: when(q.CreatedAt), MaxConcurrency: int(q.MaxConcurrency),
+		Throttle: Throttle{Limit: int(q.Throttle.Limit), Window: q.Throttle.Window},
+		Counts:   make(map[job.State]int64), Enqueued: q.Enqueued, Failed: q.Failed,
+		Draining: q.Draining, Retry: viewRetry(q.Retry, q.RetrySet),
 	}
 	for _, s := range job.States() {
 		info.Counts[s] = q.Jobs[s]

@@ -117,7 +117,11 @@ func TestRoutes_ForeignNamespaceLooksLikeNothing(t *testing.T) {
 		}
 		ask := func(id string) answerOf {
 			p := strings.ReplaceAll(rt.Pattern, "{id}", id)
-			a := b.do(rt.Method, p, "", headersFor(t, signed(nsB, "admin"), p)...)
+			body := ""
+			if rt.request != "" {
+				body = `{"queue":"q"}` // What some of them want to hear.
+			}
+			a := b.do(rt.Method, p, body, headersFor(t, signed(nsB, "admin"), p)...)
 			a.body = []byte(strings.ReplaceAll(string(a.body), a.header.Get(headerRequestID), ""))
 			return a
 		}

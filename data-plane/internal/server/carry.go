@@ -35,7 +35,7 @@ func (s *Server) carry(c *call) error {
 		return nil
 	case c.route.waits && s.isDraining():
 		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; no job was taken, try again")
-	case forward.NeverSent(err) || c.r.Method == http.MethodGet:
+	case forward.NeverSent(err) || c.r.Method == http.MethodGet || c.route.events:
 		s.log.Info("leader not reachable", "request_id", c.id, "leader", target.Host, "err", err)
 		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the leader can not be reached; nothing was done, try again")
 	default:

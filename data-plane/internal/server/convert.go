@@ -30,20 +30,22 @@ func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput
 		Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson()),
 		Priority: o.GetPriority(), RetryBackoff: o.GetRetryBackoff(), Tags: o.GetTags(),
 		UniqueKey: o.GetUniqueKey(), IdempotencyKey: o.GetIdempotencyKey(),
-	}
-	if m.GetAgent() != nil {
-		d.problem(join(path, "agent"), "is not available yet")
+		TraceParent: o.GetTraceparent(), ParentID: o.GetParentId(), Agent: agentFromProto(d, join(path, "agent"), m.GetAgent()),
 	}
 	if o == nil {
 		return in
 	}
 	options := join(path, "options")
+	in.DependsOn, in.OnDependencyFailed, in.BatchID = o.GetDependsOn(), o.GetOnDependencyFailed(), o.GetBatchId()
+	in.Chain = chainFromProto(d, join(options, "chain"), o.GetChain())
+	in.Checkpoint = jsonFromProto(d, join(options, "checkpoint_json"), o.GetCheckpointJson())
 	if o.MaxRetries != nil {
 		n := int(o.GetMaxRetries())
 		in.MaxRetries = &n
 	}
 	in.RetryBaseDelay = spanFromProto(d, join(options, "retry_base_delay_ms"), o.RetryBaseDelayMs, time.Millisecond)
 	in.RetryMaxDelay = spanFromProto(d, join(options, "retry_max_delay_ms"), o.RetryMaxDelayMs, time.Millisecond)
+	in.ExpireAfter = spanFromProto(d, join(options, "expire_after_ms"), o.ExpireAfterMs, time.Millisecond)
 	in.UniquePeriod = spanFromProto(d, join(options, "unique_period"), o.UniquePeriod, time.Second)
 	if o.GetScheduledAt() != nil {
 		if err := o.GetScheduledAt().CheckValid(); err != nil {
@@ -52,6 +54,40 @@ func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput
 		in.ScheduledAt = o.GetScheduledAt().AsTime()
 	}
 	return in
+}
+
+func chainFromProto(d *decoder, path string, m *corvov1.Chain) *queue.ChainInput {
+	if m == nil {
+		return nil
+	}
+	in := &queue.ChainInput{
+		GoOn: m.GetContinueOnFailure(), OnFailure: stepFromProto(d, join(path, "on_failure"), m.GetOnFailure()),
+		OnExit: stepFromProto(d, join(path, "on_exit"), m.GetOnExit()),
+	}
+	for i, s := range m.GetSteps() {
+		if i == queue.ChainStepsMax+1 {
+			break // One too many is enough to be refused.
+		}
+		in.Steps = append(in.Steps, *stepFromProto(d, fmt.Sprintf("%s.steps[%d]", path, i), s))
+	}
+	return in
+}
+
+func batchFromProto(d *decoder, m *corvov1.BatchOptions) *queue.BatchOptions {
+	if m == nil {
+		return nil
+	}
+	return &queue.BatchOptions{
+		CallbackQueue: m.GetCallbackQueue(), Open: m.GetOpen(),
+		CallbackPayload: jsonFromProto(d, "batch.callback_payload_json", m.GetCallbackPayloadJson()),
+	}
+}
+
+func stepFromProto(d *decoder, path string, m *corvov1.ChainStep) *queue.StepInput {
+	if m == nil {
+		return nil
+	}
+	return &queue.StepInput{Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson())}
 }
 
 // spanFromProto reads a number of units; what does not fit a Duration is refused,
@@ -110,17 +146,21 @@ func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {
 var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant table.
 	"priority": "priority", "max_retries": "max_retries", "retry_backoff": "retry_backoff",
 	"retry_base_delay": "retry_base_delay_ms", "retry_max_delay": "retry_max_delay_ms",
-	"scheduled_at": "scheduled_at", "tags": "tags", "unique_key": "unique_key",
-	"unique_period": "unique_period", "idempotency_key": "idempotency_key",
+	"scheduled_at": "scheduled_at", "expire_after": "expire_after_ms", "tags": "tags", "unique_key": "unique_key",
+	"unique_period": "unique_period", "idempotency_key": "idempotency_key", "traceparent": "traceparent",
+	"parent_id": "parent_id", "checkpoint": "checkpoint_json",
+	"chain": "chain", "depends_on": "depends_on", "on_dependency_failed": "on_dependency_failed", "batch_id": "batch_id",
 }
 
-// otherNames are members of a fetch whose proto spelling differs.
-var otherNames = map[string]string{"wait": "wait_ms", "lease": "lease_duration"} //nolint:gochecknoglobals // A constant table.
+// otherNames are members of a fetch or a fail whose proto spelling differs.
+var otherNames = map[string]string{"wait": "wait_ms", "lease": "lease_duration", "delay": "delay_ms"} //nolint:gochecknoglobals // A constant table.
 
-var jsonNames = []string{"payload", "checkpoint", "result", "progress"} //nolint:gochecknoglobals // A constant table.
+var jsonNames = []string{"callback_payload", "payload", "checkpoint", "result", "progress"} //nolint:gochecknoglobals // A constant table.
 
 // protoPaths respells the fields of a refusal as they are called in proto.
-func protoPaths(err error) error {
+func protoPaths(err error) error { return respell(err, protoPath) }
+
+func respell(err error, spell func(string) string) error {
 	f := fault.As(err)
 	if f == nil || len(f.Fields) == 0 {
 		return err
@@ -128,14 +168,21 @@ func protoPaths(err error) error {
 	out := *f
 	out.Fields = slices.Clone(f.Fields)
 	for i := range out.Fields {
-		out.Fields[i].Path = protoPath(out.Fields[i].Path)
+		out.Fields[i].Path = spell(out.Fields[i].Path)
 	}
 	return &out
 }
 
-func protoPath(path string) string {
+// protoPath spells a path of a request or of an item in one of its lists.
+func protoPath(path string) string { return protoPathOf(path, false) }
+
+// enqueuePath spells a path of a single enqueue, whose members have no prefix that
+// tells them from those of an ack.
+func enqueuePath(path string) string { return protoPathOf(path, true) }
+
+func protoPathOf(path string, enqueue bool) string {
 	prefix, last := "", path
-	if strings.HasPrefix(path, "jobs[") || strings.HasPrefix(path, "enqueues[") || strings.HasPrefix(path, "acks[") {
+	if strings.HasPrefix(path, "batch.") || strings.HasPrefix(path, "jobs[") || strings.HasPrefix(path, "enqueues[") || strings.HasPrefix(path, "acks[") {
 		if i := strings.IndexByte(path, '.'); i >= 0 {
 			prefix, last = path[:i+1], path[i+1:]
 		}
@@ -145,7 +192,8 @@ func protoPath(path string) string {
 		end = len(last)
 	}
 	name, rest := last[:end], last[end:]
-	if p, ok := optionNames[name]; ok {
+	enqueue = enqueue || strings.HasPrefix(prefix, "jobs[") || strings.HasPrefix(prefix, "enqueues[")
+	if p, ok := optionNames[name]; ok && enqueue {
 		return prefix + "options." + p + rest
 	}
 	if p, ok := otherNames[name]; ok && prefix == "" {
@@ -173,7 +221,17 @@ func grantToProto(g *queue.Grant) *corvov1.FetchBatchJob {
 		JobId: g.JobID.String(), Queue: g.Queue, PayloadJson: string(orEmpty(g.Payload)),
 		Attempt: int32(g.Attempt), MaxRetries: int32(g.MaxRetries), LeaseDuration: int32(wholeSeconds(g.Lease)),
 		CheckpointJson: string(g.Checkpoint), TagsJson: tagsToProto(g.Tags), LeaseToken: g.Token,
+		Traceparent: g.TraceParent, ExpireAt: timeToProto(g.ExpireAt), Agent: agentToProto(g.Agent),
+		BatchId: idOrNone(g.Batch), ChainId: idOrNone(g.Chain), ChainStep: chainStepToProto(&g.Places),
 	}
+}
+
+func chainStepToProto(p *queue.Places) *int32 {
+	if p.Chain.IsZero() {
+		return nil
+	}
+	step := int32(p.ChainStep)
+	return &step
 }
 
 func grantsToProto(grants []queue.Grant) []*corvov1.FetchBatchJob {
@@ -193,29 +251,20 @@ func foundToProto(g *queue.Grant) *corvov1.FetchResponse {
 		Found: true, JobId: j.GetJobId(), Queue: j.GetQueue(), PayloadJson: j.GetPayloadJson(),
 		Attempt: j.GetAttempt(), MaxRetries: j.GetMaxRetries(), LeaseDuration: j.GetLeaseDuration(),
 		CheckpointJson: j.GetCheckpointJson(), TagsJson: j.GetTagsJson(), LeaseToken: j.GetLeaseToken(),
+		Traceparent: j.GetTraceparent(), ExpireAt: j.GetExpireAt(), Agent: j.GetAgent(),
+		BatchId: j.GetBatchId(), ChainId: j.GetChainId(), ChainStep: j.ChainStep,
 	}
-}
-
-// usageSaid: a report of zeros says nothing.
-func usageSaid(u *corvov1.UsageReport) bool {
-	return u.GetInputTokens() != 0 || u.GetOutputTokens() != 0 || u.GetCacheCreationTokens() != 0 ||
-		u.GetCacheReadTokens() != 0 || u.GetCostUsd() != 0 || u.GetModel() != "" || u.GetProvider() != ""
 }
 
 func ackFromProto(d *decoder, m *corvov1.AckRequest) queue.AckInput {
-	if usageSaid(m.GetUsage()) {
-		d.problem("usage", "is not available yet")
-	}
-	if m.GetAgentStatus() != "" {
-		d.problem("agent_status", "is not available yet")
-	}
-	if m.GetHoldReason() != "" {
-		d.problem("hold_reason", "is not available yet")
-	}
 	return queue.AckInput{
 		Token: m.GetLeaseToken(), WorkerID: m.GetWorkerId(),
 		Result:     jsonFromProto(d, "result_json", m.GetResultJson()),
 		Checkpoint: jsonFromProto(d, "checkpoint_json", m.GetCheckpointJson()),
+		Usage:      usageFromProto(d, "usage", m.GetUsage()),
+
+		AgentStatus: m.GetAgentStatus(), HoldReason: m.GetHoldReason(),
+		StepStatus: m.GetStepStatus(), ExitReason: m.GetExitReason(),
 	}
 }
 
@@ -229,15 +278,20 @@ func acksFromProto(list []*corvov1.AckBatchItem, workerID string) *items[queue.A
 			continue
 		}
 		var d decoder
-		result := jsonFromProto(&d, "result_json", m.GetResultJson())
-		if usageSaid(m.GetUsage()) {
-			d.problem("usage", "is not available yet")
+		in := queue.AckInput{
+			JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
+			Result:     jsonFromProto(&d, "result_json", m.GetResultJson()),
+			Checkpoint: jsonFromProto(&d, "checkpoint_json", m.GetCheckpointJson()),
+			Usage:      usageFromProto(&d, "usage", m.GetUsage()),
+
+			AgentStatus: m.GetAgentStatus(), HoldReason: m.GetHoldReason(),
+			StepStatus: m.GetStepStatus(), ExitReason: m.GetExitReason(),
 		}
 		if err := d.err(); err != nil {
 			acks.errs[i] = err
 			continue
 		}
-		acks.add(i, queue.AckInput{JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID, Result: result})
+		acks.add(i, in)
 	}
 	return acks
 }
@@ -265,14 +319,38 @@ func (c *call) wordAndText(err error) (word, text string) {
 func failsFromProto(list []*corvov1.LifecycleFailItem, workerID string) *items[queue.FailInput] {
 	fails := newItems[queue.FailInput](len(list))
 	for i, m := range list {
-		if id, ok := fails.id(i, m.GetJobId()); ok {
-			fails.add(i, queue.FailInput{
-				JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
-				Error: m.GetError(), Backtrace: m.GetBacktrace(), Release: m.GetRelease(),
-			})
+		id, ok := fails.id(i, m.GetJobId())
+		if !ok {
+			continue
 		}
+		var d decoder
+		in := failFromProto(&d, id, m, m.DelayMs)
+		in.WorkerID = workerID
+		if err := d.err(); err != nil {
+			fails.errs[i] = err
+			continue
+		}
+		fails.add(i, in)
 	}
 	return fails
+}
+
+// failItem is what FailRequest and LifecycleFailItem have in common.
+type failItem interface {
+	GetLeaseToken() string
+	GetError() string
+	GetBacktrace() string
+	GetRelease() bool
+	GetTerminal() bool
+	GetUsage() *corvov1.UsageReport
+}
+
+func failFromProto(d *decoder, id job.ID, m failItem, delayMS *int64) queue.FailInput {
+	return queue.FailInput{
+		JobID: id, Token: m.GetLeaseToken(), Error: m.GetError(), Backtrace: m.GetBacktrace(),
+		Release: m.GetRelease(), Terminal: m.GetTerminal(), Delay: spanFromProto(d, "delay_ms", delayMS, time.Millisecond),
+		Usage: usageFromProto(d, "usage", m.GetUsage()),
+	}
 }
 
 // heartbeats keeps the ids as they were sent beside the inputs.
@@ -291,15 +369,13 @@ func heartbeatsFromProto(d *decoder, path string, m map[string]*corvov1.Heartbea
 			continue
 		}
 		at := fmt.Sprintf("%s[%q]", path, name)
-		if usageSaid(u.GetUsage()) {
-			d.problem(join(at, "usage"), "is not available yet")
-		}
 		checkSize(d, join(at, "progress_json"), len(u.GetProgressJson()), queue.ProgressBytesMax)
 		checkSize(d, join(at, "checkpoint_json"), len(u.GetCheckpointJson()), queue.CheckpointBytesMax)
 		hb.in = append(hb.in, queue.HeartbeatInput{
 			JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second,
 			Progress:   jsonFromProto(d, join(at, "progress_json"), u.GetProgressJson()),
 			Checkpoint: jsonFromProto(d, join(at, "checkpoint_json"), u.GetCheckpointJson()),
+			Usage:      usageFromProto(d, join(at, "usage"), u.GetUsage()),
 		})
 		hb.names = append(hb.names, name)
 	}
@@ -320,7 +396,8 @@ func (hb heartbeats) toProto(statuses []queue.HeartbeatStatus) map[string]*corvo
 	}
 	out := make(map[string]*corvov1.HeartbeatJobResponse, len(hb.in)+len(hb.lost))
 	for i, st := range statuses {
-		out[hb.names[i]] = &corvov1.HeartbeatJobResponse{Status: string(st)}
+		word, over := heartbeatWord(st)
+		out[hb.names[i]] = &corvov1.HeartbeatJobResponse{Status: word, BudgetExceeded: over}
 	}
 	for _, name := range hb.lost {
 		out[name] = &corvov1.HeartbeatJobResponse{Status: string(queue.HeartbeatLost)}

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
-type enqueueBatchRequest struct{ jobs []queue.EnqueueInput }
+type enqueueBatchRequest struct {
+	jobs  []queue.EnqueueInput
+	batch *queue.BatchOptions
+}
 
 var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
 	textField("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).must(),
@@ -23,6 +27,8 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
 	millisField("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
 	timeField("scheduled_at", "Not before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
+	durationField("expire_after", "Time to live: a job that is not finished by then is dead.", setExpireAfter),
+	millisField("expire_after_ms", "The same in milliseconds.", setExpireAfter),
 	tagsField("tags", "Labels.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
 	textField("unique_key", "Lock in this queue: while its job is alive a second enqueue answers that job.",
 		func(in *queue.EnqueueInput) *string { return &in.UniqueKey }),
@@ -30,27 +36,67 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 		func(in *queue.EnqueueInput, d time.Duration) { in.UniquePeriod = &d }),
 	textField("idempotency_key", "The same key answers the first result again for 24 hours. Also the header Idempotency-Key.",
 		func(in *queue.EnqueueInput) *string { return &in.IdempotencyKey }),
-	laterField[queue.EnqueueInput]("agent"),
-	laterField[queue.EnqueueInput]("chain"),
+	textField("traceparent", "W3C trace context that the worker gets. Also the header Traceparent.",
+		func(in *queue.EnqueueInput) *string { return &in.TraceParent }),
+	textField("parent_id", "The job that this one came out of, for people to see.", func(in *queue.EnqueueInput) *string { return &in.ParentID }),
+	groupField(),
+	objectField("agent", "Makes it an agent job, which runs in iterations.", agentShape, func(in *queue.EnqueueInput) *queue.AgentLimits {
+		in.Agent = new(queue.AgentLimits)
+		return in.Agent
+	}),
+	chainField(),
+	textsField("depends_on", "Ids of jobs that must end before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
+	textField("on_dependency_failed", "What becomes of the job when one of those does not complete: fail (default), run or cancel.",
+		func(in *queue.EnqueueInput) *string { return &in.OnDependencyFailed }),
+	textField("batch_id", "An open batch that the job joins.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
 	laterField[queue.EnqueueInput]("chain_id"),
 	laterField[queue.EnqueueInput]("chain_step"),
 	laterField[queue.EnqueueInput]("chain_config"),
-	laterField[queue.EnqueueInput]("parent_id"),
-	laterField[queue.EnqueueInput]("depends_on"),
-	laterField[queue.EnqueueInput]("expire_after"),
-	laterField[queue.EnqueueInput]("expire_after_ms"),
-	laterField[queue.EnqueueInput]("group"),
-	laterField[queue.EnqueueInput]("batch_id"),
 )
 
 var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
 	listField("jobs", "The jobs, added all or none.", queue.BatchMax, enqueueShape,
 		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).must(),
-	laterField[enqueueBatchRequest]("batch"),
+	objectField("batch", "Makes a batch of the jobs.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
+		in.batch = new(queue.BatchOptions)
+		return in.batch
+	}),
 )
+
+// groupTag is the tag that generation 2's fairness key becomes. To refuse the key would
+// lock those clients out; who is served next does not depend on it, because queues are
+// served in turn, but the jobs of a group can be found, and be held to a budget.
+const groupTag = "group"
+
+func groupField() field[queue.EnqueueInput] {
+	const doc = "Generation 2's fairness key: kept as the tag group. It does not change the order."
+	return field[queue.EnqueueInput]{name: "group", doc: doc, schema: schema{Type: "string"}, read: func(d *decoder, path string, v []byte, in *queue.EnqueueInput) string {
+		if kindOf(v) != '"' {
+			return "must be text"
+		}
+		if group := unquote(v); group != "" {
+			addTag(d, path, &in.Tags, groupTag, group)
+		}
+		return ""
+	}}
+}
+
+// addTag sets a tag that may have been said before, under another name.
+func addTag(d *decoder, path string, tags *map[string]string, key, value string) {
+	if have, ok := (*tags)[key]; ok && have != value {
+		d.problem(path, "differs from another value given for the tag %q", key)
+		return
+	}
+	if *tags == nil {
+		*tags = make(map[string]string)
+	}
+	(*tags)[key] = value
+}
 
 func setBaseDelay(in *queue.EnqueueInput, d time.Duration) { in.RetryBaseDelay = &d }
 func setMaxDelay(in *queue.EnqueueInput, d time.Duration)  { in.RetryMaxDelay = &d }
+
+func setExpireAfter(in *queue.EnqueueInput, d time.Duration) { in.ExpireAfter = &d }
 
 const (
 	headerIdempotencyKey = "Idempotency-Key"
@@ -65,6 +111,8 @@ type enqueueAnswer struct {
 	Status         string  `json:"status"`
 	UniqueExisting bool    `json:"unique_existing"`
 	UniqueJobID    string  `json:"unique_job_id,omitempty"`
+	ChainID        string  `json:"chain_id,omitempty"`
+	BatchID        string  `json:"batch_id,omitempty"`
 	Job            jobStub `json:"job"`
 }
 
@@ -79,13 +127,14 @@ type enqueueBatchAnswer struct {
 	JobIDs  []string        `json:"job_ids"`
 	Jobs    []jobStub       `json:"jobs"`
 	Results []enqueueAnswer `json:"results"`
+	BatchID string          `json:"batch_id,omitempty"`
 }
 
 func newEnqueueAnswer(queueName string, res queue.EnqueueResult) enqueueAnswer {
 	id := res.JobID.String()
 	a := enqueueAnswer{
 		JobID: id, Status: string(res.Status), UniqueExisting: res.UniqueExisting,
-		Job: jobStub{ID: id, Queue: queueName},
+		Job: jobStub{ID: id, Queue: queueName}, ChainID: idOrNone(res.Chain), BatchID: idOrNone(res.Batch),
 	}
 	if res.UniqueExisting {
 		a.UniqueJobID = id
@@ -108,7 +157,12 @@ func (c *call) enqueue() error {
 	var in queue.EnqueueInput
 	var d decoder
 	enqueueShape.read(&d, "", b, &in)
-	c.stampEnqueue(&d, "", &in, c.r.Header.Get(headerIdempotencyKey))
+	return c.enqueueOne(&d, in)
+}
+
+// enqueueOne adds a job that was read from the wire with the problems in d.
+func (c *call) enqueueOne(d *decoder, in queue.EnqueueInput) error {
+	c.stampEnqueue(d, "", &in, c.r.Header.Get(headerIdempotencyKey))
 	if len(d.problems) > 0 {
 		d.also("", in.Check(c.who.Caller, c.s.now()), asIs)
 	}
@@ -160,12 +214,13 @@ func (c *call) enqueueMany(b []byte) error {
 	if err := d.errOr(tooLarge); err != nil {
 		return err
 	}
-	results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, req.jobs)
+	batch, results, err := c.enqueueAll(req.jobs, req.batch)
 	if err != nil {
 		return err
 	}
 	a := enqueueBatchAnswer{
 		JobIDs: make([]string, len(results)), Jobs: make([]jobStub, len(results)), Results: make([]enqueueAnswer, len(results)),
+		BatchID: idOrNone(batch),
 	}
 	for i, res := range results {
 		a.Results[i] = newEnqueueAnswer(req.jobs[i].Queue, res)
@@ -177,9 +232,21 @@ func (c *call) enqueueMany(b []byte) error {
 	return c.replyStatus(201, a)
 }
 
+// enqueueAll adds many jobs, as a batch if there are options of one.
+func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (job.BatchID, []queue.EnqueueResult, error) {
+	if batch == nil {
+		results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, in)
+		return job.BatchID{}, results, err
+	}
+	res, err := c.place.Local.EnqueueAsBatch(c.r.Context(), c.who.Caller, in, *batch)
+	return res.Batch, res.Jobs, err
+}
+
 // stampEnqueue adds what stands in headers.
 func (c *call) stampEnqueue(d *decoder, path string, in *queue.EnqueueInput, key string) {
-	in.TraceParent = c.r.Header.Get(headerTraceParent)
+	if trace := c.r.Header.Get(headerTraceParent); in.TraceParent == "" && queue.ValidTraceParent(trace) {
+		in.TraceParent = trace // A header that is not one means nothing (W3C Trace Context, 3.2).
+	}
 	switch {
 	case key == "":
 	case in.IdempotencyKey == "":

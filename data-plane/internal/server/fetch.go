@@ -78,6 +78,12 @@ type grantAnswer struct {
 	Checkpoint    rawJSON           `json:"checkpoint,omitempty"`
 	Tags          map[string]string `json:"tags,omitempty"`
 	LeaseToken    string            `json:"lease_token,omitempty"`
+	TraceParent   string            `json:"traceparent,omitempty"`
+	ExpireAt      *time.Time        `json:"expire_at,omitempty"`
+	Agent         *agentAnswer      `json:"agent,omitempty"`
+	BatchID       string            `json:"batch_id,omitempty"`
+	ChainID       string            `json:"chain_id,omitempty"`
+	ChainStep     *int              `json:"chain_step,omitempty"` // From 0; -1 is its on_exit job, -2 its on_failure job.
 }
 
 type fetchBatchAnswer struct {
@@ -88,7 +94,9 @@ func newGrantAnswer(g *queue.Grant) grantAnswer {
 	return grantAnswer{
 		JobID: g.JobID.String(), Queue: g.Queue, Payload: orEmpty(g.Payload), Attempt: g.Attempt,
 		MaxRetries: g.MaxRetries, LeaseDuration: wholeSeconds(g.Lease), Checkpoint: g.Checkpoint,
-		Tags: g.Tags, LeaseToken: g.Token,
+		Tags: g.Tags, LeaseToken: g.Token, TraceParent: g.TraceParent, ExpireAt: optionalTime(g.ExpireAt),
+		Agent:   newAgentAnswer(g.Agent),
+		BatchID: idOrNone(g.Batch), ChainID: idOrNone(g.Chain), ChainStep: chainStep(&g.Places),
 	}
 }
 

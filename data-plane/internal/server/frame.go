@@ -102,7 +102,7 @@ func (st *stream) handle(ctx context.Context, f *frame) reply {
 	if f.works() {
 		if st.s.streams.frames.Add(1) > int64(st.s.opts.FramesMax) {
 			st.s.streams.frames.Add(-1)
-			return reply{msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight"}}
+			return reply{msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
 		}
 		defer st.s.streams.frames.Add(-1)
 	}
@@ -209,7 +209,7 @@ func (st *stream) word(msg *frameOut, part string, err error) {
 	if msg.Error != "" {
 		text = msg.Error + "; " + text
 	}
-	msg.Error = text
+	msg.Error, msg.Code = text, cmp.Or(msg.Code, wordOf(f))
 	for _, v := range f.Fields {
 		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
 	}

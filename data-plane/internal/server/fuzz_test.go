@@ -1,15 +1,22 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
 // FuzzEndpoints sends any body to any route: no panic, no 5xx, and nothing done
@@ -88,6 +95,114 @@ func FuzzFrame(f *testing.F) {
 		}
 		if n := len(req.GetAcks()); n <= 512 && len(r.msg.GetAckOutcomes()) != n {
 			t.Fatalf("%d outcomes of %d acks", len(r.msg.GetAckOutcomes()), n)
+		}
+	})
+}
+
+// FuzzQueries sends any query string to any route that reads one, with any body: no
+// panic, no 5xx, and nothing done when the answer is a refusal.
+func FuzzQueries(f *testing.F) {
+	var routes []Route
+	for _, rt := range Routes() {
+		if rt.query != nil && !rt.events {
+			routes = append(routes, rt)
+		}
+	}
+	for i := range routes {
+		for _, q := range []string{
+			"", "priority=high&unique_key=u&unique_period=60&max_retries=3&scheduled_at=2030-01-01T00:00:00Z&tags=a:b,c:d&idempotency_key=k",
+			"queue=q&state=pending,active&tag=a:b&order=asc&limit=3&cursor=AA", "confirm=true", "created_after=2030-01-01T00:00:00Z",
+			"%zz", "a;b", "tags=%ff:%00", "max_retries=%2B1", "expire_after=-1s&group=g", "limit=9223372036854775808",
+		} {
+			f.Add(uint8(i), q, []byte(`{"a":1}`))
+			f.Add(uint8(i), q, []byte("text \x00 \xff"))
+		}
+	}
+	router := newRouter(Placement{})
+	s := New(quiet(), time.Now, router, NewOpen(nsA), Options{Transport: http.DefaultTransport})
+	f.Fuzz(func(t *testing.T, n uint8, query string, body []byte) {
+		rt := routes[int(n)%len(routes)]
+		jobs := newMemory()
+		router.set(Placement{Local: instant{jobs}})
+		target := strings.NewReplacer("{id}", jobNumber(1).String(), "{name}", "q").Replace(rt.Pattern)
+		r := httptest.NewRequest(rt.Method, "http://x"+target, bytes.NewReader(body))
+		r.URL.RawQuery = query
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		calls, _ := jobs.counts()
+		switch {
+		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
+			t.Fatalf("%s %s?%q: %d %s", rt.Method, target, query, w.Code, w.Body)
+		case w.Code >= 400 && calls > 0:
+			t.Fatalf("%s %s?%q: refused with %d, but did %d things", rt.Method, target, query, w.Code, calls)
+		case !utf8.Valid(w.Body.Bytes()):
+			t.Fatalf("%s %s?%q answers what is no text: %q", rt.Method, target, query, w.Body)
+		}
+	})
+}
+
+// FuzzEventFilter reads any filter of events.
+func FuzzEventFilter(f *testing.F) {
+	f.Add("queues=a,b&job_ids="+jobNumber(1).String()+"&types=started", "7")
+	f.Add("last_event_id=18446744073709551616", "")
+	f.Fuzz(func(t *testing.T, query, header string) {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		in, err := eventFilter(q, header)
+		if err == nil && in.After == nil && (header != "" || q.Get("last_event_id") != "") {
+			t.Fatalf("%q %q: the place to begin at was lost", query, header)
+		}
+	})
+}
+
+// FuzzCodec: what the counting codecs take is what protobuf takes.
+func FuzzCodec(f *testing.F) {
+	batch := &corvov1.EnqueueBatchRequest{Jobs: []*corvov1.EnqueueRequest{{Queue: "q", Options: &corvov1.EnqueueOptions{
+		Tags: map[string]string{"k": "v"}, Chain: &corvov1.Chain{Steps: []*corvov1.ChainStep{{Queue: "q"}, {}}},
+	}}}}
+	bin, _ := proto.Marshal(batch)
+	text, _ := protojson.Marshal(batch)
+	f.Add(bin, false)
+	f.Add(append(bin, 0x0a, 0xff), false)
+	f.Add(text, true)
+	f.Add([]byte(`{"jobs":[{"queue":"\\\"{["},[{`), true)
+	f.Fuzz(func(t *testing.T, b []byte, asJSON bool) {
+		got, want := &corvov1.EnqueueBatchRequest{}, &corvov1.EnqueueBatchRequest{}
+		var gotErr, wantErr error
+		if asJSON {
+			gotErr, wantErr = unmarshalJSON(b, got), protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, want)
+		} else {
+			left := messagesMax
+			countWire(b, want.ProtoReflect().Descriptor(), &left) // Short as it may be.
+			gotErr, wantErr = unmarshalProto(b, got), proto.Unmarshal(b, want)
+		}
+		if errors.Is(gotErr, errTooManyMessages) {
+			return
+		}
+		if (gotErr == nil) != (wantErr == nil) || gotErr == nil && !proto.Equal(got, want) {
+			t.Fatalf("%v, want %v", gotErr, wantErr)
+		}
+	})
+}
+
+// FuzzWebhookBody: whatever is posted becomes a payload that every reader takes, or is
+// refused.
+func FuzzWebhookBody(f *testing.F) {
+	for _, s := range []string{"", "null", "{}", `{"a":1,"a":2}`, "a=b&c=d", "\xff", "\u2028\x00", `"\ud800"`, strings.Repeat("[", 200)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		payload, err := webhookJSON(b)
+		if err != nil || payload == nil {
+			return
+		}
+		if err := checkJSON(payload); err != nil {
+			t.Fatalf("%q became %q: %v", b, payload, err)
+		}
+		if trimmed := bytes.Trim(b, " \t\r\n"); !json.Valid(b) && unquote(payload) != string(trimmed) {
+			t.Fatalf("%q became %q", b, payload)
 		}
 	})
 }

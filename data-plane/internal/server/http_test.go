@@ -98,7 +98,7 @@ func TestValidation_NamesEveryFieldAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		"jobs[1].queue", "jobs[1].max_retries", "jobs[1].priority", "jobs[1].retry_backoff", "jobs[1].retry_base_delay", "jobs[1].scheduled_at", "jobs[1].tags.a", "jobs[1].unique_period",
-		"jobs[2].queue", "jobs[2].depends_on", "jobs[2].chain", "jobs[2].retry_base_delay_ms", "jobs[3]",
+		"jobs[2].queue", "jobs[2].depends_on[0]", "jobs[2].chain.steps", "jobs[2].retry_base_delay_ms", "jobs[3]",
 	} {
 		if !got[want] {
 			t.Errorf("problem does not name %s; it names %v", want, p.Fields)
@@ -249,8 +249,8 @@ func TestJobErrors_AreNotAll400(t *testing.T) {
 		{"/api/v1/fail/not-an-id", "", 404, "NOT_FOUND"},
 		{"/api/v1/jobs/not-an-id/cancel", "", 404, "NOT_FOUND"},
 		{"/api/v1/jobs/" + id + "/retry", "", 409, "CONFLICT"},
-		{"/api/v1/ack/" + id, `{"usage":{"input_tokens":1}}`, 400, "VALIDATION_ERROR"},
-		{"/api/v1/ack/" + id, `{"agent_status":"done"}`, 400, "VALIDATION_ERROR"},
+		{"/api/v1/ack/" + id, `{"usage":{"input_tokens":"1"}}`, 400, "VALIDATION_ERROR"},
+		{"/api/v1/ack/" + id, `{"agent_status":1}`, 400, "VALIDATION_ERROR"},
 	} {
 		a := b.post(row.path, row.body)
 		if a.status != row.status || a.problem(t).Code != row.code {

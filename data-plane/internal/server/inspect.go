@@ -28,14 +28,29 @@ type jobAnswer struct {
 	Result           rawJSON           `json:"result,omitempty"`
 	LeaseExpiresAt   *time.Time        `json:"lease_expires_at,omitempty"`
 	ScheduledAt      *time.Time        `json:"scheduled_at,omitempty"`
+	ExpireAt         *time.Time        `json:"expire_at,omitempty"`
 	CreatedAt        *time.Time        `json:"created_at"`
 	StartedAt        *time.Time        `json:"started_at,omitempty"`
 	CompletedAt      *time.Time        `json:"completed_at,omitempty"`
 	FailedAt         *time.Time        `json:"failed_at,omitempty"`
+	FinishedAt       *time.Time        `json:"finished_at,omitempty"` // Completed, dead or cancelled.
 	Errors           []jobError        `json:"errors,omitempty"`
 	Crashes          int               `json:"crashes,omitempty"`
 	DeadReason       string            `json:"dead_reason,omitempty"`
+	ParentID         string            `json:"parent_id,omitempty"`
+	TraceParent      string            `json:"traceparent,omitempty"`
+	HoldReason       string            `json:"hold_reason,omitempty"` // While it is held.
+	Hold             *jobHold          `json:"hold,omitempty"`        // The latest, decided or not.
+	BatchID          string            `json:"batch_id,omitempty"`
+	ChainID          string            `json:"chain_id,omitempty"`
+	ChainStep        *int              `json:"chain_step,omitempty"` // From 0; -1 is its on_exit job, -2 its on_failure job.
+	DependsOn        []string          `json:"depends_on,omitempty"`
+	DependencyPolicy string            `json:"on_dependency_failed,omitempty"`
+	WaitingOn        int               `json:"waiting_on,omitempty"` // How many of depends_on have not ended.
 	Timeline         []jobEvent        `json:"timeline,omitempty"`
+	ScheduleID       string            `json:"schedule_id,omitempty"`
+	Usage            *jobUsageAnswer   `json:"usage,omitempty"`
+	Agent            *agentAnswer      `json:"agent,omitempty"`
 }
 
 type jobError struct {
@@ -53,6 +68,19 @@ type jobEvent struct {
 	Attempt int        `json:"attempt"`
 }
 
+type jobHold struct {
+	Reason    string     `json:"reason"`
+	By        string     `json:"by,omitempty"`
+	At        *time.Time `json:"at"`
+	Until     *time.Time `json:"until,omitempty"`
+	Policy    string     `json:"policy,omitempty"`
+	Approvers []string   `json:"approvers,omitempty"`
+	Decision  string     `json:"decision,omitempty"`
+	DecidedBy string     `json:"decided_by,omitempty"`
+	Comment   string     `json:"comment,omitempty"`
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+}
+
 func newJobAnswer(j *queue.Job) jobAnswer {
 	id := j.ID.String()
 	a := jobAnswer{
@@ -62,9 +90,24 @@ func newJobAnswer(j *queue.Job) jobAnswer {
 		UniqueKey: j.UniqueKey, WorkerID: j.WorkerID, Hostname: j.Hostname, Tags: j.Tags,
 		Progress: j.Progress, Checkpoint: j.Checkpoint, Result: j.Result,
 		LeaseExpiresAt: optionalTime(j.LeaseExpiresAt), ScheduledAt: optionalTime(j.ScheduledAt),
-		CreatedAt: optionalTime(j.CreatedAt), StartedAt: optionalTime(j.StartedAt),
-		CompletedAt: optionalTime(j.CompletedAt), FailedAt: optionalTime(j.FailedAt),
-		Crashes: j.Crashes, DeadReason: j.DeadReason,
+		ExpireAt: optionalTime(j.ExpireAt), CreatedAt: optionalTime(j.CreatedAt), StartedAt: optionalTime(j.StartedAt),
+		CompletedAt: optionalTime(j.CompletedAt), FailedAt: optionalTime(j.FailedAt), FinishedAt: optionalTime(j.FinishedAt),
+		Crashes: j.Crashes, DeadReason: j.DeadReason, TraceParent: j.TraceParent, Usage: newJobUsageAnswer(j.Usage), Agent: newAgentAnswer(j.Agent),
+	}
+	a.ParentID, a.BatchID, a.ChainID, a.ChainStep = idOrNone(j.Parent), idOrNone(j.Batch), idOrNone(j.Chain), chainStep(&j.Places)
+	a.ScheduleID = idOrNone(j.Schedule)
+	a.DependencyPolicy, a.WaitingOn = j.OnDependencyFailed, j.WaitingOn
+	for _, on := range j.DependsOn {
+		a.DependsOn = append(a.DependsOn, on.String())
+	}
+	if h := j.Hold; h != nil {
+		a.Hold = &jobHold{
+			Reason: h.Reason, By: h.By, At: optionalTime(h.At), Until: optionalTime(h.Until), Policy: h.Policy, Approvers: h.Approvers,
+			Decision: h.Decision, DecidedBy: h.DecidedBy, Comment: h.Comment, DecidedAt: optionalTime(h.DecidedAt),
+		}
+		if j.State == job.Held {
+			a.HoldReason = h.Reason
+		}
 	}
 	for i, e := range j.Errors {
 		a.Errors = append(a.Errors, jobError{
@@ -125,21 +168,30 @@ func (c *call) cancelJob() error {
 
 // queueAnswer is one queue; counts are exact.
 type queueAnswer struct {
-	Name            string     `json:"name"`
-	Paused          bool       `json:"paused"`
-	CreatedAt       *time.Time `json:"created_at"`
-	Pending         int64      `json:"pending"`
-	Active          int64      `json:"active"`
-	Cancelling      int64      `json:"cancelling"`
-	Held            int64      `json:"held"`
-	Completed       int64      `json:"completed"`
-	Dead            int64      `json:"dead"`
-	Cancelled       int64      `json:"cancelled"`
-	Scheduled       int64      `json:"scheduled"`
-	Retrying        int64      `json:"retrying"`
-	Enqueued        int64      `json:"enqueued"`
-	Failed          int64      `json:"failed"`
-	OldestPendingAt *time.Time `json:"oldest_pending_at,omitempty"`
+	Name           string `json:"name"`
+	Paused         bool   `json:"paused"`
+	Draining       bool   `json:"draining"`
+	MaxConcurrency int    `json:"max_concurrency,omitempty"`
+	RateLimit      int    `json:"rate_limit,omitempty"`
+	RateWindowMS   int64  `json:"rate_window_ms,omitempty"`
+	// Retry defaults, as far as the queue has some.
+	MaxRetries       *int       `json:"max_retries,omitempty"`
+	RetryBackoff     string     `json:"retry_backoff,omitempty"`
+	RetryBaseDelayMS *int64     `json:"retry_base_delay_ms,omitempty"`
+	RetryMaxDelayMS  *int64     `json:"retry_max_delay_ms,omitempty"`
+	CreatedAt        *time.Time `json:"created_at"`
+	Pending          int64      `json:"pending"`
+	Active           int64      `json:"active"`
+	Cancelling       int64      `json:"cancelling"`
+	Held             int64      `json:"held"`
+	Completed        int64      `json:"completed"`
+	Dead             int64      `json:"dead"`
+	Cancelled        int64      `json:"cancelled"`
+	Scheduled        int64      `json:"scheduled"`
+	Retrying         int64      `json:"retrying"`
+	Enqueued         int64      `json:"enqueued"`
+	Failed           int64      `json:"failed"`
+	OldestPendingAt  *time.Time `json:"oldest_pending_at,omitempty"`
 }
 
 func (c *call) queues() error {
@@ -148,16 +200,31 @@ func (c *call) queues() error {
 		return err
 	}
 	out := make([]queueAnswer, len(infos))
-	for i, q := range infos {
-		out[i] = queueAnswer{
-			Name: q.Name, Paused: q.Paused, CreatedAt: optionalTime(q.CreatedAt),
-			Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
-			Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
-			Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
-			Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: optionalTime(q.OldestPendingAt),
-		}
+	for i := range infos {
+		out[i] = newQueueAnswer(&infos[i])
 	}
 	return c.reply(out)
+}
+
+func optionalMillis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	ms := d.Milliseconds()
+	return &ms
+}
+
+func newQueueAnswer(q *queue.QueueInfo) queueAnswer {
+	return queueAnswer{
+		Name: q.Name, Paused: q.Paused, CreatedAt: optionalTime(q.CreatedAt), MaxConcurrency: q.MaxConcurrency,
+		RateLimit: q.Throttle.Limit, RateWindowMS: q.Throttle.Window.Milliseconds(), Draining: q.Draining,
+		MaxRetries: q.Retry.MaxRetries, RetryBackoff: q.Retry.Backoff,
+		RetryBaseDelayMS: optionalMillis(q.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(q.Retry.MaxDelay),
+		Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
+		Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
+		Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
+		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: optionalTime(q.OldestPendingAt),
+	}
 }
 
 func (c *call) pauseQueue() error {

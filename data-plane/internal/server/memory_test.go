@@ -18,16 +18,19 @@ import (
 // memory is the use cases in a map: enough meaning for the wire to be tested
 // without a cluster. Ids count up and the clock stands still.
 type memory struct {
-	mu      sync.Mutex // Guards everything below.
-	jobs    map[job.ID]*memJob
-	order   []job.ID
-	next    uint64
-	changed chan struct{} // Closed and replaced when a job becomes ready.
-	paused  map[string]bool
-	calls   int   // Use cases that could have changed something.
-	failing error // Returned by every call when set.
-	parked  int   // Fetches that wait now.
-	waits   int   // Fetches that ever waited.
+	ungoverned
+	scheduler
+	mu       sync.Mutex // Guards everything below.
+	jobs     map[job.ID]*memJob
+	order    []job.ID
+	next     uint64
+	changed  chan struct{} // Closed and replaced when a job becomes ready.
+	paused   map[string]bool
+	calls    int   // Use cases that could have changed something.
+	failing  error // Returned by every call when set.
+	parked   int   // Fetches that wait now.
+	waits    int   // Fetches that ever waited.
+	settings map[string]queue.QueueSettings
 	// beforeGrant, when set, runs before a fetch answers with jobs.
 	beforeGrant func(ctx context.Context)
 }
@@ -98,7 +101,9 @@ func (m *memory) add(c queue.Caller, in *queue.EnqueueInput) queue.EnqueueResult
 		ID: j.ID, Queue: in.Queue, State: job.Pending, Payload: in.Payload, Priority: priority, MaxRetries: job.DefaultMaxRetries,
 		RetryBackoff: backoff, RetryBaseDelay: job.DefaultBaseDelay, RetryMaxDelay: job.DefaultMaxDelay,
 		UniqueKey: in.UniqueKey, Tags: in.Tags, Checkpoint: in.Checkpoint, CreatedAt: memClock, ScheduledAt: in.ScheduledAt,
+		TraceParent: in.TraceParent,
 	}
+	j.Parent, _ = job.ParseID(in.ParentID)
 	if in.MaxRetries != nil {
 		j.MaxRetries = *in.MaxRetries
 	}
@@ -224,6 +229,7 @@ func (m *memory) grant(c queue.Caller, in *queue.FetchInput) (out []queue.Grant)
 		out = append(out, queue.Grant{
 			JobID: id, Queue: j.Queue, Payload: j.Payload, Checkpoint: j.Checkpoint, Tags: j.Tags,
 			Attempt: j.Attempt, MaxRetries: j.MaxRetries, Lease: lease, Token: j.token,
+			TraceParent: j.TraceParent,
 		})
 	}
 	return out
@@ -261,6 +267,9 @@ func (m *memory) ack(c queue.Caller, in []queue.AckInput) []error {
 		}
 		m.calls++
 		j.State, j.Result, j.CompletedAt = job.Completed, a.Result, memClock
+		if a.Checkpoint != nil {
+			j.Checkpoint = a.Checkpoint
+		}
 	}
 	return errs
 }
@@ -423,6 +432,68 @@ func (m *memory) PauseQueue(_ context.Context, _ queue.Caller, name string) erro
 
 func (m *memory) ResumeQueue(_ context.Context, _ queue.Caller, name string) error {
 	return m.setPaused(name, false)
+}
+
+func (m *memory) Queue(ctx context.Context, c queue.Caller, name string) (queue.QueueInfo, error) {
+	all, err := m.Queues(ctx, c)
+	if err != nil {
+		return queue.QueueInfo{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	info := queue.QueueInfo{Name: name, Counts: map[job.State]int64{}, Paused: m.paused[name]}
+	for _, q := range all {
+		if q.Name == name {
+			info = q
+		}
+	}
+	set, known := m.settings[name]
+	if set.MaxConcurrency != nil {
+		info.MaxConcurrency = *set.MaxConcurrency
+	}
+	if set.Throttle != nil {
+		info.Throttle = *set.Throttle
+	}
+	if !known && len(info.Counts) == 0 {
+		return queue.QueueInfo{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no queue %s", name)
+	}
+	return info, nil
+}
+
+func (m *memory) SetQueue(ctx context.Context, c queue.Caller, name string, in queue.QueueSettings) (queue.QueueInfo, error) {
+	if in.Paused != nil {
+		if err := m.setPaused(name, *in.Paused); err != nil {
+			return queue.QueueInfo{}, err
+		}
+	}
+	m.mu.Lock()
+	if m.settings == nil {
+		m.settings = map[string]queue.QueueSettings{}
+	}
+	set := m.settings[name]
+	if in.MaxConcurrency != nil {
+		set.MaxConcurrency = in.MaxConcurrency
+	}
+	if in.Throttle != nil {
+		set.Throttle = in.Throttle
+	}
+	m.settings[name] = set
+	m.calls++
+	m.mu.Unlock()
+	return m.Queue(ctx, c, name)
+}
+
+func (m *memory) DeleteQueue(_ context.Context, _ queue.Caller, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	delete(m.settings, name)
+	for id, j := range m.jobs {
+		if j.Queue == name {
+			delete(m.jobs, id)
+		}
+	}
+	return nil
 }
 
 func (m *memory) Cancel(_ context.Context, c queue.Caller, id job.ID) (job.State, error) {

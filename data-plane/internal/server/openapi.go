@@ -47,13 +47,33 @@ func requestSchemas() map[string]schema {
 	return map[string]schema{
 		enqueueShape.name:       enqueueShape.schema(),
 		enqueueBatchShape.name:  enqueueBatchShape.schema(),
+		webhookPayload:          {Description: "Any JSON, or any UTF-8 text, which becomes a JSON string."},
+		stepShape.name:          stepShape.schema(),
+		chainShape.name:         chainShape.schema(),
+		batchShape.name:         batchShape.schema(),
+		newBatchShape.name:      newBatchShape.schema(),
 		fetchShape.name:         fetchShape.schema(),
+		searchShape.name:        searchShape.schema(),
 		ackShape.name:           ackShape.schema(),
 		ackItemShape.name:       ackItemShape.schema(),
 		ackBatchShape.name:      ackBatchShape.schema(),
 		failShape.name:          failShape.schema(),
 		heartbeatShape.name:     heartbeatShape.schema(),
 		heartbeatItemShape.name: heartbeatItemShape.schema(),
+		throttleShape.name:      throttleShape.schema(),
+		queueShape.name:         queueShape.schema(),
+		concurrencyShape.name:   concurrencyShape.schema(),
+		rateShape.name:          rateShape.schema(),
+		holdShape.name:          holdShape.schema(),
+		decideShape.name:        decideShape.schema(),
+		scheduleShape.name:      scheduleShape.schema(),
+		previewShape.name:       previewShape.schema(),
+		moveShape.name:          moveShape.schema(),
+		usageShape.name:         usageShape.schema(),
+		agentShape.name:         agentShape.schema(),
+		replayShape.name:        replayShape.schema(),
+		budgetShape.name:        budgetShape.schema(),
+		policyShape.name:        policyShape.schema(),
 	}
 }
 
@@ -136,7 +156,11 @@ func operationOf(rt *Route, schemas map[string]schema) operation {
 	if status == 0 {
 		status = http.StatusOK
 	}
-	op.Responses[strconv.Itoa(status)] = answerBody("Done", "application/json", schemaOf(reflect.TypeOf(rt.answer), schemas))
+	contentType := "application/json"
+	if rt.events {
+		contentType = "text/event-stream"
+	}
+	op.Responses[strconv.Itoa(status)] = answerBody("Done", contentType, schemaOf(reflect.TypeOf(rt.answer), schemas))
 	return op
 }
 
@@ -162,6 +186,9 @@ func parametersOf(rt *Route) []parameter {
 		out = append(out, parameter{Name: name, In: "path", Required: true, Schema: schema{Type: "string"}})
 		rest = tail
 	}
+	for _, p := range rt.query {
+		out = append(out, parameter{Name: p.name, In: "query", Description: p.doc, Schema: p.schema})
+	}
 	if rt.Action == identity.Enqueue {
 		out = append(out, parameter{
 			Name: headerIdempotencyKey, In: "header", Schema: schema{Type: "string"},
@@ -178,6 +205,8 @@ func schemaOf(t reflect.Type, schemas map[string]schema) schema {
 		return schema{Type: "string", Format: "date-time"}
 	case reflect.TypeFor[rawJSON]():
 		return schema{Description: "Any JSON."}
+	case reflect.TypeFor[dollars]():
+		return schema{Type: "number", Description: "Dollars."}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -210,13 +239,13 @@ func structSchema(t reflect.Type, schemas map[string]schema) schema {
 		return schema{Ref: refOf(name)}
 	}
 	s := schema{Type: "object", Properties: make(map[string]schema)}
-	schemas[name] = s // Before its members, which may contain it.
-	for i := range t.NumField() {
-		member, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	schemas[name] = s                            // Before its members, which may contain it.
+	for _, f := range reflect.VisibleFields(t) { // Those of embedded structs are members too.
+		member, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if member == "" || member == "-" {
 			continue
 		}
-		s.Properties[member] = schemaOf(t.Field(i).Type, schemas)
+		s.Properties[member] = schemaOf(f.Type, schemas)
 		if !strings.Contains(opts, "omitempty") {
 			s.Required = append(s.Required, member)
 		}

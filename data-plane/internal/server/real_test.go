@@ -192,8 +192,12 @@ func TestReal_RefusalsNameTheirFieldsAndDoNothing(t *testing.T) {
 	r.call(204, "POST", "/api/v1/fetch", object{"queues": []string{"ok"}, "wait": 0})
 }
 
+func (r *real) client(opts ...connect.ClientOption) corvov1connect.WorkerServiceClient {
+	return corvov1connect.NewWorkerServiceClient(r.h2, r.url, opts...)
+}
+
 func (r *real) stream(opts ...connect.ClientOption) *connect.BidiStreamForClient[corvov1.LifecycleStreamRequest, corvov1.LifecycleStreamResponse] {
-	s := corvov1connect.NewWorkerServiceClient(r.h2, r.url, opts...).StreamLifecycle(r.Context())
+	s := r.client(opts...).StreamLifecycle(r.Context())
 	r.Cleanup(func() { _ = s.CloseRequest(); _ = s.CloseResponse() })
 	return s
 }

@@ -33,7 +33,9 @@ type Route struct {
 
 	summary string
 	stream  bool
-	waits   bool   // A long poll.
+	events  bool // Server-sent events, or Subscribe.
+	waits   bool // A long poll.
+	query   []queryParam
 	request string // Name of the request shape; "" has no body.
 	status  int    // Of success; 0 is 200.
 	answer  any    // A value of the answer's type, for the document.
@@ -54,6 +56,7 @@ func httpRoutes() []Route {
 	const (
 		get  = http.MethodGet
 		post = http.MethodPost
+		put  = http.MethodPut
 		del  = http.MethodDelete
 	)
 	return []Route{
@@ -61,6 +64,9 @@ func httpRoutes() []Route {
 			summary: "Enqueue a job", request: "EnqueueRequest", status: 201, answer: enqueueAnswer{}},
 		{Method: post, Pattern: "/api/v1/enqueue/batch", Action: identity.Enqueue, Leader: true, handle: (*call).enqueueBatch,
 			summary: "Enqueue many jobs, all or none", request: "EnqueueBatchRequest", status: 201, answer: enqueueBatchAnswer{}},
+		{Method: post, Pattern: "/api/v1/webhooks/{name}", Action: identity.Enqueue, Leader: true, handle: (*call).webhook,
+			summary: "Enqueue what another server posts: the body is the payload", query: webhookParams, request: webhookPayload,
+			status: 201, answer: enqueueAnswer{}},
 		{Method: post, Pattern: "/api/v1/fetch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetch,
 			summary: "Lease one job, waiting for one", request: "FetchRequest", answer: grantAnswer{}},
 		{Method: post, Pattern: "/api/v1/fetch/batch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetchBatch,
@@ -73,7 +79,35 @@ func httpRoutes() []Route {
 			summary: "Report a failed attempt", request: "FailRequest", answer: failAnswer{}},
 		{Method: post, Pattern: "/api/v1/heartbeat", Action: identity.Work, Leader: true, handle: (*call).heartbeat,
 			summary: "Renew leases, store progress, learn of cancellations", request: "HeartbeatRequest", answer: heartbeatAnswer{}},
+		{Method: post, Pattern: "/api/v1/batches", Action: identity.Enqueue, Leader: true, handle: (*call).makeBatch,
+			summary: "Open a batch that jobs join", request: "BatchRequest", status: 201, answer: batchMadeAnswer{}},
+		{Method: get, Pattern: "/api/v1/batches", Action: identity.Read, Leader: true, handle: (*call).batches,
+			summary: "A page of batches, youngest first", query: pageParams, answer: batchesAnswer{}},
+		{Method: get, Pattern: "/api/v1/batches/{id}", Action: identity.Read, Leader: true, handle: (*call).batch,
+			summary: "A batch with a page of its jobs", query: pageParams, answer: batchViewAnswer{}},
+		{Method: post, Pattern: "/api/v1/batches/{id}/seal", Action: identity.Enqueue, Leader: true, handle: (*call).sealBatch,
+			summary: "Let no more jobs join a batch", answer: batchAnswer{}},
+		{Method: get, Pattern: "/api/v1/chains", Action: identity.Read, Leader: true, handle: (*call).chains,
+			summary: "A page of chains, youngest first", query: pageParams, answer: chainsAnswer{}},
+		{Method: get, Pattern: "/api/v1/chains/{id}", Action: identity.Read, Leader: true, handle: (*call).chain,
+			summary: "A chain with the jobs of its steps", answer: chainAnswer{}},
 
+		{Method: get, Pattern: "/api/v1/jobs", Action: identity.Read, Leader: true, handle: (*call).listJobs,
+			summary: "A page of jobs, newest first", query: listParams, answer: listAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/search", Action: identity.Read, Leader: true, handle: (*call).searchJobs,
+			summary: "A page of jobs, by every filter", request: "JobSearchRequest", answer: listAnswer{}},
+		{Method: get, Pattern: "/api/v1/jobs/{id}/events", Action: identity.ReadJob, Leader: true, handle: (*call).jobEvents,
+			summary: "The life of a job, line by line", answer: timelineAnswer{}},
+		{Method: get, Pattern: "/api/v1/events", Action: identity.Read, Leader: true, events: true, handle: (*call).events,
+			summary: "What happens in the namespace, as server-sent events", query: eventParams, answer: eventAnswer{}},
+		{Method: get, Pattern: "/api/v1/jobs/{id}/why", Action: identity.ReadJob, Leader: true, handle: (*call).why,
+			summary: "Why a job does not run", answer: whyAnswer{}},
+		{Method: get, Pattern: "/api/v1/cluster/events", Action: identity.Read, Leader: true, handle: (*call).recentEvents,
+			summary: "What happened in the namespace, by number", query: recentParams, answer: recentAnswer{}},
+		{Method: get, Pattern: "/api/v1/workers", Action: identity.Read, Leader: true, handle: (*call).workers,
+			summary: "Who fetches jobs of the namespace", answer: []workerAnswer{}},
+		{Method: get, Pattern: "/api/v1/metrics/throughput", Action: identity.Read, Leader: true, handle: (*call).throughput,
+			summary: "What happened in each of the last 60 minutes", answer: []minuteAnswer{}},
 		{Method: get, Pattern: "/api/v1/jobs/{id}", Action: identity.ReadJob, Leader: true, handle: (*call).job,
 			summary: "A whole job", answer: jobAnswer{}},
 		{Method: del, Pattern: "/api/v1/jobs/{id}", Action: identity.Operate, Leader: true, handle: (*call).deleteJob,
@@ -82,12 +116,78 @@ func httpRoutes() []Route {
 			summary: "Run a finished or scheduled job again", answer: statusAnswer{}},
 		{Method: post, Pattern: "/api/v1/jobs/{id}/cancel", Action: identity.Operate, Leader: true, handle: (*call).cancelJob,
 			summary: "Cancel a job", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/hold", Action: identity.Operate, Leader: true, handle: (*call).holdJob,
+			summary: "Stop a job until a person decides", request: "HoldRequest", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/approve", Action: identity.Operate, Leader: true, handle: (*call).approveJob,
+			summary: "Let a held job run", request: "DecideRequest", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/reject", Action: identity.Operate, Leader: true, handle: (*call).rejectJob,
+			summary: "End a held job", request: "DecideRequest", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/move", Action: identity.Operate, Leader: true, handle: (*call).moveJob,
+			summary: "Put a job into another queue", request: "MoveRequest", answer: statusAnswer{}},
+		{Method: get, Pattern: "/api/v1/dead", Action: identity.Read, Leader: true, handle: (*call).deadJobs,
+			summary: "A page of dead jobs, newest first", query: deadParams, answer: listAnswer{}},
 		{Method: get, Pattern: "/api/v1/queues", Action: identity.Read, Leader: true, handle: (*call).queues,
 			summary: "All queues with exact counts", answer: []queueAnswer{}},
 		{Method: post, Pattern: "/api/v1/queues/{name}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseQueue,
 			summary: "Stop handing out jobs of a queue", answer: statusAnswer{}},
 		{Method: post, Pattern: "/api/v1/queues/{name}/resume", Action: identity.Operate, Leader: true, handle: (*call).resumeQueue,
-			summary: "Hand out jobs of a queue again", answer: statusAnswer{}},
+			summary: "Take jobs into a queue and hand them out again", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/drain", Action: identity.Operate, Leader: true, waits: true, handle: (*call).drainQueue,
+			summary: "Let no more jobs into a queue, and wait until it is empty", query: drainParams, answer: drainAnswer{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/clear", Action: identity.Operate, Leader: true, handle: (*call).clearQueue,
+			summary: "Remove all jobs of a queue that no worker holds", answer: clearAnswer{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/requeue", Action: identity.Operate, Leader: true, handle: (*call).requeueDead,
+			summary: "Run all dead jobs of a queue again", answer: requeueAnswer{}},
+		{Method: get, Pattern: "/api/v1/queues/{name}", Action: identity.Read, Leader: true, handle: (*call).queue,
+			summary: "One queue with exact counts", answer: queueAnswer{}},
+		{Method: put, Pattern: "/api/v1/queues/{name}", Action: identity.Operate, Leader: true, handle: (*call).putQueue,
+			summary: "Make a queue or change its settings", request: "QueueRequest", answer: queueAnswer{}},
+		{Method: del, Pattern: "/api/v1/queues/{name}", Action: identity.Operate, Leader: true, handle: (*call).deleteQueue,
+			summary: "Delete a queue with all its jobs", query: deleteParams, answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/concurrency", Action: identity.Operate, Leader: true, handle: (*call).limitQueue,
+			summary: "Limit how many jobs of a queue are held at a time", request: "QueueConcurrencyRequest", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/throttle", Action: identity.Operate, Leader: true, handle: (*call).throttleQueue,
+			summary: "Limit how many jobs of a queue start in a time", request: "QueueThrottleRequest", answer: statusAnswer{}},
+		{Method: del, Pattern: "/api/v1/queues/{name}/throttle", Action: identity.Operate, Leader: true, handle: (*call).unthrottleQueue,
+			summary: "Let jobs of a queue start as fast as they can", answer: statusAnswer{}},
+
+		{Method: get, Pattern: "/api/v1/jobs/{id}/iterations", Action: identity.ReadJob, Leader: true, handle: (*call).iterations,
+			summary: "The finished iterations of an agent job", query: iterationParams, answer: iterationsAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/replay", Action: identity.Operate, Leader: true, handle: (*call).replay,
+			summary: "Make a new job that begins where an iteration of this one ended", request: "ReplayRequest", status: 201, answer: enqueueAnswer{}},
+		{Method: get, Pattern: "/api/v1/budgets", Action: identity.Read, Leader: true, handle: (*call).budgets,
+			summary: "All budgets, with what is spent today", answer: []budgetAnswer{}},
+		{Method: post, Pattern: "/api/v1/budgets", Action: identity.Operate, Leader: true, handle: (*call).setBudget,
+			summary: "Make a budget or change the one of the same scope and target", request: "BudgetRequest", answer: budgetAnswer{}},
+		{Method: del, Pattern: "/api/v1/budgets/{scope}/{target}", Action: identity.Operate, Leader: true, handle: (*call).deleteBudget,
+			summary: "Delete a budget", answer: statusAnswer{}},
+		{Method: get, Pattern: "/api/v1/approval-policies", Action: identity.Read, Leader: true, handle: (*call).policies,
+			summary: "All approval policies", answer: []policyAnswer{}},
+		{Method: post, Pattern: "/api/v1/approval-policies", Action: identity.Operate, Leader: true, handle: (*call).setPolicy,
+			summary: "Make an approval policy or change one", request: "ApprovalPolicyRequest", answer: policyAnswer{}},
+		{Method: del, Pattern: "/api/v1/approval-policies/{policy}", Action: identity.Operate, Leader: true, handle: (*call).deletePolicy,
+			summary: "Delete an approval policy; jobs that it holds stay held", answer: statusAnswer{}},
+		{Method: get, Pattern: "/api/v1/usage/summary", Action: identity.Read, Leader: true, handle: (*call).usageSummary,
+			summary: "What models were used for, and what it cost", query: usageParams, answer: usageSummaryAnswer{}},
+
+		{Method: get, Pattern: "/api/v1/schedules", Action: identity.Read, Leader: true, handle: (*call).schedules,
+			summary: "A page of cron schedules", query: scheduleParams, answer: schedulesAnswer{}},
+		{Method: post, Pattern: "/api/v1/schedules", Action: identity.Operate, Leader: true, handle: (*call).createSchedule,
+			summary: "Make a cron schedule", request: "ScheduleRequest", status: 201, answer: scheduleAnswer{}},
+		{Method: post, Pattern: "/api/v1/schedules/preview", Action: identity.Read, Leader: true, handle: (*call).previewSchedule,
+			summary: "When an expression would run next", request: "SchedulePreviewRequest", answer: previewAnswer{}},
+		{Method: get, Pattern: "/api/v1/schedules/{id}", Action: identity.Read, Leader: true, handle: (*call).schedule,
+			summary: "A cron schedule and its next runs", answer: scheduleAnswer{}},
+		{Method: put, Pattern: "/api/v1/schedules/{id}", Action: identity.Operate, Leader: true, handle: (*call).putSchedule,
+			summary: "Replace a cron schedule", request: "ScheduleRequest", answer: scheduleAnswer{}},
+		{Method: del, Pattern: "/api/v1/schedules/{id}", Action: identity.Operate, Leader: true, handle: (*call).deleteSchedule,
+			summary: "Delete a cron schedule; its jobs stay", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseSchedule,
+			summary: "Stop the ticks of a cron schedule", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/resume", Action: identity.Operate, Leader: true, handle: (*call).resumeSchedule,
+			summary: "Let a cron schedule tick again", answer: statusAnswer{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/run", Action: identity.Operate, Leader: true, handle: (*call).runSchedule,
+			summary: "Make a job of a cron schedule now", status: 201, answer: runAnswer{}},
 
 		{Method: get, Pattern: "/api/v1/info", handle: (*call).info, summary: "Versions", answer: infoAnswer{}},
 		{Method: get, Pattern: "/healthz", handle: (*call).healthz, summary: "Does this process work", answer: healthAnswer{}},
@@ -109,6 +209,8 @@ func rpcRoutes() []Route {
 	fetch.waits, fetchBatch.waits = true, true
 	stream := rpc(corvov1connect.WorkerServiceStreamLifecycleProcedure, identity.Work, true)
 	stream.Or, stream.stream = identity.Enqueue, true
+	subscribe := rpc(corvov1connect.WorkerServiceSubscribeProcedure, identity.Read, true)
+	subscribe.events = true
 	return []Route{
 		rpc(corvov1connect.WorkerServiceEnqueueProcedure, identity.Enqueue, true),
 		rpc(corvov1connect.WorkerServiceEnqueueBatchProcedure, identity.Enqueue, true),
@@ -119,6 +221,7 @@ func rpcRoutes() []Route {
 		rpc(corvov1connect.WorkerServiceFailProcedure, identity.Work, true),
 		rpc(corvov1connect.WorkerServiceHeartbeatProcedure, identity.Work, true),
 		stream,
+		subscribe,
 		rpc(corvov1connect.WorkerServiceGetServerInfoProcedure, public, false),
 	}
 }

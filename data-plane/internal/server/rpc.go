@@ -28,6 +28,7 @@ func (s *Server) workerService() http.Handler {
 	_, h := corvov1connect.NewWorkerServiceHandler(&workers{s: s},
 		connect.WithReadMaxBytes(RequestBytesMax),
 		connect.WithCompressMinBytes(math.MaxInt),
+		codecs(),
 	)
 	return h
 }
@@ -50,6 +51,10 @@ func (c *call) serveRPC(workers http.Handler) {
 	late := c.bodyFuse()
 	defer late.put()
 	c.r.Body = timedBody{ReadCloser: c.r.Body, late: late}
+	if c.route.events {
+		workers.ServeHTTP(c.w, c.r)
+		return
+	}
 	workers.ServeHTTP(&timingWriter{ResponseWriter: c.w, c: c}, c.r)
 }
 
@@ -103,14 +108,14 @@ func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest])
 	in := enqueueFromProto(&d, "", req.Msg)
 	c.stampEnqueue(&d, "", &in, req.Header().Get(headerIdempotencyKey))
 	if len(d.problems) > 0 {
-		d.also("", in.Check(c.who.Caller, c.s.now()), protoPath)
+		d.also("", in.Check(c.who.Caller, c.s.now()), enqueuePath)
 	}
 	if err := d.err(); err != nil {
 		return nil, err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
 	if err != nil {
-		return nil, protoPaths(err)
+		return nil, respell(err, enqueuePath)
 	}
 	return enqueueToProto(res), nil
 }
@@ -136,6 +141,7 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		in[i] = enqueueFromProto(&d, path, j)
 		c.stampEnqueue(&d, path, &in[i], itemKey)
 	}
+	options := batchFromProto(&d, req.Msg.GetBatch())
 	for i := range in {
 		if len(d.problems) > 0 {
 			d.also(fmt.Sprintf("jobs[%d]", i), in[i].Check(c.who.Caller, c.s.now()), protoPath)
@@ -144,11 +150,11 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 	if err := d.err(); err != nil {
 		return nil, err
 	}
-	results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, in)
+	batch, results, err := c.enqueueAll(in, options)
 	if err != nil {
 		return nil, protoPaths(err)
 	}
-	return &corvov1.EnqueueBatchResponse{Results: enqueuesToProto(results)}, nil
+	return &corvov1.EnqueueBatchResponse{Results: enqueuesToProto(results), BatchId: idOrNone(batch)}, nil
 }
 
 func (h *workers) Fetch(ctx context.Context, req *connect.Request[corvov1.FetchRequest]) (*connect.Response[corvov1.FetchResponse], error) {
@@ -235,15 +241,18 @@ func (h *workers) fail(ctx context.Context, c *call, m *corvov1.FailRequest) (*c
 	if err != nil {
 		return nil, errNoJob()
 	}
-	out, err := c.place.Local.Fail(ctx, c.who.Caller, []queue.FailInput{{
-		JobID: id, Token: m.GetLeaseToken(), WorkerID: m.GetWorkerId(),
-		Error: m.GetError(), Backtrace: m.GetBacktrace(), Release: m.GetRelease(),
-	}})
+	var d decoder
+	in := failFromProto(&d, id, m, m.DelayMs)
+	in.WorkerID = m.GetWorkerId()
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	out, err := c.place.Local.Fail(ctx, c.who.Caller, []queue.FailInput{in})
 	if err != nil {
 		return nil, err
 	}
 	if out[0].Err != nil {
-		return nil, out[0].Err
+		return nil, protoPaths(out[0].Err)
 	}
 	return &corvov1.FailResponse{
 		Status: out[0].State.String(), NextAttemptAt: timeToProto(out[0].NextAttemptAt),

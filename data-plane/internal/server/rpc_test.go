@@ -166,10 +166,10 @@ func TestRPC_RefusalsCarryCodeWordAndFields(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, benchOptions{})
 			_, err := b.client(d.http2, d.options...).Enqueue(t.Context(), connect.NewRequest(&corvov1.EnqueueRequest{
-				Queue: "/", PayloadJson: `{"a":1,"a":2}`, Agent: &corvov1.AgentConfig{},
+				Queue: "/", PayloadJson: `{"a":1,"a":2}`, Agent: &corvov1.AgentConfig{IterationTimeout: "soon"},
 				Options: &corvov1.EnqueueOptions{RetryBaseDelayMs: proto.Int64(-1), RetryMaxDelayMs: proto.Int64(1 << 62)},
 			}))
-			want := []string{"payload_json", "agent", "options.retry_base_delay_ms", "options.retry_max_delay_ms", "queue"}
+			want := []string{"payload_json", "agent.iteration_timeout", "options.retry_base_delay_ms", "options.retry_max_delay_ms", "queue"}
 			checkViolations(t, err, want)
 			_, err = b.client(d.http2, d.options...).EnqueueBatch(t.Context(), connect.NewRequest(&corvov1.EnqueueBatchRequest{
 				Jobs: []*corvov1.EnqueueRequest{{Queue: "q"}, {Queue: "/", Options: &corvov1.EnqueueOptions{Priority: "urgent"}}},

@@ -216,6 +216,9 @@ func (s *scanner) object(depth int) error {
 		if err := s.str(); err != nil {
 			return err
 		}
+		if halfPair(s.b[start:s.i]) {
+			return errors.New("half of a surrogate pair in a member name")
+		}
 		if name := unquote(s.b[start:s.i]); !names.add(name) {
 			return fmt.Errorf("duplicate member %q", name)
 		}
@@ -316,6 +319,25 @@ func unquote(q []byte) string {
 		i++
 	}
 	return string(out)
+}
+
+// halfPair reports whether a JSON string that checkJSON has accepted escapes half of a
+// surrogate pair: no text has that, and what it would be read as is not what was sent.
+func halfPair(q []byte) bool {
+	for i := 0; i+1 < len(q); i++ {
+		if q[i] != '\\' {
+			continue
+		}
+		if q[i+1] == 'u' {
+			r, n := unquoteRune(q[i:])
+			if r == utf8.RuneError && n == 6 && hex4(q[i+2:]) != utf8.RuneError {
+				return true
+			}
+			i += n - 2
+		}
+		i++
+	}
+	return false
 }
 
 // unquoteRune reads \uXXXX, or a surrogate pair of two, at the start of q and

@@ -54,8 +54,9 @@ type Options struct {
 	// StreamsMax and FramesMax replace the defaults in tests.
 	StreamsMax int
 	FramesMax  int
-	// LeaderWait replaces the default in tests.
-	LeaderWait time.Duration
+	// LeaderWait and KeepaliveEvery replace the defaults in tests.
+	LeaderWait     time.Duration
+	KeepaliveEvery time.Duration
 }
 
 // Server is the HTTP handler of a node.
@@ -86,6 +87,9 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 	}
 	if opts.LeaderWait == 0 {
 		opts.LeaderWait = leaderWait
+	}
+	if opts.KeepaliveEvery == 0 {
+		opts.KeepaliveEvery = keepaliveEvery
 	}
 	if opts.Transport == nil {
 		opts.Transport = forward.NewTransport(forward.TransportOptions{})
@@ -191,8 +195,11 @@ func (s *Server) enter(c *call) error {
 	if c.place, err = s.place(c.r.Context(), who.Caller.Namespace); err != nil {
 		return err
 	}
-	if c.route.stream {
+	switch {
+	case c.route.stream:
 		return s.enterStream(c)
+	case c.route.events:
+		return s.enterEvents(c)
 	}
 	if c.place.Local == nil {
 		return s.carry(c)

@@ -24,11 +24,13 @@ func ackFields() []field[ackRequest] {
 		anyField("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *rawJSON { return &in.in.Checkpoint }),
 		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
-		laterField[ackRequest]("usage"),
-		laterField[ackRequest]("agent_status"),
-		laterField[ackRequest]("hold_reason"),
-		laterField[ackRequest]("step_status"),
-		laterField[ackRequest]("exit_reason"),
+		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
+		textField("agent_status", "Of an agent job: continue (one more iteration), done, or hold (a person must decide).",
+			func(in *ackRequest) *string { return &in.in.AgentStatus }),
+		textField("hold_reason", "Why it is to be held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
+		textField("step_status", "Of a chain: continue (default), or exit: leave out the remaining steps.",
+			func(in *ackRequest) *string { return &in.in.StepStatus }),
+		textField("exit_reason", "Why the remaining steps are left out.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
 }
 
@@ -60,13 +62,17 @@ var (
 		leaseTokenField(func(in *queue.FailInput) *string { return &in.Token }),
 		workerField(func(in *queue.FailInput) *string { return &in.WorkerID }),
 		boolField("release", "Give the job back without spending the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
+		boolField("terminal", "Trying again is of no use: the job is dead.", func(in *queue.FailInput) *bool { return &in.Terminal }),
+		durationField("delay", "When the next attempt is due, instead of the backoff.", setFailDelay),
+		millisField("delay_ms", "The same in milliseconds.", setFailDelay),
+		usageField(func(in *queue.FailInput) **queue.UsageReport { return &in.Usage }),
 	)
 
 	heartbeatItemShape = newShape("HeartbeatJob",
 		anyField("progress", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Progress }),
 		anyField("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Checkpoint }),
 		leaseTokenField(func(in *queue.HeartbeatInput) *string { return &in.Token }),
-		laterField[queue.HeartbeatInput]("usage"),
+		usageField(func(in *queue.HeartbeatInput) **queue.UsageReport { return &in.Usage }),
 	)
 
 	heartbeatShape = newShape("HeartbeatRequest",
@@ -77,6 +83,8 @@ var (
 			func(in *heartbeatRequest, d time.Duration) { in.lease = d }),
 	)
 )
+
+func setFailDelay(in *queue.FailInput, d time.Duration) { in.Delay = &d }
 
 type heartbeatRequest struct {
 	jobs     []named[queue.HeartbeatInput]
@@ -226,7 +234,16 @@ type heartbeatAnswer struct {
 }
 
 type heartbeatStatus struct {
-	Status string `json:"status"`
+	Status         string `json:"status"`
+	BudgetExceeded bool   `json:"budget_exceeded,omitempty"`
+}
+
+// heartbeatWord is how a status is called on the wire.
+func heartbeatWord(st queue.HeartbeatStatus) (word string, overBudget bool) {
+	if st == queue.HeartbeatOverBudget {
+		return string(queue.HeartbeatCancel), true
+	}
+	return string(st), false
 }
 
 func (c *call) heartbeat() error {
@@ -280,11 +297,12 @@ func (c *call) readHeartbeat() (heartbeatRequest, error) {
 }
 
 func (a *heartbeatAnswer) add(id string, st queue.HeartbeatStatus) {
-	a.Jobs[id] = heartbeatStatus{Status: string(st)}
+	word, over := heartbeatWord(st)
+	a.Jobs[id] = heartbeatStatus{Status: word, BudgetExceeded: over}
 	switch st {
 	case queue.HeartbeatOK:
 		a.Acked = append(a.Acked, id)
-	case queue.HeartbeatCancel:
+	case queue.HeartbeatCancel, queue.HeartbeatOverBudget:
 		a.Canceled = append(a.Canceled, id)
 	default:
 		a.Unknown = append(a.Unknown, id)

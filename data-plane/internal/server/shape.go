@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
 // A shape says which members a JSON object of a request has, how each is read and
@@ -18,6 +19,7 @@ type shape[T any] struct {
 	name   string
 	fields []field[T]
 	byName map[string]int
+	strict bool // Members that are not known are problems.
 }
 
 // field is one member. read reports a problem of the value, or "".
@@ -40,14 +42,14 @@ func newShape[T any](name string, fields ...field[T]) *shape[T] {
 	return s
 }
 
+// strictly makes members that are not known problems.
+func (s *shape[T]) strictly() *shape[T] { s.strict = true; return s }
+
 // decoder collects every problem of one request.
 type decoder struct{ problems []fault.Field }
 
-// problemsMax bounds the answer to a request that is wrong everywhere.
-const problemsMax = 100
-
 func (d *decoder) problem(path, format string, args ...any) {
-	if len(d.problems) >= problemsMax {
+	if len(d.problems) >= fault.FieldsMax {
 		return
 	}
 	d.problems = append(d.problems, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
@@ -99,6 +101,9 @@ func (s *shape[T]) read(d *decoder, path string, value []byte, into *T) {
 	var seen uint64
 	members(value, func(name string, v []byte) {
 		i, ok := s.byName[name]
+		if !ok && s.strict {
+			d.problem(join(path, name), "is not a member of this request")
+		}
 		if !ok || isNull(v) {
 			return
 		}
@@ -165,10 +170,15 @@ func textField[T any](name, doc string, at func(*T) *string) field[T] {
 		if kindOf(v) != '"' {
 			return "must be text"
 		}
+		if halfPair(v) {
+			return halfPairMessage
+		}
 		*at(into) = unquote(v)
 		return ""
 	}}
 }
+
+const halfPairMessage = "has half of a surrogate pair, which is no text"
 
 func wholeField[T any](name, doc string, at func(*T, int)) field[T] {
 	return field[T]{name: name, doc: doc, schema: schema{Type: "integer"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
@@ -318,10 +328,13 @@ func textsField[T any](name, doc string, at func(*T) *[]string) field[T] {
 		}
 		i := 0
 		elements(v, func(e []byte) {
-			if kindOf(e) == '"' {
-				*at(into) = append(*at(into), unquote(e))
-			} else {
+			switch {
+			case kindOf(e) != '"':
 				d.problem(fmt.Sprintf("%s[%d]", path, i), "must be text")
+			case halfPair(e):
+				d.problem(fmt.Sprintf("%s[%d]", path, i), halfPairMessage)
+			default:
+				*at(into) = append(*at(into), unquote(e))
 			}
 			i++
 		})
@@ -335,15 +348,34 @@ func tagsField[T any](name, doc string, at func(*T) *map[string]string) field[T]
 		if kindOf(v) != '{' {
 			return "must be an object of texts"
 		}
-		tags := make(map[string]string)
+		n := 0
 		members(v, func(name string, e []byte) {
-			if kindOf(e) == '"' {
-				tags[name] = unquote(e)
-			} else {
+			n++
+			switch {
+			case n > queue.TagsMax: // Counted only.
+			case kindOf(e) != '"':
 				d.problem(join(path, name), "must be text")
+			case halfPair(e):
+				d.problem(join(path, name), halfPairMessage)
+			default:
+				addTag(d, join(path, name), at(into), name, unquote(e))
 			}
 		})
-		*at(into) = tags
+		if n > queue.TagsMax {
+			return fmt.Sprintf("has %d entries, at most %d are allowed", n, queue.TagsMax)
+		}
+		return ""
+	}}
+}
+
+// objectField reads one object.
+func objectField[T, E any](name, doc string, of *shape[E], at func(*T) *E) field[T] {
+	s := schema{Ref: refOf(of.name)}
+	return field[T]{name: name, doc: doc, schema: s, read: func(d *decoder, path string, v []byte, into *T) string {
+		if kindOf(v) != '{' {
+			return "must be an object"
+		}
+		of.read(d, path, v, at(into))
 		return ""
 	}}
 }

@@ -101,6 +101,34 @@ func (t steady) Queues(ctx context.Context, c queue.Caller) ([]queue.QueueInfo, 
 	return steadily(ctx, t, func(j Jobs) ([]queue.QueueInfo, error) { return j.Queues(ctx, c) })
 }
 
+func (t steady) Queue(ctx context.Context, c queue.Caller, name string) (queue.QueueInfo, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.QueueInfo, error) { return j.Queue(ctx, c, name) })
+}
+
+func (t steady) SetQueue(ctx context.Context, c queue.Caller, name string, in queue.QueueSettings) (queue.QueueInfo, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.QueueInfo, error) { return j.SetQueue(ctx, c, name, in) })
+}
+
+func (t steady) DeleteQueue(ctx context.Context, c queue.Caller, name string) error {
+	return steadilyDo(ctx, t, func(j Jobs) error { return j.DeleteQueue(ctx, c, name) })
+}
+
+func (t steady) DrainQueue(ctx context.Context, c queue.Caller, name string, wait time.Duration) (int64, error) {
+	return steadily(ctx, t, func(j Jobs) (int64, error) { return j.DrainQueue(ctx, c, name, wait) })
+}
+
+func (t steady) ClearQueue(ctx context.Context, c queue.Caller, name string) (int64, error) {
+	return steadily(ctx, t, func(j Jobs) (int64, error) { return j.ClearQueue(ctx, c, name) })
+}
+
+func (t steady) RequeueDead(ctx context.Context, c queue.Caller, name string) (int64, error) {
+	return steadily(ctx, t, func(j Jobs) (int64, error) { return j.RequeueDead(ctx, c, name) })
+}
+
+func (t steady) MoveJob(ctx context.Context, c queue.Caller, id job.ID, to string) error {
+	return steadilyDo(ctx, t, func(j Jobs) error { return j.MoveJob(ctx, c, id, to) })
+}
+
 func (t steady) PauseQueue(ctx context.Context, c queue.Caller, name string) error {
 	return steadilyDo(ctx, t, func(j Jobs) error { return j.PauseQueue(ctx, c, name) })
 }
@@ -113,10 +141,58 @@ func (t steady) Cancel(ctx context.Context, c queue.Caller, id job.ID) (job.Stat
 	return steadily(ctx, t, func(j Jobs) (job.State, error) { return j.Cancel(ctx, c, id) })
 }
 
+func (t steady) Hold(ctx context.Context, c queue.Caller, id job.ID, reason string) (job.State, error) {
+	return steadily(ctx, t, func(j Jobs) (job.State, error) { return j.Hold(ctx, c, id, reason) })
+}
+
+func (t steady) Approve(ctx context.Context, c queue.Caller, id job.ID, comment string) (job.State, error) {
+	return steadily(ctx, t, func(j Jobs) (job.State, error) { return j.Approve(ctx, c, id, comment) })
+}
+
+func (t steady) Reject(ctx context.Context, c queue.Caller, id job.ID, comment string) (job.State, error) {
+	return steadily(ctx, t, func(j Jobs) (job.State, error) { return j.Reject(ctx, c, id, comment) })
+}
+
 func (t steady) Retry(ctx context.Context, c queue.Caller, id job.ID) error {
 	return steadilyDo(ctx, t, func(j Jobs) error { return j.Retry(ctx, c, id) })
 }
 
 func (t steady) Delete(ctx context.Context, c queue.Caller, id job.ID) error {
 	return steadilyDo(ctx, t, func(j Jobs) error { return j.Delete(ctx, c, id) })
+}
+
+func (t steady) UsageSummary(ctx context.Context, c queue.Caller, in queue.UsageQuery) (queue.UsageSummary, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.UsageSummary, error) { return j.UsageSummary(ctx, c, in) })
+}
+
+func (t steady) Iterations(ctx context.Context, c queue.Caller, id job.ID, after, limit int) (queue.IterationPage, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.IterationPage, error) { return j.Iterations(ctx, c, id, after, limit) })
+}
+
+func (t steady) Replay(ctx context.Context, c queue.Caller, id job.ID, from int) (queue.EnqueueResult, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.EnqueueResult, error) { return j.Replay(ctx, c, id, from) })
+}
+
+func (t steady) Budgets(ctx context.Context, c queue.Caller) ([]queue.Budget, error) {
+	return steadily(ctx, t, func(j Jobs) ([]queue.Budget, error) { return j.Budgets(ctx, c) })
+}
+
+func (t steady) SetBudget(ctx context.Context, c queue.Caller, in queue.Budget) (queue.Budget, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.Budget, error) { return j.SetBudget(ctx, c, in) })
+}
+
+func (t steady) DeleteBudget(ctx context.Context, c queue.Caller, scope, target string) error {
+	return steadilyDo(ctx, t, func(j Jobs) error { return j.DeleteBudget(ctx, c, scope, target) })
+}
+
+func (t steady) Policies(ctx context.Context, c queue.Caller) ([]queue.Policy, error) {
+	return steadily(ctx, t, func(j Jobs) ([]queue.Policy, error) { return j.Policies(ctx, c) })
+}
+
+func (t steady) SetPolicy(ctx context.Context, c queue.Caller, in queue.Policy) (queue.Policy, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.Policy, error) { return j.SetPolicy(ctx, c, in) })
+}
+
+func (t steady) DeletePolicy(ctx context.Context, c queue.Caller, id job.PolicyID) error {
+	return steadilyDo(ctx, t, func(j Jobs) error { return j.DeletePolicy(ctx, c, id) })
 }

@@ -108,9 +108,9 @@ func (s *Server) singleExchange(c *call) error {
 	var req frameIn
 	asJSON := c.r.Header.Get("Content-Type") != "application/proto"
 	if asJSON {
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(orEmpty(body), &req)
+		err = unmarshalJSON(orEmpty(body), &req)
 	} else {
-		err = proto.Unmarshal(body, &req)
+		err = unmarshalProto(body, &req)
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "PARSE_ERROR", "the frame can not be read")

@@ -25,6 +25,9 @@ type batch struct {
 	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
 	// all of them out in their order (INV-8).
 	requeues bool
+	// followed is how many of cmds were looked at for ends that others follow on.
+	followed int
+	ticked   int // Bytes of the jobs that schedules make.
 }
 
 // offer is a parked fetch that this entry may answer.
@@ -47,6 +50,7 @@ func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entr
 func (t *term) build(b *batch) error {
 	t.table.Shrink()
 	b.now = t.shard.group.Now()
+	t.table.Begin(b.now)
 	// Before the timers: a worker that is told it holds its lease must not lose it in
 	// the same entry.
 	for _, q := range b.requests {
@@ -81,6 +85,12 @@ func (t *term) addTimers(b *batch) error {
 	}
 	for _, d := range rows {
 		b.requeues = b.requeues || d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency
+		if d.Kind == keys.DueSchedule {
+			if err := t.addTick(b, d); err != nil {
+				return err
+			}
+			continue
+		}
 		if d.Kind != keys.DueLease {
 			b.cmds = append(b.cmds, &command.Fire{Due: d})
 			continue
@@ -107,6 +117,13 @@ func (t *term) endLease(d state.Due, now int64) (command.Command, error) {
 	}
 	if h.Epoch.Index <= t.first {
 		until = max(until, t.began+int64(h.Lease))
+	}
+	if err == nil {
+		limit, err := state.ReadLeaseLimit(t.shard.store, d.NS, d.ID, &h)
+		if err != nil {
+			return nil, err
+		}
+		until = min(until, limit)
 	}
 	if err == nil && until > now {
 		return &command.Extend{NS: d.NS, ID: d.ID, Epoch: h.Epoch, Until: until}, nil
@@ -140,10 +157,16 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 // requeues reports whether a settlement may put its job back into the ready order.
 func requeues(c command.Command) bool {
 	switch c := c.(type) {
+	case *command.Ack:
+		return c.More != nil && c.More.Agent == command.AgentContinue
 	case *command.Fail:
 		return c.Release
-	case *command.Retry:
+	case *command.Retry, *command.SealBatch, *command.Sweep:
 		return true
+	case *command.Move, *command.Requeue:
+		return true
+	case *command.Decide:
+		return c.Approve
 	default:
 		return false
 	}
@@ -153,7 +176,10 @@ func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
 	b.cmds = append(b.cmds, q.Settle...)
 	b.requeues = b.requeues || slices.ContainsFunc(q.Settle, requeues)
-	if q.Fetch != nil {
+	if f := q.Fetch; f != nil {
+		if err := t.table.Frees(q.Settle, f.NS, f.Queues, f.Count); err != nil {
+			return fmt.Errorf("look at settled leases: %w", err)
+		}
 		if err := t.addFetch(b, q); err != nil {
 			return err
 		}
@@ -161,12 +187,20 @@ func (t *term) addRequest(b *batch, q *request) error {
 	q.afterAt = len(b.cmds)
 	b.cmds = append(b.cmds, q.After...)
 	for _, c := range q.After {
-		if e, ok := c.(*command.Enqueue); ok && e.ScheduledAt <= b.now {
-			t.promise(b, e)
+		if _, ok := c.(*command.Tick); ok {
+			b.requeues = true
+		}
+		if e, ok := c.(*command.Enqueue); ok && e.ScheduledAt <= b.now && !waits(e) {
+			if err := t.promise(b, e); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
+
+// waits: the job may not be ready as soon as it is there.
+func waits(e *command.Enqueue) bool { return e.More != nil && len(e.More.DependsOn) > 0 }
 
 func (t *term) addRenewals(b *batch, q *request) error {
 	for _, r := range q.Renew {
@@ -197,13 +231,17 @@ func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 	if lease == 0 {
 		lease = h.Lease
 	}
-	if until := b.now + int64(lease); until > h.Due {
+	limit, err := state.ReadLeaseLimit(t.shard.store, r.NS, r.ID, &h)
+	if err != nil {
+		return RenewalResult{}, fmt.Errorf("renew lease of job %s: %w", r.ID, err)
+	}
+	if until := min(b.now+int64(lease), limit); until > h.Due {
 		t.renewals[r.ID] = renewed{h.Epoch, until}
 		if lease > h.Lease {
 			b.cmds = append(b.cmds, &command.Extend{NS: r.NS, ID: r.ID, Epoch: h.Epoch, Until: until})
 		}
 	}
-	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling}, nil
+	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling, Over: h.StoppedByBudget()}, nil
 }
 
 // addFetch takes ready jobs for the request, or parks it.
@@ -245,19 +283,57 @@ func (t *term) park(q *request, w *dispatch.Waiter) error {
 }
 
 // promise lets the grant of a job ride in the entry that enqueues it.
-func (t *term) promise(b *batch, e *command.Enqueue) {
-	if b.requeues || t.shard.holdOff.Load() {
-		return
+func (t *term) promise(b *batch, e *command.Enqueue) error {
+	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
+		return nil
+	}
+	if err := t.lookForFollowers(b); err != nil || b.requeues {
+		return err
 	}
 	w, first := t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
 	if w == nil {
-		return
+		return nil
 	}
 	if first {
 		b.offers = append(b.offers, &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})})
 	}
 	o := b.offerTo(w)
 	o.fetch.Jobs = append(o.fetch.Jobs, e.ID)
+	return nil
+}
+
+// lookForFollowers finds out whether a command so far may end a job on which another
+// one follows: that one would stand before the entry's enqueues. It is asked only when
+// somebody waits for an enqueue.
+func (t *term) lookForFollowers(b *batch) error {
+	for ; b.followed < len(b.cmds) && !b.requeues; b.followed++ {
+		ns, id, ends := ending(b.cmds[b.followed])
+		if !ends {
+			continue
+		}
+		follows, err := state.ReadFollows(t.shard.store, ns, id)
+		if err != nil {
+			return fmt.Errorf("look at job %s: %w", id, err)
+		}
+		b.requeues = follows
+	}
+	return nil
+}
+
+// ending is the job that a command may end.
+func ending(c command.Command) (job.Namespace, job.ID, bool) {
+	switch c := c.(type) {
+	case *command.Ack:
+		return c.NS, c.ID, true
+	case *command.Fail:
+		return c.NS, c.ID, true
+	case *command.Cancel:
+		return c.NS, c.ID, true
+	case *command.Delete:
+		return c.NS, c.ID, true
+	default:
+		return job.Namespace{}, job.ID{}, false
+	}
 }
 
 // offerTo finds the offer of a waiter that has one; mostly it is the last.
@@ -289,6 +365,12 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 		return err
 	}
 	t.due.added(a.FirstDue)
+	if a.Sweep {
+		select {
+		case t.deleted <- struct{}{}:
+		default: // It will look anyway.
+		}
+	}
 	if len(t.renewals) > 0 {
 		t.forgetRenewals(b, a)
 	}

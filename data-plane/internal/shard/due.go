@@ -58,6 +58,11 @@ func (d *dueTimer) ripe(store *statedb.Group, now int64, limit int) ([]state.Due
 	return rows, d.look(store, now)
 }
 
+// leave keeps a row that is due for an entry made not before a time.
+func (d *dueTimer) leave(at, until int64) {
+	d.floor, d.next = min(d.floor, at), min(d.next, until)
+}
+
 // look finds the first row after now within the horizon.
 func (d *dueTimer) look(store *statedb.Group, now int64) error {
 	ahead, err := state.ReadDue(store, now+1, now+int64(d.horizon), 1)

@@ -45,6 +45,7 @@ type Renewal struct {
 type RenewalResult struct {
 	Held   bool
 	Cancel bool // The worker was asked to let go.
+	Over   bool // Because the job costs more than a budget allows.
 }
 
 // Reply answers a Request: one result per command, in order.
@@ -89,12 +90,53 @@ func weight(r *Request) int {
 				for _, t := range c.Tags {
 					n += len(t.Key) + len(t.Value)
 				}
+				n += weightOfMore(c.More)
 			case *command.Ack:
 				n += len(c.Result) + len(c.Checkpoint)
+				if c.More != nil {
+					n += len(c.More.HoldReason) + len(c.More.ExitReason)
+				}
 			case *command.Fail:
 				n += len(c.Error) + len(c.Backtrace)
 			case *command.Heartbeat:
 				n += len(c.Progress) + len(c.Checkpoint)
+			case *command.Hold:
+				n += len(c.Reason)
+			case *command.Requeue:
+				n += len(c.Jobs) * len(job.ID{})
+			case *command.Decide:
+				n += len(c.Comment)
+			case *command.MakeBatch:
+				if c.Callback != nil {
+					n += len(c.Callback.Queue) + len(c.Callback.Payload)
+				}
+			case *command.PutSchedule:
+				n += len(c.Schedule.Job.Payload)
+			case *command.Sweep:
+				n += len(c.Jobs) * len(job.ID{})
+				for _, list := range [][]string{c.Unique, c.Idempotency} {
+					for _, key := range list {
+						n += len(key)
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+func weightOfMore(m *command.EnqueueMore) int {
+	if m == nil {
+		return 0
+	}
+	n := 64 + len(m.DependsOn)*len(job.ID{})
+	if m.Chain != nil {
+		for i := range m.Chain.Steps {
+			n += len(m.Chain.Steps[i].Queue) + len(m.Chain.Steps[i].Payload)
+		}
+		for _, s := range []*command.Step{m.Chain.OnFailure, m.Chain.OnExit} {
+			if s != nil {
+				n += len(s.Queue) + len(s.Payload)
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -36,6 +38,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Fatal ends the process on a storage error; it does not return. Nil panics.
 	Fatal func(error)
+	// Plan says what a cron schedule that is due does at now: ticks, what is missed and
+	// the next tick of the answer count. It must not block. Without it schedules wait.
+	Plan func(id job.ScheduleID, s *state.Schedule, now int64) (*command.Tick, error)
 	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
 	FeedKeep uint64
 }
@@ -71,6 +76,9 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	}
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.Plan == nil {
+		o.Plan = func(job.ScheduleID, *state.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
 	}
 	if o.FeedKeep == 0 {
 		o.FeedKeep = defaultFeedKeep
@@ -115,9 +123,15 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	t := newTerm(s)
 	s.term.Store(t)
 	ready()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		s.sweep(ctx, t)
+	}()
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()
+	<-swept
 }
 
 var errOverloaded = &fault.Error{

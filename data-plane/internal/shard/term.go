@@ -24,6 +24,7 @@ type term struct {
 	queued  atomic.Int64  // Bytes of the requests in the inbox.
 	cancels chan *request // Parked fetches whose callers gave up.
 	nudge   chan struct{} // Holds one: look again.
+	deleted chan struct{} // Holds one: a queue was deleted and is to be swept.
 	ended   chan struct{} // Closed after the last reply.
 
 	table    *dispatch.Table
@@ -41,7 +42,8 @@ type term struct {
 func newTerm(s *Shard) *term {
 	return &term{
 		shard: s, inbox: make(chan *request, inboxMax), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
-		table: dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
+		deleted: make(chan struct{}, 1),
+		table:   dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
 		first: s.group.AppliedIndex(), began: s.group.Now(),
 	}
 }
@@ -76,7 +78,7 @@ func (t *term) run(ctx context.Context) {
 			}
 			continue
 		}
-		timer.Reset(t.due.sleep(t.shard.group.Now()))
+		timer.Reset(t.sleep(t.shard.group.Now()))
 		var first *request
 		select {
 		case first = <-t.inbox:
@@ -93,6 +95,15 @@ func (t *term) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// sleep is how long nothing is due and no throttle opens for a waiter.
+func (t *term) sleep(now int64) time.Duration {
+	d := t.due.sleep(now)
+	if at := t.table.Opens(); at != 0 && !t.shard.holdOff.Load() {
+		d = min(d, time.Duration(max(at-now, 0)))
+	}
+	return d
 }
 
 // round builds one entry, commits it and answers. It reports whether the term goes on.

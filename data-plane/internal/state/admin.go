@@ -11,26 +11,22 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
-// pause stops or resumes handing out a queue's jobs. Pausing a queue that has
-// never been used makes it exist: an operator may prepare it.
+// pause stops or resumes handing out a queue's jobs; a queue that is resumed takes
+// jobs again, too. Pausing a queue that has never been used makes it exist: an
+// operator may prepare it.
 func (x *entry) pause(c *command.Pause) (Result, error) {
 	q, err := x.queue(c.NS, c.Queue)
 	if err != nil {
 		return Result{}, err
 	}
-	if !q.hasConfig {
-		q.hasConfig, q.config.CreatedAt = true, x.now
-	} else if q.config.Paused == c.Paused {
+	made := !q.hasConfig
+	x.exist(q)
+	draining := q.config.Draining && c.Paused
+	if !made && q.config.Paused == c.Paused && q.config.Draining == draining {
 		return Result{}, nil
 	}
-	q.config.Paused, q.dirtyConf = c.Paused, true
-	x.list(q)
-	t := feed.QueueResumed
-	if c.Paused {
-		t = feed.QueuePaused
-	}
-	x.events = append(x.events, feed.Event{Type: t, NS: c.NS, Queue: c.Queue})
-	x.out.Queues = append(x.out.Queues, QueueState{NS: c.NS, Queue: c.Queue, Paused: c.Paused})
+	q.config.Paused, q.config.Draining = c.Paused, draining
+	x.queueEvent(pauseEvent(c.Paused), q)
 	return Result{}, nil
 }
 
@@ -42,12 +38,14 @@ func (x *entry) cancel(c *command.Cancel) (Result, error) {
 		return Result{Refusal: NotFound}, err
 	}
 	switch h.State {
-	case job.Cancelled, job.Cancelling:
+	case job.Cancelled:
 		return Result{State: h.State}, nil
 	case job.Completed, job.Dead:
 		return Result{Refusal: WrongState, State: h.State}, nil
+	case job.Cancelling:
+		h.flags &^= flagHoldNext // It ends instead.
 	case job.Active:
-		err = x.askToCancel(c, &h)
+		err = x.askToLetGo(c.NS, c.ID, &h)
 	default:
 		err = x.cancelWaiting(c, &h)
 	}
@@ -58,17 +56,17 @@ func (x *entry) cancel(c *command.Cancel) (Result, error) {
 	return Result{State: h.State}, nil
 }
 
-// askToCancel keeps the lease and its due row: both states use the same kind.
-func (x *entry) askToCancel(c *command.Cancel, h *Head) error {
+// askToLetGo keeps the lease and its due row: both states use the same kind.
+func (x *entry) askToLetGo(ns job.Namespace, id job.ID, h *Head) error {
 	until := h.Due
-	if err := x.leave(c.NS, c.ID, h); err != nil {
+	if err := x.leave(ns, id, h); err != nil {
 		return err
 	}
-	if err := x.enterTimed(c.NS, c.ID, h, job.Cancelling, until); err != nil {
+	if err := x.enterTimed(ns, id, h, job.Cancelling, until); err != nil {
 		return err
 	}
 	h.note(WasCancelRequested, x.now)
-	x.event(feed.CancelRequested, c.NS, c.ID, h)
+	x.event(feed.CancelRequested, ns, id, h)
 	return nil
 }
 
@@ -83,7 +81,7 @@ func (x *entry) cancelWaiting(c *command.Cancel, h *Head) error {
 // leavingReady tells the leader's memory that a pending job goes by another way
 // than a fetch.
 func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *Head) {
-	if h.State == job.Pending {
+	if !h.Pos.IsZero() {
 		x.out.Unready = append(x.out.Unready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
 	}
 }
@@ -101,15 +99,22 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 	default:
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
+	ended := h.State.Terminal()
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
+	}
+	x.renewExpiry(c.NS, c.ID, &h)
+	if ended {
+		if err := x.revived(c.NS, c.ID, &h); err != nil {
+			return Result{}, err
+		}
 	}
 	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
 	if h.has(flagResult) {
 		x.txn.Delete(x.m.space.Job(c.NS, keys.Result, c.ID))
 		h.flags &^= flagResult
 	}
-	if err := x.enterReady(c.NS, c.ID, &h); err != nil {
+	if err := x.enterPending(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}
 	h.note(WasRetried, x.now)
@@ -132,8 +137,14 @@ func (x *entry) delete(c *command.Delete) (Result, error) {
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}
+	x.dropExpiry(c.NS, c.ID, &h)
 	if h.has(flagUnique) {
 		if err := x.releaseUnique(c.NS, c.ID, &h); err != nil {
+			return Result{}, err
+		}
+	}
+	if !h.State.Terminal() {
+		if err := x.deliver(c.NS, c.ID, &h, OutcomeDeleted, nil); err != nil {
 			return Result{}, err
 		}
 	}
@@ -144,8 +155,12 @@ func (x *entry) delete(c *command.Delete) (Result, error) {
 
 func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *Head) error {
 	families := []byte{keys.Body, keys.Head}
-	for _, f := range []struct{ flag, family byte }{
-		{flagResult, keys.Result}, {flagCheckpoint, keys.Checkpoint}, {flagProgress, keys.Progress},
+	for _, f := range []struct {
+		flag   uint32
+		family byte
+	}{
+		{flagResult, keys.Result}, {flagCheckpoint, keys.Checkpoint}, {flagProgress, keys.Progress}, {flagHold, keys.Hold}, {flagUsage, keys.JobUsage},
+		{flagBlocked, keys.Waits},
 	} {
 		if h.has(f.flag) {
 			families = append(families, f.family)
@@ -156,6 +171,9 @@ func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *Head) error {
 	}
 	if h.has(flagErrors) {
 		x.txn.DeleteRange(x.m.space.AttemptErrors(ns, id))
+	}
+	if h.has(flagIterations) {
+		x.txn.DeleteRange(x.m.space.Iterations(ns, id))
 	}
 	return nil
 }

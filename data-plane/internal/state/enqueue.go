@@ -14,34 +14,52 @@ import (
 // enqueue adds a job, unless its idempotency key was used before (the first
 // answer again) or its unique key is held (the holder is the answer).
 func (x *entry) enqueue(c *command.Enqueue) (Result, error) {
-	if c.IdempotencyKey != "" {
-		l, held, err := x.lock(c.NS, keys.Idempotency, c.Queue, c.IdempotencyKey)
-		if err != nil {
+	res, known, err := x.known(c)
+	if err != nil || res.Replayed {
+		return res, err
+	}
+	if !known {
+		why, err := x.admits(c)
+		if err != nil || why != Accepted {
+			return Result{Refusal: why, ID: x.refusedFor}, err
+		}
+		if res, err = x.enqueueUnique(c); err != nil {
 			return Result{}, err
 		}
-		if held {
-			return Result{ID: l.Owner, State: l.State, Duplicate: l.Duplicate, Replayed: true}, nil
-		}
 	}
-	res, err := x.enqueueUnique(c)
-	if err != nil || c.IdempotencyKey == "" {
-		return res, err
+	if c.IdempotencyKey == "" {
+		return res, nil
 	}
 	l := lock{Owner: res.ID, By: c.ID, Expires: x.after(int64(c.IdempotencyFor)), State: res.State, Duplicate: res.Duplicate}
 	return res, x.takeLock(c.NS, keys.Idempotency, keys.DueIdempotency, c.Queue, c.IdempotencyKey, l)
 }
 
+// known finds the job that is there for the keys of c: no other is made.
+func (x *entry) known(c *command.Enqueue) (Result, bool, error) {
+	if c.IdempotencyKey != "" {
+		l, held, err := x.lock(c.NS, keys.Idempotency, c.Queue, c.IdempotencyKey)
+		if err != nil || held {
+			res := Result{ID: l.Owner, State: l.State, Duplicate: l.Duplicate, Replayed: held}
+			if held {
+				err = x.groupsOf(c, &res)
+			}
+			return res, held, err
+		}
+	}
+	if c.UniqueKey == "" {
+		return Result{}, false, nil
+	}
+	l, held, err := x.lock(c.NS, keys.Unique, c.Queue, c.UniqueKey)
+	if err != nil || !held {
+		return Result{}, false, err
+	}
+	h, _, err := x.head(c.NS, l.Owner)
+	return Result{ID: l.Owner, State: h.State, Duplicate: true}, true, err
+}
+
 func (x *entry) enqueueUnique(c *command.Enqueue) (Result, error) {
 	if c.UniqueKey != "" {
-		l, held, err := x.lock(c.NS, keys.Unique, c.Queue, c.UniqueKey)
-		if err != nil {
-			return Result{}, err
-		}
-		if held {
-			h, _, err := x.head(c.NS, l.Owner)
-			return Result{ID: l.Owner, State: h.State, Duplicate: true}, err
-		}
-		l = lock{Owner: c.ID, By: c.ID, Expires: x.after(int64(c.UniqueFor))}
+		l := lock{Owner: c.ID, By: c.ID, Expires: x.after(int64(c.UniqueFor))}
 		if err := x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, c.UniqueKey, l); err != nil {
 			return Result{}, err
 		}
@@ -49,36 +67,129 @@ func (x *entry) enqueueUnique(c *command.Enqueue) (Result, error) {
 	return x.create(c)
 }
 
+// groupsOf completes a repeated answer with the batch and the chain that the first one
+// named, as long as the job is there.
+func (x *entry) groupsOf(c *command.Enqueue, res *Result) error {
+	if c.More == nil || c.More.Batch.IsZero() && c.More.Chain == nil {
+		return nil
+	}
+	_, there, err := x.head(c.NS, res.ID)
+	if err != nil || !there {
+		return err
+	}
+	body, err := x.body(c.NS, res.ID)
+	if err == nil && body.More != nil {
+		res.Batch, res.Chain = body.More.Batch, body.More.Chain
+	}
+	return err
+}
+
+// create makes a job, the first of its chain if it carries one.
 func (x *entry) create(c *command.Enqueue) (Result, error) {
+	var place chainPlace
+	if c.More != nil && c.More.Chain != nil && len(c.More.Chain.Steps) > 0 {
+		place.id = c.More.Chain.ID
+		x.beginChain(c.NS, c.ID, c.More.Chain)
+	}
+	return x.createAt(c, place)
+}
+
+// createAt makes a job at its place in a chain. Every job is made here.
+func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 	body := Body{
 		Queue: c.Queue, Payload: c.Payload, CreatedAt: x.now, ScheduledAt: c.ScheduledAt,
 		Tags: c.Tags, UniqueKey: c.UniqueKey, IdempotencyKey: c.IdempotencyKey, TraceParent: c.TraceParent,
+		More: bodyMore(c.More, place),
 	}
 	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.encode())
-	h := Head{Queue: c.Queue, Priority: c.Priority, Retry: c.Retry}
-	if c.UniqueKey != "" {
-		h.flags |= flagUnique
-	}
-	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
 	q, err := x.queue(c.NS, c.Queue)
 	if err != nil {
 		return Result{}, err
 	}
+	h := Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), gen: q.gen}
+	if c.UniqueKey != "" {
+		h.flags |= flagUnique
+	}
+	if c.More != nil && c.More.ExpireAt != 0 {
+		h.ExpireAt = max(c.More.ExpireAt, x.now)
+		x.watchExpiry(c.NS, c.ID, &h)
+	}
+	if c.More != nil && c.More.Agent != nil {
+		h.flags |= flagAgent
+		h.Iteration = 1
+	}
+	unmet, err := x.join(c, &h, place)
+	if err != nil {
+		return Result{}, err
+	}
+	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
 	x.touched(q).Enqueued++
-	if c.ScheduledAt > x.now {
+	approval, err := x.policyFor(c.NS, c.Queue, c.Tags)
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case approval != nil:
+		err = x.enterApproval(c.NS, c.ID, &h, approval)
+	case c.ScheduledAt > x.now:
 		err = x.enterTimed(c.NS, c.ID, &h, job.Scheduled, c.ScheduledAt)
 		h.note(WasScheduled, x.now)
 		x.event(feed.Scheduled, c.NS, c.ID, &h)
-	} else {
-		err = x.enterReady(c.NS, c.ID, &h)
+	default:
+		err = x.enterPending(c.NS, c.ID, &h)
 		h.note(WasEnqueued, x.now)
 		x.event(feed.Enqueued, c.NS, c.ID, &h)
+	}
+	if err == nil && unmet {
+		err = x.endUnmet(c.NS, c.ID, &h, c.More.OnDependency)
 	}
 	if err != nil {
 		return Result{}, err
 	}
 	x.putHead(c.NS, c.ID, &h)
-	return Result{ID: c.ID, State: h.State}, nil
+	return Result{ID: c.ID, State: h.State, Batch: batchOf(c.More), Chain: place.id}, nil
+}
+
+// join ties a new job to its batch, its chain and the jobs that it waits for. It
+// reports whether one of those has ended as the job does not allow.
+func (x *entry) join(c *command.Enqueue, h *Head, place chainPlace) (unmet bool, err error) {
+	if !place.id.IsZero() {
+		h.flags |= flagChain
+	}
+	if batch := batchOf(c.More); !batch.IsZero() {
+		h.flags |= flagBatch
+		if err := x.joinBatch(c.NS, batch, c.ID); err != nil {
+			return false, err
+		}
+	}
+	if c.More == nil || len(c.More.DependsOn) == 0 {
+		return false, nil
+	}
+	return x.block(c.NS, c.ID, h, c.More)
+}
+
+func batchOf(m *command.EnqueueMore) job.BatchID {
+	if m == nil {
+		return job.BatchID{}
+	}
+	return m.Batch
+}
+
+// bodyMore is what a body keeps of the options that only some jobs have; nil if that
+// is nothing.
+func bodyMore(m *command.EnqueueMore, place chainPlace) *BodyMore {
+	if m == nil && place.id.IsZero() {
+		return nil
+	}
+	b := &BodyMore{Chain: place.id, ChainStep: place.step}
+	if m != nil {
+		b.ExpireAt, b.Agent, b.Parent, b.Batch = m.ExpireAt, m.Agent, m.Parent, m.Batch
+		b.DependsOn, b.OnDependency = m.DependsOn, m.OnDependency
+	}
+	if b.isZero() {
+		return nil
+	}
+	return b
 }
 
 // after is d nanoseconds from now, never past the end of time.
@@ -92,6 +203,30 @@ func (x *entry) after(d int64) int64 {
 
 // lock reads a lock that is still in force.
 func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (lock, bool, error) {
+	l, ok, err := x.anyLock(ns, family, queue, key)
+	if err != nil || !ok {
+		return lock{}, false, err
+	}
+	if l.Expires <= x.now {
+		return lock{}, false, nil
+	}
+	standing, err := x.stands(ns, family, queue, &l)
+	return l, standing, err
+}
+
+// stands reports whether a lock outlived what passed of its queue: an idempotency
+// record outlives a clearing, a unique lock does if its owner does.
+func (x *entry) stands(ns job.Namespace, family byte, queue string, l *lock) (bool, error) {
+	q, err := x.queue(ns, queue)
+	if err != nil || l.gen == q.gen || !q.generation().keeps(l.gen) || family == keys.Idempotency {
+		return err == nil && q.generation().keeps(l.gen), err
+	}
+	_, there, err := x.head(ns, l.Owner)
+	return there, err
+}
+
+// anyLock reads a lock, in force or not.
+func (x *entry) anyLock(ns job.Namespace, family byte, queue, key string) (lock, bool, error) {
 	v, err := x.txn.Get(x.m.space.Lock(ns, family, queue, key))
 	if errors.Is(err, statedb.ErrNotFound) {
 		return lock{}, false, nil
@@ -100,7 +235,7 @@ func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (lock, bo
 		return lock{}, false, err
 	}
 	l, err := decodeLock(v)
-	return l, err == nil && l.Expires > x.now, err
+	return l, err == nil, err
 }
 
 // takeLock writes a lock over whatever expired one stood there, and the due row
@@ -109,6 +244,11 @@ func (x *entry) takeLock(ns job.Namespace, family byte, kind keys.DueKind, queue
 	if err := x.dropLock(ns, family, kind, queue, key, job.ID{}); err != nil {
 		return err
 	}
+	q, err := x.queue(ns, queue)
+	if err != nil {
+		return err
+	}
+	l.gen = q.gen
 	x.txn.Set(x.m.space.Lock(ns, family, queue, key), l.encode())
 	x.addDue(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}, encodeLockName(queue, key))
 	return nil

@@ -49,13 +49,57 @@ func records() []record {
 	}
 	q := QueueConfig{Paused: true, CreatedAt: epoch}
 	l := lock{Owner: job.ID{1}, By: job.ID{2}, Expires: epoch, State: job.Pending, Duplicate: true}
+	h2, c2, l2 := sampleHead(), c, l
+	h2.gen, l2.gen = 300, 300
+	c2.starts = starts{{epoch, epoch + 5, 2}, {epoch + 7, epoch + 7, 1}}
+	q2 := QueueConfig{CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, gen: 7}
+	m := sweepMark{gen: 300, at: epoch}
+	held := Hold{
+		Reason: "r", By: "b", At: epoch, Until: epoch + 1, ApproveAtLast: true, Policy: job.PolicyID{3}, Approvers: []string{"a", "c"},
+		Decision: Approved, DecidedBy: "d", Comment: "c", DecidedAt: epoch + 2,
+	}
 	e := attemptError{Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace"}
+	meter := Meter{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: -5, Attempts: 6}
+	used := JobUsage{
+		Lease: keys.Position{Index: 9, Ordinal: 1}, Iteration: meter, Provider: "p", Model: "m",
+		Lines: []UsageLine{{Provider: "p", Model: "m", Sum: meter, total: Meter{Cost: 1}}, {Sum: meter}},
+	}
+	it := Iteration{
+		Number: 7, Status: command.AgentHold, At: epoch, Checkpoint: []byte("c"), Result: []byte("r"), HoldReason: "h", Usage: meter,
+		Provider: "p", Model: "m", Lease: keys.Position{Index: 9, Ordinal: 1},
+	}
+	bud := Budget{CreatedAt: epoch, Budget: command.Budget{
+		ID: job.BudgetID{1}, Scope: command.BudgetTag, Target: "k=v", Daily: 1, PerJob: 2, On: command.ExceedAlert,
+	}}
+	day := budgetDay{cost: -5, told: true}
+	pol := Policy{CreatedAt: epoch, Policy: command.Policy{
+		ID: job.PolicyID{1}, Name: "n", Enabled: true, Any: true, Queue: "q", TagKey: "k", TagValue: "v", Approvers: []string{"a"},
+		Expires: time.Hour, ApproveAtLast: true,
+	}}
 	return []record{
 		{"head", h.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
 		{"body", b.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBody(v); return x.encode(), x, err }},
 		{"counts", c.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeCounts(v); return x.encode(), x, err }},
 		{"queue", q.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeQueueConfig(v); return x.encode(), x, err }},
 		{"lock", l.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeLock(v); return x.encode(), x, err }},
+		{"head of a later generation", h2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
+		{"counts with starts", c2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeCounts(v); return x.encode(), x, err }},
+		{"queue with limits", q2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeQueueConfig(v); return x.encode(), x, err }},
+		{"lock of a later generation", l2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeLock(v); return x.encode(), x, err }},
+		{"sweep mark", m.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeSweepMark(v); return x.encode(), x, err }},
+		{"hold", held.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHold(v); return x.encode(), x, err }},
+		{"usage of an hour", meter.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeMeter(v); return x.encode(), x, err }},
+		{"usage of a job", used.encode(), func(v []byte) ([]byte, any, error) {
+			x, err := decodeJobUsage(v)
+			if err != nil {
+				return nil, nil, err
+			}
+			return x.encode(), *x, nil
+		}},
+		{"iteration", it.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeIteration(7, v); return x.encode(), x, err }},
+		{"budget", bud.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudget(v); return x.encode(), x, err }},
+		{"budget day", day.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudgetDay(v); return x.encode(), x, err }},
+		{"policy", pol.encode(), func(v []byte) ([]byte, any, error) { x, err := decodePolicy(v); return x.encode(), x, err }},
 		{"attempt error", e.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeAttemptError(v); return x.encode(), x, err }},
 		{"lock name", encodeLockName("q", "k"), func(v []byte) ([]byte, any, error) {
 			queue, key, err := decodeLockName(v)
@@ -140,6 +184,14 @@ func FuzzApply(f *testing.F) {
 		&command.Ack{ID: id}, &command.Delete{ID: id}, &command.TrimFeed{Before: 2}, &command.Pause{Queue: "q", Paused: true},
 	}))
 	f.Add(command.Encode([]command.Command{&command.Enqueue{ID: id, Queue: "q", ScheduledAt: 1<<63 - 1}}), []byte{1, 1, 99})
+	f.Add(command.Encode([]command.Command{
+		&command.SetQueue{Queue: "q", Set: 7, MaxConcurrency: 1, Throttle: command.Throttle{Limit: 1, Window: 1}},
+		&command.Enqueue{ID: id, Queue: "q", UniqueKey: "u", UniqueFor: 1, IdempotencyKey: "i"}, &command.Fetch{Jobs: []job.ID{id, id}, Lease: 1},
+		&command.DeleteQueue{Queue: "q"}, &command.Ack{ID: id},
+	}), command.Encode([]command.Command{
+		&command.Enqueue{ID: job.ID{2}, Queue: "q", UniqueKey: "u", IdempotencyKey: "i"}, &command.DeleteQueue{Queue: "q"},
+		&command.Sweep{Queue: "q", Jobs: []job.ID{id, {2}}, Unique: []string{"u"}, Idempotency: []string{"i"}, Done: 2},
+	}))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		one, two := newReplica(t), newReplica(t)
 		defer one.close(t)
@@ -252,5 +304,19 @@ func TestAssertHead_PanicsWithTheJobsName(t *testing.T) {
 			}()
 			assertHead(job.ID{7}, &h)
 		}()
+	}
+}
+
+// Rows from before the worker was kept end where it would stand.
+func TestAttemptError_WithAndWithoutItsWorkerComesBack(t *testing.T) {
+	t.Parallel()
+	for _, want := range []attemptError{{Attempt: 3, At: epoch, Error: "boom"}, {Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace", Worker: "w1"}} {
+		if got, err := decodeAttemptError(want.encode()); err != nil || got != want {
+			t.Errorf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+	nobody := (&attemptError{Attempt: 3}).encode()
+	if _, err := decodeAttemptError(append(nobody, 0)); !errors.Is(err, ErrRecord) {
+		t.Errorf("a worker without a name: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -102,20 +103,65 @@ func (r *replica) dump(t tb) []byte {
 }
 
 // audit checks INV-9: every index row has its job and every job its index rows;
-// counters equal the sets; locks have their due rows and owners. It also checks
-// INV-13 as far as the store shows it: the feed's entries are in order.
+// counters equal the sets; locks have their due rows and owners. What a deleted queue
+// left is nobody's, as long as its sweep is still to come, and is not returned. It also checks
+// INV-13: the feed's entries are in order, every namespace's events are numbered
+// without gaps, and its chain leads from the last to the first that was not trimmed.
 func (r *replica) audit(t tb) map[job.ID]Head {
 	t.Helper()
-	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}}
+	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}, events: map[job.Namespace][]uint64{},
+		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, groups: newGroupRows(),
+		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}}
 	from, to := a.space.All()
 	if err := r.store.Scan(from, to, a.row); err != nil {
 		t.Fatalf("audit: %v", err)
 	}
+	a.leftovers()
 	a.jobs()
+	a.schedulesOf()
 	a.records()
 	a.queues(r.store)
+	a.groupTies()
 	a.lockRows()
+	a.chains(r.store)
+	a.spent.audit(t)
 	return a.heads
+}
+
+// chains checks the numbers and links of the events.
+func (a *auditor) chains(store *statedb.Group) {
+	for ns, seqs := range a.events {
+		mark, err := feed.MarkOf(store, ns)
+		if err != nil || mark.Seq != seqs[len(seqs)-1] {
+			a.t.Fatalf("%s ends at event %d, mark %+v, %v", ns, seqs[len(seqs)-1], mark, err)
+		}
+		for i := range seqs {
+			if seqs[i] != seqs[0]+uint64(i) {
+				a.t.Fatalf("events of %s are %v", ns, seqs)
+			}
+		}
+		entries, err := feed.Since(store, ns, seqs[0]-1)
+		var linked []uint64
+		for _, index := range entries {
+			b, err := feed.At(store, index)
+			if err != nil {
+				a.t.Fatalf("entry %d: %v", index, err)
+			}
+			for _, e := range b.Events {
+				if e.NS == ns {
+					linked = append(linked, e.Seq)
+				}
+			}
+		}
+		if err != nil || !slices.Equal(linked, seqs) {
+			a.t.Fatalf("chain of %s leads to %v, %v; the feed has %v", ns, linked, err, seqs)
+		}
+		if before := seqs[0] - 1; before > 0 {
+			if _, err := feed.Since(store, ns, before-1); !errors.Is(err, feed.ErrTrimmed) {
+				a.t.Fatalf("events of %s from %d on: %v", ns, before, err)
+			}
+		}
+	}
 }
 
 type auditor struct {
@@ -128,6 +174,18 @@ type auditor struct {
 	locks map[string]lock
 	names map[queueKey]bool
 	parts []part
+	// events are the numbers of each namespace's events, in the order of the feed.
+	events map[job.Namespace][]uint64
+	// gens is the generation of each queue that has one; swept are those to be swept.
+	gens  map[queueKey]generation
+	swept map[queueKey]bool
+	left  map[job.ID]Head // Jobs of deleted queues.
+	spent spending
+	// groups are the records of batches, chains and dependencies.
+	groups groupRows
+
+	schedules  map[keys.Due]Schedule // By namespace and id.
+	schedNames map[string]job.ScheduleID
 }
 
 func (a *auditor) row(k, v []byte) (bool, error) {
@@ -145,6 +203,18 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		if err == nil && len(events) == 0 {
 			err = errors.New("a feed entry without events")
 		}
+		for _, e := range events {
+			a.events[e.NS] = append(a.events[e.NS], e.Seq)
+		}
+		return true, err
+	case 0x38:
+		ns, queue, err := a.space.ParseSweep(k)
+		if err != nil {
+			return true, err
+		}
+		m, err := decodeSweepMark(v)
+		a.swept[queueKey{ns, queue}] = true
+		a.gens[queueKey{ns, queue}] = generation{own: m.gen}
 		return true, err
 	case 0x40:
 		return true, a.namespaceRow(job.Namespace(k[5:21]), k[21], k, v)
@@ -154,6 +224,9 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 }
 
 func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error {
+	if err := a.groups.row(ns, family, k, v); err != nil {
+		return err
+	}
 	switch family {
 	case keys.Head:
 		h, err := decodeHead(v)
@@ -165,9 +238,28 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 		return err
 	case 'r':
 		a.ready[job.ID(v)] = k
+	case 'k':
+		s, err := decodeSchedule(v)
+		a.schedules[keys.Due{NS: ns, ID: job.ID(k[22:38])}] = s
+		return err
+	case 'x':
+		id, err := decodeScheduleID(v)
+		a.schedNames[string(k)] = id
+		return err
 	case keys.Unique, keys.Idempotency:
 		l, err := decodeLock(v)
 		a.locks[string(k)] = l
+		return err
+	case keys.QueueConfig:
+		name, err := a.space.QueueName(k)
+		if err != nil {
+			return err
+		}
+		c, err := decodeQueueConfig(v)
+		if k := (queueKey{ns, name}); a.swept[k] && a.gens[k].own != c.gen {
+			a.t.Fatalf("queue %v is of generation %d, what is swept comes before %d", k, c.gen, a.gens[k].own)
+		}
+		a.gens[queueKey{ns, name}] = c.generation()
 		return err
 	case keys.QueueCounts:
 		name, err := a.space.QueueName(k)
@@ -176,7 +268,9 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 		}
 		a.names[queueKey{ns, name}] = true
 		return err
-	case keys.Body, keys.Result, keys.Checkpoint, keys.Progress, 'e':
+	case 'y', 'f':
+		return a.spent.row(a.space, ns, family, k, v)
+	case keys.Body, keys.Result, keys.Checkpoint, keys.Progress, keys.Hold, keys.JobUsage, keys.Waits, 'e', 't':
 		a.parts = append(a.parts, part{family, job.ID(k[22:38])})
 	}
 	return nil
@@ -188,12 +282,37 @@ type part struct {
 	id     job.ID
 }
 
+// leftovers puts aside the jobs of deleted queues.
+func (a *auditor) leftovers() {
+	for id, h := range a.heads {
+		k := queueKey{a.ns[id], h.Queue}
+		if a.gens[k].has(h.gen, h.State.Leased()) {
+			continue
+		}
+		if !a.swept[k] {
+			a.t.Fatalf("job %s is of generation %d, its queue of %+v, and nobody sweeps", id, h.gen, a.gens[k])
+		}
+		a.left[id] = h
+		delete(a.heads, id)
+		if h.Due != 0 { // Its row may have fired: nobody missed it.
+			delete(a.due, keys.Due{At: h.Due, Kind: dueKind(h.State), NS: k.ns, ID: id})
+		}
+		delete(a.due, expiry(k.ns, id, &h))
+	}
+}
+
 // records checks that every record belongs to a job that knows of it.
 func (a *auditor) records() {
-	flags := map[byte]byte{keys.Result: flagResult, keys.Checkpoint: flagCheckpoint, keys.Progress: flagProgress, 'e': flagErrors}
+	flags := map[byte]uint32{
+		keys.Result: flagResult, keys.Checkpoint: flagCheckpoint, keys.Progress: flagProgress, keys.Hold: flagHold,
+		keys.JobUsage: flagUsage, keys.Waits: flagBlocked, 'e': flagErrors, 't': flagIterations,
+	}
 	bodies := 0
 	for _, p := range a.parts {
 		h, ok := a.heads[p.id]
+		if !ok {
+			h, ok = a.left[p.id]
+		}
 		if !ok || p.family != keys.Body && !h.has(flags[p.family]) {
 			a.t.Fatalf("record %q of job %s, which does not know of it", p.family, p.id)
 		}
@@ -201,15 +320,15 @@ func (a *auditor) records() {
 			bodies++
 		}
 	}
-	if bodies != len(a.heads) {
-		a.t.Fatalf("%d bodies for %d heads", bodies, len(a.heads))
+	if bodies != len(a.heads)+len(a.left) {
+		a.t.Fatalf("%d bodies for %d heads", bodies, len(a.heads)+len(a.left))
 	}
 }
 
 func (a *auditor) jobs() {
 	for id, h := range a.heads {
 		assertHead(id, &h)
-		if h.State == job.Pending {
+		if h.State == job.Pending && !h.Blocked() {
 			want := a.space.Ready(a.ns[id], h.Queue, h.Priority, h.Pos)
 			if !bytes.Equal(a.ready[id], want) {
 				a.t.Fatalf("pending job %s stands at %x, its row is %x", id, want, a.ready[id])
@@ -224,8 +343,21 @@ func (a *auditor) jobs() {
 			delete(a.due, d)
 		}
 	}
+	a.expiries()
 	if len(a.ready) > 0 {
 		a.t.Fatalf("ready rows of jobs that are not pending: %x", a.ready)
+	}
+}
+
+// expiries checks that a job with a time to live has a row for its end until it is
+// finished; of one that is cancelling the row may have come up.
+func (a *auditor) expiries() {
+	for id, h := range a.heads {
+		d := expiry(a.ns[id], id, &h)
+		if _, ok := a.due[d]; ok != (h.ExpireAt != 0 && !h.State.Terminal()) && h.State != job.Cancelling {
+			a.t.Fatalf("job %s is %s and expires at %d, it has a row %v", id, h.State, h.ExpireAt, ok)
+		}
+		delete(a.due, d)
 	}
 }
 
@@ -241,7 +373,7 @@ func (a *auditor) queues(store *statedb.Group) {
 		if err != nil {
 			a.t.Fatalf("counts of %v: %v", k, err)
 		}
-		if h.State == job.Pending && h.Pos.Less(c.Floor[h.Priority]) {
+		if !h.Pos.IsZero() && h.Pos.Less(c.Floor[h.Priority]) {
 			a.t.Fatalf("job %s is ready at %v, below the floor %v", id, h.Pos, c.Floor[h.Priority])
 		}
 	}
@@ -257,6 +389,10 @@ func (a *auditor) queues(store *statedb.Group) {
 		if c.Jobs != *want {
 			a.t.Fatalf("queue %v counts %v, its sets are %v", k, c.Jobs, *want)
 		}
+		if _, ok := a.gens[k]; !ok {
+			a.t.Fatalf("queue %v has counters and does not exist", k)
+		}
+		a.limits(store, k)
 	}
 }
 
@@ -274,12 +410,76 @@ func (a *auditor) lockRows() {
 			family = keys.Idempotency
 		}
 		k := string(a.space.Lock(d.NS, family, queue, key))
-		if l, ok := a.locks[k]; !ok || l.Expires != d.At || l.By != d.ID {
+		l, ok := a.locks[k]
+		if q := (queueKey{d.NS, queue}); ok && !a.gens[q].keeps(l.gen) && !a.swept[q] {
+			a.t.Fatalf("lock %q of queue %v is of generation %d, the queue of %+v, and nobody sweeps", key, q, l.gen, a.gens[q])
+		}
+		if _, there := a.heads[l.Owner]; ok && family == keys.Unique && !there && !a.swept[queueKey{d.NS, queue}] {
+			a.t.Fatalf("lock %q of queue %s is held by job %s, which is not there", key, queue, l.Owner)
+		}
+		if !ok || l.Expires != d.At || l.By != d.ID {
 			a.t.Fatalf("due row %+v has lock %+v", d, l)
 		}
 		delete(a.locks, k)
 	}
 	if len(a.locks) > 0 {
 		a.t.Fatalf("locks that never end: %+v", a.locks)
+	}
+}
+
+// limits checks INV-6 and INV-7 as far as the store shows them: what a lower limit
+// came too late for may still be over it.
+func (a *auditor) limits(store *statedb.Group, k queueKey) {
+	qs, c, err := ReadQueueState(store, k.ns, k.name)
+	if err != nil {
+		a.t.Fatalf("state of %v: %v", k, err)
+	}
+	if !qs.throttle.IsZero() {
+		for i, r := range c.starts {
+			if r.n == 0 || r.last < r.first || i > 0 && r.first < c.starts[i-1].last {
+				a.t.Fatalf("queue %v counts starts %+v", k, c.starts)
+			}
+		}
+		if len(c.starts) > startRunsMax {
+			a.t.Fatalf("queue %v counts %d runs of starts", k, len(c.starts))
+		}
+	} else if len(c.starts) > 0 {
+		a.t.Fatalf("queue %v counts starts without a throttle", k)
+	}
+}
+
+// sweepAll removes what deleted queues left, as the leader does.
+func (r *replica) sweepAll(t tb) {
+	t.Helper()
+	for {
+		queues, err := ReadSweeps(r.store)
+		if err != nil {
+			t.Fatalf("read sweeps: %v", err)
+		}
+		if len(queues) == 0 {
+			return
+		}
+		for i := range queues {
+			r.sweep(t, &queues[i])
+		}
+	}
+}
+
+func (r *replica) sweep(t tb, w *Sweeping) {
+	t.Helper()
+	for {
+		c, err := w.Next(r.store)
+		if err != nil {
+			t.Fatalf("sweep: %v", err)
+		}
+		if c == nil {
+			continue
+		}
+		if res := r.do(t, r.now, c); res.Refusal != Accepted {
+			t.Fatalf("sweep %+v answered %d", c, res.Refusal)
+		}
+		if c.Done != 0 {
+			return
+		}
 	}
 }

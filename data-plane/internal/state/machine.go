@@ -33,6 +33,15 @@ type Machine struct {
 	// read again soon, by its ack. The same reasoning makes it the truth.
 	leased map[jobKey]Head
 	events []feed.Event // Room of the last entry's events, for the next one.
+	// marks caches where the events of namespaces end; the same reasoning.
+	marks map[job.Namespace]*chainEnd
+	// purses caches the budgets of namespaces; the same reasoning.
+	purses   map[job.Namespace]*purse
+	policies map[job.Namespace][]Policy
+	// touched are the namespaces with events since the last commit, some of them more
+	// than once; ring is told of them afterwards, and may be nil.
+	touched []job.Namespace
+	ring    func(job.Namespace)
 	// committed is told after each commit; may be nil.
 	committed func(index uint64)
 }
@@ -52,9 +61,13 @@ type queueRecord struct {
 	config     QueueConfig
 	hasConfig  bool
 	counts     Counts
+	gen        uint64 // See Head.
 	dirty      bool
 	dirtyConf  bool
 	inDirtyLst bool
+	// Of the entry being applied: the queue was refused a lease for its limits; the
+	// leader's memory must look at it anew.
+	refused, tell bool
 }
 
 // New makes the machine of a shard over its span of the state store.
@@ -62,8 +75,13 @@ func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
 		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]Head), committed: committed,
+		marks: make(map[job.Namespace]*chainEnd), purses: make(map[job.Namespace]*purse), policies: make(map[job.Namespace][]Policy),
 	}
 }
+
+// RingOnCommit makes the machine call ring for each namespace with new events, once
+// they are committed. It must not block. To be called before anything is applied.
+func (m *Machine) RingOnCommit(ring func(job.Namespace)) { m.ring = ring }
 
 var _ group.Machine = (*Machine)(nil)
 
@@ -71,11 +89,19 @@ var _ group.Machine = (*Machine)(nil)
 func (m *Machine) Reset() error {
 	clear(m.queues)
 	clear(m.leased)
+	clear(m.marks)
+	clear(m.purses)
+	clear(m.policies)
 	return nil
 }
 
-// Committed passes the index on.
+// Committed passes the index on and rings for new events.
 func (m *Machine) Committed(index uint64) {
+	m.forgetPurses()
+	for _, ns := range m.touched {
+		m.ring(ns)
+	}
+	m.touched = m.touched[:0]
 	if m.committed != nil {
 		m.committed(index)
 	}
@@ -90,7 +116,19 @@ type entry struct {
 	ordinal uint32 // Of the place to give out next: jobs made ready, leases, errors.
 	out     *Applied
 	events  []feed.Event
+	links   []feed.Link    // One per namespace of the events.
 	dirty   []*queueRecord // In the order of their first change.
+	// left is the state that the job leftID left last and no event has told yet.
+	left   job.State
+	leftID job.ID
+	bond   bond
+	// refusedFor is the job for which admits refused another one.
+	refusedFor job.ID
+	// ended are the endings of the command being applied that others must learn of.
+	ended []delivery
+	// lastError is the error of the job lastErrorOf that was written last.
+	lastError   string
+	lastErrorOf job.ID
 }
 
 // Apply runs the commands of one entry in order, then writes the counters and
@@ -106,13 +144,19 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	if len(m.leased) > leasedCached {
 		clear(m.leased)
 	}
+	if len(m.marks) > marksCached {
+		clear(m.marks)
+	}
 	x := &entry{
 		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(),
 		out:    &Applied{Now: e.Now.UnixNano(), Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
 	for i, c := range cmds {
-		if x.out.Results[i], err = x.apply(c); err != nil {
+		if x.out.Results[i], err = x.next(cmds[i:]); err == nil {
+			err = x.carryOut()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("command %d (%T): %w", i, c, err)
 		}
 	}
@@ -148,6 +192,40 @@ func (x *entry) apply(c command.Command) (Result, error) {
 		return x.delete(c)
 	case *command.TrimFeed:
 		return x.trimFeed(c)
+	case *command.SetQueue:
+		return x.setQueue(c)
+	case *command.DeleteQueue:
+		return x.deleteQueue(c)
+	case *command.Sweep:
+		return x.sweep(c)
+	case *command.ClearQueue:
+		return x.clearQueue(c)
+	case *command.Move:
+		return x.move(c)
+	case *command.Requeue:
+		return x.requeue(c)
+	case *command.Hold:
+		return x.holdJob(c)
+	case *command.Decide:
+		return x.decide(c)
+	case *command.MakeBatch:
+		return x.makeBatch(c)
+	case *command.SealBatch:
+		return x.sealBatch(c)
+	case *command.PutBudget:
+		return x.putBudget(c)
+	case *command.DeleteBudget:
+		return x.deleteBudget(c)
+	case *command.PutPolicy:
+		return x.putPolicy(c)
+	case *command.DeletePolicy:
+		return x.deletePolicy(c)
+	case *command.PutSchedule:
+		return x.putSchedule(c)
+	case *command.DeleteSchedule:
+		return x.deleteSchedule(c)
+	case *command.Tick:
+		return x.tick(c)
 	default:
 		return Result{}, fmt.Errorf("%w: no apply function", command.ErrMalformed)
 	}
@@ -162,23 +240,24 @@ func (x *entry) finish() error {
 		if q.dirtyConf {
 			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name), q.config.encode())
 		}
-		q.dirty, q.dirtyConf, q.inDirtyLst = false, false, false
+		if q.tell || q.config.Limited() {
+			shut, err := x.shutUntil(q.key.ns, q.key.name)
+			if err != nil {
+				return err
+			}
+			qs := stateOf(q.key, &q.config, &q.counts, shut)
+			qs.Rewind = q.tell
+			x.out.Queues = append(x.out.Queues, qs)
+		}
+		q.dirty, q.dirtyConf, q.inDirtyLst, q.refused, q.tell = false, false, false, false, false
 	}
-	if len(x.events) > 0 {
-		x.txn.SetNew(x.m.space.Feed(x.index), feed.Encode(x.now, x.events))
-		x.m.events = x.events
-	}
-	return nil
+	return x.writeEvents()
 }
 
 // place gives out the next place of this entry.
 func (x *entry) place() keys.Position {
 	x.ordinal++
 	return keys.Position{Index: x.index, Ordinal: x.ordinal}
-}
-
-func (x *entry) event(t feed.Type, ns job.Namespace, id job.ID, h *Head) {
-	x.events = append(x.events, feed.Event{Type: t, NS: ns, Queue: h.Queue, ID: id, State: h.State, Attempt: h.Attempt})
 }
 
 // queue returns the record of a queue; a queue exists from its first use on.
@@ -199,9 +278,17 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 	if err == nil {
 		q.hasConfig = true
 		q.config, err = decodeQueueConfig(v)
+		q.gen = q.config.gen
 	}
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return nil, err
+	}
+	if !q.hasConfig {
+		mark, _, err := x.sweepMark(ns, name)
+		if err != nil {
+			return nil, err
+		}
+		q.gen = mark.gen
 	}
 	x.m.queues[k] = q
 	return q, nil
@@ -211,11 +298,17 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 func (x *entry) touched(q *queueRecord) *Counts {
 	q.dirty = true
 	x.list(q)
-	if !q.hasConfig { // First use: the queue's record tells that it exists and since when.
-		q.hasConfig, q.dirtyConf = true, true
-		q.config.CreatedAt = x.now
-	}
+	x.exist(q)
 	return &q.counts
+}
+
+// exist makes the queue's record on its first use: it tells since when it is there.
+func (x *entry) exist(q *queueRecord) {
+	if !q.hasConfig {
+		q.hasConfig, q.dirtyConf = true, true
+		q.config = QueueConfig{CreatedAt: x.now, gen: q.gen}
+		x.list(q)
+	}
 }
 
 func (x *entry) list(q *queueRecord) {
@@ -225,8 +318,22 @@ func (x *entry) list(q *queueRecord) {
 	}
 }
 
-// head reads the head of a job; ok is false if there is none.
+// head reads the head of a job; ok is false if there is none, or if the job was
+// deleted with its queue.
 func (x *entry) head(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
+	h, ok, err = x.anyHead(ns, id)
+	if err != nil || !ok {
+		return h, ok, err
+	}
+	q, err := x.queue(ns, h.Queue)
+	if err != nil || !q.generation().has(h.gen, h.State.Leased()) {
+		return Head{}, false, err
+	}
+	return h, true, nil
+}
+
+// anyHead is head without a look at the queue.
+func (x *entry) anyHead(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
 	if h, ok := x.m.leased[jobKey{ns, id}]; ok {
 		return h, true, nil
 	}
@@ -256,11 +363,11 @@ func (x *entry) putHead(ns job.Namespace, id job.ID, h *Head) {
 
 // assertHead checks the invariants of Head before it is written.
 func assertHead(id job.ID, h *Head) {
-	if h.Pos.IsZero() == (h.State == job.Pending) {
+	if h.Pos.IsZero() == (h.State == job.Pending && !h.Blocked()) {
 		panic(fmt.Sprintf("state: job %s is %s with ready position %v", id, h.State, h.Pos))
 	}
 	timed := h.State == job.Scheduled || h.State == job.Retrying || h.State.Leased()
-	if timed != (h.Due != 0) {
+	if timed != (h.Due != 0) && h.State != job.Held { // A hold may have an end.
 		panic(fmt.Sprintf("state: job %s is %s with due time %d", id, h.State, h.Due))
 	}
 }

@@ -36,13 +36,70 @@ func ReadCounts(g *statedb.Group, ns job.Namespace, queue string) (Counts, error
 	return decodeCounts(v)
 }
 
+// ReadQueueState reads what the leader's memory keeps of a queue, and the floors of
+// its ready orders; a queue that does not exist has no limits.
+func ReadQueueState(g *statedb.Group, ns job.Namespace, queue string) (QueueState, Counts, error) {
+	cfg, err := ReadQueueConfig(g, ns, queue)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return QueueState{}, Counts{}, err
+	}
+	c, err := ReadCounts(g, ns, queue)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return QueueState{}, Counts{}, err
+	}
+	shut, err := readShut(g, keys.In(g.Prefix()), ns, queue)
+	return stateOf(queueKey{ns, queue}, &cfg, &c, shut), c, err
+}
+
 // ReadHead reads the head of a job, or statedb.ErrNotFound.
 func ReadHead(g *statedb.Group, ns job.Namespace, id job.ID) (Head, error) {
-	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Head, id))
+	return readHead(g, keys.In(g.Prefix()), ns, id)
+}
+
+// ReadFollows reports whether the end of a job may make other jobs ready.
+func ReadFollows(g *statedb.Group, ns job.Namespace, id job.ID) (bool, error) {
+	v, err := optional(g.Get(keys.In(g.Prefix()).Job(ns, keys.Head, id)))
+	if err != nil || v == nil {
+		return false, err
+	}
+	h, err := decodeHead(v)
+	return h.has(flagChain | flagBatch), err
+}
+
+func readHead(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Head, error) {
+	v, err := r.Get(space.Job(ns, keys.Head, id))
 	if err != nil {
 		return Head{}, err
 	}
-	return decodeHead(v)
+	h, err := decodeHead(v)
+	if err != nil {
+		return Head{}, fmt.Errorf("job %s: %w", id, err)
+	}
+	gen, err := readGeneration(r, space, ns, h.Queue)
+	if err != nil {
+		return Head{}, err
+	}
+	if !gen.has(h.gen, h.State.Leased()) {
+		return Head{}, statedb.ErrNotFound // Deleted with its queue.
+	}
+	return h, nil
+}
+
+// readGeneration is the generation of a queue, whether it exists or not.
+func readGeneration(r Reader, space keys.Space, ns job.Namespace, queue string) (generation, error) {
+	v, err := optional(r.Get(space.Queue(ns, keys.QueueConfig, queue)))
+	if err != nil {
+		return generation{}, err
+	}
+	if v != nil {
+		cfg, err := decodeQueueConfig(v)
+		return cfg.generation(), err
+	}
+	if v, err = optional(r.Get(space.Sweep(ns, queue))); err != nil || v == nil {
+		return generation{}, err
+	}
+	mark, err := decodeSweepMark(v)
+	return generation{own: mark.gen}, err
 }
 
 // ReadBody reads the body of a job, or statedb.ErrNotFound.
@@ -77,6 +134,9 @@ type Job struct {
 	Progress   []byte
 	Result     []byte
 	Errors     []AttemptError
+	Hold       *Hold     // nil: it never was held.
+	Usage      *JobUsage // nil if it reported none.
+	WaitingOn  int       // How many jobs it waits for.
 }
 
 // ReadJob reads a whole job from one picture of the state, or statedb.ErrNotFound.
@@ -88,12 +148,10 @@ func ReadJob(g *statedb.Group, ns job.Namespace, id job.ID) (_ Job, err error) {
 
 func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, error) {
 	var j Job
-	b, err := r.Get(space.Job(ns, keys.Head, id))
-	if err != nil {
+	var b []byte
+	var err error
+	if j.Head, err = readHead(r, space, ns, id); err != nil {
 		return Job{}, err
-	}
-	if j.Head, err = decodeHead(b); err != nil {
-		return Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
 	if b, err = r.Get(space.Job(ns, keys.Body, id)); err != nil {
 		return Job{}, fmt.Errorf("body of job %s: %w", id, err)
@@ -102,8 +160,9 @@ func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, erro
 		return Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
 	for _, p := range []struct {
-		flag, family byte
-		to           *[]byte
+		flag   uint32
+		family byte
+		to     *[]byte
 	}{{flagCheckpoint, keys.Checkpoint, &j.Checkpoint}, {flagProgress, keys.Progress, &j.Progress}, {flagResult, keys.Result, &j.Result}} {
 		if j.has(p.flag) {
 			if *p.to, err = optional(r.Get(space.Job(ns, p.family, id))); err != nil {
@@ -111,10 +170,36 @@ func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, erro
 			}
 		}
 	}
+	if j.has(flagUsage) {
+		if j.Usage, err = readJobUsage(r, space, ns, id); err != nil {
+			return Job{}, err
+		}
+	}
+	if j.has(flagBlocked) {
+		waits, err := readIDList(r, space, ns, keys.Waits, id)
+		if err != nil {
+			return Job{}, err
+		}
+		j.WaitingOn = len(waits)
+	}
 	if j.has(flagErrors) {
-		j.Errors, err = readErrors(r, space, ns, id)
+		if j.Errors, err = readErrors(r, space, ns, id); err != nil {
+			return Job{}, err
+		}
+	}
+	if j.has(flagHold) {
+		j.Hold, err = readHold(r, space, ns, id)
 	}
 	return j, err
+}
+
+func readHold(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*Hold, error) {
+	v, err := r.Get(space.Job(ns, keys.Hold, id))
+	if err != nil {
+		return nil, fmt.Errorf("hold of job %s: %w", id, err)
+	}
+	h, err := decodeHold(v)
+	return &h, err
 }
 
 // errorsShown bounds the attempt errors of one answer; the latest are kept.
@@ -166,6 +251,19 @@ func ReadQueues(g *statedb.Group, ns job.Namespace) (_ []Queue, err error) {
 		return len(out) < QueuesMax, nil
 	})
 	return out, err
+}
+
+// ReadQueue reads one queue of a namespace, or statedb.ErrNotFound.
+func ReadQueue(g *statedb.Group, ns job.Namespace, name string) (_ Queue, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	key := space.Queue(ns, keys.QueueConfig, name)
+	value, err := v.Get(key)
+	if err != nil {
+		return Queue{}, err
+	}
+	return readQueue(v, space, ns, key, value)
 }
 
 func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) (Queue, error) {

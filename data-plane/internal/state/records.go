@@ -11,24 +11,46 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
 
-// Every record starts with this version byte.
-const recordVersion = 1
+// Every record starts with its version byte. Records that carry nothing of a later
+// version are written in the first, so that stored form changes only with the
+// commands that need it (R18), and one value has one form.
+const (
+	recordVersion  = 1
+	recordVersion2 = 2
+	recordVersion3 = 3
+)
 
 // ErrRecord: a stored record can not be read. The node must stop.
 var ErrRecord = errors.New("malformed record")
 
-func newRecord(room int) codec.Writer {
+func newRecord(room int) codec.Writer { return newRecordOf(recordVersion, room) }
+
+func newRecordOf(version byte, room int) codec.Writer {
 	w := codec.Writer{Buf: make([]byte, 0, room)}
-	w.Byte(recordVersion)
+	w.Byte(version)
 	return w
 }
 
 func openRecord(what string, b []byte) (*codec.Reader, error) {
+	r, _, err := openRecordUpTo(what, b, recordVersion)
+	return r, err
+}
+
+func openRecordUpTo(what string, b []byte, latest byte) (*codec.Reader, byte, error) {
 	r := codec.NewReader(b)
-	if v := r.Byte(); v != recordVersion {
-		return nil, fmt.Errorf("%w: %s has version %d", ErrRecord, what, v)
+	v := r.Byte()
+	if v < recordVersion || v > latest {
+		return nil, 0, fmt.Errorf("%w: %s has version %d", ErrRecord, what, v)
 	}
-	return r, nil
+	return r, v, nil
+}
+
+// versionFor is the version of a record that has or has not what came with the second.
+func versionFor(second bool) byte {
+	if second {
+		return recordVersion2
+	}
+	return recordVersion
 }
 
 func closeRecord(what string, r *codec.Reader) error {
@@ -48,10 +70,73 @@ type Body struct {
 	UniqueKey      string
 	IdempotencyKey string
 	TraceParent    string
+	More           *BodyMore
+}
+
+// BodyMore is what only some jobs have.
+type BodyMore struct {
+	ExpireAt     int64 // 0: never.
+	Agent        *command.AgentLimits
+	Parent       job.ID
+	Batch        job.BatchID
+	Chain        job.ChainID
+	ChainStep    int // Place in the chain from 0; ChainOnExit, ChainOnFailure.
+	Schedule     job.ScheduleID
+	Tick         int64 // Of the schedule; 0: run by hand.
+	DependsOn    []job.ID
+	OnDependency command.DependencyPolicy
+}
+
+func (m *BodyMore) isZero() bool {
+	return m.ExpireAt == 0 && m.Agent == nil && m.Parent.IsZero() && m.Batch.IsZero() && m.Chain.IsZero() &&
+		m.Schedule.IsZero() && len(m.DependsOn) == 0
+}
+
+// Steps of a chain that have no place in it (contract, domain constants).
+const (
+	ChainOnExit    = -1
+	ChainOnFailure = -2
+)
+
+func (m *BodyMore) encode(w *codec.Writer) {
+	w.Int(m.ExpireAt)
+	w.Bool(m.Agent != nil)
+	if m.Agent != nil {
+		command.EncodeAgentLimits(w, *m.Agent)
+	}
+	w.ID(m.Parent)
+	w.ID(m.Batch)
+	w.ID(m.Chain)
+	w.Int(int64(m.ChainStep))
+	w.ID(m.Schedule)
+	w.Int(m.Tick)
+	w.Uint(uint64(len(m.DependsOn)))
+	for _, id := range m.DependsOn {
+		w.ID(id)
+	}
+	w.Byte(byte(m.OnDependency))
+}
+
+func decodeBodyMore(r *codec.Reader) *BodyMore {
+	m := &BodyMore{ExpireAt: r.Time()}
+	if r.Bool() {
+		a := command.DecodeAgentLimits(r)
+		m.Agent = &a
+	}
+	m.Parent, m.Batch, m.Chain, m.ChainStep = r.ID(), r.ID(), r.ID(), int(r.Int())
+	m.Schedule, m.Tick = r.ID(), r.Time()
+	if n := r.Count(16); n > 0 {
+		m.DependsOn = make([]job.ID, n)
+		for i := range m.DependsOn {
+			m.DependsOn[i] = r.ID()
+		}
+	}
+	m.OnDependency = command.DependencyPolicy(r.Byte())
+	return m
 }
 
 func (b *Body) encode() []byte {
-	w := newRecord(64 + len(b.Payload))
+	w := newRecordOf(versionFor(b.More != nil), 64+len(b.Payload))
 	w.Text(b.Queue)
 	w.Bytes(b.Payload)
 	w.Int(b.CreatedAt)
@@ -60,25 +145,31 @@ func (b *Body) encode() []byte {
 	w.Text(b.UniqueKey)
 	w.Text(b.IdempotencyKey)
 	w.Text(b.TraceParent)
+	if b.More != nil {
+		b.More.encode(&w)
+	}
 	return w.Buf
 }
 
 func decodeBody(v []byte) (Body, error) {
-	r, err := openRecord("body", v)
+	r, version, err := openRecordUpTo("body", v, recordVersion2)
 	if err != nil {
 		return Body{}, err
 	}
 	b := Body{Queue: r.Name(), Payload: r.Bytes(), CreatedAt: r.Int(), ScheduledAt: r.Int()}
 	b.Tags = command.DecodeTags(r)
 	b.UniqueKey, b.IdempotencyKey, b.TraceParent = r.Text(), r.Text(), r.Text()
+	if version == recordVersion2 {
+		b.More = decodeBodyMore(r)
+	}
 	return b, closeRecord("body", r)
 }
 
 // Head is the part of a job that changes with every transition.
 //
-// Invariants: Pos is set iff State is Pending. Due is set iff State is Scheduled,
-// Retrying or leased, and then there is a due row of that time; every other
-// state has none. Epoch, Lease, Worker, Hostname and Peer describe the last lease.
+// Invariants: Pos is set iff State is Pending and nothing blocks the job. Due is set iff State is Scheduled,
+// Retrying or leased, and possibly if it is Held, and then there is a due row of that
+// time; every other state has none. Epoch, Lease, Worker, Hostname and Peer describe the last lease.
 type Head struct {
 	Queue    string
 	State    job.State
@@ -93,12 +184,17 @@ type Head struct {
 	Worker   string
 	Hostname string
 	Peer     uint64
-	flags    byte
+	flags    uint32
 	Started  int64
 	Finished int64 // Completed, dead or cancelled.
 	FailedAt int64 // Last failed attempt.
 	Reason   DeadReason
 	Timeline []Moment
+	// gen is the generation of the queue in which the job was made. When it is not
+	// the queue's any more, the job was deleted with the queue.
+	gen       uint64
+	ExpireAt  int64  // There is a due row for it while the job is not finished; 0: never.
+	Iteration uint32 // Of an agent job, from 1.
 }
 
 const (
@@ -108,9 +204,31 @@ const (
 	flagResult                 // There is a result record.
 	flagErrors                 // There is at least one attempt error.
 	flagReclaimed              // The last lease ran out; its holder settled nothing.
+	_                          // Two bits of the first version that nothing used.
+	_
+	flagChain      // The body names a chain.
+	flagBatch      // The body names a batch, of which the job is a member.
+	flagDependents // Other jobs wait for this one.
+	flagBlocked    // It waits for other jobs: while it is pending it has no place in the ready order.
+	flagAgent      // The body has the limits of an agent job.
+	flagHold       // There is a hold record.
+	flagHoldNext   // When its worker lets go of it, it is held.
+	flagExpired    // When its worker lets go of it, it is dead: it expired meanwhile.
+	flagUsage      // There is a usage record.
+	flagIterations // There is at least one iteration record.
+	flagIterated   // Its iteration is over: the next lease begins another one.
+	flagRanOut     // A lease ran out that the crashes do not tell of (any more).
+	flagOverBudget // It cost more than a budget allows for one job, and that was told.
+	flagDeadNext   // When its worker lets go of it, it is dead: it cost too much.
+
+	// flagsFirst are those that fit the first version of the record.
+	flagsFirst = 1<<8 - 1
 )
 
-func (h *Head) has(flag byte) bool { return h.flags&flag != 0 }
+func (h *Head) has(flag uint32) bool { return h.flags&flag != 0 }
+
+// Blocked reports whether the job is pending and waits for other jobs.
+func (h *Head) Blocked() bool { return h.State == job.Pending && h.has(flagBlocked) }
 
 // HasCheckpoint reports whether a checkpoint was stored for the job.
 func (h *Head) HasCheckpoint() bool { return h.has(flagCheckpoint) }
@@ -122,9 +240,17 @@ const (
 	NotDead DeadReason = iota
 	DeadRetries
 	DeadCrashes
+	DeadTerminal   // Its worker said that trying again is of no use.
+	DeadExpired    // Its time to live was over.
+	DeadRejected   // A person decided so.
+	DeadDependency // A job that it depends on did not complete.
+	DeadBudget     // It cost more than a budget allows.
+	deadReasonsEnd
 )
 
-var deadReasons = [...]string{"", "max_retries", "crash_loop"}
+var deadReasons = [...]string{
+	"", "max_retries", "crash_loop", "terminal", "expired", "rejected", "dependency_failed", "budget_exceeded",
+}
 
 func (d DeadReason) String() string {
 	if int(d) < len(deadReasons) {
@@ -156,12 +282,21 @@ const (
 	WasCancelled
 	WasRetried
 	WasDead
+	WasHeld
+	WasApproved
+	WasRejected
+	WasContinued // The next iteration of an agent.
+	WasExpired
+	WasMoved
+	WasUnblocked
 )
 
 var whatNames = [...]string{
 	WasEnqueued: "enqueued", WasScheduled: "scheduled", WasPromoted: "promoted", WasStarted: "started",
 	WasCompleted: "completed", WasFailed: "failed", WasReleased: "released", WasLeaseExpired: "lease_expired",
 	WasCancelRequested: "cancel_requested", WasCancelled: "cancelled", WasRetried: "retried", WasDead: "dead",
+	WasHeld: "held", WasApproved: "approved", WasRejected: "rejected", WasContinued: "continued", WasExpired: "expired",
+	WasMoved: "moved", WasUnblocked: "unblocked",
 }
 
 func (m What) String() string {
@@ -184,7 +319,11 @@ func (h *Head) note(what What, at int64) {
 }
 
 func (h *Head) encode() []byte {
-	w := newRecord(96 + 12*len(h.Timeline))
+	version := versionFor(h.gen != 0)
+	if h.flags > flagsFirst || h.ExpireAt != 0 || h.Iteration != 0 {
+		version = recordVersion3
+	}
+	w := newRecordOf(version, 96+12*len(h.Timeline))
 	w.Text(h.Queue)
 	w.Byte(byte(h.State))
 	w.Byte(byte(h.Priority))
@@ -198,7 +337,7 @@ func (h *Head) encode() []byte {
 	w.Text(h.Worker)
 	w.Text(h.Hostname)
 	w.Fixed64(h.Peer)
-	w.Byte(h.flags)
+	w.Byte(byte(h.flags))
 	w.Int(h.Started)
 	w.Int(h.Finished)
 	w.Int(h.FailedAt)
@@ -211,11 +350,19 @@ func (h *Head) encode() []byte {
 		w.Uint(uint64(m.Attempt))
 		last = m.At
 	}
+	if version >= recordVersion2 {
+		w.Uint(h.gen)
+	}
+	if version == recordVersion3 {
+		w.Uint(uint64(h.flags >> 8))
+		w.Int(h.ExpireAt)
+		w.Uint(uint64(h.Iteration))
+	}
 	return w.Buf
 }
 
 func decodeHead(v []byte) (Head, error) {
-	r, err := openRecord("head", v)
+	r, version, err := openRecordUpTo("head", v, recordVersion3)
 	if err != nil {
 		return Head{}, err
 	}
@@ -225,7 +372,7 @@ func decodeHead(v []byte) (Head, error) {
 	h.Pos, h.Due = command.DecodePosition(r), r.Int()
 	h.Epoch, h.Lease = command.DecodePosition(r), time.Duration(r.Uint())
 	h.Worker, h.Hostname, h.Peer = r.Text(), r.Text(), r.Fixed64()
-	h.flags = r.Byte()
+	h.flags = uint32(r.Byte())
 	h.Started, h.Finished, h.FailedAt = r.Int(), r.Int(), r.Int()
 	h.Reason = DeadReason(r.Byte())
 	h.Timeline = make([]Moment, r.Count(3))
@@ -233,6 +380,13 @@ func decodeHead(v []byte) (Head, error) {
 	for i := range h.Timeline {
 		m := Moment{What: What(r.Byte()), At: last + r.Int(), Attempt: r.Uint32()}
 		h.Timeline[i], last = m, m.At
+	}
+	if version >= recordVersion2 {
+		h.gen = r.Uint()
+	}
+	if version == recordVersion3 {
+		h.flags |= r.Uint32() << 8
+		h.ExpireAt, h.Iteration = r.Time(), r.Uint32()
 	}
 	if !h.State.Valid() && r.Err() == nil {
 		return Head{}, fmt.Errorf("%w: head has state %d", ErrRecord, h.State)
@@ -244,21 +398,59 @@ func decodeHead(v []byte) (Head, error) {
 type QueueConfig struct {
 	Paused    bool
 	CreatedAt int64
+	// MaxConcurrency is how many of its jobs workers may hold at a time; 0 is no limit.
+	MaxConcurrency uint32
+	Throttle       command.Throttle
+	gen            uint64 // See Head.
+	// kept, if not 0, is the generation after the oldest whose leased jobs are still
+	// there: clearing a queue lets a generation pass without them.
+	kept     uint64
+	Draining bool // Takes no more jobs.
+	// Retry is for the parts that a producer leaves open, if RetrySet names them.
+	Retry    command.RetryPolicy
+	RetrySet command.RetryParts
 }
 
+// Limited reports whether handing out the queue's jobs has a limit.
+func (q *QueueConfig) Limited() bool { return q.MaxConcurrency > 0 || !q.Throttle.IsZero() }
+
 func (q *QueueConfig) encode() []byte {
-	w := newRecord(16)
+	version := versionFor(q.Limited() || q.gen != 0)
+	if q.kept != 0 || q.Draining || q.RetrySet != 0 {
+		version = recordVersion3
+	}
+	w := newRecordOf(version, 32)
 	w.Bool(q.Paused)
 	w.Int(q.CreatedAt)
+	if version >= recordVersion2 {
+		w.Uint(uint64(q.MaxConcurrency))
+		command.EncodeThrottle(&w, q.Throttle)
+		w.Uint(q.gen)
+	}
+	if version == recordVersion3 {
+		w.Uint(q.kept)
+		w.Bool(q.Draining)
+		command.EncodeRetry(&w, q.Retry)
+		w.Byte(byte(q.RetrySet))
+	}
 	return w.Buf
 }
 
 func decodeQueueConfig(v []byte) (QueueConfig, error) {
-	r, err := openRecord("queue", v)
+	r, version, err := openRecordUpTo("queue", v, recordVersion3)
 	if err != nil {
 		return QueueConfig{}, err
 	}
 	q := QueueConfig{Paused: r.Bool(), CreatedAt: r.Int()}
+	if version >= recordVersion2 {
+		q.MaxConcurrency, q.Throttle, q.gen = r.Uint32(), command.DecodeThrottle(r), r.Uint()
+	}
+	if version == recordVersion3 {
+		q.kept, q.Draining, q.Retry, q.RetrySet = r.Uint(), r.Bool(), command.DecodeRetry(r), command.RetryParts(r.Byte())
+	}
+	if q.Throttle.IsZero() {
+		q.Throttle = command.Throttle{} // One value, one form.
+	}
 	return q, closeRecord("queue", r)
 }
 
@@ -273,10 +465,16 @@ type Counts struct {
 	Failed   int64             // Failed attempts, ever.
 	// Floor: no ready job of the priority stands before it.
 	Floor [job.Priorities]keys.Position
+	// starts is what a throttle counts; empty without one.
+	starts starts
 }
 
+// Leased is how many jobs workers hold: the active set that a limit of concurrency
+// is about (R-C1).
+func (c *Counts) Leased() int64 { return c.Jobs[job.Active] + c.Jobs[job.Cancelling] }
+
 func (c *Counts) encode() []byte {
-	w := newRecord(64)
+	w := newRecordOf(versionFor(len(c.starts) > 0), 64+8*len(c.starts))
 	w.Uint(uint64(stateSlots))
 	for _, n := range c.Jobs {
 		w.Int(n)
@@ -286,11 +484,14 @@ func (c *Counts) encode() []byte {
 	for _, p := range c.Floor {
 		command.EncodePosition(&w, p)
 	}
+	if len(c.starts) > 0 {
+		c.starts.encode(&w)
+	}
 	return w.Buf
 }
 
 func decodeCounts(v []byte) (Counts, error) {
-	r, err := openRecord("counts", v)
+	r, version, err := openRecordUpTo("counts", v, recordVersion2)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -306,6 +507,9 @@ func decodeCounts(v []byte) (Counts, error) {
 	for i := range c.Floor {
 		c.Floor[i] = command.DecodePosition(r)
 	}
+	if version == recordVersion2 {
+		c.starts = decodeStarts(r)
+	}
 	return c, closeRecord("counts", r)
 }
 
@@ -317,24 +521,31 @@ type lock struct {
 	// First answer of an idempotent enqueue.
 	State     job.State
 	Duplicate bool
+	gen       uint64 // See Head: a lock of another generation is not in force.
 }
 
 func (l *lock) encode() []byte {
-	w := newRecord(32)
+	w := newRecordOf(versionFor(l.gen != 0), 40)
 	w.ID(l.Owner)
 	w.ID(l.By)
 	w.Int(l.Expires)
 	w.Byte(byte(l.State))
 	w.Bool(l.Duplicate)
+	if l.gen != 0 {
+		w.Uint(l.gen)
+	}
 	return w.Buf
 }
 
 func decodeLock(v []byte) (lock, error) {
-	r, err := openRecord("lock", v)
+	r, version, err := openRecordUpTo("lock", v, recordVersion2)
 	if err != nil {
 		return lock{}, err
 	}
 	l := lock{Owner: r.ID(), By: r.ID(), Expires: r.Int(), State: job.State(r.Byte()), Duplicate: r.Bool()}
+	if version == recordVersion2 {
+		l.gen = r.Uint()
+	}
 	return l, closeRecord("lock", r)
 }
 
@@ -361,6 +572,7 @@ type attemptError struct {
 	At        int64
 	Error     string
 	Backtrace string
+	Worker    string // That held the lease; empty in rows of before it was kept.
 }
 
 func (a *attemptError) encode() []byte {
@@ -369,6 +581,9 @@ func (a *attemptError) encode() []byte {
 	w.Int(a.At)
 	w.Text(a.Error)
 	w.Text(a.Backtrace)
+	if a.Worker != "" {
+		w.Text(a.Worker)
+	}
 	return w.Buf
 }
 
@@ -378,5 +593,33 @@ func decodeAttemptError(v []byte) (attemptError, error) {
 		return attemptError{}, err
 	}
 	a := attemptError{Attempt: r.Uint32(), At: r.Int(), Error: r.Text(), Backtrace: r.Text()}
+	if r.Err() == nil && r.Len() > 0 {
+		if a.Worker = r.Text(); r.Err() == nil && a.Worker == "" {
+			return attemptError{}, fmt.Errorf("%w: attempt error: a worker without a name", ErrRecord)
+		}
+	}
 	return a, closeRecord("attempt error", r)
+}
+
+// sweepMark says that objects of other generations than gen may be left of a queue
+// that was deleted at a time.
+type sweepMark struct {
+	gen uint64
+	at  int64
+}
+
+func (s *sweepMark) encode() []byte {
+	w := newRecord(24)
+	w.Uint(s.gen)
+	w.Int(s.at)
+	return w.Buf
+}
+
+func decodeSweepMark(v []byte) (sweepMark, error) {
+	r, err := openRecord("sweep mark", v)
+	if err != nil {
+		return sweepMark{}, err
+	}
+	s := sweepMark{gen: r.Uint(), at: r.Int()}
+	return s, closeRecord("sweep mark", r)
 }

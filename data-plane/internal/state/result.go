@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
@@ -12,11 +13,20 @@ import (
 type Refusal uint8
 
 const (
-	Accepted   Refusal = iota
-	NotFound           // No such job in the namespace.
-	NotActive          // No worker holds the job.
-	LeaseLost          // The token, or the holder without one, is not the current one.
-	WrongState         // The job's state does not allow it.
+	Accepted     Refusal = iota
+	NotFound             // No such job in the namespace.
+	NotActive            // No worker holds the job.
+	LeaseLost            // The token, or the holder without one, is not the current one.
+	WrongState           // The job's state does not allow it.
+	NotApprover          // Others were named to decide.
+	Draining             // The queue takes no more jobs.
+	NotAgent             // The job is no agent job.
+	NoDependency         // A job to wait for is not in the namespace; ID names it.
+	NoBatch              // No such batch in the namespace.
+	BatchClosed          // The batch was sealed.
+	TooMany              // More than a limit allows: of jobs that wait for ID, of open batches, budgets or policies.
+	Exists               // There is one already.
+	BudgetSpent          // A budget takes no more jobs until the UTC day ends.
 )
 
 // Result answers one command. Which fields mean something depends on the command.
@@ -29,10 +39,16 @@ type Result struct {
 	NextAt    int64         // Fail: when the next attempt is due; 0 if none.
 	Remaining uint32        // Fail: attempts left.
 	Cancel    bool          // Heartbeat: the worker was asked to let go.
+	Over      bool          // Heartbeat: because the job costs more than a budget allows.
 	Epoch     keys.Position // Heartbeat: the lease it confirmed.
 	Lease     time.Duration // Heartbeat: its length.
 	Grants    []Grant       // Fetch.
 	Skipped   []job.ID      // Fetch: no longer ready.
+	Removed   int64         // ClearQueue: how many jobs.
+	Requeued  uint32        // Requeue: how many jobs.
+	Culprit   uint32        // Together: which of its commands it was refused for, from 0.
+	Batch     job.BatchID   // Enqueue, MakeBatch, SealBatch.
+	Chain     job.ChainID   // Enqueue.
 }
 
 // Grant is one lease as apply made it. The body is read outside of apply.
@@ -44,6 +60,8 @@ type Grant struct {
 	Epoch         keys.Position
 	Lease         time.Duration
 	HasCheckpoint bool
+	ExpireAt      int64  // 0: never.
+	Iteration     uint32 // Of an agent job; 0 for others.
 }
 
 // Ready is a job that took a place in the ready order.
@@ -55,11 +73,21 @@ type Ready struct {
 	ID       job.ID
 }
 
-// QueueState tells that a queue was paused or resumed.
+// QueueState is what the leader's memory keeps of a queue: after an entry that
+// touched a queue with limits, changed its settings, or deleted it.
 type QueueState struct {
 	NS     job.Namespace
 	Queue  string
 	Paused bool
+	// Rewind: jobs that were taken for a fetch may still be ready, or jobs that were
+	// ready may be gone. What was loaded of the ready orders must be read again.
+	Rewind bool
+
+	max      uint32
+	throttle command.Throttle
+	leased   int64
+	starts   starts
+	shut     int64 // A spent budget lets no lease begin before; 0 if none does.
 }
 
 // Applied is what one entry did: the answers, in command order, and what the
@@ -73,4 +101,8 @@ type Applied struct {
 	// FirstDue is the earliest due row the entry added; 0 if none.
 	FirstDue int64
 	Queues   []QueueState
+	// Budgets lists namespaces in which spent budgets shut other queues than before.
+	Budgets []job.Namespace
+	// Sweep: a deleted queue left something to be swept.
+	Sweep bool
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 //	entry [at=+5s]     one log entry of all lines; a second after the last one unless said
 //	each               one log entry per line, all in one transaction
 //	timers at=+5s      one entry that fires everything due by then, as the leader does
+//	sweeper            the entries by which the leader removes what deleted queues left
 //	restart            a fresh machine over the same store
 //	feed after=N       what a reader with that cursor gets
 //	dump               every row of the store
@@ -80,6 +82,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		return s.entries(t, log...), nil
 	case "timers":
 		return s.timers(t, now), nil
+	case "sweeper":
+		return s.sweeper(t, now), nil
 	case "restart":
 		s.r.machine = New(s.r.store, nil)
 		return "", nil
@@ -104,6 +108,30 @@ func (s *script) timers(t *testing.T, now int64) string {
 		e.cmds = append(e.cmds, &command.Fire{Due: d})
 	}
 	return s.entries(t, e)
+}
+
+// sweeper makes an entry of each command with which the leader sweeps.
+func (s *script) sweeper(t *testing.T, now int64) string {
+	var b strings.Builder
+	for {
+		queues, err := ReadSweeps(s.r.store)
+		if err != nil {
+			t.Fatalf("read sweeps: %v", err)
+		}
+		if len(queues) == 0 {
+			return b.String()
+		}
+		for done := false; !done; {
+			c, err := queues[0].Next(s.r.store)
+			if err != nil {
+				t.Fatalf("sweep: %v", err)
+			}
+			if c != nil {
+				b.WriteString(s.entries(t, logEntry{now, []command.Command{c}}))
+				done = c.Done != 0
+			}
+		}
+	}
 }
 
 // entries applies and tells the answers, what the leader's memory learns, and the events.
@@ -256,13 +284,17 @@ func (l *scriptLine) command() command.Command {
 	case "fetch":
 		return l.fetch()
 	case "ack":
-		return &command.Ack{NS: l.ns(), ID: l.id(), By: l.holder(), Result: l.bytes("result"), Checkpoint: l.bytes("checkpoint")}
-	case "fail":
-		return &command.Fail{NS: l.ns(), ID: l.id(), By: l.holder(), Error: l.text("error", ""), Backtrace: l.text("backtrace", "")}
-	case "release":
-		return &command.Fail{NS: l.ns(), ID: l.id(), By: l.holder(), Error: l.text("error", ""), Release: true}
+		return l.ack()
+	case "fail", "release":
+		return l.failCommand()
+	case "together":
+		return &command.Together{Count: uint32(l.uint("count", 0))}
 	case "heartbeat":
-		return &command.Heartbeat{NS: l.ns(), ID: l.id(), By: l.holder(), Progress: l.bytes("progress"), Checkpoint: l.bytes("checkpoint")}
+		c := &command.Heartbeat{NS: l.ns(), ID: l.id(), By: l.holder(), Progress: l.bytes("progress"), Checkpoint: l.bytes("checkpoint")}
+		if u := l.usage(); u != nil {
+			c.More = &command.HeartbeatMore{Usage: u}
+		}
+		return c
 	case "extend":
 		return &command.Extend{NS: l.ns(), ID: l.id(), Epoch: l.position(l.text("epoch", "")), Until: l.time("until")}
 	case "fire":
@@ -273,18 +305,182 @@ func (l *scriptLine) command() command.Command {
 			return nil
 		}
 		return &command.Pause{NS: l.ns(), Queue: l.names[0], Paused: l.verb == "pause"}
+	case "set":
+		return l.setQueue()
+	case "destroy":
+		return &command.DeleteQueue{NS: l.ns(), Queue: l.queue()}
+	case "move":
+		return &command.Move{NS: l.ns(), ID: l.id(), Queue: l.text("to", "")}
+	case "requeue":
+		return l.requeue()
+	case "clear":
+		return &command.ClearQueue{NS: l.ns(), Queue: l.queue()}
+	case "sweep":
+		return l.sweep()
+	case "hold":
+		return &command.Hold{NS: l.ns(), ID: l.id(), Reason: l.text("reason", ""), By: l.text("by", "")}
+	case "approve", "reject":
+		return &command.Decide{NS: l.ns(), ID: l.id(), Approve: l.verb == "approve", Comment: l.text("comment", ""), By: l.text("by", "")}
 	case "cancel":
 		return &command.Cancel{NS: l.ns(), ID: l.id()}
 	case "retry":
 		return &command.Retry{NS: l.ns(), ID: l.id()}
 	case "delete":
 		return &command.Delete{NS: l.ns(), ID: l.id()}
+	case "budget":
+		return &command.PutBudget{NS: l.ns(), Budget: l.budget()}
+	case "unbudget":
+		b := l.budget()
+		return &command.DeleteBudget{NS: l.ns(), Scope: b.Scope, Target: b.Target}
+	case "policy":
+		return &command.PutPolicy{NS: l.ns(), Policy: l.policy()}
+	case "unpolicy":
+		return &command.DeletePolicy{NS: l.ns(), ID: job.PolicyID(l.id())}
+	case "schedule":
+		return l.schedule()
+	case "unschedule":
+		return &command.DeleteSchedule{NS: l.ns(), ID: job.ScheduleID(l.id())}
+	case "tick":
+		return l.tick()
+	case "run":
+		return &command.Tick{NS: l.ns(), ID: job.ScheduleID(l.id()), Manual: true}
 	case "trim":
 		return &command.TrimFeed{Before: l.uint("before", 0)}
 	default:
 		l.fail("no command %q", l.verb)
 		return nil
 	}
+}
+
+func (l *scriptLine) ack() command.Command {
+	c := &command.Ack{NS: l.ns(), ID: l.id(), By: l.holder(), Result: l.bytes("result"), Checkpoint: l.bytes("checkpoint")}
+	m := command.AckMore{Usage: l.usage(), HoldReason: l.text("reason", "")}
+	switch status := l.text("status", ""); status {
+	case "":
+	case "continue":
+		m.Agent = command.AgentContinue
+	case "done":
+		m.Agent = command.AgentDone
+	case "hold":
+		m.Agent = command.AgentHold
+	default:
+		l.fail("status %q", status)
+	}
+	if m != (command.AckMore{}) {
+		c.More = &m
+	}
+	return c
+}
+
+func (l *scriptLine) failCommand() command.Command {
+	c := &command.Fail{
+		NS: l.ns(), ID: l.id(), By: l.holder(), Error: l.text("error", ""), Backtrace: l.text("backtrace", ""), Release: l.verb == "release",
+	}
+	_, hasDelay := l.opts["delay"]
+	m := command.FailMore{Terminal: l.text("terminal", "") == "true", HasDelay: hasDelay, Delay: l.duration("delay", 0), Usage: l.usage()}
+	if m != (command.FailMore{}) {
+		c.More = &m
+	}
+	return c
+}
+
+func (l *scriptLine) queue() string {
+	if len(l.names) != 1 {
+		l.fail("names %v, want one queue", l.names)
+		return ""
+	}
+	return l.names[0]
+}
+
+// setQueue sets what stands there: paused=true max=3 throttle=5/1m draining=true
+// retry=5,fixed,1s,- (parts that are - are not said).
+func (l *scriptLine) setQueue() command.Command {
+	c := &command.SetQueue{NS: l.ns(), Queue: l.queue()}
+	if v := l.text("paused", ""); v != "" {
+		c.Set, c.Paused = c.Set|command.SetPaused, v == "true"
+	}
+	if _, ok := l.opts["max"]; ok {
+		c.Set, c.MaxConcurrency = c.Set|command.SetConcurrency, uint32(l.uint("max", 0))
+	}
+	if v := l.text("throttle", ""); v != "" {
+		c.Set |= command.SetThrottle
+		if limit, window, ok := strings.Cut(v, "/"); ok {
+			n, err := strconv.ParseUint(limit, 10, 32)
+			if err != nil {
+				l.fail("throttle: %w", err)
+			}
+			c.Throttle.Limit = uint32(n)
+			if c.Throttle.Window, err = time.ParseDuration(window); err != nil {
+				l.fail("throttle: %w", err)
+			}
+		}
+	}
+	if v := l.text("draining", ""); v != "" {
+		c.Set, c.More = c.Set|command.SetDraining, &command.QueueMore{Draining: v == "true"}
+	}
+	if v := l.text("retry", ""); v != "" {
+		c.Set |= command.SetRetry
+		if c.More == nil {
+			c.More = new(command.QueueMore)
+		}
+		c.More.Retry, c.More.RetrySet = l.retry(v)
+	}
+	return c
+}
+
+// retry reads attempts,backoff,base,max; - leaves a part open.
+func (l *scriptLine) retry(v string) (p command.RetryPolicy, set command.RetryParts) {
+	parts := strings.Split(v, ",")
+	if len(parts) != 4 {
+		l.fail("retry %q", v)
+		return p, 0
+	}
+	for i, word := range parts {
+		if word == "-" {
+			continue
+		}
+		set |= 1 << i
+		var err error
+		switch i {
+		case 0:
+			var n uint64
+			n, err = strconv.ParseUint(word, 10, 32)
+			p.MaxRetries = uint32(n)
+		case 1:
+			p.Backoff, _ = job.ParseBackoff(word)
+		case 2:
+			p.BaseDelay, err = time.ParseDuration(word)
+		default:
+			p.MaxDelay, err = time.ParseDuration(word)
+		}
+		if err != nil {
+			l.fail("retry: %w", err)
+		}
+	}
+	return p, set
+}
+
+func (l *scriptLine) requeue() command.Command {
+	c := &command.Requeue{NS: l.ns(), Queue: l.text("queue", "q")}
+	for _, n := range l.names {
+		c.Jobs = append(c.Jobs, idOf(n))
+	}
+	return c
+}
+
+func (l *scriptLine) sweep() command.Command {
+	c := &command.Sweep{NS: l.ns(), Queue: l.queue(), Done: l.uint("done", 0)}
+	words := func(key string) []string {
+		if v := l.text(key, ""); v != "" {
+			return strings.Split(v, ",")
+		}
+		return nil
+	}
+	for _, name := range words("jobs") {
+		c.Jobs = append(c.Jobs, idOf(name))
+	}
+	c.Unique, c.Idempotency = words("unique"), words("idempotency")
+	return c
 }
 
 func (l *scriptLine) enqueue() command.Command {
@@ -297,6 +493,9 @@ func (l *scriptLine) enqueue() command.Command {
 			BaseDelay:  l.duration("base", 5*time.Second), MaxDelay: l.duration("max", 10*time.Minute),
 		},
 	}
+	if a := l.agent(); a != nil {
+		l.more(c).Agent = a
+	}
 	var ok bool
 	if c.Priority, ok = job.ParsePriority(l.text("priority", "")); !ok {
 		l.fail("priority")
@@ -304,11 +503,59 @@ func (l *scriptLine) enqueue() command.Command {
 	if c.Retry.Backoff, ok = job.ParseBackoff(l.text("backoff", "")); !ok {
 		l.fail("backoff")
 	}
+	if v := l.text("retry", ""); v == "open" {
+		c.Retry = command.RetryPolicy{}
+	} else if v != "" {
+		var said command.RetryParts
+		c.Retry, said = l.retry(v)
+		l.more(c).Open = command.RetryAll &^ said
+	}
+	if at := l.time("expire"); at != 0 {
+		l.more(c).ExpireAt = at
+	}
 	if v := l.text("tag", ""); v != "" {
 		k, v, _ := strings.Cut(v, ":")
 		c.Tags = []command.Tag{{Key: k, Value: v}}
 	}
 	return c
+}
+
+// more is what only some jobs are enqueued with.
+func (l *scriptLine) more(c *command.Enqueue) *command.EnqueueMore {
+	if c.More == nil {
+		c.More = new(command.EnqueueMore)
+	}
+	return c.More
+}
+
+// agent reads agent=iterations:3,cost:0.5,timeout:30s.
+func (l *scriptLine) agent() *command.AgentLimits {
+	v := l.text("agent", "")
+	if v == "" {
+		return nil
+	}
+	a := new(command.AgentLimits)
+	for word := range strings.SplitSeq(v, ",") {
+		name, value, _ := strings.Cut(word, ":")
+		var n uint64
+		var err error
+		switch name {
+		case "iterations":
+			n, err = strconv.ParseUint(value, 10, 32)
+			a.MaxIterations = uint32(n)
+		case "cost":
+			a.MaxCost, err = job.ParseDollars(value)
+		case "timeout":
+			a.IterationTimeout, err = time.ParseDuration(value)
+		case "none":
+		default:
+			err = fmt.Errorf("no part %q", name)
+		}
+		if err != nil {
+			l.fail("agent: %w", err)
+		}
+	}
+	return a
 }
 
 func (l *scriptLine) fetch() command.Command {
@@ -350,6 +597,12 @@ func (l *scriptLine) fire() command.Command {
 }
 
 func idOf(name string) (id job.ID) {
+	if digits, ok := strings.CutPrefix(name, "#"); ok {
+		name = ""
+		if b, err := hex.DecodeString(digits); err == nil {
+			name = string(b)
+		}
+	}
 	copy(id[:], name)
 	return id
 }

@@ -18,11 +18,14 @@ import (
 
 var dueNames = map[keys.DueKind]string{
 	keys.DueScheduled: "scheduled", keys.DueRetry: "retry", keys.DueLease: "lease",
-	keys.DueUnique: "unique", keys.DueIdempotency: "idempotency",
+	keys.DueUnique: "unique", keys.DueIdempotency: "idempotency", keys.DueHold: "hold", keys.DueExpire: "expire",
+	keys.DueSchedule: "schedule",
 }
 
 var refusalNames = map[Refusal]string{
 	Accepted: "ok", NotFound: "NOT FOUND", NotActive: "NOT ACTIVE", LeaseLost: "LEASE LOST", WrongState: "WRONG STATE",
+	NotApprover: "NOT APPROVER", Draining: "DRAINING", NotAgent: "NO AGENT", BudgetSpent: "BUDGET SPENT", TooMany: "TOO MANY",
+	Exists: "EXISTS",
 }
 
 func timeText(at int64) string {
@@ -35,7 +38,15 @@ func timeText(at int64) string {
 	return "+" + time.Duration(at-epoch).String()
 }
 
-func idText(id [16]byte) string      { return strings.TrimRight(string(id[:]), "\x00") }
+// idText is the name of an id, or for one that was derived all its digits.
+func idText(id [16]byte) string {
+	name := strings.TrimRight(string(id[:]), "\x00")
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fmt.Sprintf("#%x", id)
+	}
+	return name
+}
+
 func posText(p keys.Position) string { return fmt.Sprintf("%d.%d", p.Index, p.Ordinal) }
 
 func commandText(c command.Command) string {
@@ -62,17 +73,72 @@ func commandText(c command.Command) string {
 			return "pause " + c.Queue
 		}
 		return "resume " + c.Queue
+	case *command.Hold:
+		return "hold " + idText(c.ID)
+	case *command.Decide:
+		if c.Approve {
+			return "approve " + idText(c.ID)
+		}
+		return "reject " + idText(c.ID)
 	case *command.Cancel:
 		return "cancel " + idText(c.ID)
 	case *command.Retry:
 		return "retry " + idText(c.ID)
 	case *command.Delete:
 		return "delete " + idText(c.ID)
+	case *command.SetQueue:
+		return "set " + c.Queue
+	case *command.DeleteQueue:
+		return "destroy " + c.Queue
+	case *command.Move:
+		return "move " + idText(c.ID) + " to " + c.Queue
+	case *command.Requeue:
+		return "requeue of " + c.Queue
+	case *command.ClearQueue:
+		return "clear " + c.Queue
+	case *command.Sweep:
+		return sweepText(c)
+	case *command.PutBudget:
+		return "budget of " + c.Budget.Target
+	case *command.DeleteBudget:
+		return "no budget of " + c.Target
+	case *command.PutPolicy:
+		return "policy " + c.Policy.Name
+	case *command.DeletePolicy:
+		return "no policy " + idText(c.ID)
+	case *command.Together:
+		return fmt.Sprintf("together %d", c.Count)
+	case *command.PutSchedule:
+		return "schedule " + idText(c.ID)
+	case *command.DeleteSchedule:
+		return "unschedule " + idText(c.ID)
+	case *command.Tick:
+		if c.Manual {
+			return "run " + idText(c.ID)
+		}
+		return "tick " + idText(c.ID)
 	case *command.TrimFeed:
 		return fmt.Sprintf("trim before %d", c.Before)
 	default:
 		return fmt.Sprintf("%T", c)
 	}
+}
+
+func sweepText(c *command.Sweep) string {
+	s := "sweep " + c.Queue
+	for _, id := range c.Jobs {
+		s += " job " + idText(id)
+	}
+	for _, key := range c.Unique {
+		s += " unique " + key
+	}
+	for _, key := range c.Idempotency {
+		s += " idempotency " + key
+	}
+	if c.Done != 0 {
+		s += fmt.Sprintf(" done %d", c.Done)
+	}
+	return s
 }
 
 func resultText(c command.Command, r Result) string {
@@ -83,7 +149,8 @@ func resultText(c command.Command, r Result) string {
 		}
 	}
 	_, enqueue := c.(*command.Enqueue)
-	add(enqueue, "job %s", idText(r.ID))
+	_, tick := c.(*command.Tick)
+	add(enqueue || tick && !r.ID.IsZero(), "job %s", idText(r.ID))
 	add(r.State != 0, "%s", r.State)
 	add(r.Duplicate, "duplicate")
 	add(r.Replayed, "replayed")
@@ -95,9 +162,19 @@ func resultText(c command.Command, r Result) string {
 		add(true, "lease %s of %s", posText(r.Epoch), r.Lease)
 	}
 	add(r.Cancel, "please let go")
+	add(r.Over, "for it costs too much")
+	add(r.Removed != 0, "removed %d", r.Removed)
+	add(r.Requeued != 0, "requeued %d", r.Requeued)
+	if _, move := c.(*command.Move); move {
+		add(r.Refusal == Exists, "by %s", idText(r.ID))
+	}
+	if _, group := c.(*command.Together); group {
+		add(r.Refusal != Accepted, "for command %d", r.Culprit)
+	}
 	for _, g := range r.Grants {
 		add(true, "grant %s token %d@%s of %d", idText(g.ID), g.Attempt, posText(g.Epoch), g.MaxRetries)
 		add(g.HasCheckpoint, "(checkpoint)")
+		add(g.Iteration > 0, "(iteration %d)", g.Iteration)
 	}
 	for _, id := range r.Skipped {
 		add(true, "skip %s", idText(id))
@@ -116,8 +193,31 @@ func appliedText(b *strings.Builder, a *Applied) {
 		fmt.Fprintf(b, "  first due %s\n", timeText(a.FirstDue))
 	}
 	for _, q := range a.Queues {
-		fmt.Fprintf(b, "  queue %s paused %v\n", q.Queue, q.Paused)
+		fmt.Fprintf(b, "  queue %s paused %v%s\n", q.Queue, q.Paused, limitsText(&q, a.Now))
 	}
+	if len(a.Budgets) > 0 {
+		fmt.Fprintf(b, "  budgets shut other queues\n")
+	}
+	if a.Sweep {
+		fmt.Fprintf(b, "  something to sweep\n")
+	}
+}
+
+func limitsText(q *QueueState, now int64) string {
+	var s string
+	if n, ok := q.Slots(); ok {
+		s += fmt.Sprintf(", slots %d", n)
+	}
+	if n, ok := q.Starts(now); ok {
+		s += fmt.Sprintf(", starts %d", n)
+		if n == 0 {
+			s += " until " + timeText(q.Opens(now))
+		}
+	}
+	if q.Rewind {
+		s += ", read it anew"
+	}
+	return s
 }
 
 // eventsText shows what the store holds for the entry, as a reader of the feed gets it.
@@ -142,11 +242,14 @@ func eventText(e feed.Event) string {
 	if e.ID.IsZero() {
 		return fmt.Sprintf("%s %s", e.Type, e.Queue)
 	}
-	s := "gone"
+	s, from := "gone", ""
 	if e.State != 0 {
 		s = e.State.String()
 	}
-	return fmt.Sprintf("%s %s/%s -> %s, attempt %d", e.Type, e.Queue, idText(e.ID), s, e.Attempt)
+	if e.From != 0 {
+		from = e.From.String() + " "
+	}
+	return fmt.Sprintf("%s %s/%s %s-> %s, attempt %d", e.Type, e.Queue, idText(e.ID), from, s, e.Attempt)
 }
 
 func (s *script) feed(after uint64) string {
@@ -198,6 +301,14 @@ func (d *dumper) row(k, v []byte) error {
 			fmt.Fprintf(&d.b, "feed trimmed before %d\n", v[7])
 		}
 		return err
+	case 0x38:
+		ns, queue, err := d.space.ParseSweep(k)
+		if err != nil {
+			return err
+		}
+		m, err := decodeSweepMark(v)
+		fmt.Fprintf(&d.b, "%s is swept of what came before %d, deleted at %s\n", strings.TrimPrefix(idText(ns)+"/"+queue, "n1/"), m.gen, timeText(m.at))
+		return err
 	case 0x40:
 		ns := idText([16]byte(k[5:21]))
 		if ns == "n1" {
@@ -224,24 +335,87 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		return d.counts(k, v)
 	case keys.QueueConfig:
 		c, err := decodeQueueConfig(v)
-		fmt.Fprintf(&d.b, "queue %s paused %v since %s\n", k[1:], c.Paused, timeText(c.CreatedAt))
+		fmt.Fprintf(&d.b, "queue %s paused %v since %s", k[1:], c.Paused, timeText(c.CreatedAt))
+		if c.MaxConcurrency > 0 {
+			fmt.Fprintf(&d.b, " max %d", c.MaxConcurrency)
+		}
+		if !c.Throttle.IsZero() {
+			fmt.Fprintf(&d.b, " throttle %d/%s", c.Throttle.Limit, c.Throttle.Window)
+		}
+		if c.Draining {
+			d.b.WriteString(" draining")
+		}
+		if c.RetrySet != 0 {
+			fmt.Fprintf(&d.b, " retry %s", retryText(c.Retry, c.RetrySet))
+		}
+		if c.gen != 0 {
+			fmt.Fprintf(&d.b, " generation %d", c.gen)
+		}
+		if c.kept != 0 {
+			fmt.Fprintf(&d.b, " keeping %d", c.kept-1)
+		}
+		d.b.WriteByte('\n')
 		return err
 	case 'r':
 		n := int(k[0])
 		pos, err := d.space.ReadyPosition(append(make([]byte, 22), k...))
 		fmt.Fprintf(&d.b, "ready %s/%s %s -> %s\n", k[1:1+n], job.Priority(k[1+n]), posText(pos), idText([16]byte(v)))
 		return err
+	case 'v':
+		m, err := feed.DecodeMark(v)
+		fmt.Fprintf(&d.b, "%d events, the last in %d\n", m.Seq, m.Index)
+		return err
 	case 'e':
 		e, err := decodeAttemptError(v)
-		fmt.Fprintf(&d.b, "error of %s: attempt %d at %s %q %q\n", idText([16]byte(k[:16])), e.Attempt, timeText(e.At), e.Error, e.Backtrace)
+		fmt.Fprintf(&d.b, "error of %s: attempt %d by %s at %s %q %q\n", idText([16]byte(k[:16])), e.Attempt, e.Worker, timeText(e.At), e.Error, e.Backtrace)
+		return err
+	case keys.Hold:
+		return d.hold(k, v)
+	case 'k':
+		return d.schedule(k, v)
+	case 'x':
+		id, err := decodeScheduleID(v)
+		fmt.Fprintf(&d.b, "schedule called %s -> %s\n", k, idText(id))
 		return err
 	case keys.Result, keys.Checkpoint, keys.Progress:
 		name := map[byte]string{keys.Result: "result", keys.Checkpoint: "checkpoint", keys.Progress: "progress"}[family]
 		fmt.Fprintf(&d.b, "%s of %s: %s\n", name, idText([16]byte(k)), v)
 		return nil
 	default:
-		return fmt.Errorf("family %q is unknown", family)
+		known, err := d.money(family, k, v)
+		if !known {
+			err = fmt.Errorf("family %q is unknown", family)
+		}
+		return err
 	}
+}
+
+// retryText is the parts of a policy as scripts write them.
+func retryText(p command.RetryPolicy, parts command.RetryParts) string {
+	words := []string{fmt.Sprint(p.MaxRetries), p.Backoff.String(), p.BaseDelay.String(), p.MaxDelay.String()}
+	for i := range words {
+		if parts&(1<<i) == 0 {
+			words[i] = "-"
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+func (d *dumper) schedule(k, v []byte) error {
+	s, err := decodeSchedule(v)
+	fmt.Fprintf(&d.b, "schedule %s: %s %s version %d created %s updated %s", idText([16]byte(k)), s.Cron, s.Zone, s.Version, timeText(s.CreatedAt), timeText(s.UpdatedAt))
+	if s.Paused {
+		d.b.WriteString(" paused")
+	}
+	fmt.Fprintf(&d.b, " next %s missed %d", timeText(s.Next), s.Missed)
+	if s.Since != s.Next {
+		fmt.Fprintf(&d.b, " since %s", timeText(s.Since))
+	}
+	if !s.LastJob.IsZero() {
+		fmt.Fprintf(&d.b, " last %s at %s", idText(s.LastJob), timeText(s.LastRun))
+	}
+	d.b.WriteByte('\n')
+	return err
 }
 
 func (d *dumper) body(k, v []byte) error {
@@ -255,6 +429,9 @@ func (d *dumper) body(k, v []byte) error {
 	}
 	if b.UniqueKey != "" {
 		fmt.Fprintf(&d.b, " unique %s", b.UniqueKey)
+	}
+	if b.More != nil && !b.More.Schedule.IsZero() {
+		fmt.Fprintf(&d.b, " tick %s of %s", timeText(b.More.Tick), idText(b.More.Schedule))
 	}
 	if b.IdempotencyKey != "" {
 		fmt.Fprintf(&d.b, " idempotency %s", b.IdempotencyKey)
@@ -271,6 +448,9 @@ func (d *dumper) head(k, v []byte) error {
 			fmt.Fprintf(&d.b, " "+format, args...)
 		}
 	}
+	if usual := command.DefaultRetry(); h.Retry.Backoff != usual.Backoff || h.Retry.BaseDelay != usual.BaseDelay || h.Retry.MaxDelay != usual.MaxDelay {
+		add(true, "retry %s", retryText(h.Retry, command.RetryAll))
+	}
 	add(h.Crashes != 0, "crashes %d", h.Crashes)
 	add(!h.Pos.IsZero(), "place %s", posText(h.Pos))
 	add(h.Due != 0, "due %s", timeText(h.Due))
@@ -279,12 +459,31 @@ func (d *dumper) head(k, v []byte) error {
 	add(h.FailedAt != 0, "failed %s", timeText(h.FailedAt))
 	add(h.Finished != 0, "finished %s", timeText(h.Finished))
 	add(h.Reason != NotDead, "reason %s", h.Reason)
+	add(h.Iteration > 0, "iteration %d", h.Iteration)
+	add(h.has(flagIterated), "over")
 	add(h.has(flagUnique), "holds-unique")
+	add(h.has(flagHoldNext), "then-held")
+	add(h.has(flagExpired), "then-expired")
+	add(h.ExpireAt != 0, "expires %s", timeText(h.ExpireAt))
+	add(h.gen != 0, "generation %d", h.gen)
 	var line []string
 	for _, m := range h.Timeline {
 		line = append(line, fmt.Sprintf("%s %s #%d", timeText(m.At), m.What, m.Attempt))
 	}
 	fmt.Fprintf(&d.b, "\n  %s\n", strings.Join(line, ", "))
+	return err
+}
+
+func (d *dumper) hold(k, v []byte) error {
+	h, err := decodeHold(v)
+	fmt.Fprintf(&d.b, "hold of %s: %q by %q at %s", idText([16]byte(k)), h.Reason, h.By, timeText(h.At))
+	if h.Until != 0 {
+		fmt.Fprintf(&d.b, " until %s", timeText(h.Until))
+	}
+	if h.Decision != Undecided {
+		fmt.Fprintf(&d.b, ", %s by %q at %s %q", h.Decision, h.DecidedBy, timeText(h.DecidedAt), h.Comment)
+	}
+	d.b.WriteByte('\n')
 	return err
 }
 
@@ -301,6 +500,9 @@ func (d *dumper) lock(family byte, k, v []byte) error {
 	}
 	if l.Duplicate {
 		d.b.WriteString(" duplicate")
+	}
+	if l.gen != 0 {
+		fmt.Fprintf(&d.b, " generation %d", l.gen)
 	}
 	d.b.WriteByte('\n')
 	return err
@@ -319,6 +521,9 @@ func (d *dumper) counts(k, v []byte) error {
 		if !f.IsZero() {
 			fmt.Fprintf(&d.b, " floor %s %s", job.Priority(p), posText(f))
 		}
+	}
+	for _, r := range c.starts {
+		fmt.Fprintf(&d.b, " started %d at %s", r.n, timeText(r.last))
 	}
 	d.b.WriteByte('\n')
 	return err

@@ -22,8 +22,14 @@ func (x *entry) fire(c *command.Fire) (Result, error) {
 		return x.fireLock(c.Due, keys.Unique)
 	case keys.DueIdempotency:
 		return x.fireLock(c.Due, keys.Idempotency)
-	case keys.DueScheduled, keys.DueRetry, keys.DueLease:
+	case keys.DueExpire:
+		return x.fireExpiry(c.Due)
+	case keys.DueScheduled, keys.DueRetry, keys.DueLease, keys.DueHold:
 		return x.fireJob(c.Due)
+	case keys.DueDeliver:
+		return x.fireDeliver(c.Due)
+	case keys.DueSchedule:
+		return x.fireSchedule(c.Due)
 	default:
 		return Result{}, fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind)
 	}
@@ -49,9 +55,14 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 		err = x.promote(d.NS, d.ID, &h)
 	case job.Cancelling:
 		h.flags |= flagReclaimed
-		err = x.endCancelled(d.NS, d.ID, &h)
+		if h.has(flagHoldNext) {
+			h.flags |= flagRanOut // It goes on, and without a crash.
+		}
+		err = x.endLetGo(d.NS, d.ID, &h)
+	case job.Held:
+		err = x.holdTimedOut(d.NS, d.ID, &h)
 	default:
-		err = x.expireLease(d.NS, d.ID, &h)
+		err = x.endLease(d, &h)
 	}
 	if err != nil {
 		return Result{}, err
@@ -61,12 +72,25 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 }
 
 func (x *entry) promote(ns job.Namespace, id job.ID, h *Head) error {
-	if err := x.enterReady(ns, id, h); err != nil {
+	if err := x.enterPending(ns, id, h); err != nil {
 		return err
 	}
 	h.note(WasPromoted, x.now)
 	x.event(feed.Promoted, ns, id, h)
 	return nil
+}
+
+// endLease is about a lease that nobody settled: its worker is lost, or, at the limit
+// of an iteration, too slow.
+func (x *entry) endLease(d keys.Due, h *Head) error {
+	limit, err := x.leaseLimit(d.NS, d.ID, h)
+	if err != nil {
+		return err
+	}
+	if d.At >= limit {
+		return x.timeOut(d.NS, d.ID, h)
+	}
+	return x.expireLease(d.NS, d.ID, h)
 }
 
 // expireLease counts a crash of the attempt: the job is ready again at once, or
@@ -75,7 +99,9 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	h.Crashes++
 	h.flags |= flagReclaimed
 	h.note(WasLeaseExpired, x.now)
-	x.addError(ns, id, h, attemptError{Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time"})
+	x.addError(ns, id, h, attemptError{
+		Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time", Worker: h.Worker,
+	})
 	err := x.countFailure(ns, h)
 	if err != nil {
 		return err
@@ -83,9 +109,12 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	if h.Crashes >= CrashLimit {
 		err = x.endDead(ns, id, h, DeadCrashes)
 	} else {
-		err = x.enterReady(ns, id, h)
+		err = x.enterPending(ns, id, h)
 	}
 	x.event(feed.LeaseExpired, ns, id, h)
+	if h.State == job.Dead {
+		x.event(feed.Dead, ns, id, h)
+	}
 	return err
 }
 

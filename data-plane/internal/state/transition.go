@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
@@ -17,12 +18,14 @@ func (x *entry) leave(ns job.Namespace, id job.ID, h *Head) error {
 	if err != nil {
 		return err
 	}
+	x.left, x.leftID = h.State, id
+	h.gen = q.gen
 	c := x.touched(q)
 	c.Jobs[h.State]--
 	if c.Jobs[h.State] < 0 {
 		panic(fmt.Sprintf("state: queue %q of %s has %d jobs %s", h.Queue, ns, c.Jobs[h.State], h.State))
 	}
-	if h.State == job.Pending {
+	if !h.Pos.IsZero() {
 		x.txn.Delete(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos))
 		h.Pos = keys.Position{}
 	}
@@ -33,11 +36,15 @@ func (x *entry) leave(ns job.Namespace, id job.ID, h *Head) error {
 	return nil
 }
 
-// enter counts the job in its new state.
+// enter counts the job in its new state. What its worker was to let go for ends with
+// the state cancelling.
 func (x *entry) enter(ns job.Namespace, h *Head, s job.State) error {
 	q, err := x.queue(ns, h.Queue)
 	if err != nil {
 		return err
+	}
+	if s != job.Cancelling {
+		h.flags &^= flagHoldNext | flagExpired | flagDeadNext
 	}
 	h.State = s
 	x.touched(q).Jobs[s]++
@@ -52,9 +59,19 @@ func dueKind(s job.State) keys.DueKind {
 		return keys.DueRetry
 	case job.Active, job.Cancelling:
 		return keys.DueLease
+	case job.Held:
+		return keys.DueHold
 	default:
 		panic(fmt.Sprintf("state: a job that is %s has no due row", s))
 	}
+}
+
+// enterPending makes the job pending: ready, or blocked while it waits for others.
+func (x *entry) enterPending(ns job.Namespace, id job.ID, h *Head) error {
+	if h.has(flagBlocked) {
+		return x.enter(ns, h, job.Pending)
+	}
+	return x.enterReady(ns, id, h)
 }
 
 // enterReady puts the job at the end of its ready order.
@@ -79,19 +96,30 @@ func (x *entry) addDue(d keys.Due, value []byte) {
 	}
 }
 
-// enterTerminal ends the job: it keeps no lease and frees its unique key (R-C4).
-// Every terminal transition comes through here.
+// enterTerminal ends the job: it keeps no lease, frees its unique key (R-C4), waits
+// for nothing any more, and others learn of it. Every terminal transition comes
+// through here.
 func (x *entry) enterTerminal(ns job.Namespace, id job.ID, h *Head, s job.State) error {
+	return x.endSaying(ns, id, h, s, nil)
+}
+
+// endSaying is enterTerminal with what the worker said of what follows.
+func (x *entry) endSaying(ns job.Namespace, id job.ID, h *Head, s job.State, said *command.AckMore) error {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}
 	h.Finished = x.now
+	x.dropExpiry(ns, id, h)
 	if h.has(flagUnique) {
 		if err := x.releaseUnique(ns, id, h); err != nil {
 			return err
 		}
 	}
-	return x.enter(ns, h, s)
+	x.dropWaits(ns, id, h)
+	if err := x.enter(ns, h, s); err != nil {
+		return err
+	}
+	return x.deliver(ns, id, h, outcomeOf(s), said)
 }
 
 // releaseUnique frees the job's unique key if the job still owns it.

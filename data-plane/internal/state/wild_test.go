@@ -25,7 +25,20 @@ func wild(t *rapid.T) command.Command {
 	if rapid.IntRange(0, 4).Draw(t, "token") == 0 {
 		by.Token = command.Token{Attempt: 1, Epoch: pos}
 	}
-	switch rapid.IntRange(0, 13).Draw(t, "command") {
+	switch rapid.IntRange(0, 17).Draw(t, "command") {
+	case 14, 15:
+		return &command.SetQueue{
+			NS: ns, Queue: queue, Set: command.Settings(rapid.SampledFrom([]byte{0, 1, 2, 4, 6, 255}).Draw(t, "set")),
+			MaxConcurrency: rapid.SampledFrom([]uint32{0, 1, 1<<32 - 1}).Draw(t, "max"),
+			Throttle:       command.Throttle{Limit: rapid.SampledFrom([]uint32{0, 1, 1<<32 - 1}).Draw(t, "limit"), Window: long},
+		}
+	case 16:
+		return &command.DeleteQueue{NS: ns, Queue: queue}
+	case 17:
+		return &command.Sweep{
+			NS: ns, Queue: queue, Jobs: []job.ID{id, id, {}}, Unique: []string{"u", ""}, Idempotency: []string{"i", "i"},
+			Done: rapid.SampledFrom([]uint64{0, pos.Index, 1<<64 - 1}).Draw(t, "done"),
+		}
 	case 0, 1:
 		return &command.Enqueue{
 			NS: ns, ID: id, Queue: queue, Priority: job.Priority(rapid.SampledFrom([]byte{0, 2, 3, 255}).Draw(t, "priority")),

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"time"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -26,30 +28,43 @@ func (x *entry) fetch(c *command.Fetch) (Result, error) {
 
 func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	h, ok, err := x.head(c.NS, id)
-	if err != nil || !ok || h.State != job.Pending {
+	if err != nil || !ok || h.State != job.Pending || h.Blocked() {
 		return Grant{}, false, err
 	}
 	q, err := x.queue(c.NS, h.Queue)
 	if err != nil || q.config.Paused {
 		return Grant{}, false, err
 	}
+	if may, err := x.mayStart(q); err != nil || !may {
+		return Grant{}, false, err
+	}
+	if held, err := x.holdForTag(c.NS, id, &h); err != nil || held {
+		return Grant{}, false, err
+	}
 	if err := x.leave(c.NS, id, &h); err != nil {
 		return Grant{}, false, err
 	}
+	lease := c.Lease
+	if h.has(flagAgent) {
+		if lease, err = x.beginIteration(c.NS, id, &h, lease); err != nil {
+			return Grant{}, false, err
+		}
+	}
 	h.Attempt++
-	h.Epoch, h.Lease = x.place(), c.Lease
+	h.Epoch, h.Lease = x.place(), lease
 	h.Worker, h.Hostname, h.Peer = c.Worker, c.Hostname, c.Peer
 	h.Started = x.now
 	h.flags &^= flagReclaimed
-	if err := x.enterTimed(c.NS, id, &h, job.Active, x.after(int64(c.Lease))); err != nil {
+	if err := x.enterTimed(c.NS, id, &h, job.Active, x.after(int64(lease))); err != nil {
 		return Grant{}, false, err
 	}
+	x.started(q)
 	h.note(WasStarted, x.now)
 	x.event(feed.Started, c.NS, id, &h)
 	x.putHead(c.NS, id, &h)
 	return Grant{
 		ID: id, Queue: h.Queue, Attempt: h.Attempt, MaxRetries: h.Retry.MaxRetries,
-		Epoch: h.Epoch, Lease: h.Lease, HasCheckpoint: h.HasCheckpoint(),
+		Epoch: h.Epoch, Lease: h.Lease, HasCheckpoint: h.HasCheckpoint(), ExpireAt: h.ExpireAt, Iteration: h.Iteration,
 	}, true, nil
 }
 
@@ -78,7 +93,7 @@ func Holds(h *Head, by command.Holder) bool {
 		return by.Token.Epoch == h.Epoch
 	}
 	switch {
-	case h.Crashes == 0:
+	case h.Crashes == 0 && !h.has(flagRanOut):
 		return true
 	case by.Worker != "":
 		return by.Worker == h.Worker
@@ -111,26 +126,63 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 		return Result{}, err
 	}
 	if res.Refusal != Accepted {
-		if res.Refusal == LeaseLost && h.State == job.Completed && Holds(&h, c.By) {
-			res.Refusal = Accepted
-		}
+		return x.ackedBefore(c, &h, res)
+	}
+	if c.More != nil && c.More.Agent != command.AgentUnsaid && !h.has(flagAgent) {
+		res.Refusal = NotAgent
 		return res, nil
 	}
+	if c.More != nil {
+		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
+			return Result{}, err
+		}
+	}
+	cancelling := h.State == job.Cancelling
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}
+	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
+	if h.has(flagAgent) {
+		err = x.ackAgent(c, &h, cancelling)
+	} else {
+		err = x.complete(c, &h)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	x.putHead(c.NS, c.ID, &h)
+	res.State = h.State
+	return res, nil
+}
+
+func (x *entry) complete(c *command.Ack, h *Head) error {
 	if c.Result != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
 		h.flags |= flagResult
 	}
-	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
-	if err := x.enterTerminal(c.NS, c.ID, &h, job.Completed); err != nil {
-		return Result{}, err
+	if err := x.endSaying(c.NS, c.ID, h, job.Completed, c.More); err != nil {
+		return err
 	}
 	h.note(WasCompleted, x.now)
-	x.event(feed.Completed, c.NS, c.ID, &h)
-	x.putHead(c.NS, c.ID, &h)
-	res.State = h.State
+	x.event(feed.Completed, c.NS, c.ID, h)
+	return nil
+}
+
+// ackedBefore answers a repeated ack with the same token as the first time.
+func (x *entry) ackedBefore(c *command.Ack, h *Head, res Result) (Result, error) {
+	if res.Refusal != LeaseLost {
+		return res, nil
+	}
+	again := h.State == job.Completed && Holds(h, c.By)
+	if !again {
+		var err error
+		if again, err = x.ackedIteration(c.NS, c.ID, h, c.By.Token); err != nil {
+			return Result{}, err
+		}
+	}
+	if again {
+		res.Refusal = Accepted
+	}
 	return res, nil
 }
 
@@ -144,6 +196,11 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	if res.Refusal != Accepted {
 		return x.failedBefore(c, &h, res), nil
 	}
+	if c.More != nil {
+		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
+			return Result{}, err
+		}
+	}
 	cancelling := h.State == job.Cancelling
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
@@ -152,7 +209,7 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	case cancelling:
 		err = x.letGo(c, &h)
 	case c.Release:
-		err = x.release(c.NS, c.ID, &h)
+		err = x.release(c, &h)
 	default:
 		err = x.endAttempt(c, &h)
 	}
@@ -178,7 +235,8 @@ func failAnswer(res Result, h *Head) Result {
 // that is still to be seen in the head. A lease that ran out was not settled by its
 // holder: it stays lost (R-L3).
 func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
-	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || c.Release && justReleased(h)
+	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || h.State == job.Held ||
+		c.Release && justReleased(h)
 	settled = settled && !h.has(flagReclaimed)
 	if res.Refusal == LeaseLost && settled && Holds(h, c.By) {
 		res.Refusal = Accepted
@@ -192,26 +250,65 @@ func justReleased(h *Head) bool {
 	return h.State == job.Pending && len(h.Timeline) > 0 && h.Timeline[len(h.Timeline)-1].What == WasReleased
 }
 
-// letGo ends a job whose worker was asked to stop. Giving it back is no failure.
+// letGo is about a job whose worker was asked to stop. Giving it back is no failure,
+// and one that is to be held has not failed.
 func (x *entry) letGo(c *command.Fail, h *Head) error {
-	if !c.Release {
+	if !c.Release && !h.has(flagHoldNext) {
 		if err := x.recordError(c, h); err != nil {
 			return err
 		}
 	}
-	return x.endCancelled(c.NS, c.ID, h)
+	return x.endLetGo(c.NS, c.ID, h)
+}
+
+// endLetGo does with a job that its worker let go of what it was asked to do so for.
+func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *Head) error {
+	switch {
+	case h.has(flagHoldNext):
+		return x.holdLetGo(ns, id, h)
+	case h.has(flagDeadNext):
+		err := x.endDead(ns, id, h, DeadBudget)
+		x.tellDead(ns, id, h)
+		return err
+	case h.has(flagExpired):
+		if err := x.endDead(ns, id, h, DeadExpired); err != nil {
+			return err
+		}
+		x.event(feed.Dead, ns, id, h)
+		return nil
+	default:
+		return x.endCancelled(ns, id, h)
+	}
 }
 
 // release gives the attempt back: it does not count, and the job takes a new
-// place in the order.
-func (x *entry) release(ns job.Namespace, id job.ID, h *Head) error {
+// place in the order, at once or after the delay that the worker asked for.
+func (x *entry) release(c *command.Fail, h *Head) error {
 	h.Attempt--
-	if err := x.enterReady(ns, id, h); err != nil {
+	if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
+		x.tellDead(c.NS, c.ID, h)
+		return err
+	}
+	var err error
+	if delay, ok := delayOf(c); ok && delay > 0 {
+		err = x.enterTimed(c.NS, c.ID, h, job.Retrying, x.after(int64(delay)))
+	} else {
+		err = x.enterPending(c.NS, c.ID, h)
+	}
+	if err != nil {
 		return err
 	}
 	h.note(WasReleased, x.now)
-	x.event(feed.Released, ns, id, h)
+	x.event(feed.Released, c.NS, c.ID, h)
 	return nil
+}
+
+// delayOf is the delay that a worker asked for, if it did.
+func delayOf(c *command.Fail) (time.Duration, bool) {
+	if c.More == nil || !c.More.HasDelay {
+		return 0, false
+	}
+	return c.More.Delay, true
 }
 
 // endAttempt retries the job after its backoff, or ends it when its attempts are spent.
@@ -221,21 +318,39 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 		return err
 	}
 	h.note(WasFailed, x.now)
-	if h.Attempt >= h.Retry.MaxRetries {
+	after := feed.Dead
+	switch {
+	case c.More != nil && c.More.Terminal:
+		err = x.endDead(c.NS, c.ID, h, DeadTerminal)
+	case h.Attempt >= h.Retry.MaxRetries:
 		err = x.endDead(c.NS, c.ID, h, DeadRetries)
-	} else {
-		delay := h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay)
-		at := x.after(max(int64(job.Jitter(delay, c.ID, h.Attempt)), 1))
-		err = x.enterTimed(c.NS, c.ID, h, job.Retrying, at)
+	default:
+		if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
+			x.event(feed.Failed, c.NS, c.ID, h)
+			x.tellDead(c.NS, c.ID, h)
+			return err
+		}
+		after = feed.Retrying
+		err = x.enterTimed(c.NS, c.ID, h, job.Retrying, x.after(max(int64(pause(c, h)), 1)))
 	}
 	x.event(feed.Failed, c.NS, c.ID, h)
+	x.event(after, c.NS, c.ID, h)
 	return err
+}
+
+// pause is how long a job waits for its next attempt: as its worker said, to the
+// nanosecond, else by its backoff.
+func pause(c *command.Fail, h *Head) time.Duration {
+	if delay, ok := delayOf(c); ok {
+		return delay
+	}
+	return job.Jitter(h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay), c.ID, h.Attempt)
 }
 
 // recordError counts a failed attempt, and keeps what the worker said of it.
 func (x *entry) recordError(c *command.Fail, h *Head) error {
 	if c.Error != "" || c.Backtrace != "" {
-		x.addError(c.NS, c.ID, h, attemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace})
+		x.addError(c.NS, c.ID, h, attemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: h.Worker})
 	}
 	return x.countFailure(c.NS, h)
 }
@@ -252,6 +367,7 @@ func (x *entry) countFailure(ns job.Namespace, h *Head) error {
 
 func (x *entry) addError(ns job.Namespace, id job.ID, h *Head, e attemptError) {
 	h.flags |= flagErrors
+	x.lastError, x.lastErrorOf = e.Error, id
 	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.encode())
 }
 
@@ -282,8 +398,19 @@ func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
 		x.event(feed.Progress, c.NS, c.ID, &h)
 	}
 	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
+	if c.More != nil {
+		within := !h.has(flagOverBudget)
+		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
+			return Result{}, err
+		}
+		if within && h.has(flagOverBudget) {
+			if err := x.stopOverspent(c.NS, c.ID, &h); err != nil {
+				return Result{}, err
+			}
+		}
+	}
 	x.putHead(c.NS, c.ID, &h)
-	res.Cancel = h.State == job.Cancelling
+	res.State, res.Cancel, res.Over = h.State, h.State == job.Cancelling, h.StoppedByBudget()
 	return res, nil
 }
 
@@ -293,12 +420,17 @@ func (x *entry) extend(c *command.Extend) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || !h.State.Leased() || h.Epoch != c.Epoch || c.Until <= h.Due {
+	limit, err := x.leaseLimit(c.NS, c.ID, &h)
+	if err != nil {
+		return Result{}, err
+	}
+	until := min(c.Until, limit)
+	if !ok || !h.State.Leased() || h.Epoch != c.Epoch || until <= h.Due {
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
 	kind := keys.DueLease
 	x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))
-	h.Due = c.Until
+	h.Due = until
 	x.addDue(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}, nil)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil

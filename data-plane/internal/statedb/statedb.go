@@ -171,7 +171,12 @@ func (g *Group) Scan(from, to []byte, f func(key, value []byte) (bool, error)) e
 	return scan(g.db.pebble, g.prefix, from, to, f)
 }
 
-func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) (err error) {
+func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return walk(r, prefix, from, to, (*pebble.Iterator).First, (*pebble.Iterator).Next, f)
+}
+
+// walk calls f for the keys of [from, to) from the one that begin finds on.
+func walk(r pebble.Reader, prefix [4]byte, from, to []byte, begin, next func(*pebble.Iterator) bool, f func(key, value []byte) (bool, error)) (err error) {
 	assertPrefix(prefix, from)
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
@@ -182,7 +187,7 @@ func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []
 			err = fmt.Errorf("scan state from %x: %w", from, cerr)
 		}
 	}()
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := begin(it); ok; ok = next(it) {
 		v, verr := it.ValueAndErr()
 		if verr != nil {
 			return fmt.Errorf("scan state at %x: %w", it.Key(), verr)
@@ -210,6 +215,11 @@ func (v *View) Get(key []byte) ([]byte, error) { return get(v.snap, v.prefix, ke
 // Scan is Group.Scan on the picture.
 func (v *View) Scan(from, to []byte, f func(key, value []byte) (bool, error)) error {
 	return scan(v.snap, v.prefix, from, to, f)
+}
+
+// ScanBack is Scan from the end of the span to its beginning.
+func (v *View) ScanBack(from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return walk(v.snap, v.prefix, from, to, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, f)
 }
 
 // Close releases the picture.

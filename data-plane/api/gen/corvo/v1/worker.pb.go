@@ -173,8 +173,11 @@ type UsageReport struct {
 	Model               string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	Provider            string                 `protobuf:"bytes,6,opt,name=provider,proto3" json:"provider,omitempty"`
 	CostUsd             float64                `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// "total": the numbers count from the start of the attempt and take the place of what
+	// it reported before for this model; what old clients send. "delta": they are added.
+	Kind          string `protobuf:"bytes,20,opt,name=kind,proto3" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UsageReport) Reset() {
@@ -256,6 +259,13 @@ func (x *UsageReport) GetCostUsd() float64 {
 	return 0
 }
 
+func (x *UsageReport) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
 // EnqueueOptions are the options of a job, the same for every way of enqueueing.
 // An unset field takes the queue's or the server's default.
 type EnqueueOptions struct {
@@ -276,8 +286,24 @@ type EnqueueOptions struct {
 	UniquePeriod *int64 `protobuf:"varint,9,opt,name=unique_period,json=uniquePeriod,proto3,oneof" json:"unique_period,omitempty"`
 	// The same key answers the first result again for 24 hours.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Initial checkpoint, JSON.
+	CheckpointJson string `protobuf:"bytes,11,opt,name=checkpoint_json,json=checkpointJson,proto3" json:"checkpoint_json,omitempty"`
+	// The job is dead if it is not finished by then.
+	ExpireAfterMs *int64 `protobuf:"varint,12,opt,name=expire_after_ms,json=expireAfterMs,proto3,oneof" json:"expire_after_ms,omitempty"`
+	// W3C trace context of the producer; the worker gets it.
+	Traceparent string `protobuf:"bytes,13,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// Jobs that must complete before this one runs.
+	DependsOn []string `protobuf:"bytes,14,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// fail (default), run or cancel: what becomes of this job when one of them does not complete.
+	OnDependencyFailed string `protobuf:"bytes,15,opt,name=on_dependency_failed,json=onDependencyFailed,proto3" json:"on_dependency_failed,omitempty"`
+	// What follows on the job.
+	Chain *Chain `protobuf:"bytes,16,opt,name=chain,proto3" json:"chain,omitempty"`
+	// An open batch that the job joins.
+	BatchId string `protobuf:"bytes,17,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// The job that this one came out of, for people to see.
+	ParentId      string `protobuf:"bytes,18,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueOptions) Reset() {
@@ -380,6 +406,250 @@ func (x *EnqueueOptions) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *EnqueueOptions) GetCheckpointJson() string {
+	if x != nil {
+		return x.CheckpointJson
+	}
+	return ""
+}
+
+func (x *EnqueueOptions) GetExpireAfterMs() int64 {
+	if x != nil && x.ExpireAfterMs != nil {
+		return *x.ExpireAfterMs
+	}
+	return 0
+}
+
+func (x *EnqueueOptions) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *EnqueueOptions) GetDependsOn() []string {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
+}
+
+func (x *EnqueueOptions) GetOnDependencyFailed() string {
+	if x != nil {
+		return x.OnDependencyFailed
+	}
+	return ""
+}
+
+func (x *EnqueueOptions) GetChain() *Chain {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *EnqueueOptions) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *EnqueueOptions) GetParentId() string {
+	if x != nil {
+		return x.ParentId
+	}
+	return ""
+}
+
+// Chain is a list of jobs that run one after the other. The job that carries it is the
+// first step.
+type Chain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Steps []*ChainStep           `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Enqueued when a step is dead.
+	OnFailure *ChainStep `protobuf:"bytes,2,opt,name=on_failure,json=onFailure,proto3" json:"on_failure,omitempty"`
+	// Enqueued after the last step, or when a worker says exit.
+	OnExit *ChainStep `protobuf:"bytes,3,opt,name=on_exit,json=onExit,proto3" json:"on_exit,omitempty"`
+	// The step after a dead one runs all the same.
+	ContinueOnFailure bool `protobuf:"varint,4,opt,name=continue_on_failure,json=continueOnFailure,proto3" json:"continue_on_failure,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Chain) Reset() {
+	*x = Chain{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Chain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Chain) ProtoMessage() {}
+
+func (x *Chain) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Chain.ProtoReflect.Descriptor instead.
+func (*Chain) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Chain) GetSteps() []*ChainStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *Chain) GetOnFailure() *ChainStep {
+	if x != nil {
+		return x.OnFailure
+	}
+	return nil
+}
+
+func (x *Chain) GetOnExit() *ChainStep {
+	if x != nil {
+		return x.OnExit
+	}
+	return nil
+}
+
+func (x *Chain) GetContinueOnFailure() bool {
+	if x != nil {
+		return x.ContinueOnFailure
+	}
+	return false
+}
+
+type ChainStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	PayloadJson   string                 `protobuf:"bytes,2,opt,name=payload_json,json=payloadJson,proto3" json:"payload_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChainStep) Reset() {
+	*x = ChainStep{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChainStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChainStep) ProtoMessage() {}
+
+func (x *ChainStep) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChainStep.ProtoReflect.Descriptor instead.
+func (*ChainStep) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ChainStep) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ChainStep) GetPayloadJson() string {
+	if x != nil {
+		return x.PayloadJson
+	}
+	return ""
+}
+
+// BatchOptions make a batch of the jobs of one call.
+type BatchOptions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where a job is enqueued when all jobs of the batch have ended; empty: nowhere.
+	CallbackQueue       string `protobuf:"bytes,1,opt,name=callback_queue,json=callbackQueue,proto3" json:"callback_queue,omitempty"`
+	CallbackPayloadJson string `protobuf:"bytes,2,opt,name=callback_payload_json,json=callbackPayloadJson,proto3" json:"callback_payload_json,omitempty"`
+	// More jobs may join until the batch is sealed.
+	Open          bool `protobuf:"varint,3,opt,name=open,proto3" json:"open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchOptions) Reset() {
+	*x = BatchOptions{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchOptions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchOptions) ProtoMessage() {}
+
+func (x *BatchOptions) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchOptions.ProtoReflect.Descriptor instead.
+func (*BatchOptions) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BatchOptions) GetCallbackQueue() string {
+	if x != nil {
+		return x.CallbackQueue
+	}
+	return ""
+}
+
+func (x *BatchOptions) GetCallbackPayloadJson() string {
+	if x != nil {
+		return x.CallbackPayloadJson
+	}
+	return ""
+}
+
+func (x *BatchOptions) GetOpen() bool {
+	if x != nil {
+		return x.Open
+	}
+	return false
+}
+
 type EnqueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
@@ -393,7 +663,7 @@ type EnqueueRequest struct {
 
 func (x *EnqueueRequest) Reset() {
 	*x = EnqueueRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[4]
+	mi := &file_corvo_v1_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +675,7 @@ func (x *EnqueueRequest) String() string {
 func (*EnqueueRequest) ProtoMessage() {}
 
 func (x *EnqueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[4]
+	mi := &file_corvo_v1_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +688,7 @@ func (x *EnqueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{4}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *EnqueueRequest) GetQueue() string {
@@ -461,7 +731,7 @@ type EnqueueResponse struct {
 
 func (x *EnqueueResponse) Reset() {
 	*x = EnqueueResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[5]
+	mi := &file_corvo_v1_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +743,7 @@ func (x *EnqueueResponse) String() string {
 func (*EnqueueResponse) ProtoMessage() {}
 
 func (x *EnqueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[5]
+	mi := &file_corvo_v1_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +756,7 @@ func (x *EnqueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{5}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EnqueueResponse) GetJobId() string {
@@ -513,13 +783,14 @@ func (x *EnqueueResponse) GetUniqueExisting() bool {
 type EnqueueBatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*EnqueueRequest      `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	Batch         *BatchOptions          `protobuf:"bytes,2,opt,name=batch,proto3" json:"batch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueBatchRequest) Reset() {
 	*x = EnqueueBatchRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[6]
+	mi := &file_corvo_v1_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +802,7 @@ func (x *EnqueueBatchRequest) String() string {
 func (*EnqueueBatchRequest) ProtoMessage() {}
 
 func (x *EnqueueBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[6]
+	mi := &file_corvo_v1_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +815,7 @@ func (x *EnqueueBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueBatchRequest.ProtoReflect.Descriptor instead.
 func (*EnqueueBatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{6}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EnqueueBatchRequest) GetJobs() []*EnqueueRequest {
@@ -554,16 +825,24 @@ func (x *EnqueueBatchRequest) GetJobs() []*EnqueueRequest {
 	return nil
 }
 
+func (x *EnqueueBatchRequest) GetBatch() *BatchOptions {
+	if x != nil {
+		return x.Batch
+	}
+	return nil
+}
+
 type EnqueueBatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Results       []*EnqueueResponse     `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	BatchId       string                 `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueBatchResponse) Reset() {
 	*x = EnqueueBatchResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[7]
+	mi := &file_corvo_v1_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +854,7 @@ func (x *EnqueueBatchResponse) String() string {
 func (*EnqueueBatchResponse) ProtoMessage() {}
 
 func (x *EnqueueBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[7]
+	mi := &file_corvo_v1_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +867,7 @@ func (x *EnqueueBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnqueueBatchResponse.ProtoReflect.Descriptor instead.
 func (*EnqueueBatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{7}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EnqueueBatchResponse) GetResults() []*EnqueueResponse {
@@ -596,6 +875,13 @@ func (x *EnqueueBatchResponse) GetResults() []*EnqueueResponse {
 		return x.Results
 	}
 	return nil
+}
+
+func (x *EnqueueBatchResponse) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
 }
 
 type FetchRequest struct {
@@ -613,7 +899,7 @@ type FetchRequest struct {
 
 func (x *FetchRequest) Reset() {
 	*x = FetchRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[8]
+	mi := &file_corvo_v1_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +911,7 @@ func (x *FetchRequest) String() string {
 func (*FetchRequest) ProtoMessage() {}
 
 func (x *FetchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[8]
+	mi := &file_corvo_v1_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +924,7 @@ func (x *FetchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchRequest.ProtoReflect.Descriptor instead.
 func (*FetchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{8}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FetchRequest) GetQueues() []string {
@@ -690,14 +976,21 @@ type FetchResponse struct {
 	TagsJson       string      `protobuf:"bytes,9,opt,name=tags_json,json=tagsJson,proto3" json:"tags_json,omitempty"`
 	Agent          *AgentState `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Proof of this lease; ack, fail and heartbeat should carry it.
-	LeaseToken    string `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	LeaseToken string `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	// W3C trace context of the producer.
+	Traceparent string `protobuf:"bytes,21,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	BatchId     string `protobuf:"bytes,22,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	ChainId     string `protobuf:"bytes,23,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// Place in the chain from 0; -1 is its on_exit job, -2 its on_failure job.
+	ChainStep     *int32                 `protobuf:"varint,24,opt,name=chain_step,json=chainStep,proto3,oneof" json:"chain_step,omitempty"`
+	ExpireAt      *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=expire_at,json=expireAt,proto3" json:"expire_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchResponse) Reset() {
 	*x = FetchResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[9]
+	mi := &file_corvo_v1_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +1002,7 @@ func (x *FetchResponse) String() string {
 func (*FetchResponse) ProtoMessage() {}
 
 func (x *FetchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[9]
+	mi := &file_corvo_v1_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +1015,7 @@ func (x *FetchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchResponse.ProtoReflect.Descriptor instead.
 func (*FetchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{9}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FetchResponse) GetFound() bool {
@@ -802,6 +1095,41 @@ func (x *FetchResponse) GetLeaseToken() string {
 	return ""
 }
 
+func (x *FetchResponse) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *FetchResponse) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *FetchResponse) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *FetchResponse) GetChainStep() int32 {
+	if x != nil && x.ChainStep != nil {
+		return *x.ChainStep
+	}
+	return 0
+}
+
+func (x *FetchResponse) GetExpireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireAt
+	}
+	return nil
+}
+
 type FetchBatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Queues        []string               `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
@@ -816,7 +1144,7 @@ type FetchBatchRequest struct {
 
 func (x *FetchBatchRequest) Reset() {
 	*x = FetchBatchRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[10]
+	mi := &file_corvo_v1_worker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +1156,7 @@ func (x *FetchBatchRequest) String() string {
 func (*FetchBatchRequest) ProtoMessage() {}
 
 func (x *FetchBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[10]
+	mi := &file_corvo_v1_worker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +1169,7 @@ func (x *FetchBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchBatchRequest.ProtoReflect.Descriptor instead.
 func (*FetchBatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{10}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FetchBatchRequest) GetQueues() []string {
@@ -898,13 +1226,20 @@ type FetchBatchJob struct {
 	TagsJson       string                 `protobuf:"bytes,8,opt,name=tags_json,json=tagsJson,proto3" json:"tags_json,omitempty"`
 	Agent          *AgentState            `protobuf:"bytes,9,opt,name=agent,proto3" json:"agent,omitempty"`
 	LeaseToken     string                 `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// W3C trace context of the producer.
+	Traceparent string `protobuf:"bytes,21,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	BatchId     string `protobuf:"bytes,22,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	ChainId     string `protobuf:"bytes,23,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	// Place in the chain from 0; -1 is its on_exit job, -2 its on_failure job.
+	ChainStep     *int32                 `protobuf:"varint,24,opt,name=chain_step,json=chainStep,proto3,oneof" json:"chain_step,omitempty"`
+	ExpireAt      *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=expire_at,json=expireAt,proto3" json:"expire_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FetchBatchJob) Reset() {
 	*x = FetchBatchJob{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[11]
+	mi := &file_corvo_v1_worker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1251,7 @@ func (x *FetchBatchJob) String() string {
 func (*FetchBatchJob) ProtoMessage() {}
 
 func (x *FetchBatchJob) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[11]
+	mi := &file_corvo_v1_worker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1264,7 @@ func (x *FetchBatchJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchBatchJob.ProtoReflect.Descriptor instead.
 func (*FetchBatchJob) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{11}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FetchBatchJob) GetJobId() string {
@@ -1002,6 +1337,41 @@ func (x *FetchBatchJob) GetLeaseToken() string {
 	return ""
 }
 
+func (x *FetchBatchJob) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
+func (x *FetchBatchJob) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *FetchBatchJob) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *FetchBatchJob) GetChainStep() int32 {
+	if x != nil && x.ChainStep != nil {
+		return *x.ChainStep
+	}
+	return 0
+}
+
+func (x *FetchBatchJob) GetExpireAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireAt
+	}
+	return nil
+}
+
 type FetchBatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Jobs          []*FetchBatchJob       `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
@@ -1011,7 +1381,7 @@ type FetchBatchResponse struct {
 
 func (x *FetchBatchResponse) Reset() {
 	*x = FetchBatchResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[12]
+	mi := &file_corvo_v1_worker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1023,7 +1393,7 @@ func (x *FetchBatchResponse) String() string {
 func (*FetchBatchResponse) ProtoMessage() {}
 
 func (x *FetchBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[12]
+	mi := &file_corvo_v1_worker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1036,7 +1406,7 @@ func (x *FetchBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchBatchResponse.ProtoReflect.Descriptor instead.
 func (*FetchBatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{12}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FetchBatchResponse) GetJobs() []*FetchBatchJob {
@@ -1057,13 +1427,16 @@ type AckRequest struct {
 	TraceJson      string                 `protobuf:"bytes,7,opt,name=trace_json,json=traceJson,proto3" json:"trace_json,omitempty"`
 	LeaseToken     string                 `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	WorkerId       string                 `protobuf:"bytes,21,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// continue (default) or exit: leave out the remaining steps of the chain.
+	StepStatus    string `protobuf:"bytes,22,opt,name=step_status,json=stepStatus,proto3" json:"step_status,omitempty"`
+	ExitReason    string `protobuf:"bytes,23,opt,name=exit_reason,json=exitReason,proto3" json:"exit_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AckRequest) Reset() {
 	*x = AckRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[13]
+	mi := &file_corvo_v1_worker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1448,7 @@ func (x *AckRequest) String() string {
 func (*AckRequest) ProtoMessage() {}
 
 func (x *AckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[13]
+	mi := &file_corvo_v1_worker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1461,7 @@ func (x *AckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckRequest.ProtoReflect.Descriptor instead.
 func (*AckRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{13}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AckRequest) GetJobId() string {
@@ -1154,6 +1527,20 @@ func (x *AckRequest) GetWorkerId() string {
 	return ""
 }
 
+func (x *AckRequest) GetStepStatus() string {
+	if x != nil {
+		return x.StepStatus
+	}
+	return ""
+}
+
+func (x *AckRequest) GetExitReason() string {
+	if x != nil {
+		return x.ExitReason
+	}
+	return ""
+}
+
 type AckResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1162,7 +1549,7 @@ type AckResponse struct {
 
 func (x *AckResponse) Reset() {
 	*x = AckResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[14]
+	mi := &file_corvo_v1_worker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1561,7 @@ func (x *AckResponse) String() string {
 func (*AckResponse) ProtoMessage() {}
 
 func (x *AckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[14]
+	mi := &file_corvo_v1_worker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,22 +1574,27 @@ func (x *AckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckResponse.ProtoReflect.Descriptor instead.
 func (*AckResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{14}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{17}
 }
 
 type AckBatchItem struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	ResultJson    string                 `protobuf:"bytes,2,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	Usage         *UsageReport           `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
-	LeaseToken    string                 `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	JobId          string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	ResultJson     string                 `protobuf:"bytes,2,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
+	Usage          *UsageReport           `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	LeaseToken     string                 `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	CheckpointJson string                 `protobuf:"bytes,21,opt,name=checkpoint_json,json=checkpointJson,proto3" json:"checkpoint_json,omitempty"`
+	AgentStatus    string                 `protobuf:"bytes,22,opt,name=agent_status,json=agentStatus,proto3" json:"agent_status,omitempty"`
+	HoldReason     string                 `protobuf:"bytes,23,opt,name=hold_reason,json=holdReason,proto3" json:"hold_reason,omitempty"`
+	StepStatus     string                 `protobuf:"bytes,24,opt,name=step_status,json=stepStatus,proto3" json:"step_status,omitempty"`
+	ExitReason     string                 `protobuf:"bytes,25,opt,name=exit_reason,json=exitReason,proto3" json:"exit_reason,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AckBatchItem) Reset() {
 	*x = AckBatchItem{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[15]
+	mi := &file_corvo_v1_worker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1606,7 @@ func (x *AckBatchItem) String() string {
 func (*AckBatchItem) ProtoMessage() {}
 
 func (x *AckBatchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[15]
+	mi := &file_corvo_v1_worker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1619,7 @@ func (x *AckBatchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckBatchItem.ProtoReflect.Descriptor instead.
 func (*AckBatchItem) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{15}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AckBatchItem) GetJobId() string {
@@ -1258,6 +1650,41 @@ func (x *AckBatchItem) GetLeaseToken() string {
 	return ""
 }
 
+func (x *AckBatchItem) GetCheckpointJson() string {
+	if x != nil {
+		return x.CheckpointJson
+	}
+	return ""
+}
+
+func (x *AckBatchItem) GetAgentStatus() string {
+	if x != nil {
+		return x.AgentStatus
+	}
+	return ""
+}
+
+func (x *AckBatchItem) GetHoldReason() string {
+	if x != nil {
+		return x.HoldReason
+	}
+	return ""
+}
+
+func (x *AckBatchItem) GetStepStatus() string {
+	if x != nil {
+		return x.StepStatus
+	}
+	return ""
+}
+
+func (x *AckBatchItem) GetExitReason() string {
+	if x != nil {
+		return x.ExitReason
+	}
+	return ""
+}
+
 type AckBatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*AckBatchItem        `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1268,7 +1695,7 @@ type AckBatchRequest struct {
 
 func (x *AckBatchRequest) Reset() {
 	*x = AckBatchRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[16]
+	mi := &file_corvo_v1_worker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1707,7 @@ func (x *AckBatchRequest) String() string {
 func (*AckBatchRequest) ProtoMessage() {}
 
 func (x *AckBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[16]
+	mi := &file_corvo_v1_worker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1720,7 @@ func (x *AckBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckBatchRequest.ProtoReflect.Descriptor instead.
 func (*AckBatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{16}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AckBatchRequest) GetItems() []*AckBatchItem {
@@ -1320,7 +1747,7 @@ type AckBatchResponse struct {
 
 func (x *AckBatchResponse) Reset() {
 	*x = AckBatchResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[17]
+	mi := &file_corvo_v1_worker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1759,7 @@ func (x *AckBatchResponse) String() string {
 func (*AckBatchResponse) ProtoMessage() {}
 
 func (x *AckBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[17]
+	mi := &file_corvo_v1_worker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1772,7 @@ func (x *AckBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckBatchResponse.ProtoReflect.Descriptor instead.
 func (*AckBatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{17}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AckBatchResponse) GetAcked() int32 {
@@ -1375,7 +1802,7 @@ type ItemOutcome struct {
 
 func (x *ItemOutcome) Reset() {
 	*x = ItemOutcome{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[18]
+	mi := &file_corvo_v1_worker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1814,7 @@ func (x *ItemOutcome) String() string {
 func (*ItemOutcome) ProtoMessage() {}
 
 func (x *ItemOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[18]
+	mi := &file_corvo_v1_worker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1827,7 @@ func (x *ItemOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemOutcome.ProtoReflect.Descriptor instead.
 func (*ItemOutcome) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{18}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ItemOutcome) GetJobId() string {
@@ -1432,14 +1859,19 @@ type FailRequest struct {
 	LeaseToken string                 `protobuf:"bytes,20,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	WorkerId   string                 `protobuf:"bytes,21,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// Give the job back without spending an attempt.
-	Release       bool `protobuf:"varint,22,opt,name=release,proto3" json:"release,omitempty"`
+	Release bool `protobuf:"varint,22,opt,name=release,proto3" json:"release,omitempty"`
+	// Dead, whatever attempts are left.
+	Terminal bool `protobuf:"varint,23,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	// When to try again, instead of the backoff.
+	DelayMs       *int64       `protobuf:"varint,24,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
+	Usage         *UsageReport `protobuf:"bytes,25,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FailRequest) Reset() {
 	*x = FailRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[19]
+	mi := &file_corvo_v1_worker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1883,7 @@ func (x *FailRequest) String() string {
 func (*FailRequest) ProtoMessage() {}
 
 func (x *FailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[19]
+	mi := &file_corvo_v1_worker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1896,7 @@ func (x *FailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailRequest.ProtoReflect.Descriptor instead.
 func (*FailRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{19}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FailRequest) GetJobId() string {
@@ -1509,6 +1941,27 @@ func (x *FailRequest) GetRelease() bool {
 	return false
 }
 
+func (x *FailRequest) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *FailRequest) GetDelayMs() int64 {
+	if x != nil && x.DelayMs != nil {
+		return *x.DelayMs
+	}
+	return 0
+}
+
+func (x *FailRequest) GetUsage() *UsageReport {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 type FailResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// retrying, dead, pending (released) or cancelled.
@@ -1521,7 +1974,7 @@ type FailResponse struct {
 
 func (x *FailResponse) Reset() {
 	*x = FailResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[20]
+	mi := &file_corvo_v1_worker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1986,7 @@ func (x *FailResponse) String() string {
 func (*FailResponse) ProtoMessage() {}
 
 func (x *FailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[20]
+	mi := &file_corvo_v1_worker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1999,7 @@ func (x *FailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailResponse.ProtoReflect.Descriptor instead.
 func (*FailResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{20}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FailResponse) GetStatus() string {
@@ -1583,7 +2036,7 @@ type HeartbeatJobUpdate struct {
 
 func (x *HeartbeatJobUpdate) Reset() {
 	*x = HeartbeatJobUpdate{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[21]
+	mi := &file_corvo_v1_worker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +2048,7 @@ func (x *HeartbeatJobUpdate) String() string {
 func (*HeartbeatJobUpdate) ProtoMessage() {}
 
 func (x *HeartbeatJobUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[21]
+	mi := &file_corvo_v1_worker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +2061,7 @@ func (x *HeartbeatJobUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatJobUpdate.ProtoReflect.Descriptor instead.
 func (*HeartbeatJobUpdate) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{21}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HeartbeatJobUpdate) GetProgressJson() string {
@@ -1658,7 +2111,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[22]
+	mi := &file_corvo_v1_worker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +2123,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[22]
+	mi := &file_corvo_v1_worker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2136,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{22}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HeartbeatRequest) GetJobs() map[string]*HeartbeatJobUpdate {
@@ -1710,14 +2163,16 @@ func (x *HeartbeatRequest) GetLeaseDuration() int32 {
 type HeartbeatJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok, cancel or lost.
-	Status        string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The job, or its queue, has cost more than a budget allows.
+	BudgetExceeded bool `protobuf:"varint,20,opt,name=budget_exceeded,json=budgetExceeded,proto3" json:"budget_exceeded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HeartbeatJobResponse) Reset() {
 	*x = HeartbeatJobResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[23]
+	mi := &file_corvo_v1_worker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +2184,7 @@ func (x *HeartbeatJobResponse) String() string {
 func (*HeartbeatJobResponse) ProtoMessage() {}
 
 func (x *HeartbeatJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[23]
+	mi := &file_corvo_v1_worker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +2197,7 @@ func (x *HeartbeatJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatJobResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatJobResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{23}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeartbeatJobResponse) GetStatus() string {
@@ -1750,6 +2205,13 @@ func (x *HeartbeatJobResponse) GetStatus() string {
 		return x.Status
 	}
 	return ""
+}
+
+func (x *HeartbeatJobResponse) GetBudgetExceeded() bool {
+	if x != nil {
+		return x.BudgetExceeded
+	}
+	return false
 }
 
 type HeartbeatResponse struct {
@@ -1761,7 +2223,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[24]
+	mi := &file_corvo_v1_worker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +2235,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[24]
+	mi := &file_corvo_v1_worker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +2248,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{24}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HeartbeatResponse) GetJobs() map[string]*HeartbeatJobResponse {
@@ -1808,7 +2270,7 @@ type LifecycleEnqueueItem struct {
 
 func (x *LifecycleEnqueueItem) Reset() {
 	*x = LifecycleEnqueueItem{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[25]
+	mi := &file_corvo_v1_worker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2282,7 @@ func (x *LifecycleEnqueueItem) String() string {
 func (*LifecycleEnqueueItem) ProtoMessage() {}
 
 func (x *LifecycleEnqueueItem) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[25]
+	mi := &file_corvo_v1_worker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2295,7 @@ func (x *LifecycleEnqueueItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleEnqueueItem.ProtoReflect.Descriptor instead.
 func (*LifecycleEnqueueItem) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{25}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LifecycleEnqueueItem) GetQueue() string {
@@ -1871,13 +2333,16 @@ type LifecycleFailItem struct {
 	Backtrace     string                 `protobuf:"bytes,3,opt,name=backtrace,proto3" json:"backtrace,omitempty"`
 	LeaseToken    string                 `protobuf:"bytes,4,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	Release       bool                   `protobuf:"varint,5,opt,name=release,proto3" json:"release,omitempty"`
+	Terminal      bool                   `protobuf:"varint,6,opt,name=terminal,proto3" json:"terminal,omitempty"`
+	DelayMs       *int64                 `protobuf:"varint,7,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
+	Usage         *UsageReport           `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LifecycleFailItem) Reset() {
 	*x = LifecycleFailItem{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[26]
+	mi := &file_corvo_v1_worker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2354,7 @@ func (x *LifecycleFailItem) String() string {
 func (*LifecycleFailItem) ProtoMessage() {}
 
 func (x *LifecycleFailItem) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[26]
+	mi := &file_corvo_v1_worker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2367,7 @@ func (x *LifecycleFailItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleFailItem.ProtoReflect.Descriptor instead.
 func (*LifecycleFailItem) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{26}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LifecycleFailItem) GetJobId() string {
@@ -1940,6 +2405,27 @@ func (x *LifecycleFailItem) GetRelease() bool {
 	return false
 }
 
+func (x *LifecycleFailItem) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *LifecycleFailItem) GetDelayMs() int64 {
+	if x != nil && x.DelayMs != nil {
+		return *x.DelayMs
+	}
+	return 0
+}
+
+func (x *LifecycleFailItem) GetUsage() *UsageReport {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 type LifecycleStreamRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId uint64                 `protobuf:"varint,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1967,7 +2453,7 @@ type LifecycleStreamRequest struct {
 
 func (x *LifecycleStreamRequest) Reset() {
 	*x = LifecycleStreamRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[27]
+	mi := &file_corvo_v1_worker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2465,7 @@ func (x *LifecycleStreamRequest) String() string {
 func (*LifecycleStreamRequest) ProtoMessage() {}
 
 func (x *LifecycleStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[27]
+	mi := &file_corvo_v1_worker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2478,7 @@ func (x *LifecycleStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleStreamRequest.ProtoReflect.Descriptor instead.
 func (*LifecycleStreamRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{27}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LifecycleStreamRequest) GetRequestId() uint64 {
@@ -2104,14 +2590,16 @@ type LifecycleStreamResponse struct {
 	// this server is going away. Acks are still taken until the stream is closed.
 	Drain bool `protobuf:"varint,24,opt,name=drain,proto3" json:"drain,omitempty"`
 	// Where a refused enqueue of the frame stands: "enqueues[3].options.priority: ...".
-	Violations    []*FieldViolation `protobuf:"bytes,25,rep,name=violations,proto3" json:"violations,omitempty"`
+	Violations []*FieldViolation `protobuf:"bytes,25,rep,name=violations,proto3" json:"violations,omitempty"`
+	// The stable word of error, or of the first of several: VALIDATION_ERROR, QUEUE_DRAINING, ...
+	Code          string `protobuf:"bytes,26,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LifecycleStreamResponse) Reset() {
 	*x = LifecycleStreamResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[28]
+	mi := &file_corvo_v1_worker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2611,7 @@ func (x *LifecycleStreamResponse) String() string {
 func (*LifecycleStreamResponse) ProtoMessage() {}
 
 func (x *LifecycleStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[28]
+	mi := &file_corvo_v1_worker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2624,7 @@ func (x *LifecycleStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleStreamResponse.ProtoReflect.Descriptor instead.
 func (*LifecycleStreamResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{28}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LifecycleStreamResponse) GetRequestId() uint64 {
@@ -2223,6 +2711,13 @@ func (x *LifecycleStreamResponse) GetViolations() []*FieldViolation {
 	return nil
 }
 
+func (x *LifecycleStreamResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 type LifecycleFailOutcome struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	JobId             string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2237,7 +2732,7 @@ type LifecycleFailOutcome struct {
 
 func (x *LifecycleFailOutcome) Reset() {
 	*x = LifecycleFailOutcome{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[29]
+	mi := &file_corvo_v1_worker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2744,7 @@ func (x *LifecycleFailOutcome) String() string {
 func (*LifecycleFailOutcome) ProtoMessage() {}
 
 func (x *LifecycleFailOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[29]
+	mi := &file_corvo_v1_worker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2757,7 @@ func (x *LifecycleFailOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LifecycleFailOutcome.ProtoReflect.Descriptor instead.
 func (*LifecycleFailOutcome) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{29}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LifecycleFailOutcome) GetJobId() string {
@@ -2319,7 +2814,7 @@ type FieldViolation struct {
 
 func (x *FieldViolation) Reset() {
 	*x = FieldViolation{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[30]
+	mi := &file_corvo_v1_worker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2826,7 @@ func (x *FieldViolation) String() string {
 func (*FieldViolation) ProtoMessage() {}
 
 func (x *FieldViolation) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[30]
+	mi := &file_corvo_v1_worker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2839,7 @@ func (x *FieldViolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldViolation.ProtoReflect.Descriptor instead.
 func (*FieldViolation) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{30}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *FieldViolation) GetField() string {
@@ -2361,6 +2856,163 @@ func (x *FieldViolation) GetMessage() string {
 	return ""
 }
 
+type SubscribeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only events of these queues, jobs, types; empty is all.
+	Queues []string `protobuf:"bytes,1,rep,name=queues,proto3" json:"queues,omitempty"`
+	JobIds []string `protobuf:"bytes,2,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	Types  []string `protobuf:"bytes,3,rep,name=types,proto3" json:"types,omitempty"`
+	// Go on behind this event; 0: from now on.
+	LastEventId   uint64 `protobuf:"varint,4,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeRequest) Reset() {
+	*x = SubscribeRequest{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeRequest) ProtoMessage() {}
+
+func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
+func (*SubscribeRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SubscribeRequest) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *SubscribeRequest) GetLastEventId() uint64 {
+	if x != nil {
+		return x.LastEventId
+	}
+	return 0
+}
+
+type SubscribeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number in the namespace; 0: nothing happened, the stream lives.
+	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	// As in GET /api/v1/events; "gap": events up to seq are no longer kept.
+	Type  string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	JobId string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Unix nanoseconds.
+	AtNs          uint64 `protobuf:"varint,5,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	DataJson      string `protobuf:"bytes,6,opt,name=data_json,json=dataJson,proto3" json:"data_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubscribeEvent) Reset() {
+	*x = SubscribeEvent{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubscribeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubscribeEvent) ProtoMessage() {}
+
+func (x *SubscribeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubscribeEvent.ProtoReflect.Descriptor instead.
+func (*SubscribeEvent) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SubscribeEvent) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *SubscribeEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *SubscribeEvent) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *SubscribeEvent) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *SubscribeEvent) GetAtNs() uint64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *SubscribeEvent) GetDataJson() string {
+	if x != nil {
+		return x.DataJson
+	}
+	return ""
+}
+
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2369,7 +3021,7 @@ type GetServerInfoRequest struct {
 
 func (x *GetServerInfoRequest) Reset() {
 	*x = GetServerInfoRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[31]
+	mi := &file_corvo_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +3033,7 @@ func (x *GetServerInfoRequest) String() string {
 func (*GetServerInfoRequest) ProtoMessage() {}
 
 func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[31]
+	mi := &file_corvo_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +3046,7 @@ func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{31}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 type GetServerInfoResponse struct {
@@ -2407,7 +3059,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[32]
+	mi := &file_corvo_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +3071,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[32]
+	mi := &file_corvo_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +3084,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{32}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetServerInfoResponse) GetServerVersion() string {
@@ -2466,7 +3118,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"maxCostUsd\x12+\n" +
 	"\x11iteration_timeout\x18\x03 \x01(\tR\x10iterationTimeout\x12\x1c\n" +
 	"\titeration\x18\x04 \x01(\x05R\titeration\x12$\n" +
-	"\x0etotal_cost_usd\x18\x05 \x01(\x01R\ftotalCostUsd\"\x82\x02\n" +
+	"\x0etotal_cost_usd\x18\x05 \x01(\x01R\ftotalCostUsd\"\x96\x02\n" +
 	"\vUsageReport\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x122\n" +
@@ -2474,7 +3126,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x11cache_read_tokens\x18\x04 \x01(\x03R\x0fcacheReadTokens\x12\x14\n" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1a\n" +
 	"\bprovider\x18\x06 \x01(\tR\bprovider\x12\x19\n" +
-	"\bcost_usd\x18\a \x01(\x01R\acostUsd\"\xd0\x04\n" +
+	"\bcost_usd\x18\a \x01(\x01R\acostUsd\x12\x12\n" +
+	"\x04kind\x18\x14 \x01(\tR\x04kind\"\x8c\a\n" +
 	"\x0eEnqueueOptions\x12\x1a\n" +
 	"\bpriority\x18\x01 \x01(\tR\bpriority\x12$\n" +
 	"\vmax_retries\x18\x02 \x01(\x05H\x00R\n" +
@@ -2488,14 +3141,37 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"unique_key\x18\b \x01(\tR\tuniqueKey\x12(\n" +
 	"\runique_period\x18\t \x01(\x03H\x03R\funiquePeriod\x88\x01\x01\x12'\n" +
 	"\x0fidempotency_key\x18\n" +
-	" \x01(\tR\x0eidempotencyKey\x1a7\n" +
+	" \x01(\tR\x0eidempotencyKey\x12'\n" +
+	"\x0fcheckpoint_json\x18\v \x01(\tR\x0echeckpointJson\x12+\n" +
+	"\x0fexpire_after_ms\x18\f \x01(\x03H\x04R\rexpireAfterMs\x88\x01\x01\x12 \n" +
+	"\vtraceparent\x18\r \x01(\tR\vtraceparent\x12\x1d\n" +
+	"\n" +
+	"depends_on\x18\x0e \x03(\tR\tdependsOn\x120\n" +
+	"\x14on_dependency_failed\x18\x0f \x01(\tR\x12onDependencyFailed\x12%\n" +
+	"\x05chain\x18\x10 \x01(\v2\x0f.corvo.v1.ChainR\x05chain\x12\x19\n" +
+	"\bbatch_id\x18\x11 \x01(\tR\abatchId\x12\x1b\n" +
+	"\tparent_id\x18\x12 \x01(\tR\bparentId\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
 	"\f_max_retriesB\x16\n" +
 	"\x14_retry_base_delay_msB\x15\n" +
 	"\x13_retry_max_delay_msB\x10\n" +
-	"\x0e_unique_period\"\xaa\x01\n" +
+	"\x0e_unique_periodB\x12\n" +
+	"\x10_expire_after_ms\"\xc4\x01\n" +
+	"\x05Chain\x12)\n" +
+	"\x05steps\x18\x01 \x03(\v2\x13.corvo.v1.ChainStepR\x05steps\x122\n" +
+	"\n" +
+	"on_failure\x18\x02 \x01(\v2\x13.corvo.v1.ChainStepR\tonFailure\x12,\n" +
+	"\aon_exit\x18\x03 \x01(\v2\x13.corvo.v1.ChainStepR\x06onExit\x12.\n" +
+	"\x13continue_on_failure\x18\x04 \x01(\bR\x11continueOnFailure\"D\n" +
+	"\tChainStep\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12!\n" +
+	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\"}\n" +
+	"\fBatchOptions\x12%\n" +
+	"\x0ecallback_queue\x18\x01 \x01(\tR\rcallbackQueue\x122\n" +
+	"\x15callback_payload_json\x18\x02 \x01(\tR\x13callbackPayloadJson\x12\x12\n" +
+	"\x04open\x18\x03 \x01(\bR\x04open\"\xaa\x01\n" +
 	"\x0eEnqueueRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12+\n" +
@@ -2504,11 +3180,13 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x0fEnqueueResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12'\n" +
-	"\x0funique_existing\x18\x03 \x01(\bR\x0euniqueExisting\"C\n" +
+	"\x0funique_existing\x18\x03 \x01(\bR\x0euniqueExisting\"q\n" +
 	"\x13EnqueueBatchRequest\x12,\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x18.corvo.v1.EnqueueRequestR\x04jobs\"K\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x18.corvo.v1.EnqueueRequestR\x04jobs\x12,\n" +
+	"\x05batch\x18\x02 \x01(\v2\x16.corvo.v1.BatchOptionsR\x05batch\"f\n" +
 	"\x14EnqueueBatchResponse\x123\n" +
-	"\aresults\x18\x01 \x03(\v2\x19.corvo.v1.EnqueueResponseR\aresults\"\xb0\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\x19.corvo.v1.EnqueueResponseR\aresults\x12\x19\n" +
+	"\bbatch_id\x18\x02 \x01(\tR\abatchId\"\xb0\x01\n" +
 	"\fFetchRequest\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x1b\n" +
 	"\tworker_id\x18\x02 \x01(\tR\bworkerId\x12\x1a\n" +
@@ -2516,7 +3194,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x0elease_duration\x18\x04 \x01(\x05R\rleaseDuration\x12\x1c\n" +
 	"\await_ms\x18\x14 \x01(\x03H\x00R\x06waitMs\x88\x01\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xea\x02\n" +
+	"\b_wait_ms\"\xae\x04\n" +
 	"\rFetchResponse\x12\x14\n" +
 	"\x05found\x18\x01 \x01(\bR\x05found\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x14\n" +
@@ -2531,7 +3209,14 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05agent\x18\n" +
 	" \x01(\v2\x14.corvo.v1.AgentStateR\x05agent\x12\x1f\n" +
 	"\vlease_token\x18\x14 \x01(\tR\n" +
-	"leaseToken\"\xcb\x01\n" +
+	"leaseToken\x12 \n" +
+	"\vtraceparent\x18\x15 \x01(\tR\vtraceparent\x12\x19\n" +
+	"\bbatch_id\x18\x16 \x01(\tR\abatchId\x12\x19\n" +
+	"\bchain_id\x18\x17 \x01(\tR\achainId\x12\"\n" +
+	"\n" +
+	"chain_step\x18\x18 \x01(\x05H\x00R\tchainStep\x88\x01\x01\x127\n" +
+	"\texpire_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireAtB\r\n" +
+	"\v_chain_step\"\xcb\x01\n" +
 	"\x11FetchBatchRequest\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x1b\n" +
 	"\tworker_id\x18\x02 \x01(\tR\bworkerId\x12\x1a\n" +
@@ -2540,7 +3225,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12\x1c\n" +
 	"\await_ms\x18\x14 \x01(\x03H\x00R\x06waitMs\x88\x01\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xd4\x02\n" +
+	"\b_wait_ms\"\x98\x04\n" +
 	"\rFetchBatchJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12!\n" +
@@ -2553,9 +3238,16 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\ttags_json\x18\b \x01(\tR\btagsJson\x12*\n" +
 	"\x05agent\x18\t \x01(\v2\x14.corvo.v1.AgentStateR\x05agent\x12\x1f\n" +
 	"\vlease_token\x18\x14 \x01(\tR\n" +
-	"leaseToken\"A\n" +
+	"leaseToken\x12 \n" +
+	"\vtraceparent\x18\x15 \x01(\tR\vtraceparent\x12\x19\n" +
+	"\bbatch_id\x18\x16 \x01(\tR\abatchId\x12\x19\n" +
+	"\bchain_id\x18\x17 \x01(\tR\achainId\x12\"\n" +
+	"\n" +
+	"chain_step\x18\x18 \x01(\x05H\x00R\tchainStep\x88\x01\x01\x127\n" +
+	"\texpire_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireAtB\r\n" +
+	"\v_chain_step\"A\n" +
 	"\x12FetchBatchResponse\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.corvo.v1.FetchBatchJobR\x04jobs\"\xbb\x02\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.corvo.v1.FetchBatchJobR\x04jobs\"\xfd\x02\n" +
 	"\n" +
 	"AckRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1f\n" +
@@ -2570,15 +3262,27 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"trace_json\x18\a \x01(\tR\ttraceJson\x12\x1f\n" +
 	"\vlease_token\x18\x14 \x01(\tR\n" +
 	"leaseToken\x12\x1b\n" +
-	"\tworker_id\x18\x15 \x01(\tR\bworkerId\"\r\n" +
-	"\vAckResponse\"\x94\x01\n" +
+	"\tworker_id\x18\x15 \x01(\tR\bworkerId\x12\x1f\n" +
+	"\vstep_status\x18\x16 \x01(\tR\n" +
+	"stepStatus\x12\x1f\n" +
+	"\vexit_reason\x18\x17 \x01(\tR\n" +
+	"exitReason\"\r\n" +
+	"\vAckResponse\"\xc3\x02\n" +
 	"\fAckBatchItem\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1f\n" +
 	"\vresult_json\x18\x02 \x01(\tR\n" +
 	"resultJson\x12+\n" +
 	"\x05usage\x18\x03 \x01(\v2\x15.corvo.v1.UsageReportR\x05usage\x12\x1f\n" +
 	"\vlease_token\x18\x14 \x01(\tR\n" +
-	"leaseToken\"\\\n" +
+	"leaseToken\x12'\n" +
+	"\x0fcheckpoint_json\x18\x15 \x01(\tR\x0echeckpointJson\x12!\n" +
+	"\fagent_status\x18\x16 \x01(\tR\vagentStatus\x12\x1f\n" +
+	"\vhold_reason\x18\x17 \x01(\tR\n" +
+	"holdReason\x12\x1f\n" +
+	"\vstep_status\x18\x18 \x01(\tR\n" +
+	"stepStatus\x12\x1f\n" +
+	"\vexit_reason\x18\x19 \x01(\tR\n" +
+	"exitReason\"\\\n" +
 	"\x0fAckBatchRequest\x12,\n" +
 	"\x05items\x18\x01 \x03(\v2\x16.corvo.v1.AckBatchItemR\x05items\x12\x1b\n" +
 	"\tworker_id\x18\x14 \x01(\tR\bworkerId\"[\n" +
@@ -2588,7 +3292,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\vItemOutcome\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"\xb0\x01\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"\xa6\x02\n" +
 	"\vFailRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1c\n" +
@@ -2596,7 +3300,11 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\vlease_token\x18\x14 \x01(\tR\n" +
 	"leaseToken\x12\x1b\n" +
 	"\tworker_id\x18\x15 \x01(\tR\bworkerId\x12\x18\n" +
-	"\arelease\x18\x16 \x01(\bR\arelease\"\x99\x01\n" +
+	"\arelease\x18\x16 \x01(\bR\arelease\x12\x1a\n" +
+	"\bterminal\x18\x17 \x01(\bR\bterminal\x12\x1e\n" +
+	"\bdelay_ms\x18\x18 \x01(\x03H\x00R\adelayMs\x88\x01\x01\x12+\n" +
+	"\x05usage\x18\x19 \x01(\v2\x15.corvo.v1.UsageReportR\x05usageB\v\n" +
+	"\t_delay_ms\"\x99\x01\n" +
 	"\fFailResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12B\n" +
 	"\x0fnext_attempt_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12-\n" +
@@ -2614,9 +3322,10 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x0elease_duration\x18\x15 \x01(\x05R\rleaseDuration\x1aU\n" +
 	"\tJobsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
-	"\x05value\x18\x02 \x01(\v2\x1c.corvo.v1.HeartbeatJobUpdateR\x05value:\x028\x01\".\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.corvo.v1.HeartbeatJobUpdateR\x05value:\x028\x01\"W\n" +
 	"\x14HeartbeatJobResponse\x12\x16\n" +
-	"\x06status\x18\x01 \x01(\tR\x06status\"\xa7\x01\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12'\n" +
+	"\x0fbudget_exceeded\x18\x14 \x01(\bR\x0ebudgetExceeded\"\xa7\x01\n" +
 	"\x11HeartbeatResponse\x129\n" +
 	"\x04jobs\x18\x01 \x03(\v2%.corvo.v1.HeartbeatResponse.JobsEntryR\x04jobs\x1aW\n" +
 	"\tJobsEntry\x12\x10\n" +
@@ -2626,14 +3335,18 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12+\n" +
 	"\x05agent\x18\x03 \x01(\v2\x15.corvo.v1.AgentConfigR\x05agent\x122\n" +
-	"\aoptions\x18\x14 \x01(\v2\x18.corvo.v1.EnqueueOptionsR\aoptions\"\x99\x01\n" +
+	"\aoptions\x18\x14 \x01(\v2\x18.corvo.v1.EnqueueOptionsR\aoptions\"\x8f\x02\n" +
 	"\x11LifecycleFailItem\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x1c\n" +
 	"\tbacktrace\x18\x03 \x01(\tR\tbacktrace\x12\x1f\n" +
 	"\vlease_token\x18\x04 \x01(\tR\n" +
 	"leaseToken\x12\x18\n" +
-	"\arelease\x18\x05 \x01(\bR\arelease\"\xfc\x04\n" +
+	"\arelease\x18\x05 \x01(\bR\arelease\x12\x1a\n" +
+	"\bterminal\x18\x06 \x01(\bR\bterminal\x12\x1e\n" +
+	"\bdelay_ms\x18\a \x01(\x03H\x00R\adelayMs\x88\x01\x01\x12+\n" +
+	"\x05usage\x18\b \x01(\v2\x15.corvo.v1.UsageReportR\x05usageB\v\n" +
+	"\t_delay_ms\"\xfc\x04\n" +
 	"\x16LifecycleStreamRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12\x16\n" +
@@ -2656,7 +3369,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.corvo.v1.HeartbeatJobUpdateR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xa1\x05\n" +
+	"\b_wait_ms\"\xb5\x05\n" +
 	"\x17LifecycleStreamResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12+\n" +
@@ -2675,7 +3388,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05drain\x18\x18 \x01(\bR\x05drain\x128\n" +
 	"\n" +
 	"violations\x18\x19 \x03(\v2\x18.corvo.v1.FieldViolationR\n" +
-	"violations\x1a]\n" +
+	"violations\x12\x12\n" +
+	"\x04code\x18\x1a \x01(\tR\x04code\x1a]\n" +
 	"\x0fHeartbeatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.corvo.v1.HeartbeatJobResponseR\x05value:\x028\x01\"\xe2\x01\n" +
@@ -2688,12 +3402,24 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x12attempts_remaining\x18\x06 \x01(\x05R\x11attemptsRemaining\"@\n" +
 	"\x0eFieldViolation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x16\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"}\n" +
+	"\x10SubscribeRequest\x12\x16\n" +
+	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x17\n" +
+	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12\x14\n" +
+	"\x05types\x18\x03 \x03(\tR\x05types\x12\"\n" +
+	"\rlast_event_id\x18\x04 \x01(\x04R\vlastEventId\"\x95\x01\n" +
+	"\x0eSubscribeEvent\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x15\n" +
+	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x13\n" +
+	"\x05at_ns\x18\x05 \x01(\x04R\x04atNs\x12\x1b\n" +
+	"\tdata_json\x18\x06 \x01(\tR\bdataJson\"\x16\n" +
 	"\x14GetServerInfoRequest\"_\n" +
 	"\x15GetServerInfoResponse\x12%\n" +
 	"\x0eserver_version\x18\x01 \x01(\tR\rserverVersion\x12\x1f\n" +
 	"\vapi_version\x18\x02 \x01(\tR\n" +
-	"apiVersion2\xd7\x05\n" +
+	"apiVersion2\x9e\x06\n" +
 	"\rWorkerService\x12@\n" +
 	"\aEnqueue\x12\x18.corvo.v1.EnqueueRequest\x1a\x19.corvo.v1.EnqueueResponse\"\x00\x12O\n" +
 	"\fEnqueueBatch\x12\x1d.corvo.v1.EnqueueBatchRequest\x1a\x1e.corvo.v1.EnqueueBatchResponse\"\x00\x12:\n" +
@@ -2704,7 +3430,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\bAckBatch\x12\x19.corvo.v1.AckBatchRequest\x1a\x1a.corvo.v1.AckBatchResponse\"\x00\x127\n" +
 	"\x04Fail\x12\x15.corvo.v1.FailRequest\x1a\x16.corvo.v1.FailResponse\"\x00\x12F\n" +
 	"\tHeartbeat\x12\x1a.corvo.v1.HeartbeatRequest\x1a\x1b.corvo.v1.HeartbeatResponse\"\x00\x12\\\n" +
-	"\x0fStreamLifecycle\x12 .corvo.v1.LifecycleStreamRequest\x1a!.corvo.v1.LifecycleStreamResponse\"\x00(\x010\x01\x12R\n" +
+	"\x0fStreamLifecycle\x12 .corvo.v1.LifecycleStreamRequest\x1a!.corvo.v1.LifecycleStreamResponse\"\x00(\x010\x01\x12E\n" +
+	"\tSubscribe\x12\x1a.corvo.v1.SubscribeRequest\x1a\x18.corvo.v1.SubscribeEvent\"\x000\x01\x12R\n" +
 	"\rGetServerInfo\x12\x1e.corvo.v1.GetServerInfoRequest\x1a\x1f.corvo.v1.GetServerInfoResponse\"\x00BBZ@github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1;corvov1b\x06proto3"
 
 var (
@@ -2719,108 +3446,124 @@ func file_corvo_v1_worker_proto_rawDescGZIP() []byte {
 	return file_corvo_v1_worker_proto_rawDescData
 }
 
-var file_corvo_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_corvo_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_corvo_v1_worker_proto_goTypes = []any{
 	(*AgentConfig)(nil),             // 0: corvo.v1.AgentConfig
 	(*AgentState)(nil),              // 1: corvo.v1.AgentState
 	(*UsageReport)(nil),             // 2: corvo.v1.UsageReport
 	(*EnqueueOptions)(nil),          // 3: corvo.v1.EnqueueOptions
-	(*EnqueueRequest)(nil),          // 4: corvo.v1.EnqueueRequest
-	(*EnqueueResponse)(nil),         // 5: corvo.v1.EnqueueResponse
-	(*EnqueueBatchRequest)(nil),     // 6: corvo.v1.EnqueueBatchRequest
-	(*EnqueueBatchResponse)(nil),    // 7: corvo.v1.EnqueueBatchResponse
-	(*FetchRequest)(nil),            // 8: corvo.v1.FetchRequest
-	(*FetchResponse)(nil),           // 9: corvo.v1.FetchResponse
-	(*FetchBatchRequest)(nil),       // 10: corvo.v1.FetchBatchRequest
-	(*FetchBatchJob)(nil),           // 11: corvo.v1.FetchBatchJob
-	(*FetchBatchResponse)(nil),      // 12: corvo.v1.FetchBatchResponse
-	(*AckRequest)(nil),              // 13: corvo.v1.AckRequest
-	(*AckResponse)(nil),             // 14: corvo.v1.AckResponse
-	(*AckBatchItem)(nil),            // 15: corvo.v1.AckBatchItem
-	(*AckBatchRequest)(nil),         // 16: corvo.v1.AckBatchRequest
-	(*AckBatchResponse)(nil),        // 17: corvo.v1.AckBatchResponse
-	(*ItemOutcome)(nil),             // 18: corvo.v1.ItemOutcome
-	(*FailRequest)(nil),             // 19: corvo.v1.FailRequest
-	(*FailResponse)(nil),            // 20: corvo.v1.FailResponse
-	(*HeartbeatJobUpdate)(nil),      // 21: corvo.v1.HeartbeatJobUpdate
-	(*HeartbeatRequest)(nil),        // 22: corvo.v1.HeartbeatRequest
-	(*HeartbeatJobResponse)(nil),    // 23: corvo.v1.HeartbeatJobResponse
-	(*HeartbeatResponse)(nil),       // 24: corvo.v1.HeartbeatResponse
-	(*LifecycleEnqueueItem)(nil),    // 25: corvo.v1.LifecycleEnqueueItem
-	(*LifecycleFailItem)(nil),       // 26: corvo.v1.LifecycleFailItem
-	(*LifecycleStreamRequest)(nil),  // 27: corvo.v1.LifecycleStreamRequest
-	(*LifecycleStreamResponse)(nil), // 28: corvo.v1.LifecycleStreamResponse
-	(*LifecycleFailOutcome)(nil),    // 29: corvo.v1.LifecycleFailOutcome
-	(*FieldViolation)(nil),          // 30: corvo.v1.FieldViolation
-	(*GetServerInfoRequest)(nil),    // 31: corvo.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),   // 32: corvo.v1.GetServerInfoResponse
-	nil,                             // 33: corvo.v1.EnqueueOptions.TagsEntry
-	nil,                             // 34: corvo.v1.HeartbeatRequest.JobsEntry
-	nil,                             // 35: corvo.v1.HeartbeatResponse.JobsEntry
-	nil,                             // 36: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
-	nil,                             // 37: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(*Chain)(nil),                   // 4: corvo.v1.Chain
+	(*ChainStep)(nil),               // 5: corvo.v1.ChainStep
+	(*BatchOptions)(nil),            // 6: corvo.v1.BatchOptions
+	(*EnqueueRequest)(nil),          // 7: corvo.v1.EnqueueRequest
+	(*EnqueueResponse)(nil),         // 8: corvo.v1.EnqueueResponse
+	(*EnqueueBatchRequest)(nil),     // 9: corvo.v1.EnqueueBatchRequest
+	(*EnqueueBatchResponse)(nil),    // 10: corvo.v1.EnqueueBatchResponse
+	(*FetchRequest)(nil),            // 11: corvo.v1.FetchRequest
+	(*FetchResponse)(nil),           // 12: corvo.v1.FetchResponse
+	(*FetchBatchRequest)(nil),       // 13: corvo.v1.FetchBatchRequest
+	(*FetchBatchJob)(nil),           // 14: corvo.v1.FetchBatchJob
+	(*FetchBatchResponse)(nil),      // 15: corvo.v1.FetchBatchResponse
+	(*AckRequest)(nil),              // 16: corvo.v1.AckRequest
+	(*AckResponse)(nil),             // 17: corvo.v1.AckResponse
+	(*AckBatchItem)(nil),            // 18: corvo.v1.AckBatchItem
+	(*AckBatchRequest)(nil),         // 19: corvo.v1.AckBatchRequest
+	(*AckBatchResponse)(nil),        // 20: corvo.v1.AckBatchResponse
+	(*ItemOutcome)(nil),             // 21: corvo.v1.ItemOutcome
+	(*FailRequest)(nil),             // 22: corvo.v1.FailRequest
+	(*FailResponse)(nil),            // 23: corvo.v1.FailResponse
+	(*HeartbeatJobUpdate)(nil),      // 24: corvo.v1.HeartbeatJobUpdate
+	(*HeartbeatRequest)(nil),        // 25: corvo.v1.HeartbeatRequest
+	(*HeartbeatJobResponse)(nil),    // 26: corvo.v1.HeartbeatJobResponse
+	(*HeartbeatResponse)(nil),       // 27: corvo.v1.HeartbeatResponse
+	(*LifecycleEnqueueItem)(nil),    // 28: corvo.v1.LifecycleEnqueueItem
+	(*LifecycleFailItem)(nil),       // 29: corvo.v1.LifecycleFailItem
+	(*LifecycleStreamRequest)(nil),  // 30: corvo.v1.LifecycleStreamRequest
+	(*LifecycleStreamResponse)(nil), // 31: corvo.v1.LifecycleStreamResponse
+	(*LifecycleFailOutcome)(nil),    // 32: corvo.v1.LifecycleFailOutcome
+	(*FieldViolation)(nil),          // 33: corvo.v1.FieldViolation
+	(*SubscribeRequest)(nil),        // 34: corvo.v1.SubscribeRequest
+	(*SubscribeEvent)(nil),          // 35: corvo.v1.SubscribeEvent
+	(*GetServerInfoRequest)(nil),    // 36: corvo.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),   // 37: corvo.v1.GetServerInfoResponse
+	nil,                             // 38: corvo.v1.EnqueueOptions.TagsEntry
+	nil,                             // 39: corvo.v1.HeartbeatRequest.JobsEntry
+	nil,                             // 40: corvo.v1.HeartbeatResponse.JobsEntry
+	nil,                             // 41: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
+	nil,                             // 42: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
+	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
 }
 var file_corvo_v1_worker_proto_depIdxs = []int32{
-	38, // 0: corvo.v1.EnqueueOptions.scheduled_at:type_name -> google.protobuf.Timestamp
-	33, // 1: corvo.v1.EnqueueOptions.tags:type_name -> corvo.v1.EnqueueOptions.TagsEntry
-	0,  // 2: corvo.v1.EnqueueRequest.agent:type_name -> corvo.v1.AgentConfig
-	3,  // 3: corvo.v1.EnqueueRequest.options:type_name -> corvo.v1.EnqueueOptions
-	4,  // 4: corvo.v1.EnqueueBatchRequest.jobs:type_name -> corvo.v1.EnqueueRequest
-	5,  // 5: corvo.v1.EnqueueBatchResponse.results:type_name -> corvo.v1.EnqueueResponse
-	1,  // 6: corvo.v1.FetchResponse.agent:type_name -> corvo.v1.AgentState
-	1,  // 7: corvo.v1.FetchBatchJob.agent:type_name -> corvo.v1.AgentState
-	11, // 8: corvo.v1.FetchBatchResponse.jobs:type_name -> corvo.v1.FetchBatchJob
-	2,  // 9: corvo.v1.AckRequest.usage:type_name -> corvo.v1.UsageReport
-	2,  // 10: corvo.v1.AckBatchItem.usage:type_name -> corvo.v1.UsageReport
-	15, // 11: corvo.v1.AckBatchRequest.items:type_name -> corvo.v1.AckBatchItem
-	18, // 12: corvo.v1.AckBatchResponse.outcomes:type_name -> corvo.v1.ItemOutcome
-	38, // 13: corvo.v1.FailResponse.next_attempt_at:type_name -> google.protobuf.Timestamp
-	2,  // 14: corvo.v1.HeartbeatJobUpdate.usage:type_name -> corvo.v1.UsageReport
-	34, // 15: corvo.v1.HeartbeatRequest.jobs:type_name -> corvo.v1.HeartbeatRequest.JobsEntry
-	35, // 16: corvo.v1.HeartbeatResponse.jobs:type_name -> corvo.v1.HeartbeatResponse.JobsEntry
-	0,  // 17: corvo.v1.LifecycleEnqueueItem.agent:type_name -> corvo.v1.AgentConfig
-	3,  // 18: corvo.v1.LifecycleEnqueueItem.options:type_name -> corvo.v1.EnqueueOptions
-	15, // 19: corvo.v1.LifecycleStreamRequest.acks:type_name -> corvo.v1.AckBatchItem
-	25, // 20: corvo.v1.LifecycleStreamRequest.enqueues:type_name -> corvo.v1.LifecycleEnqueueItem
-	26, // 21: corvo.v1.LifecycleStreamRequest.fails:type_name -> corvo.v1.LifecycleFailItem
-	36, // 22: corvo.v1.LifecycleStreamRequest.heartbeats:type_name -> corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
-	11, // 23: corvo.v1.LifecycleStreamResponse.jobs:type_name -> corvo.v1.FetchBatchJob
-	18, // 24: corvo.v1.LifecycleStreamResponse.ack_outcomes:type_name -> corvo.v1.ItemOutcome
-	29, // 25: corvo.v1.LifecycleStreamResponse.fail_outcomes:type_name -> corvo.v1.LifecycleFailOutcome
-	37, // 26: corvo.v1.LifecycleStreamResponse.heartbeats:type_name -> corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
-	5,  // 27: corvo.v1.LifecycleStreamResponse.enqueue_results:type_name -> corvo.v1.EnqueueResponse
-	30, // 28: corvo.v1.LifecycleStreamResponse.violations:type_name -> corvo.v1.FieldViolation
-	38, // 29: corvo.v1.LifecycleFailOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
-	21, // 30: corvo.v1.HeartbeatRequest.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
-	23, // 31: corvo.v1.HeartbeatResponse.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
-	21, // 32: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
-	23, // 33: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
-	4,  // 34: corvo.v1.WorkerService.Enqueue:input_type -> corvo.v1.EnqueueRequest
-	6,  // 35: corvo.v1.WorkerService.EnqueueBatch:input_type -> corvo.v1.EnqueueBatchRequest
-	8,  // 36: corvo.v1.WorkerService.Fetch:input_type -> corvo.v1.FetchRequest
-	10, // 37: corvo.v1.WorkerService.FetchBatch:input_type -> corvo.v1.FetchBatchRequest
-	13, // 38: corvo.v1.WorkerService.Ack:input_type -> corvo.v1.AckRequest
-	16, // 39: corvo.v1.WorkerService.AckBatch:input_type -> corvo.v1.AckBatchRequest
-	19, // 40: corvo.v1.WorkerService.Fail:input_type -> corvo.v1.FailRequest
-	22, // 41: corvo.v1.WorkerService.Heartbeat:input_type -> corvo.v1.HeartbeatRequest
-	27, // 42: corvo.v1.WorkerService.StreamLifecycle:input_type -> corvo.v1.LifecycleStreamRequest
-	31, // 43: corvo.v1.WorkerService.GetServerInfo:input_type -> corvo.v1.GetServerInfoRequest
-	5,  // 44: corvo.v1.WorkerService.Enqueue:output_type -> corvo.v1.EnqueueResponse
-	7,  // 45: corvo.v1.WorkerService.EnqueueBatch:output_type -> corvo.v1.EnqueueBatchResponse
-	9,  // 46: corvo.v1.WorkerService.Fetch:output_type -> corvo.v1.FetchResponse
-	12, // 47: corvo.v1.WorkerService.FetchBatch:output_type -> corvo.v1.FetchBatchResponse
-	14, // 48: corvo.v1.WorkerService.Ack:output_type -> corvo.v1.AckResponse
-	17, // 49: corvo.v1.WorkerService.AckBatch:output_type -> corvo.v1.AckBatchResponse
-	20, // 50: corvo.v1.WorkerService.Fail:output_type -> corvo.v1.FailResponse
-	24, // 51: corvo.v1.WorkerService.Heartbeat:output_type -> corvo.v1.HeartbeatResponse
-	28, // 52: corvo.v1.WorkerService.StreamLifecycle:output_type -> corvo.v1.LifecycleStreamResponse
-	32, // 53: corvo.v1.WorkerService.GetServerInfo:output_type -> corvo.v1.GetServerInfoResponse
-	44, // [44:54] is the sub-list for method output_type
-	34, // [34:44] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	43, // 0: corvo.v1.EnqueueOptions.scheduled_at:type_name -> google.protobuf.Timestamp
+	38, // 1: corvo.v1.EnqueueOptions.tags:type_name -> corvo.v1.EnqueueOptions.TagsEntry
+	4,  // 2: corvo.v1.EnqueueOptions.chain:type_name -> corvo.v1.Chain
+	5,  // 3: corvo.v1.Chain.steps:type_name -> corvo.v1.ChainStep
+	5,  // 4: corvo.v1.Chain.on_failure:type_name -> corvo.v1.ChainStep
+	5,  // 5: corvo.v1.Chain.on_exit:type_name -> corvo.v1.ChainStep
+	0,  // 6: corvo.v1.EnqueueRequest.agent:type_name -> corvo.v1.AgentConfig
+	3,  // 7: corvo.v1.EnqueueRequest.options:type_name -> corvo.v1.EnqueueOptions
+	7,  // 8: corvo.v1.EnqueueBatchRequest.jobs:type_name -> corvo.v1.EnqueueRequest
+	6,  // 9: corvo.v1.EnqueueBatchRequest.batch:type_name -> corvo.v1.BatchOptions
+	8,  // 10: corvo.v1.EnqueueBatchResponse.results:type_name -> corvo.v1.EnqueueResponse
+	1,  // 11: corvo.v1.FetchResponse.agent:type_name -> corvo.v1.AgentState
+	43, // 12: corvo.v1.FetchResponse.expire_at:type_name -> google.protobuf.Timestamp
+	1,  // 13: corvo.v1.FetchBatchJob.agent:type_name -> corvo.v1.AgentState
+	43, // 14: corvo.v1.FetchBatchJob.expire_at:type_name -> google.protobuf.Timestamp
+	14, // 15: corvo.v1.FetchBatchResponse.jobs:type_name -> corvo.v1.FetchBatchJob
+	2,  // 16: corvo.v1.AckRequest.usage:type_name -> corvo.v1.UsageReport
+	2,  // 17: corvo.v1.AckBatchItem.usage:type_name -> corvo.v1.UsageReport
+	18, // 18: corvo.v1.AckBatchRequest.items:type_name -> corvo.v1.AckBatchItem
+	21, // 19: corvo.v1.AckBatchResponse.outcomes:type_name -> corvo.v1.ItemOutcome
+	2,  // 20: corvo.v1.FailRequest.usage:type_name -> corvo.v1.UsageReport
+	43, // 21: corvo.v1.FailResponse.next_attempt_at:type_name -> google.protobuf.Timestamp
+	2,  // 22: corvo.v1.HeartbeatJobUpdate.usage:type_name -> corvo.v1.UsageReport
+	39, // 23: corvo.v1.HeartbeatRequest.jobs:type_name -> corvo.v1.HeartbeatRequest.JobsEntry
+	40, // 24: corvo.v1.HeartbeatResponse.jobs:type_name -> corvo.v1.HeartbeatResponse.JobsEntry
+	0,  // 25: corvo.v1.LifecycleEnqueueItem.agent:type_name -> corvo.v1.AgentConfig
+	3,  // 26: corvo.v1.LifecycleEnqueueItem.options:type_name -> corvo.v1.EnqueueOptions
+	2,  // 27: corvo.v1.LifecycleFailItem.usage:type_name -> corvo.v1.UsageReport
+	18, // 28: corvo.v1.LifecycleStreamRequest.acks:type_name -> corvo.v1.AckBatchItem
+	28, // 29: corvo.v1.LifecycleStreamRequest.enqueues:type_name -> corvo.v1.LifecycleEnqueueItem
+	29, // 30: corvo.v1.LifecycleStreamRequest.fails:type_name -> corvo.v1.LifecycleFailItem
+	41, // 31: corvo.v1.LifecycleStreamRequest.heartbeats:type_name -> corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
+	14, // 32: corvo.v1.LifecycleStreamResponse.jobs:type_name -> corvo.v1.FetchBatchJob
+	21, // 33: corvo.v1.LifecycleStreamResponse.ack_outcomes:type_name -> corvo.v1.ItemOutcome
+	32, // 34: corvo.v1.LifecycleStreamResponse.fail_outcomes:type_name -> corvo.v1.LifecycleFailOutcome
+	42, // 35: corvo.v1.LifecycleStreamResponse.heartbeats:type_name -> corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
+	8,  // 36: corvo.v1.LifecycleStreamResponse.enqueue_results:type_name -> corvo.v1.EnqueueResponse
+	33, // 37: corvo.v1.LifecycleStreamResponse.violations:type_name -> corvo.v1.FieldViolation
+	43, // 38: corvo.v1.LifecycleFailOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
+	24, // 39: corvo.v1.HeartbeatRequest.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
+	26, // 40: corvo.v1.HeartbeatResponse.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
+	24, // 41: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
+	26, // 42: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
+	7,  // 43: corvo.v1.WorkerService.Enqueue:input_type -> corvo.v1.EnqueueRequest
+	9,  // 44: corvo.v1.WorkerService.EnqueueBatch:input_type -> corvo.v1.EnqueueBatchRequest
+	11, // 45: corvo.v1.WorkerService.Fetch:input_type -> corvo.v1.FetchRequest
+	13, // 46: corvo.v1.WorkerService.FetchBatch:input_type -> corvo.v1.FetchBatchRequest
+	16, // 47: corvo.v1.WorkerService.Ack:input_type -> corvo.v1.AckRequest
+	19, // 48: corvo.v1.WorkerService.AckBatch:input_type -> corvo.v1.AckBatchRequest
+	22, // 49: corvo.v1.WorkerService.Fail:input_type -> corvo.v1.FailRequest
+	25, // 50: corvo.v1.WorkerService.Heartbeat:input_type -> corvo.v1.HeartbeatRequest
+	30, // 51: corvo.v1.WorkerService.StreamLifecycle:input_type -> corvo.v1.LifecycleStreamRequest
+	34, // 52: corvo.v1.WorkerService.Subscribe:input_type -> corvo.v1.SubscribeRequest
+	36, // 53: corvo.v1.WorkerService.GetServerInfo:input_type -> corvo.v1.GetServerInfoRequest
+	8,  // 54: corvo.v1.WorkerService.Enqueue:output_type -> corvo.v1.EnqueueResponse
+	10, // 55: corvo.v1.WorkerService.EnqueueBatch:output_type -> corvo.v1.EnqueueBatchResponse
+	12, // 56: corvo.v1.WorkerService.Fetch:output_type -> corvo.v1.FetchResponse
+	15, // 57: corvo.v1.WorkerService.FetchBatch:output_type -> corvo.v1.FetchBatchResponse
+	17, // 58: corvo.v1.WorkerService.Ack:output_type -> corvo.v1.AckResponse
+	20, // 59: corvo.v1.WorkerService.AckBatch:output_type -> corvo.v1.AckBatchResponse
+	23, // 60: corvo.v1.WorkerService.Fail:output_type -> corvo.v1.FailResponse
+	27, // 61: corvo.v1.WorkerService.Heartbeat:output_type -> corvo.v1.HeartbeatResponse
+	31, // 62: corvo.v1.WorkerService.StreamLifecycle:output_type -> corvo.v1.LifecycleStreamResponse
+	35, // 63: corvo.v1.WorkerService.Subscribe:output_type -> corvo.v1.SubscribeEvent
+	37, // 64: corvo.v1.WorkerService.GetServerInfo:output_type -> corvo.v1.GetServerInfoResponse
+	54, // [54:65] is the sub-list for method output_type
+	43, // [43:54] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_corvo_v1_worker_proto_init() }
@@ -2829,16 +3572,20 @@ func file_corvo_v1_worker_proto_init() {
 		return
 	}
 	file_corvo_v1_worker_proto_msgTypes[3].OneofWrappers = []any{}
-	file_corvo_v1_worker_proto_msgTypes[8].OneofWrappers = []any{}
-	file_corvo_v1_worker_proto_msgTypes[10].OneofWrappers = []any{}
-	file_corvo_v1_worker_proto_msgTypes[27].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[11].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[12].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[13].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[14].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[22].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[29].OneofWrappers = []any{}
+	file_corvo_v1_worker_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_v1_worker_proto_rawDesc), len(file_corvo_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -471,6 +471,188 @@ func (x *Node) GetStarted() bool {
 	return false
 }
 
+// TokenKey verifies the tokens that the control plane signs for the browsers of
+// people (package usertoken).
+type TokenKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// tk_ and 24 hexadecimal digits, derived from the public key.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Ed25519, 32 bytes.
+	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	// Unix nanoseconds from which on no token of it is good; 0 never.
+	NotAfterNs int64 `protobuf:"varint,3,opt,name=not_after_ns,json=notAfterNs,proto3" json:"not_after_ns,omitempty"`
+	// Removes the record.
+	Deleted       bool `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenKey) Reset() {
+	*x = TokenKey{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenKey) ProtoMessage() {}
+
+func (x *TokenKey) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenKey.ProtoReflect.Descriptor instead.
+func (*TokenKey) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TokenKey) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TokenKey) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *TokenKey) GetNotAfterNs() int64 {
+	if x != nil {
+		return x.NotAfterNs
+	}
+	return 0
+}
+
+func (x *TokenKey) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+// UserCutoff ends the tokens of a user in a tenant that were issued before a time:
+// a removed member's die at once. The cell forgets it when no such token can live.
+type UserCutoff struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// usr_<ulid>
+	UserId string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Unix nanoseconds.
+	NotBeforeNs   int64 `protobuf:"varint,3,opt,name=not_before_ns,json=notBeforeNs,proto3" json:"not_before_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserCutoff) Reset() {
+	*x = UserCutoff{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserCutoff) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserCutoff) ProtoMessage() {}
+
+func (x *UserCutoff) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserCutoff.ProtoReflect.Descriptor instead.
+func (*UserCutoff) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *UserCutoff) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *UserCutoff) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *UserCutoff) GetNotBeforeNs() int64 {
+	if x != nil {
+		return x.NotBeforeNs
+	}
+	return 0
+}
+
+type UserCutoffs struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*UserCutoff          `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserCutoffs) Reset() {
+	*x = UserCutoffs{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserCutoffs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserCutoffs) ProtoMessage() {}
+
+func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserCutoffs.ProtoReflect.Descriptor instead.
+func (*UserCutoffs) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *UserCutoffs) GetList() []*UserCutoff {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Change:
@@ -481,6 +663,8 @@ type Change struct {
 	//	*Change_Node
 	//	*Change_RemoveNodeId
 	//	*Change_Shards
+	//	*Change_TokenKey
+	//	*Change_UserCutoff
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -488,7 +672,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +684,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +697,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -577,6 +761,24 @@ func (x *Change) GetShards() *Shards {
 	return nil
 }
 
+func (x *Change) GetTokenKey() *TokenKey {
+	if x != nil {
+		if x, ok := x.Change.(*Change_TokenKey); ok {
+			return x.TokenKey
+		}
+	}
+	return nil
+}
+
+func (x *Change) GetUserCutoff() *UserCutoff {
+	if x != nil {
+		if x, ok := x.Change.(*Change_UserCutoff); ok {
+			return x.UserCutoff
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -607,6 +809,14 @@ type Change_Shards struct {
 	Shards *Shards `protobuf:"bytes,6,opt,name=shards,proto3,oneof"`
 }
 
+type Change_TokenKey struct {
+	TokenKey *TokenKey `protobuf:"bytes,7,opt,name=token_key,json=tokenKey,proto3,oneof"`
+}
+
+type Change_UserCutoff struct {
+	UserCutoff *UserCutoff `protobuf:"bytes,8,opt,name=user_cutoff,json=userCutoff,proto3,oneof"`
+}
+
 func (*Change_Tenant) isChange_Change() {}
 
 func (*Change_Namespace) isChange_Change() {}
@@ -619,6 +829,10 @@ func (*Change_RemoveNodeId) isChange_Change() {}
 
 func (*Change_Shards) isChange_Change() {}
 
+func (*Change_TokenKey) isChange_Change() {}
+
+func (*Change_UserCutoff) isChange_Change() {}
+
 // Shards of the cluster: the raft groups that namespaces are put on.
 type Shards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -629,7 +843,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +855,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +868,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -676,7 +890,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +902,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +915,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -736,7 +950,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +962,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +975,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -786,7 +1000,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +1012,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +1025,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 type State struct {
@@ -822,14 +1036,16 @@ type State struct {
 	Keys       []*Key                 `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
 	Nodes      []*Node                `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Shards of the cluster.
-	Shards        []uint32 `protobuf:"varint,6,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Shards        []uint32      `protobuf:"varint,6,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	TokenKeys     []*TokenKey   `protobuf:"bytes,7,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
+	UserCutoffs   []*UserCutoff `protobuf:"bytes,8,rep,name=user_cutoffs,json=userCutoffs,proto3" json:"user_cutoffs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1057,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1070,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -899,6 +1115,20 @@ func (x *State) GetShards() []uint32 {
 	return nil
 }
 
+func (x *State) GetTokenKeys() []*TokenKey {
+	if x != nil {
+		return x.TokenKeys
+	}
+	return nil
+}
+
+func (x *State) GetUserCutoffs() []*UserCutoff {
+	if x != nil {
+		return x.UserCutoffs
+	}
+	return nil
+}
+
 type GetStateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -908,7 +1138,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1150,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1163,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -946,14 +1176,17 @@ func (x *GetStateResponse) GetState() *State {
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Resume after this index; the server sends the whole state if it cannot.
-	AfterIndex    uint64 `protobuf:"varint,1,opt,name=after_index,json=afterIndex,proto3" json:"after_index,omitempty"`
+	AfterIndex uint64 `protobuf:"varint,1,opt,name=after_index,json=afterIndex,proto3" json:"after_index,omitempty"`
+	// Names the watching proxy, one name for one life of a process. Empty: a watcher
+	// that confirms nothing.
+	ProxyId       string `protobuf:"bytes,2,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1198,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1211,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -986,6 +1219,13 @@ func (x *WatchRequest) GetAfterIndex() uint64 {
 		return x.AfterIndex
 	}
 	return 0
+}
+
+func (x *WatchRequest) GetProxyId() string {
+	if x != nil {
+		return x.ProxyId
+	}
+	return ""
 }
 
 type WatchResponse struct {
@@ -1000,7 +1240,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1252,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1265,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -1049,6 +1289,351 @@ func (x *WatchResponse) GetIndex() uint64 {
 	return 0
 }
 
+type GetIndexRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetIndexRequest) Reset() {
+	*x = GetIndexRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetIndexRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetIndexRequest) ProtoMessage() {}
+
+func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
+func (*GetIndexRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+}
+
+type GetIndexResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetIndexResponse) Reset() {
+	*x = GetIndexResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetIndexResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetIndexResponse) ProtoMessage() {}
+
+func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
+func (*GetIndexResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetIndexResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+type ConfirmWatchRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ProxyId string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
+	// Everything up to here is applied, also to calls that are under way.
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// Whether the proxy serves.
+	Ready         bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmWatchRequest) Reset() {
+	*x = ConfirmWatchRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmWatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmWatchRequest) ProtoMessage() {}
+
+func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ConfirmWatchRequest) GetProxyId() string {
+	if x != nil {
+		return x.ProxyId
+	}
+	return ""
+}
+
+func (x *ConfirmWatchRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ConfirmWatchRequest) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
+type ConfirmWatchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmWatchResponse) Reset() {
+	*x = ConfirmWatchResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmWatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmWatchResponse) ProtoMessage() {}
+
+func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+}
+
+type ListWatchersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The asked node's own watchers; else those of all nodes.
+	Local         bool `protobuf:"varint,1,opt,name=local,proto3" json:"local,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWatchersRequest) Reset() {
+	*x = ListWatchersRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWatchersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWatchersRequest) ProtoMessage() {}
+
+func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
+func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListWatchersRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+type ListWatchersResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Watchers []*Watcher             `protobuf:"bytes,1,rep,name=watchers,proto3" json:"watchers,omitempty"`
+	// Nodes of the cell that did not answer; not for local.
+	SilentNodeIds []string `protobuf:"bytes,2,rep,name=silent_node_ids,json=silentNodeIds,proto3" json:"silent_node_ids,omitempty"`
+	// Nodes of the cell, with the silent ones.
+	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWatchersResponse) Reset() {
+	*x = ListWatchersResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWatchersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWatchersResponse) ProtoMessage() {}
+
+func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
+func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListWatchersResponse) GetWatchers() []*Watcher {
+	if x != nil {
+		return x.Watchers
+	}
+	return nil
+}
+
+func (x *ListWatchersResponse) GetSilentNodeIds() []string {
+	if x != nil {
+		return x.SilentNodeIds
+	}
+	return nil
+}
+
+func (x *ListWatchersResponse) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+type Watcher struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProxyId       string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
+	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Watcher) Reset() {
+	*x = Watcher{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Watcher) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Watcher) ProtoMessage() {}
+
+func (x *Watcher) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
+func (*Watcher) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Watcher) GetProxyId() string {
+	if x != nil {
+		return x.ProxyId
+	}
+	return ""
+}
+
+func (x *Watcher) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *Watcher) GetReady() bool {
+	if x != nil {
+		return x.Ready
+	}
+	return false
+}
+
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1057,7 +1642,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1654,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1667,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 type ListNodesResponse struct {
@@ -1094,7 +1679,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1691,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1704,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1141,7 +1726,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1738,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1751,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -1217,7 +1802,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1814,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1827,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -1331,7 +1916,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1928,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1941,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -1376,7 +1961,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1973,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1986,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -1420,7 +2005,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +2017,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +2030,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -1463,7 +2048,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +2060,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +2073,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 type TransferLeadershipRequest struct {
@@ -1502,7 +2087,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +2099,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +2112,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -1552,7 +2137,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +2149,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +2162,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 type GetNodeStatusRequest struct {
@@ -1588,7 +2173,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +2185,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +2198,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 type GetNodeStatusResponse struct {
@@ -1625,7 +2210,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +2222,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +2235,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -1671,7 +2256,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +2268,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +2281,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -1728,7 +2313,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +2325,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +2338,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
@@ -1791,14 +2376,31 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
 	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x18\n" +
-	"\astarted\x18\x04 \x01(\bR\astarted\"\xa9\x02\n" +
+	"\astarted\x18\x04 \x01(\bR\astarted\"u\n" +
+	"\bTokenKey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\x12 \n" +
+	"\fnot_after_ns\x18\x03 \x01(\x03R\n" +
+	"notAfterNs\x12\x18\n" +
+	"\adeleted\x18\x04 \x01(\bR\adeleted\"f\n" +
+	"\n" +
+	"UserCutoff\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\"\n" +
+	"\rnot_before_ns\x18\x03 \x01(\x03R\vnotBeforeNs\"<\n" +
+	"\vUserCutoffs\x12-\n" +
+	"\x04list\x18\x01 \x03(\v2\x19.corvo.cell.v1.UserCutoffR\x04list\"\x9f\x03\n" +
 	"\x06Change\x12/\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x15.corvo.cell.v1.TenantH\x00R\x06tenant\x128\n" +
 	"\tnamespace\x18\x02 \x01(\v2\x18.corvo.cell.v1.NamespaceH\x00R\tnamespace\x12&\n" +
 	"\x03key\x18\x03 \x01(\v2\x12.corvo.cell.v1.KeyH\x00R\x03key\x12)\n" +
 	"\x04node\x18\x04 \x01(\v2\x13.corvo.cell.v1.NodeH\x00R\x04node\x12&\n" +
 	"\x0eremove_node_id\x18\x05 \x01(\tH\x00R\fremoveNodeId\x12/\n" +
-	"\x06shards\x18\x06 \x01(\v2\x15.corvo.cell.v1.ShardsH\x00R\x06shardsB\b\n" +
+	"\x06shards\x18\x06 \x01(\v2\x15.corvo.cell.v1.ShardsH\x00R\x06shards\x126\n" +
+	"\ttoken_key\x18\a \x01(\v2\x17.corvo.cell.v1.TokenKeyH\x00R\btokenKey\x12<\n" +
+	"\vuser_cutoff\x18\b \x01(\v2\x19.corvo.cell.v1.UserCutoffH\x00R\n" +
+	"userCutoffB\b\n" +
 	"\x06change\"\x1a\n" +
 	"\x06Shards\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\"w\n" +
@@ -1811,7 +2413,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\rApplyResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12-\n" +
 	"\x06stored\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\x06stored\"\x11\n" +
-	"\x0fGetStateRequest\"\xf3\x01\n" +
+	"\x0fGetStateRequest\"\xe9\x02\n" +
 	"\x05State\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12/\n" +
 	"\atenants\x18\x02 \x03(\v2\x15.corvo.cell.v1.TenantR\atenants\x128\n" +
@@ -1820,16 +2422,38 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"namespaces\x12&\n" +
 	"\x04keys\x18\x04 \x03(\v2\x12.corvo.cell.v1.KeyR\x04keys\x12)\n" +
 	"\x05nodes\x18\x05 \x03(\v2\x13.corvo.cell.v1.NodeR\x05nodes\x12\x16\n" +
-	"\x06shards\x18\x06 \x03(\rR\x06shards\">\n" +
+	"\x06shards\x18\x06 \x03(\rR\x06shards\x126\n" +
+	"\n" +
+	"token_keys\x18\a \x03(\v2\x17.corvo.cell.v1.TokenKeyR\ttokenKeys\x12<\n" +
+	"\fuser_cutoffs\x18\b \x03(\v2\x19.corvo.cell.v1.UserCutoffR\vuserCutoffs\">\n" +
 	"\x10GetStateResponse\x12*\n" +
-	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"/\n" +
+	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"J\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vafter_index\x18\x01 \x01(\x04R\n" +
-	"afterIndex\"\x82\x01\n" +
+	"afterIndex\x12\x19\n" +
+	"\bproxy_id\x18\x02 \x01(\tR\aproxyId\"\x82\x01\n" +
 	"\rWatchResponse\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\x12/\n" +
 	"\achanges\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x04R\x05index\"\x12\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\"\x11\n" +
+	"\x0fGetIndexRequest\"(\n" +
+	"\x10GetIndexResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\"\\\n" +
+	"\x13ConfirmWatchRequest\x12\x19\n" +
+	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x16\n" +
+	"\x14ConfirmWatchResponse\"+\n" +
+	"\x13ListWatchersRequest\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
+	"\x14ListWatchersResponse\x122\n" +
+	"\bwatchers\x18\x01 \x03(\v2\x16.corvo.cell.v1.WatcherR\bwatchers\x12&\n" +
+	"\x0fsilent_node_ids\x18\x02 \x03(\tR\rsilentNodeIds\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"P\n" +
+	"\aWatcher\x12\x19\n" +
+	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x12\n" +
 	"\x10ListNodesRequest\"D\n" +
 	"\x11ListNodesResponse\x12/\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\"\x9d\x01\n" +
@@ -1878,11 +2502,14 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\x80\x06\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\x85\b\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
-	"\x05Watch\x12\x1b.corvo.cell.v1.WatchRequest\x1a\x1c.corvo.cell.v1.WatchResponse\"\x000\x01\x12P\n" +
+	"\x05Watch\x12\x1b.corvo.cell.v1.WatchRequest\x1a\x1c.corvo.cell.v1.WatchResponse\"\x000\x01\x12M\n" +
+	"\bGetIndex\x12\x1e.corvo.cell.v1.GetIndexRequest\x1a\x1f.corvo.cell.v1.GetIndexResponse\"\x00\x12Y\n" +
+	"\fConfirmWatch\x12\".corvo.cell.v1.ConfirmWatchRequest\x1a#.corvo.cell.v1.ConfirmWatchResponse\"\x00\x12Y\n" +
+	"\fListWatchers\x12\".corvo.cell.v1.ListWatchersRequest\x1a#.corvo.cell.v1.ListWatchersResponse\"\x00\x12P\n" +
 	"\tListNodes\x12\x1f.corvo.cell.v1.ListNodesRequest\x1a .corvo.cell.v1.ListNodesResponse\"\x00\x12J\n" +
 	"\aAddNode\x12\x1d.corvo.cell.v1.AddNodeRequest\x1a\x1e.corvo.cell.v1.AddNodeResponse\"\x00\x12S\n" +
 	"\n" +
@@ -1904,7 +2531,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*Tenant)(nil),                     // 1: corvo.cell.v1.Tenant
@@ -1912,75 +2539,97 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*Namespace)(nil),                  // 3: corvo.cell.v1.Namespace
 	(*Key)(nil),                        // 4: corvo.cell.v1.Key
 	(*Node)(nil),                       // 5: corvo.cell.v1.Node
-	(*Change)(nil),                     // 6: corvo.cell.v1.Change
-	(*Shards)(nil),                     // 7: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 8: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 9: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 10: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 11: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 12: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 13: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 14: corvo.cell.v1.WatchResponse
-	(*ListNodesRequest)(nil),           // 15: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 16: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 17: corvo.cell.v1.NodeStatus
-	(*GroupStatus)(nil),                // 18: corvo.cell.v1.GroupStatus
-	(*AddNodeRequest)(nil),             // 19: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 20: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 21: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 22: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 23: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 24: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 25: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 26: corvo.cell.v1.GetNodeStatusResponse
-	(*ChangeGroupRequest)(nil),         // 27: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 28: corvo.cell.v1.ChangeGroupResponse
+	(*TokenKey)(nil),                   // 6: corvo.cell.v1.TokenKey
+	(*UserCutoff)(nil),                 // 7: corvo.cell.v1.UserCutoff
+	(*UserCutoffs)(nil),                // 8: corvo.cell.v1.UserCutoffs
+	(*Change)(nil),                     // 9: corvo.cell.v1.Change
+	(*Shards)(nil),                     // 10: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 11: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 12: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 13: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 14: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 15: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 16: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 17: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 18: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 19: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 20: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 21: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 22: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 23: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 24: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 25: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 26: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 27: corvo.cell.v1.NodeStatus
+	(*GroupStatus)(nil),                // 28: corvo.cell.v1.GroupStatus
+	(*AddNodeRequest)(nil),             // 29: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 30: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 31: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 32: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 33: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 34: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 35: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 36: corvo.cell.v1.GetNodeStatusResponse
+	(*ChangeGroupRequest)(nil),         // 37: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 38: corvo.cell.v1.ChangeGroupResponse
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	2,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	1,  // 1: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	3,  // 2: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	4,  // 3: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	5,  // 4: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	7,  // 5: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
-	6,  // 6: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	6,  // 7: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	1,  // 8: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	3,  // 9: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	4,  // 10: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	5,  // 11: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	11, // 12: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	11, // 13: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	6,  // 14: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	17, // 15: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	5,  // 16: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	18, // 17: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	5,  // 18: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	17, // 19: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 20: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	8,  // 21: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	10, // 22: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	13, // 23: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	15, // 24: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	19, // 25: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	21, // 26: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	23, // 27: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	25, // 28: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	27, // 29: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	9,  // 30: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	12, // 31: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	14, // 32: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	16, // 33: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	20, // 34: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	22, // 35: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	24, // 36: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	26, // 37: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	28, // 38: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	30, // [30:39] is the sub-list for method output_type
-	21, // [21:30] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	7,  // 1: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
+	1,  // 2: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	3,  // 3: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	4,  // 4: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	5,  // 5: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	10, // 6: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	6,  // 7: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
+	7,  // 8: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
+	9,  // 9: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	9,  // 10: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	1,  // 11: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	3,  // 12: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	4,  // 13: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	5,  // 14: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	6,  // 15: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	7,  // 16: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	14, // 17: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	14, // 18: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	9,  // 19: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	24, // 20: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	27, // 21: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	5,  // 22: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	28, // 23: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	5,  // 24: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	27, // 25: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 26: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	11, // 27: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	13, // 28: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	16, // 29: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	18, // 30: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	20, // 31: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	22, // 32: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	25, // 33: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	29, // 34: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	31, // 35: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	33, // 36: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	35, // 37: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	37, // 38: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	12, // 39: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	15, // 40: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	17, // 41: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	19, // 42: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	21, // 43: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	23, // 44: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	26, // 45: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	30, // 46: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	32, // 47: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	34, // 48: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	36, // 49: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	38, // 50: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	39, // [39:51] is the sub-list for method output_type
+	27, // [27:39] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -1988,13 +2637,15 @@ func file_corvo_cell_v1_cell_proto_init() {
 	if File_corvo_cell_v1_cell_proto != nil {
 		return
 	}
-	file_corvo_cell_v1_cell_proto_msgTypes[5].OneofWrappers = []any{
+	file_corvo_cell_v1_cell_proto_msgTypes[8].OneofWrappers = []any{
 		(*Change_Tenant)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_Key)(nil),
 		(*Change_Node)(nil),
 		(*Change_RemoveNodeId)(nil),
 		(*Change_Shards)(nil),
+		(*Change_TokenKey)(nil),
+		(*Change_UserCutoff)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2002,7 +2653,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -60,6 +60,8 @@ const (
 	// WorkerServiceStreamLifecycleProcedure is the fully-qualified name of the WorkerService's
 	// StreamLifecycle RPC.
 	WorkerServiceStreamLifecycleProcedure = "/corvo.v1.WorkerService/StreamLifecycle"
+	// WorkerServiceSubscribeProcedure is the fully-qualified name of the WorkerService's Subscribe RPC.
+	WorkerServiceSubscribeProcedure = "/corvo.v1.WorkerService/Subscribe"
 	// WorkerServiceGetServerInfoProcedure is the fully-qualified name of the WorkerService's
 	// GetServerInfo RPC.
 	WorkerServiceGetServerInfoProcedure = "/corvo.v1.WorkerService/GetServerInfo"
@@ -86,6 +88,9 @@ type WorkerServiceClient interface {
 	// StreamLifecycle carries acks, fetches and enqueues on one stream. One reply
 	// per frame in order, unless the first frame sets `pipelined`.
 	StreamLifecycle(context.Context) *connect.BidiStreamForClient[v1.LifecycleStreamRequest, v1.LifecycleStreamResponse]
+	// Subscribe tells what happens in the namespace, as the server-sent events of
+	// GET /api/v1/events do: numbered without gaps, in order, kept for a while.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeEvent], error)
 	// GetServerInfo tells versions; clients call it once.
 	GetServerInfo(context.Context, *connect.Request[v1.GetServerInfoRequest]) (*connect.Response[v1.GetServerInfoResponse], error)
 }
@@ -155,6 +160,12 @@ func NewWorkerServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(workerServiceMethods.ByName("StreamLifecycle")),
 			connect.WithClientOptions(opts...),
 		),
+		subscribe: connect.NewClient[v1.SubscribeRequest, v1.SubscribeEvent](
+			httpClient,
+			baseURL+WorkerServiceSubscribeProcedure,
+			connect.WithSchema(workerServiceMethods.ByName("Subscribe")),
+			connect.WithClientOptions(opts...),
+		),
 		getServerInfo: connect.NewClient[v1.GetServerInfoRequest, v1.GetServerInfoResponse](
 			httpClient,
 			baseURL+WorkerServiceGetServerInfoProcedure,
@@ -175,6 +186,7 @@ type workerServiceClient struct {
 	fail            *connect.Client[v1.FailRequest, v1.FailResponse]
 	heartbeat       *connect.Client[v1.HeartbeatRequest, v1.HeartbeatResponse]
 	streamLifecycle *connect.Client[v1.LifecycleStreamRequest, v1.LifecycleStreamResponse]
+	subscribe       *connect.Client[v1.SubscribeRequest, v1.SubscribeEvent]
 	getServerInfo   *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
 }
 
@@ -223,6 +235,11 @@ func (c *workerServiceClient) StreamLifecycle(ctx context.Context) *connect.Bidi
 	return c.streamLifecycle.CallBidiStream(ctx)
 }
 
+// Subscribe calls corvo.v1.WorkerService.Subscribe.
+func (c *workerServiceClient) Subscribe(ctx context.Context, req *connect.Request[v1.SubscribeRequest]) (*connect.ServerStreamForClient[v1.SubscribeEvent], error) {
+	return c.subscribe.CallServerStream(ctx, req)
+}
+
 // GetServerInfo calls corvo.v1.WorkerService.GetServerInfo.
 func (c *workerServiceClient) GetServerInfo(ctx context.Context, req *connect.Request[v1.GetServerInfoRequest]) (*connect.Response[v1.GetServerInfoResponse], error) {
 	return c.getServerInfo.CallUnary(ctx, req)
@@ -249,6 +266,9 @@ type WorkerServiceHandler interface {
 	// StreamLifecycle carries acks, fetches and enqueues on one stream. One reply
 	// per frame in order, unless the first frame sets `pipelined`.
 	StreamLifecycle(context.Context, *connect.BidiStream[v1.LifecycleStreamRequest, v1.LifecycleStreamResponse]) error
+	// Subscribe tells what happens in the namespace, as the server-sent events of
+	// GET /api/v1/events do: numbered without gaps, in order, kept for a while.
+	Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeEvent]) error
 	// GetServerInfo tells versions; clients call it once.
 	GetServerInfo(context.Context, *connect.Request[v1.GetServerInfoRequest]) (*connect.Response[v1.GetServerInfoResponse], error)
 }
@@ -314,6 +334,12 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(workerServiceMethods.ByName("StreamLifecycle")),
 		connect.WithHandlerOptions(opts...),
 	)
+	workerServiceSubscribeHandler := connect.NewServerStreamHandler(
+		WorkerServiceSubscribeProcedure,
+		svc.Subscribe,
+		connect.WithSchema(workerServiceMethods.ByName("Subscribe")),
+		connect.WithHandlerOptions(opts...),
+	)
 	workerServiceGetServerInfoHandler := connect.NewUnaryHandler(
 		WorkerServiceGetServerInfoProcedure,
 		svc.GetServerInfo,
@@ -340,6 +366,8 @@ func NewWorkerServiceHandler(svc WorkerServiceHandler, opts ...connect.HandlerOp
 			workerServiceHeartbeatHandler.ServeHTTP(w, r)
 		case WorkerServiceStreamLifecycleProcedure:
 			workerServiceStreamLifecycleHandler.ServeHTTP(w, r)
+		case WorkerServiceSubscribeProcedure:
+			workerServiceSubscribeHandler.ServeHTTP(w, r)
 		case WorkerServiceGetServerInfoProcedure:
 			workerServiceGetServerInfoHandler.ServeHTTP(w, r)
 		default:
@@ -385,6 +413,10 @@ func (UnimplementedWorkerServiceHandler) Heartbeat(context.Context, *connect.Req
 
 func (UnimplementedWorkerServiceHandler) StreamLifecycle(context.Context, *connect.BidiStream[v1.LifecycleStreamRequest, v1.LifecycleStreamResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("corvo.v1.WorkerService.StreamLifecycle is not implemented"))
+}
+
+func (UnimplementedWorkerServiceHandler) Subscribe(context.Context, *connect.Request[v1.SubscribeRequest], *connect.ServerStream[v1.SubscribeEvent]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("corvo.v1.WorkerService.Subscribe is not implemented"))
 }
 
 func (UnimplementedWorkerServiceHandler) GetServerInfo(context.Context, *connect.Request[v1.GetServerInfoRequest]) (*connect.Response[v1.GetServerInfoResponse], error) {

@@ -44,6 +44,14 @@ const (
 	CellServiceGetStateProcedure = "/corvo.cell.v1.CellService/GetState"
 	// CellServiceWatchProcedure is the fully-qualified name of the CellService's Watch RPC.
 	CellServiceWatchProcedure = "/corvo.cell.v1.CellService/Watch"
+	// CellServiceGetIndexProcedure is the fully-qualified name of the CellService's GetIndex RPC.
+	CellServiceGetIndexProcedure = "/corvo.cell.v1.CellService/GetIndex"
+	// CellServiceConfirmWatchProcedure is the fully-qualified name of the CellService's ConfirmWatch
+	// RPC.
+	CellServiceConfirmWatchProcedure = "/corvo.cell.v1.CellService/ConfirmWatch"
+	// CellServiceListWatchersProcedure is the fully-qualified name of the CellService's ListWatchers
+	// RPC.
+	CellServiceListWatchersProcedure = "/corvo.cell.v1.CellService/ListWatchers"
 	// CellServiceListNodesProcedure is the fully-qualified name of the CellService's ListNodes RPC.
 	CellServiceListNodesProcedure = "/corvo.cell.v1.CellService/ListNodes"
 	// CellServiceAddNodeProcedure is the fully-qualified name of the CellService's AddNode RPC.
@@ -68,6 +76,13 @@ type CellServiceClient interface {
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
 	// Watch sends the whole state first, then every change, and a heartbeat while idle.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
+	// GetIndex tells the index of the newest desired state, asked of the leader.
+	GetIndex(context.Context, *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error)
+	// ConfirmWatch tells a watched node up to where a proxy has applied what it was
+	// sent. A proxy repeats it with every heartbeat.
+	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
+	// ListWatchers tells the proxies that watch and what they have confirmed.
+	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// AddNode takes a node in: learner in every group first, voter when caught up.
@@ -110,6 +125,24 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+CellServiceWatchProcedure,
 			connect.WithSchema(cellServiceMethods.ByName("Watch")),
+			connect.WithClientOptions(opts...),
+		),
+		getIndex: connect.NewClient[v1.GetIndexRequest, v1.GetIndexResponse](
+			httpClient,
+			baseURL+CellServiceGetIndexProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("GetIndex")),
+			connect.WithClientOptions(opts...),
+		),
+		confirmWatch: connect.NewClient[v1.ConfirmWatchRequest, v1.ConfirmWatchResponse](
+			httpClient,
+			baseURL+CellServiceConfirmWatchProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ConfirmWatch")),
+			connect.WithClientOptions(opts...),
+		),
+		listWatchers: connect.NewClient[v1.ListWatchersRequest, v1.ListWatchersResponse](
+			httpClient,
+			baseURL+CellServiceListWatchersProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ListWatchers")),
 			connect.WithClientOptions(opts...),
 		),
 		listNodes: connect.NewClient[v1.ListNodesRequest, v1.ListNodesResponse](
@@ -156,6 +189,9 @@ type cellServiceClient struct {
 	apply              *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
 	getState           *connect.Client[v1.GetStateRequest, v1.GetStateResponse]
 	watch              *connect.Client[v1.WatchRequest, v1.WatchResponse]
+	getIndex           *connect.Client[v1.GetIndexRequest, v1.GetIndexResponse]
+	confirmWatch       *connect.Client[v1.ConfirmWatchRequest, v1.ConfirmWatchResponse]
+	listWatchers       *connect.Client[v1.ListWatchersRequest, v1.ListWatchersResponse]
 	listNodes          *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	addNode            *connect.Client[v1.AddNodeRequest, v1.AddNodeResponse]
 	removeNode         *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
@@ -177,6 +213,21 @@ func (c *cellServiceClient) GetState(ctx context.Context, req *connect.Request[v
 // Watch calls corvo.cell.v1.CellService.Watch.
 func (c *cellServiceClient) Watch(ctx context.Context, req *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error) {
 	return c.watch.CallServerStream(ctx, req)
+}
+
+// GetIndex calls corvo.cell.v1.CellService.GetIndex.
+func (c *cellServiceClient) GetIndex(ctx context.Context, req *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error) {
+	return c.getIndex.CallUnary(ctx, req)
+}
+
+// ConfirmWatch calls corvo.cell.v1.CellService.ConfirmWatch.
+func (c *cellServiceClient) ConfirmWatch(ctx context.Context, req *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error) {
+	return c.confirmWatch.CallUnary(ctx, req)
+}
+
+// ListWatchers calls corvo.cell.v1.CellService.ListWatchers.
+func (c *cellServiceClient) ListWatchers(ctx context.Context, req *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error) {
+	return c.listWatchers.CallUnary(ctx, req)
 }
 
 // ListNodes calls corvo.cell.v1.CellService.ListNodes.
@@ -217,6 +268,13 @@ type CellServiceHandler interface {
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
 	// Watch sends the whole state first, then every change, and a heartbeat while idle.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
+	// GetIndex tells the index of the newest desired state, asked of the leader.
+	GetIndex(context.Context, *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error)
+	// ConfirmWatch tells a watched node up to where a proxy has applied what it was
+	// sent. A proxy repeats it with every heartbeat.
+	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
+	// ListWatchers tells the proxies that watch and what they have confirmed.
+	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// AddNode takes a node in: learner in every group first, voter when caught up.
@@ -255,6 +313,24 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		CellServiceWatchProcedure,
 		svc.Watch,
 		connect.WithSchema(cellServiceMethods.ByName("Watch")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceGetIndexHandler := connect.NewUnaryHandler(
+		CellServiceGetIndexProcedure,
+		svc.GetIndex,
+		connect.WithSchema(cellServiceMethods.ByName("GetIndex")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceConfirmWatchHandler := connect.NewUnaryHandler(
+		CellServiceConfirmWatchProcedure,
+		svc.ConfirmWatch,
+		connect.WithSchema(cellServiceMethods.ByName("ConfirmWatch")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceListWatchersHandler := connect.NewUnaryHandler(
+		CellServiceListWatchersProcedure,
+		svc.ListWatchers,
+		connect.WithSchema(cellServiceMethods.ByName("ListWatchers")),
 		connect.WithHandlerOptions(opts...),
 	)
 	cellServiceListNodesHandler := connect.NewUnaryHandler(
@@ -301,6 +377,12 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceGetStateHandler.ServeHTTP(w, r)
 		case CellServiceWatchProcedure:
 			cellServiceWatchHandler.ServeHTTP(w, r)
+		case CellServiceGetIndexProcedure:
+			cellServiceGetIndexHandler.ServeHTTP(w, r)
+		case CellServiceConfirmWatchProcedure:
+			cellServiceConfirmWatchHandler.ServeHTTP(w, r)
+		case CellServiceListWatchersProcedure:
+			cellServiceListWatchersHandler.ServeHTTP(w, r)
 		case CellServiceListNodesProcedure:
 			cellServiceListNodesHandler.ServeHTTP(w, r)
 		case CellServiceAddNodeProcedure:
@@ -332,6 +414,18 @@ func (UnimplementedCellServiceHandler) GetState(context.Context, *connect.Reques
 
 func (UnimplementedCellServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.Watch is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) GetIndex(context.Context, *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.GetIndex is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ConfirmWatch is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListWatchers is not implemented"))
 }
 
 func (UnimplementedCellServiceHandler) ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {

@@ -1,0 +1,254 @@
+package celladmin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+const (
+	// messageBytesMax bounds one answer; the largest is the whole state.
+	messageBytesMax = 64 << 20
+	// readTimeout is how long one node may take to tell its state.
+	readTimeout = 2 * time.Second
+	retryPause  = 100 * time.Millisecond
+	// silentFor is how long a call goes on trying while no node can be reached at
+	// all. An election needs patience, a wrong address does not.
+	silentFor = 3 * time.Second
+)
+
+// Options of a Client.
+type Options struct {
+	// Name stands in the nodes' logs.
+	Name string
+	// TLS is the cell's mutual TLS; nil speaks h2c.
+	TLS *tls.Config
+}
+
+// Client speaks to a cell. It is safe for concurrent use.
+type Client struct {
+	urls      []string
+	nodes     []cellv1connect.CellServiceClient
+	transport *http.Transport
+}
+
+// New makes a client of the cell whose nodes have these API addresses. It does not
+// connect before the first call.
+func New(secret []byte, urls []string, o Options) (*Client, error) {
+	if len(urls) == 0 {
+		return nil, errors.New("no node address given")
+	}
+	signer, err := identity.NewSigner(secret)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{transport: forward.NewTransport(forward.TransportOptions{TLS: o.TLS})}
+	hc := &http.Client{Transport: signing{next: c.transport, signer: signer, name: o.Name}}
+	for _, u := range urls {
+		u = strings.TrimRight(u, "/")
+		if err := checkURL(u); err != nil {
+			return nil, err
+		}
+		c.urls = append(c.urls, u)
+		c.nodes = append(c.nodes, cellv1connect.NewCellServiceClient(hc, u, connect.WithReadMaxBytes(messageBytesMax)))
+	}
+	return c, nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" {
+		return fmt.Errorf("node address %q is not http://HOST:PORT or https://HOST:PORT", text)
+	}
+	return nil
+}
+
+// Close frees the connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// signing signs every call as a part of the cell.
+type signing struct {
+	next   http.RoundTripper
+	signer *identity.Signer
+	name   string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, time.Now())); err != nil {
+		return nil, fmt.Errorf("sign call to %s: %w", r.URL.Host, err)
+	}
+	return s.next.RoundTrip(out)
+}
+
+// call tries node after node until one answers with more than "not now", or ctx
+// ends. Every call of the cell's administration may be repeated: it says how
+// things shall be, not how they shall change.
+func call[Req, Res any](
+	ctx context.Context, c *Client, in *Req,
+	method func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
+) (*Res, error) {
+	lastReached := time.Now()
+	for {
+		var last error
+		for i, node := range c.nodes {
+			res, err := method(node, ctx, connect.NewRequest(in))
+			if err == nil {
+				return res.Msg, nil
+			}
+			if connect.CodeOf(err) != connect.CodeUnavailable || ctx.Err() != nil {
+				return nil, err
+			}
+			if !forward.NeverSent(err) {
+				lastReached = time.Now()
+			}
+			last = fmt.Errorf("node %s: %w", c.urls[i], err)
+		}
+		if time.Since(lastReached) > silentFor {
+			return nil, last
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return nil, last
+		}
+	}
+}
+
+// Apply writes desired state, all or none, and returns the index it has there.
+func (c *Client) Apply(ctx context.Context, changes ...*cellv1.Change) (index uint64, err error) {
+	res, err := call(ctx, c, &cellv1.ApplyRequest{Changes: changes}, cellv1connect.CellServiceClient.Apply)
+	return res.GetIndex(), err
+}
+
+// metaReason is the metadata of an error that names why the cell refused.
+const metaReason = "Corvo-Reason"
+
+// StaleError says that this generation of a source, or a newer one, was applied
+// before. After a call whose outcome was unknown it means that it had happened.
+type StaleError struct {
+	Source     string
+	Generation uint64
+	// Index is one at which the cell's state has that generation; 0 if no node told.
+	Index uint64
+	// Refusal is the cell's own answer.
+	Refusal error
+}
+
+// Error implements error.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("generation %d of %q is not new: %v", e.Generation, e.Source, e.Refusal)
+}
+
+// Unwrap gives the cell's answer.
+func (e *StaleError) Unwrap() error { return e.Refusal }
+
+// ApplyAs writes desired state, all or none, as one generation of a source: the
+// cell takes generations of a source only upwards, so that whoever is late cannot
+// take back what a faster one wrote. The error is a *StaleError then. Sources are
+// told apart by their exact text, for ever: one for each resource, not for each call.
+func (c *Client) ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (index uint64, err error) {
+	if source == "" {
+		return 0, errors.New("apply desired state: a source must have a name")
+	}
+	res, err := call(ctx, c, &cellv1.ApplyRequest{Changes: changes, Source: source, Generation: generation}, cellv1connect.CellServiceClient.Apply)
+	var refused *connect.Error
+	if errors.As(err, &refused) && refused.Meta().Get(metaReason) == "STALE_GENERATION" {
+		stale := &StaleError{Source: source, Generation: generation, Refusal: err}
+		if now, err := c.Index(ctx); err == nil {
+			stale.Index = now
+		}
+		return 0, stale
+	}
+	return res.GetIndex(), err
+}
+
+// Index is the index of the newest state, by the word of the cell's leader.
+func (c *Client) Index(ctx context.Context) (uint64, error) {
+	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
+	return res.GetIndex(), err
+}
+
+// State is the newest state that any node tells.
+func (c *Client) State(ctx context.Context) (*cellv1.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	states := make([]*cellv1.State, len(c.nodes))
+	errs := make([]error, len(c.nodes))
+	var asked sync.WaitGroup
+	for i, node := range c.nodes {
+		asked.Go(func() {
+			res, err := node.GetState(ctx, connect.NewRequest(&cellv1.GetStateRequest{}))
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			states[i] = res.Msg.GetState()
+		})
+	}
+	asked.Wait()
+	var newest *cellv1.State
+	for _, s := range states {
+		if s != nil && (newest == nil || s.GetIndex() > newest.GetIndex()) {
+			newest = s
+		}
+	}
+	if newest == nil {
+		return nil, errors.Join(errs...)
+	}
+	return newest, nil
+}
+
+// StateAt is a state at least as new as index.
+func (c *Client) StateAt(ctx context.Context, index uint64) (*cellv1.State, error) {
+	for {
+		s, err := c.State(ctx)
+		if err == nil && s.GetIndex() >= index {
+			return s, nil
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for the state at index %d: %w", index, ctx.Err()), err)
+		}
+	}
+}
+
+// Nodes tells every node of the cell and what its groups are doing.
+func (c *Client) Nodes(ctx context.Context) ([]*cellv1.NodeStatus, error) {
+	res, err := call(ctx, c, &cellv1.ListNodesRequest{}, cellv1connect.CellServiceClient.ListNodes)
+	return res.GetNodes(), err
+}
+
+// AddNode takes a node in and returns when it votes in every group; added is false
+// if it did before.
+func (c *Client) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {
+	res, err := call(ctx, c, &cellv1.AddNodeRequest{Node: n}, cellv1connect.CellServiceClient.AddNode)
+	return res.GetAdded(), err
+}
+
+// RemoveNode takes a node out of every group.
+func (c *Client) RemoveNode(ctx context.Context, id string) error {
+	_, err := call(ctx, c, &cellv1.RemoveNodeRequest{NodeId: id}, cellv1connect.CellServiceClient.RemoveNode)
+	return err
+}
+
+// Transfer moves the leadership of a group to a node; empty lets the cell choose.
+func (c *Client) Transfer(ctx context.Context, group uint32, toNode string) error {
+	_, err := call(ctx, c, &cellv1.TransferLeadershipRequest{Group: group, ToNodeId: toNode}, cellv1connect.CellServiceClient.TransferLeadership)
+	return err
+}

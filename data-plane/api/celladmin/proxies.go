@@ -1,0 +1,91 @@
+package celladmin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+)
+
+const (
+	// The pause between two questions: a change reaches the proxies in milliseconds,
+	// or something is wrong and the answer can wait.
+	proxiesPauseMin = 2 * time.Millisecond
+	proxiesPauseMax = 100 * time.Millisecond
+	// silentNodesMax: a proxy follows two nodes, so that with one node silent every
+	// proxy is still seen by another.
+	silentNodesMax = 1
+)
+
+// UnconfirmedError says that not every live proxy has confirmed an index in time.
+type UnconfirmedError struct {
+	Index           uint64
+	Confirmed, Live int
+	// SilentNodes did not answer: proxies that follow only them are not counted.
+	SilentNodes []string
+	Cause       error
+}
+
+// Error implements error.
+func (e *UnconfirmedError) Error() string {
+	return fmt.Sprintf("%d of %d proxies have index %d, silent nodes %v: %v", e.Confirmed, e.Live, e.Index, e.SilentNodes, e.Cause)
+}
+
+// Unwrap gives the cause, as a rule the end of the context.
+func (e *UnconfirmedError) Unwrap() error { return e.Cause }
+
+// Proxies lists who follows the cell and what each has confirmed, and the nodes that
+// did not answer.
+func (c *Client) Proxies(ctx context.Context) (proxies []*cellv1.Watcher, silentNodes []string, err error) {
+	res, err := call(ctx, c, &cellv1.ListWatchersRequest{}, cellv1connect.CellServiceClient.ListWatchers)
+	return res.GetWatchers(), res.GetSilentNodeIds(), err
+}
+
+// WaitProxies returns when every live proxy has applied the state up to index, to
+// calls that are under way as well. A proxy is live while it serves and follows a
+// node; one that is gone, or cut off from all nodes for some seconds, is not waited
+// for. When ctx ends before, the error is an *UnconfirmedError.
+func (c *Client) WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error) {
+	var last UnconfirmedError
+	for pause := proxiesPauseMin; ; pause = min(2*pause, proxiesPauseMax) {
+		res, err := call(ctx, c, &cellv1.ListWatchersRequest{}, cellv1connect.CellServiceClient.ListWatchers)
+		if err == nil {
+			confirmed, live = countProxies(res.GetWatchers(), index)
+			last = UnconfirmedError{Index: index, Confirmed: confirmed, Live: live, SilentNodes: res.GetSilentNodeIds()}
+			if confirmed == live && enoughAnswered(res) {
+				return confirmed, live, nil
+			}
+		} else if ctx.Err() == nil {
+			return confirmed, live, fmt.Errorf("ask the cell for its proxies: %w", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			last.Index, last.Cause = index, ctx.Err()
+			return confirmed, live, &last
+		}
+	}
+}
+
+func countProxies(watchers []*cellv1.Watcher, index uint64) (confirmed, live int) {
+	for _, w := range watchers {
+		if !w.GetReady() {
+			continue
+		}
+		live++
+		if w.GetIndex() >= index {
+			confirmed++
+		}
+	}
+	return confirmed, live
+}
+
+func enoughAnswered(res *cellv1.ListWatchersResponse) bool {
+	silent := len(res.GetSilentNodeIds())
+	if res.GetNodes() == 0 { // A node that has not caught up knows nobody to ask.
+		return false
+	}
+	return silent == 0 || silent <= silentNodesMax && res.GetNodes() > silentNodesMax
+}

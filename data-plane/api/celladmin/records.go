@@ -1,0 +1,194 @@
+package celladmin
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
+)
+
+// ErrNotFound says that the cell's state has no such record.
+var ErrNotFound = errors.New("not found")
+
+// TenantChange writes a tenant.
+func TenantChange(t *cellv1.Tenant) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: t}}
+}
+
+// NamespaceChange writes a namespace.
+func NamespaceChange(n *cellv1.Namespace) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}
+}
+
+// KeyChange writes a key's record.
+func KeyChange(k *cellv1.Key) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Key{Key: k}}
+}
+
+// NodeChange writes where a node is.
+func NodeChange(n *cellv1.Node) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Node{Node: n}}
+}
+
+// TokenKeyChange writes a key that verifies user tokens.
+func TokenKeyChange(k *cellv1.TokenKey) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: k}}
+}
+
+// TokenKey is the record of a public key; a zero notAfter never ends it.
+func TokenKey(public ed25519.PublicKey, notAfter time.Time) *cellv1.TokenKey {
+	k := &cellv1.TokenKey{Id: usertoken.KeyID(public), PublicKey: public}
+	if !notAfter.IsZero() {
+		k.NotAfterNs = notAfter.UnixNano()
+	}
+	return k
+}
+
+// UserCutoffChange ends the tokens of a user in a tenant that were issued before
+// notBefore.
+func UserCutoffChange(tenantID, userID string, notBefore time.Time) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: &cellv1.UserCutoff{
+		TenantId: tenantID, UserId: userID, NotBeforeNs: notBefore.UnixNano(),
+	}}}
+}
+
+// NewTenant is a tenant that does not exist yet, without limits.
+func NewTenant(name string) *cellv1.Tenant {
+	return &cellv1.Tenant{Id: "tn_" + ulid.Make().String(), Name: name}
+}
+
+// NewNamespace is a namespace that does not exist yet; the cell places it.
+func NewNamespace(tenantID, name string) *cellv1.Namespace {
+	return &cellv1.Namespace{Id: "ns_" + ulid.Make().String(), TenantId: tenantID, Name: name}
+}
+
+// KeyRecord is what a cell knows of a key: its id and digest, never the key.
+func KeyRecord(k apikey.Key, tenantID, name string, namespaceIDs, roles []string) *cellv1.Key {
+	digest := k.Digest()
+	return &cellv1.Key{
+		Id: k.ID(), TenantId: tenantID, Name: name, Digests: [][]byte{digest[:]},
+		NamespaceIds: namespaceIDs, Roles: roles,
+	}
+}
+
+// FindTenant is the living tenant of that name.
+func FindTenant(s *cellv1.State, name string) (*cellv1.Tenant, error) {
+	i := slices.IndexFunc(s.GetTenants(), func(t *cellv1.Tenant) bool { return !t.GetDeleted() && t.GetName() == name })
+	if i < 0 {
+		return nil, fmt.Errorf("tenant %q: %w", name, ErrNotFound)
+	}
+	return s.GetTenants()[i], nil
+}
+
+// FindNamespace is the tenant's living namespace of that name.
+func FindNamespace(s *cellv1.State, tenantID, name string) (*cellv1.Namespace, error) {
+	i := slices.IndexFunc(s.GetNamespaces(), func(n *cellv1.Namespace) bool {
+		return !n.GetDeleted() && n.GetTenantId() == tenantID && n.GetName() == name
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("namespace %q: %w", name, ErrNotFound)
+	}
+	return s.GetNamespaces()[i], nil
+}
+
+// FindKey is the key with that id, revoked or not.
+func FindKey(s *cellv1.State, id string) (*cellv1.Key, error) {
+	i := slices.IndexFunc(s.GetKeys(), func(k *cellv1.Key) bool { return k.GetId() == id })
+	if i < 0 {
+		return nil, fmt.Errorf("key %s: %w", id, ErrNotFound)
+	}
+	return s.GetKeys()[i], nil
+}
+
+// CreateTenant makes a tenant with a first namespace called "default".
+func (c *Client) CreateTenant(ctx context.Context, name string, limits *cellv1.Limits) (*cellv1.Tenant, error) {
+	t := NewTenant(name)
+	t.Limits = limits
+	if _, err := c.Apply(ctx, TenantChange(t), NamespaceChange(NewNamespace(t.GetId(), DefaultNamespace))); err != nil {
+		return nil, fmt.Errorf("create tenant %q: %w", name, err)
+	}
+	return t, nil
+}
+
+// DefaultNamespace is where a caller lands who names none.
+const DefaultNamespace = "default"
+
+// CreateNamespace makes a namespace of an existing tenant.
+func (c *Client) CreateNamespace(ctx context.Context, tenant, name string) (*cellv1.Namespace, error) {
+	s, err := c.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := FindTenant(s, tenant)
+	if err != nil {
+		return nil, err
+	}
+	n := NewNamespace(t.GetId(), name)
+	if _, err := c.Apply(ctx, NamespaceChange(n)); err != nil {
+		return nil, fmt.Errorf("create namespace %q: %w", name, err)
+	}
+	return n, nil
+}
+
+// NewKey says which key to make.
+type NewKey struct {
+	Tenant string
+	Name   string
+	Roles  []string
+	// Namespaces are names; the first is the default. Empty: all of the tenant.
+	Namespaces []string
+	Kind       apikey.Kind
+}
+
+// CreateKey makes a key. Nobody can tell it again later.
+func (c *Client) CreateKey(ctx context.Context, in NewKey) (apikey.Key, error) {
+	s, err := c.State(ctx)
+	if err != nil {
+		return apikey.Key{}, err
+	}
+	t, err := FindTenant(s, in.Tenant)
+	if err != nil {
+		return apikey.Key{}, err
+	}
+	var ids []string
+	for _, name := range in.Namespaces {
+		n, err := FindNamespace(s, t.GetId(), name)
+		if err != nil {
+			return apikey.Key{}, err
+		}
+		ids = append(ids, n.GetId())
+	}
+	k, err := apikey.Generate(in.Kind)
+	if err != nil {
+		return apikey.Key{}, fmt.Errorf("create key: %w", err)
+	}
+	if _, err := c.Apply(ctx, KeyChange(KeyRecord(k, t.GetId(), in.Name, ids, in.Roles))); err != nil {
+		return apikey.Key{}, fmt.Errorf("create key: %w", err)
+	}
+	return k, nil
+}
+
+// RevokeKey makes a key useless; it may be repeated.
+func (c *Client) RevokeKey(ctx context.Context, id string) error {
+	s, err := c.State(ctx)
+	if err != nil {
+		return err
+	}
+	k, err := FindKey(s, id)
+	if err != nil {
+		return err
+	}
+	k.Revoked, k.Digests = true, nil
+	if _, err := c.Apply(ctx, KeyChange(k)); err != nil {
+		return fmt.Errorf("revoke key %s: %w", id, err)
+	}
+	return nil
+}

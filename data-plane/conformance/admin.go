@@ -1,0 +1,159 @@
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// What only HTTP/JSON has. All rules use it to look at jobs and to set up queues,
+// whatever protocol is under test.
+
+// JobView is a job as it is shown.
+type JobView struct {
+	ID             string            `json:"id"`
+	Queue          string            `json:"queue"`
+	State          string            `json:"state"`
+	Payload        json.RawMessage   `json:"payload"`
+	Priority       int               `json:"priority"`
+	Attempt        int               `json:"attempt"`
+	MaxRetries     int               `json:"max_retries"`
+	Backoff        string            `json:"retry_backoff"`
+	BaseDelayMS    int64             `json:"retry_base_delay_ms"`
+	MaxDelayMS     int64             `json:"retry_max_delay_ms"`
+	UniqueKey      string            `json:"unique_key"`
+	WorkerID       string            `json:"worker_id"`
+	Hostname       string            `json:"hostname"`
+	Tags           map[string]string `json:"tags"`
+	Progress       json.RawMessage   `json:"progress"`
+	Checkpoint     json.RawMessage   `json:"checkpoint"`
+	Result         json.RawMessage   `json:"result"`
+	LeaseExpiresAt time.Time         `json:"lease_expires_at"`
+	ScheduledAt    time.Time         `json:"scheduled_at"`
+	ExpireAt       time.Time         `json:"expire_at"`
+	CreatedAt      time.Time         `json:"created_at"`
+	StartedAt      time.Time         `json:"started_at"`
+	CompletedAt    time.Time         `json:"completed_at"`
+	Errors         []struct {
+		Attempt   int    `json:"attempt"`
+		Error     string `json:"error"`
+		Backtrace string `json:"backtrace"`
+	} `json:"errors"`
+	Crashes    int        `json:"crashes"`
+	DeadReason string     `json:"dead_reason"`
+	HoldReason string     `json:"hold_reason"`
+	WaitingOn  int        `json:"waiting_on"`
+	DependsOn  []string   `json:"depends_on"`
+	BatchID    string     `json:"batch_id"`
+	ChainID    string     `json:"chain_id"`
+	ChainStep  *int       `json:"chain_step"`
+	ParentID   string     `json:"parent_id"`
+	Agent      *agentBody `json:"agent"`
+	Timeline   []struct {
+		Event string `json:"event"`
+	} `json:"timeline"`
+}
+
+// QueueView is a queue as it is shown.
+type QueueView struct {
+	Name           string `json:"name"`
+	Paused         bool   `json:"paused"`
+	Draining       bool   `json:"draining"`
+	MaxConcurrency int    `json:"max_concurrency"`
+	RateLimit      int    `json:"rate_limit"`
+	RateWindowMS   int64  `json:"rate_window_ms"`
+	Pending        int    `json:"pending"`
+	Active         int    `json:"active"`
+	Cancelling     int    `json:"cancelling"`
+	Held           int    `json:"held"`
+	Completed      int    `json:"completed"`
+	Dead           int    `json:"dead"`
+	Cancelled      int    `json:"cancelled"`
+	Scheduled      int    `json:"scheduled"`
+	Retrying       int    `json:"retrying"`
+	Enqueued       int    `json:"enqueued"`
+	Failed         int    `json:"failed"`
+}
+
+// Try makes an HTTP/JSON call.
+func (t *T) Try(method, path string, in, out any) error {
+	_, err := t.admin.call(t.Context, method, path, in, out)
+	return err
+}
+
+// Call is Try that must succeed.
+func (t *T) Call(method, path string, in, out any) {
+	t.must(method+" "+path, t.Try(method, path, in, out))
+}
+
+func jobPath(id, rest string) string     { return "/api/v1/jobs/" + url.PathEscape(id) + rest }
+func queuePath(name, rest string) string { return "/api/v1/queues/" + url.PathEscape(name) + rest }
+
+// Job shows a job.
+func (t *T) Job(id string) JobView {
+	var j JobView
+	t.Call(http.MethodGet, jobPath(id, ""), nil, &j)
+	return j
+}
+
+// State wants a job to be in a state now.
+func (t *T) State(id, want string) JobView {
+	j := t.Job(id)
+	if j.State != want {
+		t.Fatalf("job is %s (%s), want %s", j.State, j.DeadReason, want)
+	}
+	return j
+}
+
+// Becomes waits until a job is in a state.
+func (t *T) Becomes(id, want string) JobView {
+	var j JobView
+	t.Eventually("state "+want, func() bool {
+		j = t.Job(id)
+		return j.State == want
+	})
+	return j
+}
+
+// Gone wants a job not to be there.
+func (t *T) Gone(id string) {
+	t.Refused(t.Try(http.MethodGet, jobPath(id, ""), nil, nil), notFound)
+}
+
+// Do asks for an action on a job and wants its status.
+func (t *T) Do(id, action, want string) {
+	var out struct {
+		Status string `json:"status"`
+	}
+	t.Call(http.MethodPost, jobPath(id, "/"+action), nil, &out)
+	if out.Status != want {
+		t.Fatalf("%s answered %q, want %q", action, out.Status, want)
+	}
+}
+
+// Delete removes a job.
+func (t *T) Delete(id string) { t.Call(http.MethodDelete, jobPath(id, ""), nil, nil) }
+
+// QueueNow shows a queue.
+func (t *T) QueueNow(name string) QueueView {
+	var q QueueView
+	t.Call(http.MethodGet, queuePath(name, ""), nil, &q)
+	return q
+}
+
+// DoQueue asks for an action on a queue and wants its status.
+func (t *T) DoQueue(name, action, want string) {
+	var out struct {
+		Status string `json:"status"`
+	}
+	t.Call(http.MethodPost, queuePath(name, "/"+action), nil, &out)
+	if out.Status != want {
+		t.Fatalf("%s answered %q, want %q", action, out.Status, want)
+	}
+}
+
+// SetQueue describes a queue.
+func (t *T) SetQueue(name string, settings any) {
+	t.Call(http.MethodPut, queuePath(name, ""), settings, nil)
+}

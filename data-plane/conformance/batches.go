@@ -1,0 +1,170 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// batchView is a batch as it is shown.
+type batchView struct {
+	ID        string `json:"id"`
+	Total     int    `json:"total"`
+	Pending   int    `json:"pending"`
+	Completed int    `json:"completed"`
+	Dead      int    `json:"dead"`
+	Cancelled int    `json:"cancelled"`
+	Deleted   int    `json:"deleted"`
+}
+
+// openBatch makes a batch that jobs may join.
+func (t *T) openBatch(callback string) string {
+	var b struct {
+		ID string `json:"batch_id"`
+	}
+	t.Call(http.MethodPost, "/api/v1/batches", object{}.put("callback_queue", callback), &b)
+	if b.ID == "" {
+		t.Fatalf("a batch without an id")
+	}
+	return b.ID
+}
+
+func (t *T) seal(batch string) { t.Call(http.MethodPost, "/api/v1/batches/"+batch+"/seal", nil, nil) }
+
+// callback takes the job that a batch calls back with, and wants its numbers.
+func (t *T) callback(q, batch string, want batchView) Lease {
+	l := t.Fetch(q)
+	var got struct {
+		ID string `json:"batch_id"`
+		batchView
+	}
+	if err := json.Unmarshal([]byte(l.Payload), &got); err != nil {
+		t.Fatalf("callback payload %s: %v", l.Payload, err)
+	}
+	Equal(t, "batch of the callback", got.ID, batch)
+	got.batchView.ID = ""
+	Equal(t, "numbers of the callback", got.batchView, want)
+	t.Nothing(q)
+	return l
+}
+
+var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+	{Name: "a batch calls back once, when its last job has ended, with the numbers", Needs: "batches", Run: func(t *T) {
+		q, back := t.Queue(), t.Queue()
+		out := t.EnqueueBatch(&Batch{CallbackQueue: back, CallbackPayload: `{"own":1}`},
+			Job{Queue: q}, Job{Queue: q, MaxRetries: new(1)}, Job{Queue: q}, Job{Queue: q})
+		if out.BatchID == "" {
+			t.Fatalf("no batch id in %+v", out)
+		}
+		l := t.Fetch(q)
+		Equal(t, "batch of the job", l.BatchID, out.BatchID)
+		t.Ack(l)
+		t.Failed(t.Fetch(q), "dead")
+		t.Do(out.Jobs[2].ID, "cancel", "cancelled")
+		t.Nothing(back)
+		t.Delete(out.Jobs[3].ID)
+		t.callback(back, out.BatchID, batchView{Total: 4, Completed: 1, Dead: 1, Cancelled: 1, Deleted: 1})
+	}},
+	{Name: "a batch calls back when its jobs end in one call", Needs: "batches", Run: func(t *T) {
+		q, back := t.Queue(), t.Queue()
+		batch := t.openBatch(back)
+		t.EnqueueBatch(nil, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch})
+		t.seal(batch)
+		a, b, c := t.Fetch(q), t.Fetch(q), t.Fetch(q)
+		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: a.ID, Token: a.Token}, {ID: a.ID, Token: a.Token}, {ID: b.ID, Token: b.Token}, {ID: c.ID, Token: c.Token}})
+		t.must("ack", err)
+		t.callback(back, batch, batchView{Total: 3, Completed: 3})
+	}},
+	{Name: "an open batch takes jobs in until it is sealed", Needs: "batches", Run: func(t *T) {
+		q, back := t.Queue(), t.Queue()
+		batch := t.openBatch(back)
+		e := t.Enqueue(Job{Queue: q, BatchID: batch})
+		Equal(t, "batch of the job", t.Job(e.ID).BatchID, batch)
+		t.Ack(t.Fetch(q))
+		t.Nothing(back)
+		t.Enqueue(Job{Queue: q, BatchID: batch})
+		t.seal(batch)
+		t.seal(batch)
+		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, BatchID: batch})
+		t.Refused(err, "BATCH_CLOSED", "batch_id")
+		t.Ack(t.Fetch(q))
+		t.callback(back, batch, batchView{Total: 2, Completed: 2})
+	}},
+	{Name: "an empty batch calls back when it is sealed", Needs: "batches", Run: func(t *T) {
+		back := t.Queue()
+		batch := t.openBatch(back)
+		t.seal(batch)
+		t.callback(back, batch, batchView{})
+	}},
+	{Name: "a retry before the end opens a job of the batch again, after it changes nothing", Needs: "batches", Run: func(t *T) {
+		q, back := t.Queue(), t.Queue()
+		batch := t.openBatch(back)
+		t.Enqueue(Job{Queue: q, BatchID: batch, MaxRetries: new(1)})
+		l := t.Fetch(q)
+		t.Failed(l, "dead")
+		t.Do(l.ID, "retry", "retried")
+		t.seal(batch)
+		t.Nothing(back)
+		t.Ack(t.Fetch(q))
+		t.callback(back, batch, batchView{Total: 1, Completed: 1})
+		t.Do(l.ID, "retry", "retried")
+		t.Failed(t.Fetch(q), "dead")
+		t.Nothing(back)
+	}},
+	{Name: "the next step of a chain belongs to the batch before the one before is counted", Needs: "batches", Run: func(t *T) {
+		back := t.Queue()
+		c := &Chain{Steps: t.steps(2, "")}
+		batch := t.openBatch(back)
+		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, BatchID: batch})
+		t.seal(batch)
+		t.Ack(t.Fetch(c.Steps[0].Queue))
+		t.Nothing(back)
+		t.Ack(t.Fetch(c.Steps[1].Queue))
+		t.callback(back, batch, batchView{Total: 2, Completed: 2})
+	}},
+	{Name: "a batch of which one job is refused is not made", Needs: "batches", Run: func(t *T) {
+		q, back := t.Queue(), t.Queue()
+		gone := t.Enqueue(Job{Queue: q}).ID
+		t.Delete(gone)
+		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, {Queue: q, DependsOn: []string{gone}}}, nil)
+		if r := AsRefusal(err); r == nil || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]" {
+			t.Fatalf("%v", err)
+		}
+		t.Nothing(q, back)
+	}},
+	{Name: "a batch that nobody made is refused by name", Needs: "batches", Run: func(t *T) {
+		q := t.Queue()
+		for _, id := range []string{"nonsense", "batch_01M806T77QD43SC8ARSPV7SS4M"} {
+			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, BatchID: id})
+			if r := AsRefusal(err); r == nil || len(r.Fields) != 1 || r.Fields[0] != "batch_id" {
+				t.Fatalf("batch %s: %v", id, err)
+			}
+		}
+		t.Nothing(q)
+	}},
+	{Name: "batches are listed page by page, newest first", Needs: "batches", Once: true, Run: func(t *T) {
+		one, two := t.openBatch(""), t.openBatch("")
+		var seen []string
+		for cursor, more := "", true; more; {
+			var page struct {
+				Batches []batchView `json:"batches"`
+				Cursor  string      `json:"cursor"`
+				HasMore bool        `json:"has_more"`
+			}
+			t.Call(http.MethodGet, fmt.Sprintf("/api/v1/batches?limit=1&cursor=%s", cursor), nil, &page)
+			for _, b := range page.Batches {
+				seen = append(seen, b.ID)
+			}
+			cursor, more = page.Cursor, page.HasMore && len(seen) < 1000 && len(page.Batches) > 0
+		}
+		at := map[string]int{}
+		for i, id := range seen {
+			at[id] = i + 1
+		}
+		if at[one] == 0 || at[two] == 0 || at[two] > at[one] {
+			t.Fatalf("made %s, then %s; listed %v", one, two, seen)
+		}
+		t.seal(one)
+		t.seal(two)
+	}},
+}

@@ -1,0 +1,234 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Client is the worker protocol; there is one implementation per way to speak it.
+// An answer of the server that says no is a *Refusal.
+type Client interface {
+	Enqueue(ctx context.Context, j Job) (Enqueued, error)
+	EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (EnqueuedBatch, error)
+	Fetch(ctx context.Context, f Fetch) ([]Lease, error)
+	Ack(ctx context.Context, a Ack) error
+	// AckBatch returns one outcome per item: nil or a *Refusal.
+	AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error)
+	Fail(ctx context.Context, f Fail) (Failed, error)
+	Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error)
+	Close()
+}
+
+// Job is an enqueue with every option there is. Zero values are not sent.
+type Job struct {
+	Queue              string
+	Payload            string // JSON.
+	Checkpoint         string // JSON.
+	Priority           string
+	MaxRetries         *int
+	Backoff            string
+	BaseDelay          *time.Duration // Whole milliseconds.
+	MaxDelay           *time.Duration
+	ScheduledAt        time.Time
+	ExpireAfter        *time.Duration
+	Tags               map[string]string
+	UniqueKey          string
+	UniqueSeconds      *int
+	IdempotencyKey     string
+	TraceParent        string
+	DependsOn          []string
+	OnDependencyFailed string
+	Chain              *Chain
+	BatchID            string
+	ParentID           string
+	Agent              *Agent
+}
+
+// Step is a job that the end of another one calls for.
+type Step struct {
+	Queue   string
+	Payload string // JSON.
+}
+
+// Chain is what follows on a job.
+type Chain struct {
+	Steps     []Step
+	OnFailure *Step
+	OnExit    *Step
+	GoOn      bool // The step after a dead one runs all the same.
+}
+
+// Agent bounds the loop of an agent job.
+type Agent struct {
+	MaxIterations    int
+	MaxCostUSD       float64
+	IterationTimeout string
+	// Iteration and CostUSD are filled in by a fetch.
+	Iteration int
+	CostUSD   float64
+}
+
+// Batch makes a batch of the jobs of one call.
+type Batch struct {
+	CallbackQueue   string
+	CallbackPayload string // JSON.
+	Open            bool
+}
+
+// Enqueued answers an enqueue.
+type Enqueued struct {
+	ID       string
+	Status   string // pending, scheduled, held or duplicate.
+	Existing bool   // The unique key was held; ID is the holder.
+}
+
+// EnqueuedBatch answers an enqueue of many, in their order.
+type EnqueuedBatch struct {
+	Jobs    []Enqueued
+	BatchID string
+}
+
+// Fetch asks for up to Count jobs; more than one is another call on some protocols.
+type Fetch struct {
+	Queues   []string
+	Worker   string
+	Hostname string
+	Count    int
+	Lease    time.Duration // Whole seconds.
+	Wait     time.Duration
+}
+
+// Lease is one attempt that a worker holds.
+type Lease struct {
+	ID          string
+	Queue       string
+	Payload     string
+	Attempt     int
+	MaxRetries  int
+	Seconds     int
+	Checkpoint  string
+	Tags        map[string]string
+	Token       string
+	TraceParent string
+	BatchID     string
+	ChainID     string
+	ChainStep   *int
+	ExpireAt    time.Time
+	Agent       *Agent
+}
+
+// Usage is what a model was used for.
+type Usage struct {
+	Input, Output   int64
+	CostUSD         float64
+	Model, Provider string
+	Kind            string // total or delta.
+}
+
+// Ack completes one attempt.
+type Ack struct {
+	ID          string
+	Token       string
+	Worker      string
+	Result      string // JSON.
+	Checkpoint  string // JSON.
+	AgentStatus string
+	HoldReason  string
+	StepStatus  string
+	ExitReason  string
+	Usage       *Usage
+}
+
+// Fail ends one attempt without success.
+type Fail struct {
+	ID        string
+	Token     string
+	Worker    string
+	Error     string
+	Backtrace string
+	Release   bool
+	Terminal  bool
+	Delay     *time.Duration // Whole milliseconds.
+	Usage     *Usage
+}
+
+// Failed tells what became of the job.
+type Failed struct {
+	Status    string
+	NextAt    time.Time
+	Remaining int
+}
+
+// Heartbeat renews leases and brings news, by job id.
+type Heartbeat struct {
+	Worker string
+	Lease  time.Duration // Whole seconds; 0: that of the fetch.
+	Jobs   map[string]News
+}
+
+// News is what a heartbeat stores of one job.
+type News struct {
+	Token      string
+	Progress   string // JSON.
+	Checkpoint string // JSON.
+	Usage      *Usage
+}
+
+// Beat answers a heartbeat of one job.
+type Beat struct {
+	Status         string // ok, cancel or lost.
+	BudgetExceeded bool
+}
+
+// ErrCannot marks what a protocol has no words for; the table names it.
+var ErrCannot = errors.New("this protocol has no words for it")
+
+func cannot(what string) error { return fmt.Errorf("%w: %s", ErrCannot, what) }
+
+// Refusal is an answer that says no.
+type Refusal struct {
+	Code string // The stable word.
+	// Fields are the refused fields, spelled as in HTTP/JSON.
+	Fields []string
+	Text   string
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("refused: %s %v %s", r.Code, r.Fields, r.Text)
+}
+
+// AsRefusal returns the refusal in err's chain, or nil.
+func AsRefusal(err error) *Refusal {
+	var r *Refusal
+	errors.As(err, &r)
+	return r
+}
+
+var (
+	itemPrefix = regexp.MustCompile(`^(jobs|enqueues|items|acks)(\[\d+\])?\.`)
+	units      = regexp.MustCompile(`^(retry_base_delay|retry_max_delay|expire_after|delay|wait)_ms`)
+)
+
+// plainFields takes off what belongs to a protocol's own spelling: the place in the
+// message, "options.", "_json" and units.
+func plainFields(fields []string) []string {
+	var out []string
+	for _, f := range fields {
+		f = itemPrefix.ReplaceAllString(f, "")
+		f = strings.TrimPrefix(f, "options.")
+		f = units.ReplaceAllString(strings.Replace(f, "_json", "", 1), "$1")
+		if f == "lease_duration" {
+			f = "lease"
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

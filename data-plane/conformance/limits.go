@@ -1,0 +1,146 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// wrong is an enqueue that must be refused, and the fields that must be named.
+type wrong struct {
+	what   string
+	job    Job
+	fields []string
+}
+
+func wrongJobs(q string) []wrong {
+	tags := map[string]string{}
+	for i := range 65 {
+		tags[fmt.Sprint(i)] = "v"
+	}
+	long := strings.Repeat("x", 257)
+	return []wrong{
+		{"no queue", Job{}, []string{"queue"}},
+		{"a queue with a separator", Job{Queue: "other::queue"}, []string{"queue"}},
+		{"a queue with a control character", Job{Queue: "q\x00"}, []string{"queue"}},
+		{"a queue of 129 characters", Job{Queue: strings.Repeat("q", 129)}, []string{"queue"}},
+		{"a priority nobody knows", Job{Queue: q, Priority: "urgent"}, []string{"priority"}},
+		{"no attempt at all", Job{Queue: q, MaxRetries: new(0)}, []string{"max_retries"}},
+		{"attempts below zero", Job{Queue: q, MaxRetries: new(-1)}, []string{"max_retries"}},
+		{"too many attempts", Job{Queue: q, MaxRetries: new(1001)}, []string{"max_retries"}},
+		{"a backoff nobody knows", Job{Queue: q, Backoff: "random"}, []string{"retry_backoff"}},
+		{"a negative delay", Job{Queue: q, BaseDelay: new(-time.Second)}, []string{"retry_base_delay"}},
+		{"a delay of a year", Job{Queue: q, MaxDelay: new(365 * 24 * time.Hour)}, []string{"retry_max_delay"}},
+		{"a time in eleven years", Job{Queue: q, ScheduledAt: time.Now().Add(11 * 365 * 24 * time.Hour)}, []string{"scheduled_at"}},
+		{"65 tags", Job{Queue: q, Tags: tags}, []string{"tags"}},
+		{"a tag of 257 bytes", Job{Queue: q, Tags: map[string]string{"k": long}}, []string{"tags.k"}},
+		{"a tag without a key", Job{Queue: q, Tags: map[string]string{"": "v"}}, []string{"tags"}},
+		{"a unique key of 257 bytes", Job{Queue: q, UniqueKey: long}, []string{"unique_key"}},
+		{"a period without a unique key", Job{Queue: q, UniqueSeconds: new(60)}, []string{"unique_period"}},
+		{"a unique period of nothing", Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(0)}, []string{"unique_period"}},
+		{"an idempotency key of 257 bytes", Job{Queue: q, IdempotencyKey: long}, []string{"idempotency_key"}},
+		{"several things at once", Job{Queue: "a/b", Priority: "x", MaxRetries: new(0), Backoff: "y"}, []string{"max_retries", "priority", "queue", "retry_backoff"}},
+	}
+}
+
+var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+	{Name: "a wrong enqueue is refused with every wrong field named", Run: func(t *T) {
+		q := t.Queue()
+		for _, w := range wrongJobs(q) {
+			_, err := t.Client.Enqueue(t.Context, w.job)
+			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
+				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
+			}
+		}
+		t.Nothing(q)
+	}},
+	{Name: "a wrong enqueue in a batch is refused with the same fields", Run: func(t *T) {
+		q := t.Queue()
+		for _, w := range wrongJobs(q) {
+			_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, w.job}, nil)
+			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
+				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
+			}
+		}
+		t.Nothing(q)
+	}},
+	{Name: "a payload or checkpoint above its limit is refused by name", Run: func(t *T) {
+		q, large := t.Queue(), `"`+strings.Repeat("x", 256<<10)+`"`
+		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: large})
+		if r := AsRefusal(err); r == nil || r.Code != invalid && r.Code != "PAYLOAD_TOO_LARGE" || !slices.Equal(r.Fields, []string{"payload"}) {
+			t.Fatalf("payload: %v", err)
+		}
+		_, err = t.Client.Enqueue(t.Context, Job{Queue: q, Checkpoint: large})
+		t.Refused(err, invalid, "checkpoint")
+		t.Nothing(q)
+	}},
+	{Name: "a payload of exactly the limit goes through", Run: func(t *T) {
+		q, most := t.Queue(), `"`+strings.Repeat("x", 256<<10-2)+`"`
+		t.Enqueue(Job{Queue: q, Payload: most})
+		Equal(t, "length", len(t.Fetch(q).Payload), len(most))
+	}},
+	{Name: "what is no JSON is refused by name", Run: func(t *T) {
+		if t.Protocol == "http" {
+			t.Unable("a payload is part of the JSON body: what is no JSON is no request")
+		}
+		q := t.Queue()
+		for _, text := range []string{"{", "'x'", "1 2", `{"a":}`, `{"a":1,"a":2}`, strings.Repeat("[", 20_000)} {
+			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: text})
+			t.Refused(err, invalid, "payload")
+		}
+		t.Nothing(q)
+	}},
+	{Name: "a batch of none, and one above the limit, are refused", Run: func(t *T) {
+		q := t.Queue()
+		many := make([]Job, 1001)
+		for i := range many {
+			many[i].Queue = q
+		}
+		for _, jobs := range [][]Job{nil, many} {
+			if jobs == nil && t.Protocol == "stream" {
+				continue // A frame without enqueues enqueues nothing.
+			}
+			_, err := t.Client.EnqueueBatch(t.Context, jobs, nil)
+			if r := AsRefusal(err); r == nil || r.Code != invalid || len(r.Fields) != 1 {
+				t.Fatalf("%d jobs: %v", len(jobs), err)
+			}
+		}
+		t.Nothing(q)
+	}},
+	{Name: "a wrong fetch is refused with every wrong field named", Run: func(t *T) {
+		q := t.Queue()
+		for _, w := range []struct {
+			what   string
+			fetch  Fetch
+			fields []string
+		}{
+			{"no queue", Fetch{}, []string{"queues"}},
+			{"a bad name", Fetch{Queues: []string{q, "a/b"}}, []string{"queues[1]"}},
+			{"65 queues", Fetch{Queues: slices.Repeat([]string{q}, 65)}, []string{"queues"}},
+			{"a worker of 257 bytes", Fetch{Queues: []string{q}, Worker: strings.Repeat("w", 257)}, []string{"worker_id"}},
+			{"a count of 513", Fetch{Queues: []string{q}, Count: 513}, []string{"count"}},
+			{"a lease of two days", Fetch{Queues: []string{q}, Lease: 48 * time.Hour}, []string{"lease"}},
+		} {
+			_, err := t.Client.Fetch(t.Context, w.fetch)
+			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
+				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
+			}
+		}
+	}},
+	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T) {
+		q := t.Queue()
+		t.Enqueue(Job{Queue: q})
+		l := t.Fetch(q)
+		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})
+		if r := AsRefusal(err); r == nil || r.Code != invalid {
+			t.Fatalf("a token that is none: %v", err)
+		}
+		err = t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: `"` + strings.Repeat("x", 256<<10) + `"`})
+		if r := AsRefusal(err); r == nil || r.Code != invalid {
+			t.Fatalf("a result above the limit: %v", err)
+		}
+		t.State(l.ID, "active")
+		t.Ack(l)
+	}},
+}

@@ -1,0 +1,324 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+)
+
+// overRPC speaks unary RPC: Connect, or gRPC with the option for it.
+type overRPC struct {
+	http   *http.Client
+	client corvov1connect.WorkerServiceClient
+}
+
+func newRPC(target Target, opts ...connect.ClientOption) *overRPC {
+	c := target.http2()
+	return &overRPC{http: c, client: corvov1connect.NewWorkerServiceClient(c, target.URL, opts...)}
+}
+
+// http2 is a client for HTTP/2 with and without TLS, as gRPC needs it.
+func (t Target) http2() *http.Client {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true)
+	return &http.Client{Transport: identified{t, &http.Transport{Protocols: &protocols}}}
+}
+
+// identified adds the credential to every call.
+type identified struct {
+	target Target
+	next   *http.Transport
+}
+
+func (i identified) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	i.target.identify(r.Header)
+	return i.next.RoundTrip(r)
+}
+
+func (i identified) CloseIdleConnections() { i.next.CloseIdleConnections() }
+
+func (c *overRPC) Close() { c.http.CloseIdleConnections() }
+
+// metaCode is where a refusal has its stable word.
+const metaCode = "Corvo-Error-Code"
+
+func refusedOverRPC(err error) error {
+	var ce *connect.Error
+	if err == nil || !errors.As(err, &ce) || ce.Meta().Get(metaCode) == "" {
+		return err
+	}
+	r := &Refusal{Code: ce.Meta().Get(metaCode), Text: ce.Message()}
+	for _, d := range ce.Details() {
+		v, err := d.Value()
+		if err != nil {
+			return fmt.Errorf("detail of %w: %w", ce, err)
+		}
+		if f, ok := v.(*corvov1.FieldViolation); ok {
+			r.Fields = append(r.Fields, f.GetField())
+		}
+	}
+	r.Fields = plainFields(r.Fields)
+	return r
+}
+
+func optionsToProto(j *Job) *corvov1.EnqueueOptions {
+	o := &corvov1.EnqueueOptions{
+		Priority: j.Priority, RetryBackoff: j.Backoff, RetryBaseDelayMs: millis(j.BaseDelay), RetryMaxDelayMs: millis(j.MaxDelay),
+		ExpireAfterMs: millis(j.ExpireAfter), Tags: j.Tags, UniqueKey: j.UniqueKey, IdempotencyKey: j.IdempotencyKey,
+		CheckpointJson: j.Checkpoint, Traceparent: j.TraceParent, DependsOn: j.DependsOn, OnDependencyFailed: j.OnDependencyFailed,
+		BatchId: j.BatchID, ParentId: j.ParentID,
+	}
+	if j.MaxRetries != nil {
+		o.MaxRetries = new(int32(*j.MaxRetries))
+	}
+	if j.UniqueSeconds != nil {
+		o.UniquePeriod = new(int64(*j.UniqueSeconds))
+	}
+	if !j.ScheduledAt.IsZero() {
+		o.ScheduledAt = timestamppb.New(j.ScheduledAt)
+	}
+	if c := j.Chain; c != nil {
+		o.Chain = &corvov1.Chain{OnFailure: stepToProto(c.OnFailure), OnExit: stepToProto(c.OnExit), ContinueOnFailure: c.GoOn}
+		for i := range c.Steps {
+			o.Chain.Steps = append(o.Chain.Steps, stepToProto(&c.Steps[i]))
+		}
+	}
+	return o
+}
+
+func stepToProto(s *Step) *corvov1.ChainStep {
+	if s == nil {
+		return nil
+	}
+	return &corvov1.ChainStep{Queue: s.Queue, PayloadJson: s.Payload}
+}
+
+func millis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Milliseconds())
+}
+
+func agentToProto(a *Agent) *corvov1.AgentConfig {
+	if a == nil {
+		return nil
+	}
+	return &corvov1.AgentConfig{MaxIterations: int32(a.MaxIterations), MaxCostUsd: a.MaxCostUSD, IterationTimeout: a.IterationTimeout}
+}
+
+func jobToProto(j *Job) *corvov1.EnqueueRequest {
+	return &corvov1.EnqueueRequest{Queue: j.Queue, PayloadJson: j.Payload, Agent: agentToProto(j.Agent), Options: optionsToProto(j)}
+}
+
+func usageToProto(u *Usage) *corvov1.UsageReport {
+	if u == nil {
+		return nil
+	}
+	return &corvov1.UsageReport{InputTokens: u.Input, OutputTokens: u.Output, CostUsd: u.CostUSD, Model: u.Model, Provider: u.Provider, Kind: u.Kind}
+}
+
+func enqueuedFromProto(m *corvov1.EnqueueResponse) Enqueued {
+	return Enqueued{m.GetJobId(), m.GetStatus(), m.GetUniqueExisting()}
+}
+
+func (c *overRPC) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
+	res, err := c.client.Enqueue(ctx, connect.NewRequest(jobToProto(&j)))
+	if err != nil {
+		return Enqueued{}, refusedOverRPC(err)
+	}
+	return enqueuedFromProto(res.Msg), nil
+}
+
+func (c *overRPC) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (EnqueuedBatch, error) {
+	m := &corvov1.EnqueueBatchRequest{}
+	for i := range jobs {
+		m.Jobs = append(m.Jobs, jobToProto(&jobs[i]))
+	}
+	if b != nil {
+		m.Batch = &corvov1.BatchOptions{CallbackQueue: b.CallbackQueue, CallbackPayloadJson: b.CallbackPayload, Open: b.Open}
+	}
+	res, err := c.client.EnqueueBatch(ctx, connect.NewRequest(m))
+	if err != nil {
+		return EnqueuedBatch{}, refusedOverRPC(err)
+	}
+	out := EnqueuedBatch{BatchID: res.Msg.GetBatchId()}
+	for _, r := range res.Msg.GetResults() {
+		out.Jobs = append(out.Jobs, enqueuedFromProto(r))
+	}
+	return out, nil
+}
+
+// granted is what FetchResponse and FetchBatchJob have in common.
+type granted interface {
+	GetJobId() string
+	GetQueue() string
+	GetPayloadJson() string
+	GetAttempt() int32
+	GetMaxRetries() int32
+	GetLeaseDuration() int32
+	GetCheckpointJson() string
+	GetTagsJson() string
+	GetAgent() *corvov1.AgentState
+	GetLeaseToken() string
+	GetTraceparent() string
+	GetBatchId() string
+	GetChainId() string
+	GetExpireAt() *timestamppb.Timestamp
+}
+
+func leaseFromProto(m granted, step *int32) (Lease, error) {
+	l := Lease{
+		ID: m.GetJobId(), Queue: m.GetQueue(), Payload: m.GetPayloadJson(), Attempt: int(m.GetAttempt()), MaxRetries: int(m.GetMaxRetries()),
+		Seconds: int(m.GetLeaseDuration()), Checkpoint: m.GetCheckpointJson(), Token: m.GetLeaseToken(), TraceParent: m.GetTraceparent(),
+		BatchID: m.GetBatchId(), ChainID: m.GetChainId(),
+	}
+	if step != nil {
+		l.ChainStep = new(int(*step))
+	}
+	if m.GetExpireAt() != nil {
+		l.ExpireAt = m.GetExpireAt().AsTime()
+	}
+	if a := m.GetAgent(); a != nil {
+		l.Agent = &Agent{int(a.GetMaxIterations()), a.GetMaxCostUsd(), a.GetIterationTimeout(), int(a.GetIteration()), a.GetTotalCostUsd()}
+	}
+	if m.GetTagsJson() == "" {
+		return l, nil
+	}
+	if err := json.Unmarshal([]byte(m.GetTagsJson()), &l.Tags); err != nil {
+		return l, fmt.Errorf("tags of %s: %w", l.ID, err)
+	}
+	return l, nil
+}
+
+func leasesFromProto(list []*corvov1.FetchBatchJob) ([]Lease, error) {
+	var leases []Lease
+	for _, m := range list {
+		l, err := leaseFromProto(m, m.ChainStep)
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, l)
+	}
+	return leases, nil
+}
+
+func (c *overRPC) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
+	wait := new(f.Wait.Milliseconds())
+	seconds := int32(f.Lease / time.Second)
+	if f.Count > 1 {
+		res, err := c.client.FetchBatch(ctx, connect.NewRequest(&corvov1.FetchBatchRequest{
+			Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, Count: int32(f.Count), WaitMs: wait,
+		}))
+		if err != nil {
+			return nil, refusedOverRPC(err)
+		}
+		return leasesFromProto(res.Msg.GetJobs())
+	}
+	res, err := c.client.Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{
+		Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, WaitMs: wait,
+	}))
+	if err != nil || !res.Msg.GetFound() {
+		return nil, refusedOverRPC(err)
+	}
+	l, err := leaseFromProto(res.Msg, res.Msg.ChainStep)
+	return []Lease{l}, err
+}
+
+func (c *overRPC) Ack(ctx context.Context, a Ack) error {
+	_, err := c.client.Ack(ctx, connect.NewRequest(&corvov1.AckRequest{
+		JobId: a.ID, LeaseToken: a.Token, WorkerId: a.Worker, ResultJson: a.Result, CheckpointJson: a.Checkpoint, Usage: usageToProto(a.Usage),
+		AgentStatus: a.AgentStatus, HoldReason: a.HoldReason, StepStatus: a.StepStatus, ExitReason: a.ExitReason,
+	}))
+	return refusedOverRPC(err)
+}
+
+func acksToProto(acks []Ack) []*corvov1.AckBatchItem {
+	var items []*corvov1.AckBatchItem
+	for _, a := range acks {
+		items = append(items, &corvov1.AckBatchItem{
+			JobId: a.ID, LeaseToken: a.Token, ResultJson: a.Result, CheckpointJson: a.Checkpoint, Usage: usageToProto(a.Usage),
+			AgentStatus: a.AgentStatus, HoldReason: a.HoldReason, StepStatus: a.StepStatus, ExitReason: a.ExitReason,
+		})
+	}
+	return items
+}
+
+func outcomesFromProto(list []*corvov1.ItemOutcome) []error {
+	errs := make([]error, len(list))
+	for i, o := range list {
+		errs[i] = itemError(o.GetCode(), o.GetError())
+	}
+	return errs
+}
+
+func (c *overRPC) AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error) {
+	res, err := c.client.AckBatch(ctx, connect.NewRequest(&corvov1.AckBatchRequest{WorkerId: worker, Items: acksToProto(acks)}))
+	if err != nil {
+		return nil, refusedOverRPC(err)
+	}
+	return outcomesFromProto(res.Msg.GetOutcomes()), nil
+}
+
+func failedFromProto(status string, next *timestamppb.Timestamp, remaining int32) Failed {
+	f := Failed{Status: status, Remaining: int(remaining)}
+	if next != nil {
+		f.NextAt = next.AsTime()
+	}
+	return f
+}
+
+func (c *overRPC) Fail(ctx context.Context, f Fail) (Failed, error) {
+	res, err := c.client.Fail(ctx, connect.NewRequest(&corvov1.FailRequest{
+		JobId: f.ID, LeaseToken: f.Token, WorkerId: f.Worker, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
+		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
+	}))
+	if err != nil {
+		return Failed{}, refusedOverRPC(err)
+	}
+	return failedFromProto(res.Msg.GetStatus(), res.Msg.GetNextAttemptAt(), res.Msg.GetAttemptsRemaining()), nil
+}
+
+func newsToProto(jobs map[string]News) map[string]*corvov1.HeartbeatJobUpdate {
+	out := make(map[string]*corvov1.HeartbeatJobUpdate, len(jobs))
+	for id, n := range jobs {
+		out[id] = &corvov1.HeartbeatJobUpdate{LeaseToken: n.Token, ProgressJson: n.Progress, CheckpointJson: n.Checkpoint, Usage: usageToProto(n.Usage)}
+	}
+	return out
+}
+
+func beatsFromProto(m map[string]*corvov1.HeartbeatJobResponse) map[string]Beat {
+	out := make(map[string]Beat, len(m))
+	for id, b := range m {
+		out[id] = Beat{b.GetStatus(), b.GetBudgetExceeded()}
+	}
+	return out
+}
+
+func (c *overRPC) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
+	res, err := c.client.Heartbeat(ctx, connect.NewRequest(&corvov1.HeartbeatRequest{
+		WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Jobs: newsToProto(h.Jobs),
+	}))
+	if err != nil {
+		return nil, refusedOverRPC(err)
+	}
+	return beatsFromProto(res.Msg.GetJobs()), nil
+}
+
+// partOf is the word before the text of a stream's error.
+func partOf(text string) (part, rest string) {
+	part, rest, _ = strings.Cut(strings.TrimPrefix(text, "OVERLOADED: "), ": ")
+	return part, rest
+}

@@ -1,0 +1,16 @@
+package conformance
+
+// Subjects are all rules, in the order of a job's life.
+func Subjects() []Subject {
+	return []Subject{
+		{"enqueue", enqueueRules},
+		{"limits", limitRules},
+		{"work", workRules},
+		{"states", stateRules},
+		{"queues", queueRules},
+		{"chains", chainRules},
+		{"batches", batchRules},
+		{"dependencies", dependencyRules},
+		{"agents", agentRules},
+	}
+}

@@ -1,0 +1,267 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+)
+
+// Rule is one thing that must be true, whatever protocol it is asked in.
+type Rule struct {
+	Name string
+	// Needs names the feature of the server that the rule is about, where a server may
+	// be without it; Options.Without leaves such rules out.
+	Needs string
+	// Known is what is wrong on this day: a failure of the rule is shown and does not
+	// count. Empty for all rules but those that wait for a repair.
+	Known string
+	// Once: the rule is about calls that only HTTP/JSON has, and runs there alone.
+	Once bool
+	Run  func(t *T)
+}
+
+// Subject is a list of rules about one thing.
+type Subject struct {
+	Name  string
+	Rules []Rule
+}
+
+// Target is the server under test.
+type Target struct {
+	URL       string // Of the tenant, without a slash at the end.
+	Key       string // "" for a server without keys.
+	Namespace string // "" for the key's own.
+
+	extra [2]string // One more header.
+}
+
+func (t Target) with(name, value string) Target {
+	t.extra = [2]string{name, value}
+	return t
+}
+
+func (t Target) identify(h http.Header) {
+	if t.Key != "" {
+		h.Set("X-API-Key", t.Key)
+	}
+	if t.Namespace != "" {
+		h.Set("X-Corvo-Namespace", t.Namespace)
+	}
+	if t.extra[0] != "" {
+		h.Set(t.extra[0], t.extra[1])
+	}
+}
+
+// Protocols are the ways to speak the worker protocol, as Options name them.
+var Protocols = []string{"http", "connect", "grpc", "stream"} //nolint:gochecknoglobals // A constant.
+
+func dial(protocol string, target Target) Client {
+	switch protocol {
+	case "http":
+		return newHTTP(target)
+	case "connect":
+		return newRPC(target)
+	case "grpc":
+		return newRPC(target, connect.WithGRPC())
+	default:
+		return newStream(target)
+	}
+}
+
+const (
+	parallelDefault = 16
+	timeoutDefault  = time.Minute
+)
+
+// Options of a run. Zero values take the defaults.
+type Options struct {
+	Namespace string
+	Protocols []string      // All.
+	Only      string        // Rules whose subject or name contains this; all.
+	Without   []string      // Features that the server does not have.
+	Parallel  int           // 16
+	Timeout   time.Duration // Of one rule: one minute.
+}
+
+// Outcome of a rule on one protocol.
+type Outcome struct {
+	Word string `json:"outcome"`       // ok, FAIL, known, n/a or - (not asked).
+	Text string `json:"why,omitempty"` // Unless ok.
+}
+
+// Row is one line of the table.
+type Row struct {
+	Subject  string             `json:"subject"`
+	Rule     string             `json:"rule"`
+	Outcomes map[string]Outcome `json:"protocols"`
+}
+
+// Report is the table of a run: rule by protocol.
+type Report struct {
+	Protocols []string `json:"protocols"`
+	Rows      []Row    `json:"rules"`
+}
+
+// Check runs the rules against the tenant at a URL.
+func Check(ctx context.Context, url, key string, o Options) *Report {
+	if o.Parallel == 0 {
+		o.Parallel = parallelDefault
+	}
+	if o.Timeout == 0 {
+		o.Timeout = timeoutDefault
+	}
+	report := &Report{Protocols: o.Protocols}
+	if len(report.Protocols) == 0 {
+		report.Protocols = Protocols
+	}
+	target := Target{URL: strings.TrimSuffix(url, "/"), Key: key, Namespace: o.Namespace}
+	name := "conformance-" + strings.ToLower(rand.Text()[:8])
+	var running sync.WaitGroup
+	var mu sync.Mutex // Guards the outcomes of the report.
+	slots := make(chan struct{}, o.Parallel)
+	for _, s := range Subjects() {
+		for i := range s.Rules {
+			r := &s.Rules[i]
+			if !strings.Contains(s.Name+": "+r.Name, o.Only) || slices.Contains(o.Without, r.Needs) && r.Needs != "" {
+				continue
+			}
+			row := Row{Subject: s.Name, Rule: r.Name, Outcomes: make(map[string]Outcome)}
+			report.Rows = append(report.Rows, row)
+			for _, protocol := range report.Protocols {
+				if r.Once && protocol != "http" {
+					row.Outcomes[protocol] = Outcome{Word: "-"}
+					continue
+				}
+				queues := fmt.Sprintf("%s-%d-%s", name, len(report.Rows), protocol)
+				slots <- struct{}{}
+				running.Go(func() {
+					defer func() { <-slots }()
+					out := r.on(ctx, protocol, target, queues, o.Timeout)
+					mu.Lock()
+					defer mu.Unlock()
+					row.Outcomes[protocol] = out
+				})
+			}
+		}
+	}
+	running.Wait()
+	return report
+}
+
+// on runs the rule on one protocol.
+func (r *Rule) on(ctx context.Context, protocol string, target Target, queues string, limit time.Duration) Outcome {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t := &T{Client: dial(protocol, target), Context: ctx, Protocol: protocol, admin: newHTTP(target), queues: queues}
+	var done sync.WaitGroup
+	done.Go(func() { r.Run(t) }) // Of its own, so that Fatalf can end it.
+	done.Wait()
+	t.end()
+	var out Outcome
+	switch {
+	case t.failure != "" && r.Known != "":
+		out.Word, out.Text = "known", r.Known
+	case t.failure != "":
+		out.Word, out.Text = "FAIL", t.failure
+	case t.unable != "":
+		out.Word, out.Text = "n/a", t.unable
+	default:
+		out.Word = "ok"
+	}
+	return out
+}
+
+// TB is what Run needs of a testing.T.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Context() context.Context
+}
+
+// Run runs the rules within a test and fails it with each that does not hold.
+func Run(t TB, url, key string, o Options) *Report {
+	t.Helper()
+	report := Check(t.Context(), url, key, o)
+	var table strings.Builder
+	if err := report.Write(&table); err != nil {
+		t.Errorf("write the table: %v", err)
+	}
+	t.Logf("%s\n%s", url, table.String())
+	for _, failure := range report.Failures() {
+		t.Errorf("%s", failure)
+	}
+	if len(report.Rows) == 0 {
+		t.Errorf("no rule is called like %q", o.Only)
+	}
+	return report
+}
+
+// Failures are the rules that do not hold, with the protocol and the reason.
+func (r *Report) Failures() []string { return r.of("FAIL") }
+
+func (r *Report) of(word string) []string {
+	var out []string
+	for _, row := range r.Rows {
+		for _, p := range r.Protocols {
+			if o := row.Outcomes[p]; o.Word == word {
+				out = append(out, fmt.Sprintf("%s: %s, over %s: %s", row.Subject, row.Rule, p, o.Text))
+			}
+		}
+	}
+	return out
+}
+
+// Write prints the table, and below it why a word is not ok.
+func (r *Report) Write(w io.Writer) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(cells ...string) { _, _ = fmt.Fprintln(tab, strings.Join(cells, "\t")) } // Flush tells.
+	line(append([]string{"SUBJECT", "RULE"}, r.Protocols...)...)
+	counts := make(map[string]int)
+	for _, row := range r.Rows {
+		cells := []string{row.Subject, row.Rule}
+		for _, p := range r.Protocols {
+			cells = append(cells, row.Outcomes[p].Word)
+			counts[row.Outcomes[p].Word]++
+		}
+		line(cells...)
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	for _, word := range []string{"n/a", "known", "FAIL"} {
+		for _, text := range r.of(word) {
+			if _, err := fmt.Fprintf(w, "%s  %s\n", word, oneLine(text)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d rules: %d ok, %d failed, %d known, %d that a protocol has no words for\n",
+		len(r.Rows), counts["ok"], counts["FAIL"], counts["known"], counts["n/a"])
+	return err
+}
+
+// textMax keeps a line of the report readable.
+const textMax = 400
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > textMax {
+		cut := textMax
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	return s
+}

@@ -1,0 +1,216 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Words of refusals.
+const (
+	invalid   = "VALIDATION_ERROR"
+	notFound  = "NOT_FOUND"
+	notActive = "NOT_ACTIVE"
+	leaseLost = "LEASE_LOST"
+	conflict  = "CONFLICT"
+	draining  = "QUEUE_DRAINING"
+)
+
+// soon is how long a rule waits for what must come. It is long: a rule that holds
+// never waits for it.
+const soon = 20 * time.Second
+
+// T is one run of a rule. Its methods do what they are called for or end the rule.
+type T struct {
+	Client   Client // The protocol under test.
+	Context  context.Context
+	Protocol string
+
+	admin   *overHTTP
+	queues  string
+	failure string
+	unable  string
+
+	mu   sync.Mutex // Guards made.
+	made []string   // Queues of the rule.
+}
+
+// Fatalf ends the rule: it does not hold.
+func (t *T) Fatalf(format string, args ...any) {
+	_, file, line, _ := runtime.Caller(1)
+	for depth := 2; fileIsHelper(file); depth++ {
+		_, file, line, _ = runtime.Caller(depth)
+	}
+	t.failure = fmt.Sprintf("%s:%d: ", base(file), line) + fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func fileIsHelper(file string) bool { return base(file) == "t.go" || base(file) == "admin.go" }
+
+func base(file string) string {
+	for i := len(file) - 1; i >= 0; i-- {
+		if file[i] == '/' {
+			return file[i+1:]
+		}
+	}
+	return file
+}
+
+// must ends the rule if err is one; what the protocol cannot say is no failure.
+func (t *T) must(what string, err error) {
+	if errors.Is(err, ErrCannot) {
+		t.unable = err.Error()
+		runtime.Goexit()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Unable ends the rule: the protocol cannot express it.
+func (t *T) Unable(why string) { t.must("", cannot(why)) }
+
+// Queue is a name that nobody else has; what is in it goes with the rule.
+func (t *T) Queue() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = append(t.made, fmt.Sprintf("%s-%d", t.queues, len(t.made)))
+	return t.made[len(t.made)-1]
+}
+
+// end removes what the rule made. The context of the rule may be over.
+func (t *T) end() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context), soon)
+	defer cancel()
+	for _, q := range t.made {
+		_, _ = t.admin.call(ctx, http.MethodDelete, "/api/v1/queues/"+q+"?confirm=true", nil, nil) // It may be gone already.
+	}
+	t.Client.Close()
+	t.admin.Close()
+}
+
+// Enqueue adds a job.
+func (t *T) Enqueue(j Job) Enqueued {
+	e, err := t.Client.Enqueue(t.Context, j)
+	t.must("enqueue", err)
+	if e.ID == "" || e.Status == "" {
+		t.Fatalf("enqueue answered %+v", e)
+	}
+	return e
+}
+
+// EnqueueBatch adds jobs in one call.
+func (t *T) EnqueueBatch(b *Batch, jobs ...Job) EnqueuedBatch {
+	out, err := t.Client.EnqueueBatch(t.Context, jobs, b)
+	t.must("enqueue a batch", err)
+	if len(out.Jobs) != len(jobs) {
+		t.Fatalf("a batch of %d answered %+v", len(jobs), out)
+	}
+	return out
+}
+
+// Fetch takes one job as it comes from the queues, and waits for it.
+func (t *T) Fetch(queues ...string) Lease {
+	return t.FetchAs(Fetch{Queues: queues, Worker: "w1", Lease: time.Minute, Wait: soon})
+}
+
+// FetchAs is Fetch with all that can be said.
+func (t *T) FetchAs(f Fetch) Lease {
+	leases, err := t.Client.Fetch(t.Context, f)
+	t.must("fetch", err)
+	if len(leases) != 1 {
+		t.Fatalf("fetch from %v gave %d jobs, want one", f.Queues, len(leases))
+	}
+	return leases[0]
+}
+
+// Nothing wants the queues to hand out nothing now.
+func (t *T) Nothing(queues ...string) {
+	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: queues, Worker: "w1", Lease: time.Minute})
+	t.must("fetch", err)
+	if len(leases) > 0 {
+		t.Fatalf("fetch gave %+v, want nothing", leases)
+	}
+}
+
+// Ack completes a job.
+func (t *T) Ack(l Lease) { t.AckAs(Ack{ID: l.ID, Token: l.Token}) }
+
+// AckAs is Ack with all that can be said.
+func (t *T) AckAs(a Ack) { t.must("ack", t.Client.Ack(t.Context, a)) }
+
+// Fail ends an attempt.
+func (t *T) Fail(f Fail) Failed {
+	out, err := t.Client.Fail(t.Context, f)
+	t.must("fail", err)
+	return out
+}
+
+// Failed is Fail with an error text, and the state that must follow.
+func (t *T) Failed(l Lease, want string) Failed {
+	out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom"})
+	if out.Status != want {
+		t.Fatalf("fail made the job %s, want %s", out.Status, want)
+	}
+	return out
+}
+
+// Beat renews one lease and returns the word for it.
+func (t *T) Beat(l Lease) string {
+	return t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token}}})[l.ID].Status
+}
+
+// BeatAs is Beat with all that can be said.
+func (t *T) BeatAs(h Heartbeat) map[string]Beat {
+	out, err := t.Client.Heartbeat(t.Context, h)
+	t.must("heartbeat", err)
+	return out
+}
+
+// Refused wants err to be a refusal with this word and these fields.
+func (t *T) Refused(err error, code string, fields ...string) *Refusal {
+	r := AsRefusal(err)
+	switch {
+	case errors.Is(err, ErrCannot):
+		t.must("", err)
+	case r == nil:
+		t.Fatalf("got error %v, want a refusal %s %v", err, code, fields)
+	case r.Code != code:
+		t.Fatalf("%v, want %s %v", r, code, fields)
+	case r.Text == "":
+		t.Fatalf("%v has no text for people", r)
+	}
+	slices.Sort(fields)
+	if !slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0) {
+		t.Fatalf("%v, want the fields %v", r, fields)
+	}
+	return r
+}
+
+// Equal wants two values to be the same.
+func Equal[V comparable](t *T, what string, got, want V) {
+	if got != want {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// Eventually polls for what no call waits for.
+func (t *T) Eventually(what string, ok func() bool) {
+	for deadline := time.Now().Add(soon); !ok(); {
+		if time.Now().After(deadline) || t.Context.Err() != nil {
+			t.Fatalf("%s did not come", what)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // Polling with a deadline.
+		case <-t.Context.Done():
+		}
+	}
+}
+
+// about is equal but for the time that a call takes.
+func about(a, b time.Duration) bool { return (a - b).Abs() < time.Second }

@@ -1,0 +1,82 @@
+package cell
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// tokenKey writes or removes a key that verifies user tokens. Its id follows from
+// it, so one id never means two keys.
+func (e *edit) tokenKey(k *cellv1.TokenKey) error {
+	key := e.key(famTokenKey, k.GetId())
+	var old cellv1.TokenKey
+	known, err := e.record(key, &old)
+	if err != nil {
+		return err
+	}
+	switch {
+	case k.GetDeleted() && !known:
+		return nil
+	case k.GetDeleted():
+		e.remove(key)
+		return e.uncount(famTokenKey, k.GetId())
+	case !known:
+		if err := e.count(famTokenKey, "token keys", tokenKeysMax); err != nil {
+			return err
+		}
+	case !bytes.Equal(old.GetPublicKey(), k.GetPublicKey()):
+		return fault.New(fault.Conflict, "KEY_CHANGED", "token key %s has another public key; a new key takes a new id", k.GetId())
+	}
+	return e.setRecord(key, k)
+}
+
+// userCutoff ends a user's older tokens. A repetition with an earlier time changes
+// nothing: what was cut off stays so.
+func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
+	if err := e.requireTenant(in.GetTenantId(), false); err != nil {
+		return nil, err
+	}
+	if in.GetNotBeforeNs() > e.now.Add(cutoffAheadMax).UnixNano() {
+		return nil, fault.New(fault.Conflict, "TIME_AHEAD", "the time lies more than %v ahead of the cell's clock", cutoffAheadMax)
+	}
+	if e.cutoffs == nil {
+		e.cutoffs = &cellv1.UserCutoffs{}
+		if _, err := e.record(e.key(famMeta, metaCutoffs), e.cutoffs); err != nil {
+			return nil, err
+		}
+	}
+	out, _ := proto.Clone(in).(*cellv1.UserCutoff)
+	if i, ok := slices.BinarySearchFunc(e.cutoffs.GetList(), out, compareCutoffs); ok {
+		out.NotBeforeNs = max(out.NotBeforeNs, e.cutoffs.GetList()[i].GetNotBeforeNs())
+	}
+	e.cutoffs.List = withCutoff(e.cutoffs.GetList(), out, e.now)
+	if len(e.cutoffs.GetList()) > cutoffsMax {
+		return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell remembers %d cut-off users, its limit; some are forgotten within %v", cutoffsMax, cutoffKept)
+	}
+	return out, nil
+}
+
+// withCutoff is the list with one more, without those of which no token can be
+// left. It never changes list.
+func withCutoff(list []*cellv1.UserCutoff, c *cellv1.UserCutoff, now time.Time) []*cellv1.UserCutoff {
+	oldest := now.Add(-cutoffKept).UnixNano()
+	out := make([]*cellv1.UserCutoff, 0, len(list)+1)
+	for _, old := range list {
+		if old.GetNotBeforeNs() >= oldest && compareCutoffs(old, c) != 0 {
+			out = append(out, old)
+		}
+	}
+	i, _ := slices.BinarySearchFunc(out, c, compareCutoffs)
+	return slices.Insert(out, i, c)
+}
+
+func compareCutoffs(a, b *cellv1.UserCutoff) int {
+	return cmp.Or(cmp.Compare(a.GetTenantId(), b.GetTenantId()), cmp.Compare(a.GetUserId(), b.GetUserId()))
+}

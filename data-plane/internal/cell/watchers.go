@@ -1,0 +1,136 @@
+package cell
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+const (
+	// watcherSilence is how long a proxy counts that confirms nothing, though its
+	// watch is open: two of its confirmations, which follow heartbeats.
+	watcherSilence = 12 * time.Second
+	// watchersMax bounds the proxies that one node remembers.
+	watchersMax     = 1024
+	proxyIDBytesMax = 128
+)
+
+// watchers is who follows this node and what they have confirmed. A proxy is known
+// for as long as one of its watches is open.
+type watchers struct {
+	mu   sync.Mutex
+	byID map[string]*watching // Guarded by mu.
+}
+
+type watching struct {
+	watches int
+	index   uint64
+	ready   bool
+	heard   time.Time // Of the last confirmation.
+}
+
+func newWatchers() *watchers { return &watchers{byID: make(map[string]*watching)} }
+
+// enter notes one watch of a proxy until leave is called.
+func (w *watchers) enter(id string) (leave func(), err error) {
+	if len(id) > proxyIDBytesMax || !isPrintable(id) {
+		return nil, fault.InvalidFields([]fault.Field{{Path: "proxy_id", Message: "want printable characters, not many"}})
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byID[id] == nil {
+		if len(w.byID) >= watchersMax {
+			return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "this node is followed by %d proxies, its limit", watchersMax)
+		}
+		w.byID[id] = &watching{}
+	}
+	w.byID[id].watches++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.byID[id].watches--; w.byID[id].watches == 0 {
+			delete(w.byID, id)
+		}
+	}, nil
+}
+
+// confirm notes what a proxy has applied. One without a watch here is not noted:
+// nothing would say when it is gone. Confirmations may overtake each other.
+func (w *watchers) confirm(id string, index uint64, ready bool, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.byID[id]; p != nil {
+		p.index, p.ready, p.heard = max(p.index, index), ready, now
+	}
+}
+
+// list is every proxy that has confirmed something of late, by id.
+func (w *watchers) list(now time.Time) []*cellv1.Watcher {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*cellv1.Watcher
+	for id, p := range w.byID {
+		if now.Sub(p.heard) <= watcherSilence {
+			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready})
+		}
+	}
+	slices.SortFunc(out, compareWatchers)
+	return out
+}
+
+func compareWatchers(a, b *cellv1.Watcher) int { return cmp.Compare(a.GetProxyId(), b.GetProxyId()) }
+
+// Watchers asks every node who follows it, all at once. A proxy follows two nodes;
+// what it told the one counts as much as what it told the other.
+func (m *Membership) Watchers(ctx context.Context) *cellv1.ListWatchersResponse {
+	nodes := m.cell.View().Nodes()
+	answers := make([][]*cellv1.Watcher, len(nodes))
+	errs := make([]error, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() { answers[i], errs[i] = m.watchersOf(ctx, n) })
+	}
+	asked.Wait()
+	out := &cellv1.ListWatchersResponse{Nodes: uint32(len(nodes))} //nolint:gosec // At most nodesMax.
+	merged := make(map[string]*cellv1.Watcher)
+	for i := range nodes {
+		if errs[i] != nil {
+			m.logger.Debug("ask a node for its watchers", "node", nodes[i].GetId(), "err", errs[i])
+			out.SilentNodeIds = append(out.SilentNodeIds, nodes[i].GetId())
+		}
+		for _, w := range answers[i] {
+			if have := merged[w.GetProxyId()]; have != nil {
+				have.Index, have.Ready = max(have.GetIndex(), w.GetIndex()), have.GetReady() || w.GetReady()
+				continue
+			}
+			merged[w.GetProxyId()] = w
+			out.Watchers = append(out.Watchers, w)
+		}
+	}
+	slices.SortFunc(out.Watchers, compareWatchers)
+	return out
+}
+
+func (m *Membership) watchersOf(ctx context.Context, n *cellv1.Node) ([]*cellv1.Watcher, error) {
+	if n.GetId() == m.cell.NodeID() {
+		return m.cell.watchers.list(time.Now()), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	url, ok := m.peers.URL(n.GetId())
+	if !ok {
+		url = n.GetApiUrl()
+	}
+	res, err := m.peers.at(url).ListWatchers(ctx, connect.NewRequest(&cellv1.ListWatchersRequest{Local: true}))
+	if err != nil {
+		return nil, Fault(err)
+	}
+	return res.Msg.GetWatchers(), nil
+}

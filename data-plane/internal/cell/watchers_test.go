@@ -1,0 +1,207 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// follow opens a watch as a proxy does and returns its end. On a busy machine a
+// node may lose its leader, and then its watches end by themselves: lost says so.
+func (c *testCell) follow(node, proxy string, lost *atomic.Bool) (end func()) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	stream, err := c.client(node).Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{ProxyId: proxy}))
+	if err != nil || !stream.Receive() {
+		c.t.Fatalf("watch %s: %v, %v", node, err, stream.Err())
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for stream.Receive() {
+		}
+		if ctx.Err() == nil {
+			lost.Store(true)
+		}
+	}()
+	return sync.OnceFunc(func() { cancel(); <-done; _ = stream.Close() })
+}
+
+func (c *testCell) confirm(node, proxy string, index uint64, ready bool) {
+	c.t.Helper()
+	req := &cellv1.ConfirmWatchRequest{ProxyId: proxy, Index: index, Ready: ready}
+	if _, err := c.client(node).ConfirmWatch(c.t.Context(), connect.NewRequest(req)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// waitProxies asks once more or less: what is not so at once will not become so.
+func waitProxies(t *testing.T, admin *celladmin.Client, index uint64) (confirmed, live int, unconfirmed bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	confirmed, live, err := admin.WaitProxies(ctx, index)
+	late := new(celladmin.UnconfirmedError)
+	if err != nil && !errors.As(err, &late) {
+		t.Fatal(err)
+	}
+	return confirmed, live, err != nil
+}
+
+func TestWaitProxies_CountsWhoServesAndFollows(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.leader()
+	admin := c.admin()
+	for _, n := range c.nodes { // A node that has applied nothing knows nobody to ask.
+		eventually(t, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
+	}
+	for attempt := 1; ; attempt++ {
+		var lost atomic.Bool
+		wrong := countingStory(t, c, admin, &lost)
+		if !lost.Load() {
+			for _, w := range wrong {
+				t.Error(w)
+			}
+			return
+		}
+		if attempt == 10 {
+			t.Fatal("no ten attempts without a lost leader")
+		}
+	}
+}
+
+// countingStory is what proxies do, and what of the counts was wrong on the way.
+func countingStory(t *testing.T, c *testCell, admin *celladmin.Client, lost *atomic.Bool) (wrong []string) {
+	expect := func(what string, index uint64, confirmed, live int, unconfirmed bool) {
+		t.Helper()
+		gotConfirmed, gotLive, gotUnconfirmed := waitProxies(t, admin, index)
+		if gotConfirmed != confirmed || gotLive != live || gotUnconfirmed != unconfirmed {
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d, unconfirmed %v; want %d of %d, %v", what, gotConfirmed, gotLive, gotUnconfirmed, confirmed, live, unconfirmed))
+		}
+	}
+	eventually(t, "nobody follows", func() bool { _, live, _ := waitProxies(t, admin, 5); return live == 0 })
+
+	endA1, endA2 := c.follow("node-1", "a", lost), c.follow("node-2", "a", lost)
+	defer endA1()
+	defer endA2()
+	expect("one that has said nothing", 5, 0, 0, false)
+	c.confirm("node-1", "a", 3, false)
+	expect("one that does not serve yet", 5, 0, 0, false)
+	c.confirm("node-1", "a", 3, true)
+	expect("one that is behind", 5, 0, 1, true)
+	c.confirm("node-2", "a", 5, true)
+	expect("what one node heard is enough", 5, 1, 1, false)
+	c.confirm("node-2", "a", 4, true)
+	expect("an overtaken confirmation takes nothing back", 5, 1, 1, false)
+
+	endB := c.follow("node-3", "b", lost)
+	defer endB()
+	c.confirm("node-3", "b", 2, true)
+	expect("another that is behind", 5, 1, 2, true)
+	c.confirm("node-1", "b", 9, true)
+	expect("a word to a node that it does not follow", 5, 1, 2, true)
+	endB()
+	eventually(t, "one that is gone is not waited for", func() bool { _, live, _ := waitProxies(t, admin, 5); return live <= 1 })
+	endA1()
+	expect("one watch is left", 5, 1, 1, false)
+	return wrong
+}
+
+func TestWaitProxies_OneSilentNodeIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	c.leader()
+	for _, n := range c.nodes {
+		eventually(t, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
+	}
+	admin := c.admin()
+	c.kill("node-1")
+	if _, _, unconfirmed := waitProxies(t, admin, 5); unconfirmed {
+		t.Error("with one node silent nothing is confirmed")
+	}
+	c.kill("node-2")
+	if _, _, unconfirmed := waitProxies(t, admin, 5); !unconfirmed {
+		t.Error("with two nodes silent, who follows them is not known")
+	}
+}
+
+func TestWaitProxies_ReturnsWhenTheLastOneConfirms(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 1)
+	c.leader()
+	admin := c.admin()
+	defer c.follow("node-1", "a", new(atomic.Bool))()
+	c.confirm("node-1", "a", 1, true)
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, _, err := admin.WaitProxies(ctx, 7)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("returned before the proxy confirmed: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	c.confirm("node-1", "a", 7, true)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchers_ASilentProxyIsNotLive(t *testing.T) {
+	t.Parallel()
+	w, now := newWatchers(), time.Now()
+	leave, err := w.enter("p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.confirm("p", 3, true, now)
+	if got := w.list(now.Add(watcherSilence)); len(got) != 1 {
+		t.Errorf("within the silence: %v", got)
+	}
+	if got := w.list(now.Add(watcherSilence + time.Millisecond)); len(got) != 0 {
+		t.Errorf("after it: %v", got)
+	}
+	leave()
+	if len(w.byID) != 0 {
+		t.Error("a proxy without a watch is remembered")
+	}
+	w.confirm("p", 4, true, now)
+	if len(w.byID) != 0 {
+		t.Error("a confirmation without a watch was noted")
+	}
+	for _, id := range []string{"a\nb", string(slices.Repeat([]byte("x"), proxyIDBytesMax+1))} {
+		if _, err := w.enter(id); err == nil {
+			t.Errorf("id %q was taken", id)
+		}
+	}
+}
+
+func TestIndex_IsTheLeadersFromAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 3)
+	leader := c.leader()
+	res, err := applyOn(t.Context(), t, c, leader.id, &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(1, "acme")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range c.nodes {
+		got, err := c.client(id).GetIndex(t.Context(), connect.NewRequest(&cellv1.GetIndexRequest{}))
+		if err != nil || got.Msg.GetIndex() != res.GetIndex() {
+			t.Errorf("%s: %v, %v; want %d", id, got, err, res.GetIndex())
+		}
+	}
+}

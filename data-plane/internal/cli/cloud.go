@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+)
+
+// cloud is how to reach a control plane.
+type cloud struct {
+	endpoint string
+	token    string
+	http     *http.Client
+}
+
+// cloud finds the control plane: flag, then CORVO_ENDPOINT, then the profile, then this
+// machine.
+func (s *session) cloud(flag string) (*cloud, error) {
+	c := &cloud{endpoint: first(flag, s.proc.Env("CORVO_ENDPOINT")), token: strings.TrimSpace(s.proc.Env("CORVO_TOKEN")), http: newHTTPClient()}
+	p, err := s.savedProfile()
+	if err != nil {
+		return nil, err
+	}
+	c.endpoint = first(c.endpoint, p.Endpoint, DefaultServer)
+	if c.token == "" && strings.TrimRight(c.endpoint, "/") == p.Endpoint { // The token of one place is never sent to another.
+		c.token = p.Token
+	}
+	u, err := url.Parse(c.endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usagef("the control plane's address %q is not an http or https URL", c.endpoint)
+	}
+	c.endpoint = strings.TrimRight(c.endpoint, "/")
+	return c, nil
+}
+
+// ask makes one call with the token, if there is one.
+func ask[Req, Res any](ctx context.Context, c *cloud, s *session, method func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req) (*Res, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	r := connect.NewRequest(req)
+	r.Header().Set("User-Agent", "corvo-cli/"+Version())
+	if c.token != "" {
+		r.Header().Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := method(ctx, r)
+	if err != nil {
+		return nil, fromCloud(ctx, c.endpoint, err)
+	}
+	return res.Msg, nil
+}
+
+// fromCloud explains what a control plane answered.
+func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
+	var refused *connect.Error
+	if !errors.As(err, &refused) || !connect.IsWireError(err) {
+		return fromTransport(ctx, http.MethodPost, endpoint, err)
+	}
+	f := &Failure{Exit: exitOfCode(refused.Code()), Code: strings.ToUpper(refused.Code().String()), What: refused.Message()}
+	for _, d := range refused.Details() {
+		m, err := d.Value()
+		if err != nil {
+			continue // A detail of a newer server.
+		}
+		refusal, ok := m.(*cloudv1.Refusal)
+		if !ok {
+			continue
+		}
+		f.Code, f.RequestID, f.Fix = first(refusal.GetReason(), f.Code), refusal.GetRequestId(), refusal.GetHelp()
+		for _, field := range refusal.GetFields() {
+			f.Fields = append(f.Fields, FieldFailure{Field: field.GetName(), Message: field.GetProblem()})
+		}
+		if wait := refusal.GetRetryAfterSeconds(); wait > 0 && f.Fix == "" {
+			f.Fix = fmt.Sprintf("retry after %d s", wait)
+		}
+	}
+	if f.Code == "UNIMPLEMENTED" || f.Code == "NOT_FOUND" && len(refused.Details()) == 0 {
+		f.Fix = "check that --endpoint or CORVO_ENDPOINT names a Corvo Cloud, not a tenant or a single server"
+	}
+	return f
+}
+
+func exitOfCode(c connect.Code) int {
+	switch c {
+	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
+		return ExitUsage
+	case connect.CodeNotFound:
+		return ExitNotFound
+	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
+		return ExitAuth
+	case connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeAborted:
+		return ExitConflict
+	case connect.CodeResourceExhausted:
+		return ExitRate
+	case connect.CodeDeadlineExceeded:
+		return ExitTimeout
+	}
+	return ExitFail
+}
+
+// emitMessage prints an answer of the control plane: its JSON for machines, with the
+// names of the proto.
+func (s *session) emitMessage(m proto.Message, text func(io.Writer)) error {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	return s.emit(raw, text)
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Each command is the call that its words say, and shows what comes back.
+func TestCommands_AskWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for line, c := range map[string]struct{ call, body, answer, shows string }{
+		"hold job_1 --reason look":                  {"POST /api/v1/jobs/job_1/hold", `{"reason":"look"}`, `{"status":"held"}`, "job_1  held"},
+		"approve job_1 --comment fine":              {"POST /api/v1/jobs/job_1/approve", `{"comment":"fine"}`, `{"status":"pending"}`, "job_1  pending"},
+		"job reject job_1":                          {"POST /api/v1/jobs/job_1/reject", `{}`, `{"status":"dead"}`, "job_1  dead"},
+		"move job_1 slow":                           {"POST /api/v1/jobs/job_1/move", `{"queue":"slow"}`, `{"status":"moved"}`, "job_1  moved"},
+		"held --queue q":                            {"GET /api/v1/jobs?limit=50&queue=q&state=held", ``, `{"jobs":[{"id":"job_1","queue":"q","hold_reason":"look"}]}`, "look"},
+		"dead":                                      {"GET /api/v1/jobs?limit=50&state=dead", ``, `{"jobs":[{"id":"job_1","last_error":"boom"}]}`, "boom"},
+		"iterations job_1":                          {"GET /api/v1/jobs/job_1/iterations?limit=1000", ``, `{"iterations":[{"iteration":2,"status":"continue","cost_usd":0.25}]}`, "$0.25"},
+		"replay job_1 --from 2":                     {"POST /api/v1/jobs/job_1/replay", `{"from":2}`, `{"job_id":"job_2"}`, "job_2"},
+		"drain q --no-wait":                         {"POST /api/v1/queues/q/drain?wait=0s", ``, `{"status":"draining","remaining":3}`, "q  draining, 3 jobs left"},
+		"clear q --yes":                             {"POST /api/v1/queues/q/clear", `{}`, `{"status":"cleared","removed":3}`, "q  cleared"},
+		"requeue q":                                 {"POST /api/v1/queues/q/requeue", `{}`, `{"requeued":1}`, "1 job run again"},
+		"destroy q --confirm":                       {"DELETE /api/v1/queues/q?confirm=true", ``, `{"status":"deleted"}`, "q  deleted"},
+		"workers":                                   {"GET /api/v1/workers", ``, `[{"id":"w1","queues":"[\"a\",\"b\"]"}]`, "a,b"},
+		"schedule list":                             {"GET /api/v1/schedules?limit=50", ``, `{"schedules":[{"id":"sched_1","name":"nightly","paused":true}]}`, "paused"},
+		"schedule get sched_1":                      {"GET /api/v1/schedules/sched_1", ``, `{"id":"sched_1","next_runs":["2030-01-01T02:00:00Z"]}`, "2030-01-01T02:00:00Z"},
+		"schedule run sched_1":                      {"POST /api/v1/schedules/sched_1/run", `{}`, `{"job_id":"job_7"}`, "job_7"},
+		"schedule pause sched_1":                    {"POST /api/v1/schedules/sched_1/pause", `{}`, `{"id":"sched_1","paused":true}`, "paused"},
+		"schedule delete sched_1":                   {"DELETE /api/v1/schedules/sched_1", ``, `{"status":"deleted"}`, "sched_1  deleted"},
+		"schedule preview @daily --timezone UTC":    {"POST /api/v1/schedules/preview", `{"cron":"@daily","timezone":"UTC"}`, `{"next_runs":["2030-01-01T00:00:00Z"]}`, "2030-01-01"},
+		"schedule create n @daily q --overlap skip": {"POST /api/v1/schedules", `{"name":"n","cron":"@daily","queue":"q","overlap":"skip","paused":false}`, `{"id":"sched_1"}`, "sched_1"},
+		"batch list":                                {"GET /api/v1/batches?limit=50", ``, `{"batches":[{"id":"batch_1","status":"sealed","total":3,"open":1}]}`, "sealed"},
+		"batch get batch_1":                         {"GET /api/v1/batches/batch_1", ``, `{"batch":{"id":"batch_1","total":3,"open":1}}`, "3, 1 not finished"},
+		"batch create --callback-queue done":        {"POST /api/v1/batches", `{"callback_queue":"done"}`, `{"batch_id":"batch_1"}`, "batch_1"},
+		"batch seal batch_1":                        {"POST /api/v1/batches/batch_1/seal", `{}`, `{"id":"batch_1","status":"sealed"}`, "sealed"},
+		"chain list":                                {"GET /api/v1/chains?limit=50", ``, `{"chains":[{"id":"chn_1","status":"running","steps":3,"current_step":1}]}`, "2/3"},
+		"chain get chn_1":                           {"GET /api/v1/chains/chn_1", ``, `{"id":"chn_1","steps":[{"queue":"a","state":"active","job_id":"job_1"}],"on_exit":{"queue":"z"}}`, "on exit"},
+		"usage --group-by model":                    {"GET /api/v1/usage/summary?group_by=model&period=24h", ``, `{"totals":{"cost_usd":1.5},"groups":[{"key":"small"}]}`, "$1.5"},
+		"budget list":                               {"GET /api/v1/budgets", ``, `[{"scope":"queue","target":"q","daily_usd":20}]`, "$20"},
+		"budget set queue q --daily 20":             {"POST /api/v1/budgets", `{"scope":"queue","target":"q","daily_usd":20,"on_exceed":"hold"}`, `{"scope":"queue","target":"q"}`, "queue  q"},
+		"budget delete tag a=b":                     {"DELETE /api/v1/budgets/tag/a=b", ``, `{"status":"deleted"}`, "a=b  deleted"},
+		"approval-policy list":                      {"GET /api/v1/approval-policies", ``, `[{"id":"apol_1","name":"large"}]`, "every operator"},
+		"approval-policy set large --tag size=l":    {"POST /api/v1/approval-policies", `{"name":"large","mode":"any","enabled":true,"tag_key":"size","tag_value":"l"}`, `{"id":"apol_1","name":"large"}`, "apol_1"},
+		"approval-policy delete apol_1":             {"DELETE /api/v1/approval-policies/apol_1", ``, `{"status":"deleted"}`, "apol_1  deleted"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			var call string
+			var body []byte
+			url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+				call = r.Method + " " + r.URL.RequestURI()
+				body, _ = io.ReadAll(r.Body) // Compared below.
+				_, _ = w.Write([]byte(c.answer))
+			})
+			got := run(t, url, strings.Fields(line)...)
+			if got.exit != ExitOK || call != c.call || !sameJSON(string(body), c.body) || !strings.Contains(got.stdout, c.shows) {
+				t.Errorf("asked %s with %s; %+v", call, body, got)
+			}
+			asJSON := run(t, url, append(strings.Fields(line), "-o", "json")...)
+			if !json.Valid([]byte(asJSON.stdout)) {
+				t.Errorf("as JSON: %+v", asJSON)
+			}
+		})
+	}
+}
+
+func sameJSON(a, b string) bool {
+	if a == "" || b == "" {
+		return a == b
+	}
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
+}
+
+func TestEnqueue_FlagsAreTheOptionsOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	var body map[string]any
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write([]byte(`{"job_id":"job_1"}`))
+	})
+	got := run(t, url, "enqueue", "q", "{}", "--expire-after", "90m", "--depends-on", "job_a,job_b", "--on-dependency-failed", "run", "--batch", "batch_1",
+		"--chain", `{"steps":[{"queue":"q"},{"queue":"r"}]}`, "--agent-max-iterations", "5", "--parent-id", "job_p", "--idempotency-key", "k")
+	want := map[string]any{
+		"queue": "q", "payload": map[string]any{}, "expire_after": "1h30m0s", "depends_on": []any{"job_a", "job_b"}, "on_dependency_failed": "run",
+		"batch_id": "batch_1", "chain": map[string]any{"steps": []any{map[string]any{"queue": "q"}, map[string]any{"queue": "r"}}},
+		"agent": map[string]any{"max_iterations": 5.0}, "parent_id": "job_p", "idempotency_key": "k",
+	}
+	if got.exit != ExitOK || !reflect.DeepEqual(body, want) {
+		t.Fatalf("sent %v, %+v", body, got)
+	}
+}
+
+func TestSettle_FlagsAreTheMembersOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`ack job_1 --agent-status hold --hold-reason look --checkpoint 1`:          `{"agent_status":"hold","hold_reason":"look","checkpoint":1}`,
+		`ack job_1 --step-status exit --exit-reason enough --usage {"cost_usd":1}`: `{"step_status":"exit","exit_reason":"enough","usage":{"cost_usd":1}}`,
+		`fail job_1 --error no --terminal`:                                         `{"error":"no","terminal":true}`,
+		`fail job_1 --error no --delay 90s`:                                        `{"error":"no","delay_ms":90000}`,
+	} {
+		var body []byte
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ = io.ReadAll(r.Body) // Compared below.
+			_, _ = w.Write([]byte(`{"status":"ok"}`))
+		})
+		if got := run(t, url, strings.Fields(line)...); got.exit != ExitOK || !sameJSON(string(body), want) {
+			t.Errorf("%s sent %s, %+v", line, body, got)
+		}
+	}
+}
+
+func TestScheduleUpdate_KeepsWhatIsNotGiven(t *testing.T) {
+	t.Parallel()
+	var body string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			b, _ := io.ReadAll(r.Body) // Compared below.
+			body = string(b)
+		}
+		_, _ = w.Write([]byte(`{"id":"sched_1","name":"n","cron":"@daily","queue":"q","next_runs":[],"missed":3}`))
+	})
+	got := run(t, url, "schedule", "update", "sched_1", "--cron", "@hourly")
+	if got.exit != ExitOK || !sameJSON(body, `{"name":"n","cron":"@hourly","queue":"q"}`) {
+		t.Fatalf("sent %s, %+v", body, got)
+	}
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/conformance"
+)
+
+func (s *session) conformanceCommand() *cobra.Command {
+	var o conformance.Options
+	c := &cobra.Command{
+		Use:   "conformance",
+		Short: "Check that a server keeps every rule on every protocol",
+		Long: `Runs each rule of jobs and queues over HTTP/JSON, Connect, gRPC and the worker stream
+against the server of --server, and prints the table. A rule that does not hold exits 1.
+
+It works in queues of its own named conformance-… and deletes them again, so that it can
+run beside other work. The key must allow everything, since rules also set up queues.`,
+		Example: `  corvo conformance
+  corvo conformance --only "a unique key"
+  corvo conformance --protocol http,stream --output json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.conformance(c, o) },
+	}
+	fs := c.Flags()
+	fs.StringSliceVar(&o.Protocols, "protocol", nil, strings.Join(conformance.Protocols, ", ")+" (default: all)")
+	fs.StringVar(&o.Only, "only", "", "run the rules whose subject or name contains `TEXT`")
+	fs.StringSliceVar(&o.Without, "without", nil, "leave out the rules of features that the server does not have")
+	fs.IntVar(&o.Parallel, "parallel", 0, "rules at a time (default 16)")
+	return c
+}
+
+func (s *session) conformance(c *cobra.Command, o conformance.Options) error {
+	for _, p := range o.Protocols {
+		if !slices.Contains(conformance.Protocols, p) {
+			return usagef("--protocol %q is none of %s", p, strings.Join(conformance.Protocols, ", "))
+		}
+	}
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o.Namespace = a.namespace
+	report := conformance.Check(ctx, a.base.String(), a.key, o)
+	if ctx.Err() != nil {
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run was not finished"}
+	}
+	if len(report.Rows) == 0 {
+		return usagef("no rule is called like %q", o.Only)
+	}
+	var broken error
+	err = s.emitValue(report, func(w io.Writer) { broken = report.Write(w) })
+	if err == nil && broken != nil {
+		err = fmt.Errorf("print the table: %w", broken)
+	}
+	if len(report.Failures()) > 0 {
+		s.exit = ExitFail
+	}
+	return err
+}

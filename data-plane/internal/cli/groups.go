@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type batchView struct {
+	ID            string    `json:"id"`
+	Status        string    `json:"status"`
+	Total         int64     `json:"total"`
+	Open          int64     `json:"open"`
+	Completed     int64     `json:"completed"`
+	Dead          int64     `json:"dead"`
+	Cancelled     int64     `json:"cancelled"`
+	Deleted       int64     `json:"deleted"`
+	CallbackQueue string    `json:"callback_queue"`
+	CallbackJobID string    `json:"callback_job_id"`
+	CreatedAt     time.Time `json:"created_at"`
+	FinishedAt    time.Time `json:"finished_at"`
+}
+
+// batchAnswer is how a call about one batch answers.
+type batchAnswer struct {
+	BatchID string    `json:"batch_id"`
+	Batch   batchView `json:"batch"`
+}
+
+func (s *session) batchNoun() *cobra.Command {
+	return noun("batch", "Everything about batches: jobs whose common end calls back",
+		s.batchesCommand("list"), s.batchGetCommand("get"), s.batchCreateCommand("create"), s.batchSealCommand("seal"))
+}
+
+func (s *session) batchesCommand(use string) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: use, Short: "List batches, newest first", Example: "  {cmd}", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return list(c.Context(), s, collection[batchView]{
+				path: "/batches", member: "batches", header: []string{"BATCH", "STATUS", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CREATED", "CALLBACK"},
+				row: func(b *batchView, now time.Time) []string {
+					return []string{b.ID, b.Status, fmt.Sprint(b.Total), fmt.Sprint(b.Open), fmt.Sprint(b.Completed), fmt.Sprint(b.Dead),
+						ago(b.CreatedAt, now), first(b.CallbackQueue, "-")}
+				},
+				empty: "no batches yet: corvo batch create --callback-queue reports",
+			}, limit)
+		},
+	}
+	limitFlag(c, &limit)
+	return c
+}
+
+func (s *session) batchGetCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " BATCH", Short: "Show a batch", Example: "  {cmd} batch_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return show(c.Context(), s, call{method: "GET", path: pathf("/batches/%s", args[0]), repeatable: true}, func(w io.Writer, a *batchAnswer, now time.Time) {
+				printBatch(w, &a.Batch, now)
+			})
+		},
+	}
+}
+
+func printBatch(w io.Writer, b *batchView, now time.Time) {
+	f := facts{w, now}
+	f.line("batch", b.ID)
+	f.line("status", b.Status)
+	f.line("jobs", fmt.Sprintf("%d, %d not finished", b.Total, b.Open))
+	f.line("outcomes", fmt.Sprintf("%d completed, %d dead, %d cancelled, %d deleted", b.Completed, b.Dead, b.Cancelled, b.Deleted))
+	f.line("callback", strings.TrimSpace(b.CallbackQueue+" "+b.CallbackJobID))
+	f.at("created", b.CreatedAt)
+	f.at("finished", b.FinishedAt)
+}
+
+func (s *session) batchCreateCommand(use string) *cobra.Command {
+	var queue, payload string
+	c := &cobra.Command{
+		Use:   use,
+		Short: "Open a batch; prints its id",
+		Long: `Jobs join an open batch with corvo enqueue --batch. Once it is sealed and its last
+job has ended, however it ended, one job is enqueued into the callback queue.`,
+		Example: `  BATCH=$({cmd} --callback-queue albums --callback-payload '{"album":7}')
+  corvo enqueue resize '{"image":1}' --batch $BATCH
+  corvo batch seal $BATCH`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			body := map[string]any{}
+			if queue != "" {
+				body["callback_queue"] = queue
+			}
+			if payload != "" {
+				raw, err := checkJSON("--callback-payload", []byte(payload))
+				if err != nil {
+					return err
+				}
+				body["callback_payload"] = raw
+			}
+			ask := call{method: "POST", path: "/api/v1/batches", body: body}
+			return show(c.Context(), s, ask, func(w io.Writer, b *batchAnswer, _ time.Time) { fmt.Fprintln(w, b.BatchID) })
+		},
+	}
+	c.Flags().StringVar(&queue, "callback-queue", "", "`QUEUE` of the job that says that all have ended")
+	c.Flags().StringVar(&payload, "callback-payload", "", "`JSON` of that job; the counts are added")
+	completeFlag(c, "callback-queue", s.completeQueues)
+	return c
+}
+
+func (s *session) batchSealCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " BATCH", Short: "Let no more jobs join, so that the batch can end", Example: "  {cmd} batch_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return show(c.Context(), s, call{method: "POST", path: pathf("/batches/%s/seal", args[0]), body: struct{}{}, repeatable: true}, printBatch)
+		},
+	}
+}
+
+type chainView struct {
+	ID         string      `json:"id"`
+	Status     string      `json:"status"`
+	ExitReason string      `json:"exit_reason"`
+	Steps      []chainStep `json:"steps"`
+	OnFailure  *chainStep  `json:"on_failure"`
+	OnExit     *chainStep  `json:"on_exit"`
+	CreatedAt  time.Time   `json:"created_at"`
+}
+
+type chainRow struct {
+	ID          string    `json:"id"`
+	Status      string    `json:"status"`
+	Steps       int       `json:"steps"`
+	CurrentStep int       `json:"current_step"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+type chainStep struct {
+	Queue string `json:"queue"`
+	JobID string `json:"job_id"`
+	State string `json:"state"`
+}
+
+func (s *session) chainNoun() *cobra.Command {
+	return noun("chain", "Everything about chains: jobs that run one after the other", s.chainsCommand("list"), s.chainGetCommand("get"))
+}
+
+func (s *session) chainsCommand(use string) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: use, Short: "List chains, newest first", Example: "  {cmd}", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return list(c.Context(), s, collection[chainRow]{
+				path: "/chains", member: "chains", header: []string{"CHAIN", "STATUS", "STEP", "CREATED"},
+				row: func(v *chainRow, now time.Time) []string {
+					return []string{v.ID, v.Status, attempts(v.CurrentStep+1, v.Steps), ago(v.CreatedAt, now)}
+				},
+				empty: `no chains yet: corvo enqueue a '{}' --chain '{"steps":[{"queue":"a"},{"queue":"b"}]}'`,
+			}, limit)
+		},
+	}
+	limitFlag(c, &limit)
+	return c
+}
+
+func (s *session) chainGetCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " CHAIN", Short: "Show a chain with the job of each step", Example: "  {cmd} chn_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ask := call{method: "GET", path: pathf("/chains/%s", args[0]), repeatable: true}
+			return show(c.Context(), s, ask, func(w io.Writer, v *chainView, now time.Time) { s.printChain(w, v, now) })
+		},
+	}
+}
+
+func (s *session) printChain(w io.Writer, v *chainView, now time.Time) {
+	f := facts{w, now}
+	f.line("chain", v.ID)
+	f.line("status", strings.TrimSpace(v.Status+" "+parens(v.ExitReason)))
+	f.at("created", v.CreatedAt)
+	var rows [][]string
+	row := func(name string, step *chainStep) {
+		if step != nil {
+			rows = append(rows, []string{name, step.Queue, first(step.State, "-"), first(step.JobID, "-")})
+		}
+	}
+	for i := range v.Steps {
+		row(fmt.Sprint(i), &v.Steps[i])
+	}
+	row("on failure", v.OnFailure)
+	row("on exit", v.OnExit)
+	s.table(w, []string{"STEP", "QUEUE", "STATE", "JOB"}, rows)
+}

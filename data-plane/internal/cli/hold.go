@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (s *session) holdCommand(use string) *cobra.Command {
+	return s.decision(use, "hold", "reason", "Stop jobs until somebody approves or rejects them",
+		"A job that a worker has is asked back first: it is cancelling until the worker lets go.")
+}
+
+func (s *session) approveCommand(use string) *cobra.Command {
+	return s.decision(use, "approve", "comment", "Let held jobs run", "")
+}
+
+func (s *session) rejectCommand(use string) *cobra.Command {
+	return s.decision(use, "reject", "comment", "End held jobs: they are dead", "")
+}
+
+func (s *session) decision(use, verb, member, short, long string) *cobra.Command {
+	var why string
+	c := &cobra.Command{
+		Use: use + " JOB...", Short: short, Long: long,
+		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --` + member + ` "asked the customer"`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, ids []string) error {
+			body := map[string]string{}
+			if why != "" {
+				body[member] = why
+			}
+			_, err := s.forEachJob(c.Context(), ids, func(a *api, ctx context.Context, id string) (*reply, error) {
+				return a.post(ctx, pathf("/jobs/%s/"+verb, id), body)
+			})
+			return err
+		},
+	}
+	c.Flags().StringVar(&why, member, "", "kept with the job")
+	return c
+}
+
+// heldRow is a held job as the list shows it.
+type heldRow struct {
+	ID         string    `json:"id"`
+	Queue      string    `json:"queue"`
+	HoldReason string    `json:"hold_reason"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+func (s *session) heldCommand(use string) *cobra.Command {
+	return s.stateList(use, "held", "List jobs that wait for a person", collection[heldRow]{
+		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "CREATED", "REASON"},
+		row: func(j *heldRow, now time.Time) []string {
+			return []string{j.ID, j.Queue, ago(j.CreatedAt, now), first(j.HoldReason, "-")}
+		},
+	})
+}
+
+func (s *session) deadCommand(use string) *cobra.Command {
+	return s.stateList(use, "dead", "List dead jobs, newest first; corvo retry runs them again", collection[jobRow]{
+		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "ATTEMPT", "CREATED", "LAST ERROR"},
+		row: func(j *jobRow, now time.Time) []string {
+			return []string{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), ago(j.CreatedAt, now), first(j.LastError, "-")}
+		},
+	})
+}
+
+func (s *session) stateList(use, state, short string, in interface {
+	list(ctx context.Context, s *session, query url.Values, limit int) error
+},
+) *cobra.Command {
+	var queue string
+	var limit int
+	c := &cobra.Command{
+		Use: use, Short: short, Example: "  {cmd}\n  {cmd} --queue emails -o jsonl | jq -r .id", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			query := url.Values{"state": {state}}
+			if queue != "" {
+				query.Set("queue", queue)
+			}
+			return in.list(c.Context(), s, query, limit)
+		},
+	}
+	c.Flags().StringVar(&queue, "queue", "", "only of this `QUEUE`")
+	limitFlag(c, &limit)
+	completeFlag(c, "queue", s.completeQueues)
+	return c
+}
+
+func (c collection[T]) list(ctx context.Context, s *session, query url.Values, limit int) error {
+	c.query = query
+	return list(ctx, s, c, limit)
+}
+
+func (s *session) moveCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use:     use + " JOB QUEUE",
+		Short:   "Put a job into another queue",
+		Long:    "The job keeps its state and takes a place at the end. One that a worker has cannot be moved.",
+		Example: "  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB emails-slow",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			_, err := s.forEachJob(c.Context(), args[:1], func(a *api, ctx context.Context, id string) (*reply, error) {
+				return a.post(ctx, pathf("/jobs/%s/move", id), map[string]string{"queue": args[1]})
+			})
+			return err
+		},
+	}
+}
+
+type iteration struct {
+	Iteration int       `json:"iteration"`
+	Status    string    `json:"status"`
+	Model     string    `json:"model"`
+	CostUSD   float64   `json:"cost_usd"`
+	Reason    string    `json:"hold_reason"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+func (s *session) iterationsCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " JOB", Short: "List the iterations of an agent job", Example: "  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return list(c.Context(), s, collection[iteration]{
+				path: pathf("/jobs/%s/iterations", args[0])[len("/api/v1"):], member: "iterations",
+				header: []string{"ITERATION", "STATUS", "COST", "MODEL", "ENDED", "REASON"},
+				row: func(i *iteration, now time.Time) []string {
+					return []string{number(i.Iteration), i.Status, dollars(i.CostUSD), first(i.Model, "-"), ago(i.CreatedAt, now), first(i.Reason, "-")}
+				},
+			}, 0)
+		},
+	}
+}
+
+func (s *session) replayCommand(use string) *cobra.Command {
+	var from int
+	c := &cobra.Command{
+		Use:     use + " JOB --from ITERATION",
+		Short:   "Make a new job that goes on from an iteration of an agent job",
+		Long:    "The new job has the payload and the limits of the old one and the checkpoint that the iteration left; the old one stays as it is.",
+		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --from 3`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ask := call{method: "POST", path: pathf("/jobs/%s/replay", args[0]), body: map[string]int{"from": from}}
+			return show(c.Context(), s, ask, func(w io.Writer, j *struct {
+				JobID string `json:"job_id"`
+			}, _ time.Time,
+			) {
+				fmt.Fprintln(w, j.JobID)
+			})
+		},
+	}
+	c.Flags().IntVar(&from, "from", 0, "`NUMBER` of the iteration, see corvo iterations (required)")
+	if err := c.MarkFlagRequired("from"); err != nil {
+		panic(err)
+	}
+	return c
+}

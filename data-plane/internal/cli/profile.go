@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/BurntSushi/toml"
+)
+
+// profile is one tenant that this person works with, as kept in config.toml.
+type profile struct {
+	URL       string `toml:"url"`
+	Namespace string `toml:"namespace,omitempty"`
+	APIKey    string `toml:"api_key"`
+	// Endpoint and Token are the control plane's, for `corvo whoami` and Terraform.
+	Endpoint string `toml:"endpoint,omitempty"`
+	Token    string `toml:"token,omitempty"`
+}
+
+// profiles is the whole file.
+type profiles struct {
+	// Current names the profile that commands use when neither flag nor variable
+	// says where to go.
+	Current  string             `toml:"current"`
+	Profiles map[string]profile `toml:"profile"`
+}
+
+// profilePath is $XDG_CONFIG_HOME/corvo/config.toml, by default under ~/.config.
+func (s *session) profilePath() (string, error) {
+	if dir := s.proc.Env("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "corvo", "config.toml"), nil
+	}
+	home := s.proc.Env("HOME")
+	if home == "" {
+		return "", errors.New("neither XDG_CONFIG_HOME nor HOME is set")
+	}
+	return filepath.Join(home, ".config", "corvo", "config.toml"), nil
+}
+
+func readProfiles(path string) (profiles, error) {
+	var p profiles
+	_, err := toml.DecodeFile(path, &p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return profiles{}, nil
+	}
+	if err != nil {
+		return profiles{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	return p, nil
+}
+
+// currentProfile is the one in use; the zero profile if there is none, or if --server
+// or CORVO_URL say where to go: the key of one place is never sent to another.
+func (s *session) currentProfile() (profile, error) {
+	if s.server != "" || s.proc.Env("CORVO_URL") != "" {
+		return profile{}, nil
+	}
+	return s.savedProfile()
+}
+
+// savedProfile is the file's current one, whatever flags and variables say.
+func (s *session) savedProfile() (profile, error) {
+	path, err := s.profilePath()
+	if err != nil {
+		return profile{}, nil // Nowhere to keep one.
+	}
+	all, err := readProfiles(path)
+	if err != nil {
+		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "cannot read your profiles", Why: err.Error(),
+			Fix: "correct or remove the file, or set CORVO_URL and CORVO_API_KEY"}
+	}
+	return all.Profiles[all.Current], nil
+}
+
+// saveProfile adds or replaces a profile and makes it the current one. The file holds
+// keys, so only its owner may read it.
+func (s *session) saveProfile(name string, p profile) (string, error) {
+	path, err := s.profilePath()
+	if err != nil {
+		return "", err
+	}
+	all, err := readProfiles(path)
+	if err != nil {
+		return "", err
+	}
+	if all.Profiles == nil {
+		all.Profiles = map[string]profile{}
+	}
+	all.Profiles[name], all.Current = p, name
+	var text bytes.Buffer
+	if err := toml.NewEncoder(&text).Encode(all); err != nil {
+		return "", fmt.Errorf("encode profiles: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, replaceFile(path, text.Bytes())
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".config-*") // Mode 0600.
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), path)
+}

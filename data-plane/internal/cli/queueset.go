@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// off is how a limit is removed on the command line.
+const off = "off"
+
+// queue reads one queue; one that does not exist is a Failure with ExitNotFound.
+func (a *api) queue(ctx context.Context, name string) (queueView, error) {
+	r, err := a.get(ctx, pathf("/queues/%s", name))
+	if err != nil {
+		if f := toFailure(err); f.Exit == ExitNotFound && f.Code == "NOT_FOUND" {
+			f.Fix = "`corvo queues` lists them"
+			return queueView{}, f
+		}
+		return queueView{}, err
+	}
+	return a.queueOf(r)
+}
+
+func (a *api) queueOf(r *reply) (queueView, error) {
+	var q queueView
+	err := a.decode(r, &q)
+	q.raw = r.body
+	return q, err
+}
+
+func (s *session) emitQueue(q *queueView) error {
+	return s.emit(q.raw, func(w io.Writer) { s.printQueues(w, []queueView{*q}, time.Now()) })
+}
+
+// limits is for example "3 at a time, 100/1m0s".
+func (q *queueView) limits() string {
+	var parts []string
+	if q.MaxConcurrency > 0 {
+		parts = append(parts, fmt.Sprintf("%d at a time", q.MaxConcurrency))
+	}
+	if q.RateLimit > 0 {
+		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, time.Duration(q.RateWindowMS)*time.Millisecond))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// queueSettings is the body of PUT.
+type queueSettings struct {
+	Paused         *bool          `json:"paused,omitempty"`
+	MaxConcurrency int            `json:"max_concurrency"`
+	Throttle       *queueThrottle `json:"throttle,omitempty"`
+	queueRetry
+}
+
+// queueRetry are the retry defaults, as far as the queue has some: PUT takes them as
+// GET shows them.
+type queueRetry struct {
+	MaxRetries       *int   `json:"max_retries,omitempty"`
+	RetryBackoff     string `json:"retry_backoff,omitempty"`
+	RetryBaseDelayMS *int64 `json:"retry_base_delay_ms,omitempty"`
+	RetryMaxDelayMS  *int64 `json:"retry_max_delay_ms,omitempty"`
+}
+
+type queueThrottle struct {
+	Limit    int   `json:"limit"`
+	WindowMS int64 `json:"window_ms"`
+}
+
+// settings is what the queue has now.
+func (q *queueView) settings() queueSettings {
+	in := queueSettings{MaxConcurrency: q.MaxConcurrency, queueRetry: q.queueRetry}
+	if q.RateLimit > 0 {
+		in.Throttle = &queueThrottle{q.RateLimit, q.RateWindowMS}
+	}
+	return in
+}
+
+func (s *session) queueSetCommand(use string) *cobra.Command {
+	var paused bool
+	var limit, rate string
+	c := &cobra.Command{
+		Use:   use + " QUEUE",
+		Short: "Make a queue, or change its settings",
+		Long:  "Makes the queue if it does not exist, jobs or none, and changes the settings that are given. The others stay as they are.",
+		Example: `  {cmd} emails --max-concurrency 10
+  {cmd} emails --throttle 100/1m --paused=false
+  {cmd} emails --max-concurrency off`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE: func(c *cobra.Command, args []string) error {
+			return s.setQueue(c.Context(), args[0], func(in *queueSettings) error {
+				if c.Flags().Changed("paused") {
+					in.Paused = &paused
+				}
+				if c.Flags().Changed("max-concurrency") {
+					n, err := readLimit("--max-concurrency", limit)
+					if err != nil {
+						return err
+					}
+					in.MaxConcurrency = n
+				}
+				if c.Flags().Changed("throttle") {
+					t, err := readThrottle("--throttle", rate)
+					if err != nil {
+						return err
+					}
+					in.Throttle = t
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&limit, "max-concurrency", "", "how many of its jobs workers may hold at a time, or off")
+	c.Flags().StringVar(&rate, "throttle", "", "how many of its jobs may start in a time, such as 100/1m, or off")
+	c.Flags().BoolVar(&paused, "paused", false, "hand out none of its jobs; --paused=false undoes it")
+	return c
+}
+
+// setQueue reads what the queue has and puts it back changed.
+func (s *session) setQueue(ctx context.Context, name string, change func(*queueSettings) error) error {
+	var in queueSettings
+	if err := change(&in); err != nil { // Before anything is asked.
+		return err
+	}
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	q, err := a.queue(ctx, name)
+	if err != nil && toFailure(err).Exit != ExitNotFound {
+		return err
+	}
+	in = q.settings()
+	if err := change(&in); err != nil {
+		return err
+	}
+	r, err := a.send(ctx, call{method: "PUT", path: pathf("/queues/%s", name), body: in, repeatable: true})
+	if err != nil {
+		return err
+	}
+	if q, err = a.queueOf(r); err != nil {
+		return err
+	}
+	return s.emitQueue(&q)
+}
+
+func (s *session) queueLimitCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " QUEUE MAX",
+		Short:             "Limit how many jobs of a queue workers hold at a time",
+		Long:              "A job takes a slot from its fetch until it is acked, fails, is given back, or its lease ends. MAX off removes the limit.",
+		Example:           "  {cmd} emails 10\n  {cmd} emails off",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := readLimit("MAX", args[1])
+			if err != nil {
+				return err
+			}
+			ask := call{method: "POST", path: pathf("/queues/%s/concurrency", args[0]), body: map[string]int{"max": n}, repeatable: true}
+			return s.changeQueue(c.Context(), args[0], ask)
+		},
+	}
+}
+
+func (s *session) queueThrottleCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " QUEUE RATE",
+		Short:             "Limit how many jobs of a queue start in a time",
+		Long:              "RATE is a number of jobs and a time, such as 100/1m: no window of a minute, wherever it is laid, has more starts than a hundred. RATE off removes the limit.",
+		Example:           "  {cmd} emails 100/1m\n  {cmd} emails off",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := readThrottle("RATE", args[1])
+			if err != nil {
+				return err
+			}
+			ask := call{method: "DELETE", path: pathf("/queues/%s/throttle", args[0]), repeatable: true}
+			if t != nil {
+				ask.method, ask.body = "POST", map[string]int64{"rate": int64(t.Limit), "window_ms": t.WindowMS}
+			}
+			return s.changeQueue(c.Context(), args[0], ask)
+		},
+	}
+}
+
+// changeQueue makes a call that changes a queue and shows what it is then.
+func (s *session) changeQueue(ctx context.Context, name string, ask call) error {
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	if _, err := a.send(ctx, ask); err != nil {
+		return err
+	}
+	return s.getQueue(ctx, name)
+}
+
+func (s *session) queueDeleteCommand(use string) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   use + " QUEUE...",
+		Short: "Delete queues with all their jobs for good",
+		Long: "Deletes the queue and every job in it, whatever its state. Workers that hold one are told that it is gone. " +
+			"The name may be used again at once. This cannot be undone.",
+		Example:           "  {cmd} emails --yes",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completeQueues,
+		RunE: func(c *cobra.Command, names []string) error {
+			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
+			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Delete %s with all jobs for good?", strings.Join(names, ", ")))) {
+				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted",
+					Why: "a queue is deleted with all its jobs", Fix: "answer y, or use --yes"}
+			}
+			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
+				return call{method: "DELETE", path: pathf("/queues/%s", name) + "?confirm=true"}
+			})
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&yes, "confirm", false, "the same")
+	return c
+}
+
+// readLimit reads a number of jobs; off is 0.
+func readLimit(what, text string) (int, error) {
+	if text == off {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, usage(what, text, "a number of jobs, or off")
+	}
+	return n, nil
+}
+
+// readThrottle reads 100/1m; off is nil.
+func readThrottle(what, text string) (*queueThrottle, error) {
+	if text == off {
+		return nil, nil
+	}
+	count, window, ok := strings.Cut(text, "/")
+	n, err := strconv.Atoi(count)
+	d, werr := time.ParseDuration(window)
+	if werr != nil {
+		d, werr = time.ParseDuration("1" + window) // 100/m.
+	}
+	if !ok || err != nil || n < 1 || werr != nil || d < time.Millisecond {
+		return nil, usage(what, text, "jobs and a time such as 100/1m, or off")
+	}
+	return &queueThrottle{n, d.Milliseconds()}, nil
+}
+
+func usage(what, text, want string) *Failure {
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf("%s %q is not %s", what, text, want)}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// drainLook is how long one call waits for a queue to be empty.
+const drainLook = 10 * time.Second
+
+type drained struct {
+	Status    string `json:"status"`
+	Remaining int64  `json:"remaining"`
+}
+
+func (s *session) drainCommand(use string) *cobra.Command {
+	var patience time.Duration
+	var noWait bool
+	c := &cobra.Command{
+		Use:   use + " QUEUE",
+		Short: "Refuse new jobs, and wait until the queue has none left to run",
+		Long: `The queue takes no more jobs; workers go on with those it has. Jobs that wait for a
+person (held) are not waited for. corvo resume takes new jobs again.`,
+		Example:           "  {cmd} emails\n  {cmd} emails --wait 10m\n  {cmd} emails --no-wait",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE: func(c *cobra.Command, args []string) error {
+			if noWait {
+				patience = 0
+			}
+			return s.drain(c.Context(), args[0], patience)
+		},
+	}
+	c.Flags().DurationVar(&patience, "wait", time.Hour, "how long to wait for it")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait")
+	return c
+}
+
+func (s *session) drain(ctx context.Context, queue string, patience time.Duration) error {
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(patience)
+	for {
+		look := max(min(drainLook, time.Until(end).Round(time.Millisecond)), 0)
+		r, err := a.send(ctx, call{method: "POST", path: pathf("/queues/%s/drain", queue) + "?wait=" + look.String(), wait: look, repeatable: true})
+		if err != nil {
+			return err
+		}
+		var d drained
+		if err := a.decode(r, &d); err != nil {
+			return err
+		}
+		if d.Remaining > 0 && time.Now().Before(end) {
+			s.talkf("%s: %s left", queue, count(int(d.Remaining), "job"))
+			continue
+		}
+		if d.Remaining > 0 && patience > 0 {
+			s.exit = ExitTimeout
+		}
+		return s.emit(r.body, func(w io.Writer) {
+			fmt.Fprintf(w, "%s  %s, %s left\n", queue, d.Status, count(int(d.Remaining), "job"))
+		})
+	}
+}
+
+func (s *session) clearCommand(use string) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:               use + " QUEUE...",
+		Short:             "Remove all jobs of queues but those that workers have",
+		Long:              "Removes the jobs for good, waiting or finished. Settings and limits of the queue stay. This cannot be undone.",
+		Example:           "  {cmd} emails --yes",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: s.completeQueues,
+		RunE: func(c *cobra.Command, names []string) error {
+			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
+			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Remove all jobs of %s for good?", strings.Join(names, ", ")))) {
+				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was removed",
+					Why: "the jobs cannot be had back", Fix: "answer y, or use --yes"}
+			}
+			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
+				return call{method: "POST", path: pathf("/queues/%s/clear", name), body: struct{}{}}
+			})
+			return err
+		},
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+func (s *session) requeueCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " QUEUE",
+		Short:             "Run all dead jobs of a queue again",
+		Example:           "  {cmd} emails",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: s.completeFirstQueue,
+		RunE: func(c *cobra.Command, args []string) error {
+			ask := call{method: "POST", path: pathf("/queues/%s/requeue", args[0]), body: struct{}{}}
+			return show(c.Context(), s, ask, func(w io.Writer, d *struct {
+				Requeued int `json:"requeued"`
+			}, _ time.Time,
+			) {
+				fmt.Fprintf(w, "%s  %s run again\n", args[0], count(d.Requeued, "job"))
+			})
+		},
+	}
+}
+
+type workerView struct {
+	ID            string    `json:"id"`
+	Hostname      string    `json:"hostname"`
+	Queues        string    `json:"queues"` // Text that holds JSON, as old clients read it.
+	LastHeartbeat time.Time `json:"last_heartbeat"`
+	StartedAt     time.Time `json:"started_at"`
+}
+
+func (s *session) workersCommand(use string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: "List the workers that asked for jobs lately", Example: "  {cmd}", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return list(c.Context(), s, collection[workerView]{
+				path: "/workers", header: []string{"WORKER", "HOST", "SEEN", "SINCE", "QUEUES"},
+				row: func(v *workerView, now time.Time) []string {
+					var queues []string
+					_ = json.Unmarshal([]byte(v.Queues), &queues) // Shown as none.
+					return []string{v.ID, first(v.Hostname, "-"), ago(v.LastHeartbeat, now), ago(v.StartedAt, now), strings.Join(queues, ",")}
+				},
+				empty: "no worker has asked for jobs lately: corvo work QUEUE -- COMMAND",
+			}, 0)
+		},
+	}
+}

@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
+)
+
+type signupFlags struct {
+	endpoint string
+	email    string
+	tenant   string
+	token    string
+	id       string
+	code     string
+	noSave   bool
+}
+
+func (s *session) signupCommand(use string) *cobra.Command {
+	var f signupFlags
+	c := &cobra.Command{
+		Use:   use,
+		Short: "Get a tenant of your own: a URL, a namespace and an API key",
+		Long: `Sends a mail with a link and a code, asks for one of the two, and makes the tenant.
+The keys are shown once and kept in your profile (~/.config/corvo/config.toml, readable
+by you alone), so that the other commands work at once.
+
+Without a terminal it works in two steps: the first prints signup_id, the second takes
+it with --code.`,
+		Example: `  {cmd} --email ada@example.com --tenant acme
+  {cmd} --email ada@example.com --tenant acme -o json < /dev/null   # prints signup_id
+  {cmd} --signup-id sgn_... --code 123456 -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.signup(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
+	fs.StringVar(&f.email, "email", "", "your `ADDRESS`; a mail is sent there")
+	fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant: small letters, digits and -, 3 to 40")
+	fs.StringVar(&f.token, "token", "", "second step: the `LINK` of the mail, or its part after #token=")
+	fs.StringVar(&f.id, "signup-id", "", "second step: `ID` printed by the first one")
+	fs.StringVar(&f.code, "code", "", "second step: `CODE` of the mail")
+	fs.BoolVar(&f.noSave, "no-save", false, "do not keep the keys in your profile")
+	return c
+}
+
+func (s *session) signup(ctx context.Context, f signupFlags) error {
+	c, err := s.cloud(f.endpoint)
+	if err != nil {
+		return err
+	}
+	c.token = "" // Whoever signs up is nobody yet.
+	client := cloudv1connect.NewSignupServiceClient(c.http, c.endpoint)
+	confirm := &cloudv1.ConfirmRequest{Token: tokenOf(f.token), SignupId: f.id, Code: f.code}
+	if f.token == "" && (f.id == "" || f.code == "") {
+		started, err := s.startSignup(ctx, c, client, f)
+		if err != nil || started == nil {
+			return err
+		}
+		confirm = started
+	}
+	done, err := s.confirmSignup(ctx, c, client, confirm)
+	if err != nil {
+		return err
+	}
+	saved, saveErr := s.keepSignup(c, f, done)
+	// The keys are shown even if they could not be kept: nobody can show them again.
+	if err := s.emitMessage(done, func(w io.Writer) { printSignup(w, done, saved) }); err != nil {
+		return errors.Join(err, saveErr)
+	}
+	if saveErr != nil {
+		return &Failure{Exit: ExitFail, Code: "PROFILE", What: "the tenant is made, but the keys were not kept", Why: saveErr.Error(),
+			Fix: "keep them from the output above"}
+	}
+	return nil
+}
+
+// confirmSignup makes the tenant. A person who mistypes the code is asked again; the
+// server counts how often, and ends the sign-up.
+func (s *session) confirmSignup(
+	ctx context.Context, c *cloud, client cloudv1connect.SignupServiceClient, confirm *cloudv1.ConfirmRequest,
+) (*cloudv1.ConfirmResponse, error) {
+	for {
+		done, err := ask(ctx, c, s, client.Confirm, confirm)
+		var wrong *Failure
+		if !errors.As(err, &wrong) || wrong.Code != "WRONG_CODE" || !isTerminal(s.proc.Stdin) {
+			return done, err
+		}
+		s.report(wrong, false)
+		again, err := s.askCode(confirm.GetSignupId())
+		if err != nil {
+			return nil, err
+		}
+		confirm = again
+	}
+}
+
+// startSignup sends the mail and asks for its code. Without a terminal it prints the
+// id for the second step and returns nil.
+func (s *session) startSignup(ctx context.Context, c *cloud, client cloudv1connect.SignupServiceClient, f signupFlags) (*cloudv1.ConfirmRequest, error) {
+	if f.email == "" || f.tenant == "" {
+		missing := usagef("--email and --tenant are needed")
+		missing.Fix = "corvo signup --email ada@example.com --tenant acme"
+		return nil, missing
+	}
+	started, err := ask(ctx, c, s, client.Start, &cloudv1.StartRequest{Email: f.email, Tenant: f.tenant})
+	if err != nil {
+		return nil, err
+	}
+	if !isTerminal(s.proc.Stdin) {
+		return nil, s.emitMessage(started, func(w io.Writer) {
+			fmt.Fprintf(w, "signup_id  %s\nA mail with a code is on its way to %s. Then: corvo signup --signup-id %[1]s --code CODE\n", started.GetSignupId(), f.email)
+		})
+	}
+	minutes := time.Until(started.GetExpiresAt().AsTime()).Round(time.Minute).Minutes()
+	s.talkf("A mail is on its way to %s; its code works for %.0f minutes.", f.email, minutes)
+	return s.askCode(started.GetSignupId())
+}
+
+func (s *session) askCode(signupID string) (*cloudv1.ConfirmRequest, error) {
+	fmt.Fprint(s.proc.Stderr, "Code (or link): ")
+	line, err := bufio.NewReader(s.proc.Stdin).ReadString('\n')
+	if err != nil && line == "" {
+		return nil, &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "no code was given",
+			Fix: "go on with: corvo signup --signup-id " + signupID + " --code CODE"}
+	}
+	text := strings.TrimSpace(line)
+	if strings.Contains(text, "token=") {
+		return &cloudv1.ConfirmRequest{Token: tokenOf(text)}, nil
+	}
+	return &cloudv1.ConfirmRequest{SignupId: signupID, Code: strings.ReplaceAll(text, " ", "")}, nil
+}
+
+// tokenOf takes a token, or a link that ends in #token=….
+func tokenOf(text string) string {
+	if _, after, ok := strings.Cut(text, "token="); ok {
+		if plain, err := url.QueryUnescape(after); err == nil {
+			return plain
+		}
+	}
+	return text
+}
+
+func (s *session) keepSignup(c *cloud, f signupFlags, done *cloudv1.ConfirmResponse) (path string, err error) {
+	if f.noSave {
+		return "", nil
+	}
+	return s.saveProfile(done.GetTenant(), profile{
+		URL: done.GetTenantUrl(), Namespace: done.GetNamespace(), APIKey: done.GetApiKey(), Endpoint: c.endpoint, Token: done.GetToken(),
+	})
+}
+
+func printSignup(w io.Writer, done *cloudv1.ConfirmResponse, saved string) {
+	fmt.Fprintf(w, `tenant URL  %s
+namespace   %s
+API key     %s
+token       %s   (manages the tenant: Terraform, CORVO_TOKEN)
+console     %s
+`, done.GetTenantUrl(), done.GetNamespace(), done.GetApiKey(), done.GetToken(), done.GetConsoleUrl())
+	if saved != "" {
+		fmt.Fprintf(w, "\nThe keys are kept in %s; nobody can show them again. Try it:\n\n  corvo enqueue hello '{\"name\":\"Ada\"}'\n  corvo work hello -- cat\n", saved)
+	}
+	if !done.GetReady() {
+		fmt.Fprint(w, "\nThe keys are on their way to the cell; they work within seconds.\n")
+	}
+}
+
+func (s *session) whoamiCommand(use string) *cobra.Command {
+	var endpoint string
+	c := &cobra.Command{
+		Use:     use,
+		Short:   "Show who the control plane takes you for, and what you may do",
+		Example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].role'",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return s.whoami(c.Context(), endpoint) },
+	}
+	c.Flags().StringVar(&endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
+	return c
+}
+
+func (s *session) whoami(ctx context.Context, endpoint string) error {
+	c, err := s.cloud(endpoint)
+	if err != nil {
+		return err
+	}
+	if c.token == "" {
+		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "there is no token to show",
+			Fix: "`corvo signup` makes a tenant and keeps its token; or set CORVO_ENDPOINT and CORVO_TOKEN"}
+	}
+	who, err := ask(ctx, c, s, cloudv1connect.NewAuthServiceClient(c.http, c.endpoint).GetCurrentIdentity, &cloudv1.GetCurrentIdentityRequest{})
+	if err != nil {
+		return err
+	}
+	return s.emitMessage(who, func(w io.Writer) {
+		if u := who.GetUser(); u != nil {
+			fmt.Fprintf(w, "user  %s  %s\n", u.GetEmail(), u.GetId())
+		}
+		if k := who.GetKey(); k != nil {
+			fmt.Fprintf(w, "key  %s  %s\n", k.GetName(), k.GetId())
+		}
+		for _, t := range who.GetTenants() {
+			role := strings.ToLower(strings.TrimPrefix(t.GetRole().String(), "TENANT_ROLE_"))
+			fmt.Fprintf(w, "tenant  %s  %s  %s\n", t.GetTenant(), role, t.GetTenantUrl())
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package feed
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+var busy, quiet = job.Namespace{1}, job.Namespace{2}
+
+// chained writes entries with events of namespaces, numbered and linked as package
+// state does it.
+func chained(t *testing.T, g *statedb.Group, entries map[uint64][]job.Namespace) {
+	t.Helper()
+	marks := map[job.Namespace]Mark{}
+	for index := uint64(1); len(entries) > 0; index++ {
+		of, ok := entries[index]
+		if !ok {
+			continue
+		}
+		delete(entries, index)
+		commit(t, g, func(txn *statedb.Txn, space keys.Space) {
+			var links []Link
+			var events []Event
+			linked := map[job.Namespace]bool{}
+			for _, ns := range of {
+				m := marks[ns]
+				if !linked[ns] {
+					linked[ns] = true
+					links = append(links, Link{NS: ns, First: m.Seq + 1, Prev: m.Index})
+				}
+				marks[ns] = Mark{Seq: m.Seq + 1, Index: index}
+				events = append(events, Event{Type: Enqueued, NS: ns})
+			}
+			txn.SetNew(space.Feed(index), Encode(int64(index), links, events))
+			for ns := range linked {
+				txn.Set(space.EventMark(ns), marks[ns].Encode())
+			}
+		})
+	}
+}
+
+func TestSince_FollowsOneNamespaceAndPassesOverItsNeighbours(t *testing.T) {
+	t.Parallel()
+	g := openStore(t)
+	chained(t, g, map[uint64][]job.Namespace{
+		1: {busy}, 2: {quiet, busy, quiet}, 3: {busy, busy}, 5: {busy}, 9: {busy, quiet}, 12: {busy},
+	})
+	for _, c := range []struct {
+		ns    job.Namespace
+		after uint64
+		want  []uint64
+		err   error
+	}{
+		{quiet, 0, []uint64{2, 9}, nil},
+		{quiet, 1, []uint64{2, 9}, nil},
+		{quiet, 2, []uint64{9}, nil},
+		{quiet, 3, nil, nil},
+		{quiet, 4, nil, ErrAhead},
+		{busy, 0, []uint64{1, 2, 3, 5, 9, 12}, nil},
+		{busy, 3, []uint64{3, 5, 9, 12}, nil},
+		{busy, 6, []uint64{12}, nil},
+		{job.Namespace{3}, 0, nil, nil},
+		{job.Namespace{3}, 1, nil, ErrAhead},
+	} {
+		got, err := Since(g, c.ns, c.after)
+		if !errors.Is(err, c.err) || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s after %d: %v, %v, want %v, %v", c.ns, c.after, got, err, c.want, c.err)
+		}
+	}
+	if b, err := At(g, 9); err != nil || len(b.Events) != 2 || b.Events[0].Seq != 6 || b.Events[1].Seq != 3 {
+		t.Errorf("entry 9: %+v, %v", b, err)
+	}
+}
+
+func TestSince_TrimmedEventsAreTold(t *testing.T) {
+	t.Parallel()
+	g := openStore(t)
+	chained(t, g, map[uint64][]job.Namespace{1: {busy}, 2: {quiet}, 3: {busy}, 4: {busy, quiet}})
+	trim(t, g, 3)
+	for after, want := range map[uint64]error{0: ErrTrimmed, 1: nil, 2: nil, 3: nil} {
+		if _, err := Since(g, busy, after); !errors.Is(err, want) {
+			t.Errorf("busy after %d: %v, want %v", after, err, want)
+		}
+	}
+	if _, err := Since(g, quiet, 0); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("quiet after 0: %v", err)
+	}
+	if _, err := At(g, 2); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("trimmed entry: %v", err)
+	}
+}
+
+func TestSince_BrokenLinksAreErrors(t *testing.T) {
+	t.Parallel()
+	for name, entry := range map[string][]byte{
+		"no bytes":         {9},
+		"of others":        Encode(1, []Link{{NS: quiet, First: 5, Prev: 3}}, nil),
+		"to itself":        Encode(1, []Link{{NS: busy, First: 5, Prev: 4}}, nil),
+		"to the future":    Encode(1, []Link{{NS: busy, First: 5, Prev: 40}}, nil),
+		"to where none is": Encode(1, []Link{{NS: busy, First: 5, Prev: 0}}, nil),
+	} {
+		g := openStore(t)
+		commit(t, g, func(txn *statedb.Txn, space keys.Space) {
+			txn.Set(space.Feed(4), entry)
+			txn.Set(space.EventMark(busy), Mark{Seq: 5, Index: 4}.Encode())
+		})
+		if _, err := Since(g, busy, 0); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	g := openStore(t)
+	commit(t, g, func(txn *statedb.Txn, space keys.Space) { txn.Set(space.EventMark(busy), []byte{7}) })
+	if _, err := Since(g, busy, 0); !errors.Is(err, ErrMalformed) {
+		t.Errorf("broken mark: %v", err)
+	}
+}

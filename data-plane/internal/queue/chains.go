@@ -1,0 +1,107 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// ChainSummary is how far a chain has come.
+type ChainSummary struct {
+	ID         job.ChainID
+	Status     string // running, completed, exited, failed or cancelled.
+	Steps      int
+	Current    int // The furthest step that was made, from 0.
+	ExitReason string
+	CreatedAt  time.Time
+	FinishedAt time.Time
+}
+
+// ChainStep is a step of a chain and its job.
+type ChainStep struct {
+	Queue string
+	JobID job.ID    // Zero: not made, or not yet.
+	State job.State // 0: not made, or gone.
+}
+
+// Chain is a whole chain.
+type Chain struct {
+	ChainSummary
+	StepJobs  []ChainStep
+	OnFailure *ChainStep // nil: none was asked for.
+	OnExit    *ChainStep
+	GoOn      bool // The step after a dead one runs all the same.
+}
+
+// ChainPage is a page of chains, youngest first.
+type ChainPage struct {
+	Chains []ChainSummary
+	Cursor string // "" at the end.
+}
+
+// Chain reads a chain and where the jobs of its steps stand.
+func (s *Service) Chain(_ context.Context, c Caller, id job.ChainID) (Chain, error) {
+	var ch state.Chain
+	err := s.shard.Read(func(g *statedb.Group) (err error) {
+		ch, err = state.ReadChain(g, c.Namespace, id)
+		return err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Chain{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
+	}
+	if err != nil {
+		return Chain{}, err
+	}
+	v := Chain{ChainSummary: viewChain(id, &ch.ChainState), GoOn: ch.GoOn, OnFailure: viewStep(ch.OnFailure), OnExit: viewStep(ch.OnExit)}
+	for i := range ch.StepJobs {
+		v.StepJobs = append(v.StepJobs, *viewStep(&ch.StepJobs[i]))
+	}
+	return v, nil
+}
+
+// Chains lists chains, youngest first.
+func (s *Service) Chains(_ context.Context, c Caller, page PageInput) (ChainPage, error) {
+	var before job.ChainID
+	var bad checker
+	if page.Cursor != "" {
+		var err error
+		if before, err = job.ParseChainID(page.Cursor); err != nil {
+			bad.badCursor()
+		}
+	}
+	limit := bad.limit(page.Limit)
+	if len(bad) > 0 {
+		return ChainPage{}, fault.InvalidFields(bad)
+	}
+	var out ChainPage
+	err := s.shard.Read(func(g *statedb.Group) error {
+		list, more, err := state.ReadChains(g, c.Namespace, before, limit)
+		for i := range list {
+			out.Chains = append(out.Chains, viewChain(list[i].ID, &list[i].ChainState))
+		}
+		if more {
+			out.Cursor = list[len(list)-1].ID.String()
+		}
+		return err
+	})
+	return out, err
+}
+
+func viewChain(id job.ChainID, s *state.ChainState) ChainSummary {
+	return ChainSummary{
+		ID: id, Status: s.Status.String(), Steps: s.Steps, Current: len(s.Jobs) - 1, ExitReason: s.ExitReason,
+		CreatedAt: when(s.CreatedAt), FinishedAt: when(s.FinishedAt),
+	}
+}
+
+func viewStep(s *state.ChainStep) *ChainStep {
+	if s == nil {
+		return nil
+	}
+	return &ChainStep{Queue: s.Queue, JobID: s.Job, State: s.State}
+}

@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// Limits of jobs that have to do with others.
+const (
+	ChainStepsMin      = 2
+	ChainStepsMax      = 100
+	DependsOnMax       = 100
+	ExitReasonBytesMax = 4 << 10
+)
+
+// StepInput is a job that the end of another one calls for.
+type StepInput struct {
+	Queue   string
+	Payload json.RawMessage // Empty means none.
+}
+
+// ChainInput is what follows on a job, which is the first step.
+type ChainInput struct {
+	Steps     []StepInput
+	OnFailure *StepInput
+	OnExit    *StepInput
+	// GoOn: the step after a dead one runs all the same.
+	GoOn bool
+}
+
+// BatchOptions make a batch of the jobs of one call.
+type BatchOptions struct {
+	CallbackQueue   string // Empty: nothing is enqueued when the batch ends.
+	CallbackPayload json.RawMessage
+	Open            bool // More jobs may join until it is sealed.
+}
+
+// validateGroups lists what is wrong with the parts of an enqueue that name other jobs.
+func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
+	var bad checker
+	if in.Chain != nil {
+		bad.chain(in.Chain, in.Queue, c.payloadMax())
+	}
+	if len(in.DependsOn) > DependsOnMax {
+		bad.failf("depends_on", "%s", rangeMessage("jobs", 0, DependsOnMax, len(in.DependsOn)))
+	}
+	seen := make(map[string]bool, len(in.DependsOn))
+	for i, text := range in.DependsOn {
+		path := fmt.Sprintf("depends_on[%d]", i)
+		if _, err := job.ParseID(text); err != nil {
+			bad.failf(path, "is not the id of a job")
+		}
+		if seen[text] {
+			bad.failf(path, "names a job for the second time")
+		}
+		seen[text] = true
+	}
+	if _, ok := parseDependencyPolicy(in.OnDependencyFailed); !ok {
+		bad.failf("on_dependency_failed", "is %q, must be fail, run or cancel", clip(in.OnDependencyFailed))
+	}
+	if in.OnDependencyFailed != "" && len(in.DependsOn) == 0 {
+		bad.failf("on_dependency_failed", "is given without depends_on")
+	}
+	if _, err := job.ParseBatchID(in.BatchID); in.BatchID != "" && err != nil {
+		bad.failf("batch_id", "is not the id of a batch")
+	}
+	return bad
+}
+
+func (c Caller) payloadMax() int {
+	if c.PayloadBytesMax == 0 {
+		return PayloadBytesMax
+	}
+	return c.PayloadBytesMax
+}
+
+func (c *checker) chain(in *ChainInput, queueName string, payloadMax int) {
+	if n := len(in.Steps); n < ChainStepsMin || n > ChainStepsMax {
+		c.failf("chain.steps", "%s", rangeMessage("steps", ChainStepsMin, ChainStepsMax, n))
+	}
+	for i := range in.Steps {
+		s := in.Steps[i]
+		path := fmt.Sprintf("chain.steps[%d]", i)
+		if i == 0 && s.Queue == "" {
+			s.Queue = queueName
+		}
+		c.step(path, &s, payloadMax)
+		if i == 0 && s.Queue != queueName {
+			c.failf(path+".queue", "is not the queue of the job, which is the first step")
+		}
+	}
+	if in.OnFailure != nil {
+		c.step("chain.on_failure", in.OnFailure, payloadMax)
+	}
+	if in.OnExit != nil {
+		c.step("chain.on_exit", in.OnExit, payloadMax)
+	}
+}
+
+func (c *checker) step(path string, s *StepInput, payloadMax int) {
+	if msg := checkQueueName(s.Queue); msg != "" {
+		c.failf(path+".queue", "%s", msg)
+	}
+	*c = append(*c, checkJSON(path+".payload", s.Payload, payloadMax)...)
+}
+
+// check lists what is wrong with the options of a batch.
+func (o *BatchOptions) check(c Caller) []fault.Field {
+	var bad checker
+	if o.CallbackQueue != "" {
+		bad.step("callback", &StepInput{Queue: o.CallbackQueue, Payload: o.CallbackPayload}, c.payloadMax())
+		for i := range bad {
+			bad[i].Path = map[string]string{"callback.queue": "callback_queue", "callback.payload": "callback_payload"}[bad[i].Path]
+		}
+	} else if said(o.CallbackPayload) != nil {
+		bad.failf("callback_payload", "is given without callback_queue")
+	}
+	return bad
+}
+
+func (o *BatchOptions) callback() *command.Step {
+	if o.CallbackQueue == "" {
+		return nil
+	}
+	return &command.Step{Queue: o.CallbackQueue, Payload: said(o.CallbackPayload)}
+}
+
+// dependencyPolicies are the words of the wire, by command.DependencyPolicy.
+var dependencyPolicies = [...]string{"fail", "run", "cancel"}
+
+func parseDependencyPolicy(word string) (command.DependencyPolicy, bool) {
+	if word == "" {
+		return command.DependencyFail, true
+	}
+	for i, w := range dependencyPolicies {
+		if w == word {
+			return command.DependencyPolicy(i), true
+		}
+	}
+	return 0, false
+}
+
+// stampGroups fills in what ties a job to others; everything was validated.
+func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue, m *command.EnqueueMore) {
+	if in.BatchID != "" {
+		m.Batch, _ = job.ParseBatchID(in.BatchID) // Validated.
+	}
+	for _, text := range in.DependsOn {
+		id, _ := job.ParseID(text) // Validated.
+		m.DependsOn = append(m.DependsOn, id)
+	}
+	m.OnDependency, _ = parseDependencyPolicy(in.OnDependencyFailed)
+	if in.Chain == nil {
+		return
+	}
+	m.Chain = &command.Chain{
+		ID: job.ChainID(s.ids.next(s.now())), GoOn: in.Chain.GoOn,
+		OnFailure: stepOf(in.Chain.OnFailure), OnExit: stepOf(in.Chain.OnExit),
+		Steps: make([]command.Step, len(in.Chain.Steps)),
+	}
+	for i := range in.Chain.Steps {
+		m.Chain.Steps[i] = *stepOf(&in.Chain.Steps[i])
+	}
+	first := &m.Chain.Steps[0]
+	if len(cmd.Payload) == 0 {
+		cmd.Payload = first.Payload
+	}
+	first.Queue, first.Payload = in.Queue, nil // The job has it.
+}
+
+func stepOf(in *StepInput) *command.Step {
+	if in == nil {
+		return nil
+	}
+	return &command.Step{Queue: in.Queue, Payload: said(in.Payload)}
+}
+
+// enqueueRefusal is why a job may not come in, or nil. Prefix stands in front of the
+// names of its fields.
+func enqueueRefusal(prefix string, in *EnqueueInput, r *state.Result) error {
+	refuse := func(code fault.Code, reason, message, field, what string) error {
+		return &fault.Error{Code: code, Reason: reason, Message: message, Fields: []fault.Field{{Path: prefix + field, Message: what}}}
+	}
+	switch r.Refusal {
+	case state.Accepted:
+		return nil
+	case state.Draining:
+		return refuse(fault.Conflict, "QUEUE_DRAINING",
+			"queue "+in.Queue+" is draining: it takes no more jobs until it is resumed", "queue", "is draining")
+	case state.NoDependency:
+		return refuse(fault.NotFound, "NOT_FOUND", "a job to wait for does not exist", in.dependencyPath(r.ID), "there is no such job in this namespace")
+	case state.TooMany:
+		return refuse(fault.Conflict, "TOO_MANY_DEPENDENTS", "too many jobs wait for one", in.dependencyPath(r.ID),
+			fmt.Sprintf("%d jobs wait for it already", state.DependentsMax))
+	case state.NoBatch:
+		return refuse(fault.NotFound, "NOT_FOUND", "the batch does not exist", "batch_id", "there is no such batch in this namespace")
+	case state.BatchClosed:
+		return refuse(fault.Conflict, "BATCH_CLOSED", "the batch was sealed: no job joins it any more", "batch_id", "was sealed")
+	case state.BudgetSpent:
+		return errBudgetSpent(prefix, time.Now())
+	default:
+		panic(fmt.Sprintf("queue: an enqueue was refused with %d", r.Refusal))
+	}
+}
+
+func (in *EnqueueInput) dependencyPath(id job.ID) string {
+	for i, text := range in.DependsOn {
+		if text == id.String() {
+			return fmt.Sprintf("depends_on[%d]", i)
+		}
+	}
+	return "depends_on"
+}
+
+// Places are where a job stands among others; ids are zero where it does not.
+type Places struct {
+	Batch     job.BatchID
+	Chain     job.ChainID
+	ChainStep int // From 0; -1 is the chain's on_exit job, -2 its on_failure job.
+}
+
+// Groups are a job's ties to others.
+type Groups struct {
+	Places
+	DependsOn          []job.ID
+	OnDependencyFailed string // Empty without DependsOn.
+	WaitingOn          int    // How many of DependsOn have not ended.
+}
+
+func placesOf(b *state.Body) Places {
+	if b.More == nil {
+		return Places{}
+	}
+	return Places{Batch: b.More.Batch, Chain: b.More.Chain, ChainStep: b.More.ChainStep}
+}
+
+func groupsOf(j *state.Job) Groups {
+	g := Groups{Places: placesOf(&j.Body), WaitingOn: j.WaitingOn}
+	if m := j.Body.More; m != nil && len(m.DependsOn) > 0 {
+		g.DependsOn, g.OnDependencyFailed = m.DependsOn, dependencyPolicies[m.OnDependency]
+	}
+	return g
+}

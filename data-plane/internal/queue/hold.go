@@ -1,0 +1,57 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// Hold stops a waiting job until a person decides, or asks the worker of an active
+// one to let go of it first; the state tells which: Held or Cancelling.
+func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) (job.State, error) {
+	if err := checkReason("reason", reason); err != nil {
+		return 0, err
+	}
+	res, err := s.one(ctx, &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal})
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(id, &res, "hold", "pending, scheduled, retrying or active")
+}
+
+// Approve lets a held job run.
+func (s *Service) Approve(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
+	return s.decide(ctx, c, "approve", &command.Decide{ID: id, Approve: true, Comment: comment})
+}
+
+// Reject ends a held job: it is dead.
+func (s *Service) Reject(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
+	return s.decide(ctx, c, "reject", &command.Decide{ID: id, Comment: comment})
+}
+
+func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *command.Decide) (job.State, error) {
+	if err := checkReason("comment", cmd.Comment); err != nil {
+		return 0, err
+	}
+	cmd.NS, cmd.By = c.Namespace, c.Principal
+	res, err := s.one(ctx, cmd)
+	if err != nil {
+		return 0, err
+	}
+	if res.Refusal == state.NotApprover {
+		return 0, fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: its hold names others who decide", verb, cmd.ID)
+	}
+	return res.State, adminRefusal(cmd.ID, &res, verb, "held")
+}
+
+func checkReason(path, text string) error {
+	var bad checker
+	bad.text(path, text, ReasonBytesMax)
+	if len(bad) > 0 {
+		return fault.InvalidFields(bad)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// ClearQueue removes all jobs of a queue that no worker holds, and answers how many.
+func (s *Service) ClearQueue(ctx context.Context, c Caller, name string) (removed int64, err error) {
+	if err := checkQueuePath(name); err != nil {
+		return 0, err
+	}
+	res, err := s.one(ctx, &command.ClearQueue{NS: c.Namespace, Queue: name})
+	if err == nil && res.Refusal == state.NotFound {
+		err = errNoQueue(name)
+	}
+	return res.Removed, err
+}
+
+// MoveJob puts a job that no worker holds into another queue.
+func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) error {
+	if err := checkQueuePath(to); err != nil {
+		return err
+	}
+	res, err := s.one(ctx, &command.Move{NS: c.Namespace, ID: id, Queue: to})
+	if err != nil {
+		return err
+	}
+	switch res.Refusal {
+	case state.Exists:
+		return fault.New(fault.Conflict, "CONFLICT", "cannot move job %s: job %s holds its unique key in queue %s", id, res.ID, to)
+	default:
+		return adminRefusal(id, &res, "move", "not held by a worker")
+	}
+}
+
+// RequeueDead retries all jobs of a queue that are dead when it begins, and answers
+// how many. If it can not go on, what it did so far is done; again does the rest.
+func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (requeued int64, err error) {
+	info, err := s.Queue(ctx, c, name)
+	if err != nil {
+		return 0, err
+	}
+	walk := state.Dead{NS: c.Namespace, Queue: name}
+	for left, more := info.Counts[job.Dead], true; left > 0 && more; {
+		var ids []job.ID
+		err := s.shard.Read(func(g *statedb.Group) (err error) {
+			ids, more, err = walk.Next(g)
+			return err
+		})
+		if err != nil || ctx.Err() != nil {
+			return requeued, errors.Join(err, ctx.Err())
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		n, err := s.requeue(ctx, c, name, ids)
+		if err != nil {
+			return requeued, err
+		}
+		requeued += n
+		left -= int64(len(ids))
+	}
+	return requeued, nil
+}
+
+func (s *Service) requeue(ctx context.Context, c Caller, name string, ids []job.ID) (int64, error) {
+	cmd := &command.Requeue{NS: c.Namespace, Queue: name, Jobs: ids}
+	rep, err := s.shard.Do(ctx, shard.Request{Settle: []command.Command{cmd}})
+	if err != nil {
+		return 0, err
+	}
+	return int64(rep.Settled[0].Requeued), nil
+}

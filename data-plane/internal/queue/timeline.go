@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// JobEvent is one line of a job's life.
+type JobEvent struct {
+	Seq      int // From 1, in the order of the list.
+	Type     string
+	At       time.Time
+	Attempt  int
+	WorkerID string
+	Error    string
+	// Until is when the wait that began ends: the next attempt, or the time asked.
+	Until  time.Time
+	Reason string // Of a death or a hold.
+}
+
+// Timeline is the life of a job. The oldest lines but the first are dropped from a
+// long one.
+type Timeline struct {
+	Events    []JobEvent
+	Truncated bool
+}
+
+// Timeline reads the life of a job from the leader's state; it is never late.
+func (v *Views) Timeline(_ context.Context, c Caller, id job.ID) (Timeline, error) {
+	var j state.Job
+	err := v.shard.Read(func(g *statedb.Group) (err error) {
+		j, err = state.ReadJob(g, c.Namespace, id)
+		return err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Timeline{}, errNoJob(id)
+	}
+	if err != nil {
+		return Timeline{}, err
+	}
+	return timelineOf(&j), nil
+}
+
+func timelineOf(j *state.Job) Timeline {
+	t := Timeline{Truncated: len(j.Timeline) == state.TimelineMax}
+	for i, m := range j.Timeline {
+		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
+		last := i == len(j.Timeline)-1
+		switch m.What {
+		case state.WasStarted:
+			e.WorkerID = workerOf(j, i)
+		case state.WasFailed, state.WasLeaseExpired:
+			failed := errorAt(j.Errors, m)
+			e.Error, e.WorkerID = failed.Error, failed.Worker
+		case state.WasScheduled:
+			e.Until = when(j.Body.ScheduledAt)
+		case state.WasDead:
+			e.Reason = j.Reason.String()
+		case state.WasHeld:
+			e.Reason = holdReason(j, i)
+		}
+		t.Events = append(t.Events, e)
+		if last && j.State == job.Retrying {
+			t.Events = append(t.Events, JobEvent{Type: job.Retrying.String(), At: e.At, Attempt: e.Attempt, Until: when(j.Due)})
+		}
+	}
+	for i := range t.Events {
+		t.Events[i].Seq = i + 1
+	}
+	return t
+}
+
+// holdReason is known of the latest hold alone.
+func holdReason(j *state.Job, i int) string {
+	later := slices.ContainsFunc(j.Timeline[i+1:], func(m state.Moment) bool { return m.What == state.WasHeld })
+	if j.Hold == nil || later {
+		return ""
+	}
+	return j.Hold.Reason
+}
+
+// workerOf is who was given the attempt that began at a line: the head knows the
+// latest worker, errors know those of attempts that failed.
+func workerOf(j *state.Job, i int) string {
+	for _, m := range j.Timeline[i+1:] {
+		switch m.What {
+		case state.WasFailed, state.WasLeaseExpired:
+			return errorAt(j.Errors, m).Worker
+		case state.WasStarted, state.WasReleased:
+			return "" // Given back; nobody wrote down whose it was.
+		}
+	}
+	return j.Worker
+}
+
+// errorAt is what was reported at a moment: both were stamped by the same entry.
+func errorAt(errs []state.AttemptError, m state.Moment) state.AttemptError {
+	for _, e := range errs {
+		if e.At == m.At && e.Attempt == m.Attempt {
+			return e
+		}
+	}
+	return state.AttemptError{}
+}

@@ -1,0 +1,233 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+)
+
+// Limits of lists.
+const (
+	ListDefault  = 50
+	ListMax      = readmodel.LimitMax
+	FilterTagMax = 10
+	// FilterStatesMax is above the number of states: some may be named twice.
+	FilterStatesMax = 64
+)
+
+// Views are the use cases that look at many jobs: lists from the read model,
+// timelines from the state, events from the feed. They change nothing.
+type Views struct {
+	service *Service
+	shard   *shard.Shard
+	model   *readmodel.Projector
+	bell    *bell.Bell
+}
+
+// NewViews makes the views of the shard of a service.
+func NewViews(s *Service, model *readmodel.Projector, rings *bell.Bell) *Views {
+	return &Views{service: s, shard: s.shard, model: model, bell: rings}
+}
+
+// JobFilter says which jobs are wanted; zero values want everything. Times are
+// exclusive bounds.
+type JobFilter struct {
+	Queue                           string
+	States                          []string
+	Tags                            []JobTag
+	Priority                        string
+	WorkerID                        string
+	CreatedAfter, CreatedBefore     time.Time
+	ScheduledAfter, ScheduledBefore time.Time
+	StartedAfter, StartedBefore     time.Time
+	CompletedAfter, CompletedBefore time.Time
+	AttemptMin, AttemptMax          *int
+	HasErrors                       *bool
+	Sort                            string // Only created_at.
+	Order                           string // desc, which is the default, or asc.
+	Limit                           int    // 0 is ListDefault.
+	Cursor                          string
+}
+
+// JobTag is one tag that a job must have.
+type JobTag struct{ Key, Value string }
+
+// JobRow is a job in a list: no payload, no result.
+type JobRow struct {
+	ID          job.ID
+	Queue       string
+	State       job.State
+	Priority    job.Priority
+	Attempt     int
+	MaxRetries  int
+	Crashes     int
+	Tags        map[string]string
+	CreatedAt   time.Time
+	ScheduledAt time.Time
+	StartedAt   time.Time
+	CompletedAt time.Time
+	FailedAt    time.Time
+	WorkerID    string
+	LastError   string
+	DeadReason  string
+}
+
+// JobPage is part of a list.
+type JobPage struct {
+	Jobs   []JobRow
+	Cursor string // "" at the end of the list.
+	// AsOf is when what the page shows was true, Lag how long ago that is.
+	AsOf time.Time
+	Lag  time.Duration
+	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
+	Rebuilding bool
+}
+
+// ListJobs lists jobs from the read model, newest first.
+func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, error) {
+	f, fields := in.filter()
+	if len(fields) > 0 {
+		return JobPage{}, fault.InvalidFields(fields)
+	}
+	if err := v.leads(); err != nil {
+		return JobPage{}, err
+	}
+	p, err := v.model.List(ctx, c.Namespace, &f)
+	switch {
+	case errors.Is(err, readmodel.ErrCursor):
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "is not a cursor of this list; send the one of the page before as it is, or none to begin again"}})
+	case errors.Is(err, readmodel.ErrOtherFilter):
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to begin again"}})
+	case err != nil:
+		return JobPage{}, err
+	}
+	out := JobPage{Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Jobs: make([]JobRow, len(p.Rows))}
+	for i := range p.Rows {
+		out.Jobs[i] = viewRow(&p.Rows[i])
+	}
+	return out, nil
+}
+
+// leads refuses where another node's read model and feed are ahead.
+func (v *Views) leads() error {
+	if !v.shard.Group().Leading() {
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+	}
+	return nil
+}
+
+func viewRow(r *readmodel.Row) JobRow {
+	row := JobRow{
+		ID: r.ID, Queue: r.Queue, State: r.State, Priority: r.Priority, Attempt: int(r.Attempt), MaxRetries: int(r.MaxRetries),
+		Crashes: int(r.Crashes), Tags: tagMap(r.Tags), CreatedAt: when(r.CreatedAt), ScheduledAt: when(r.ScheduledAt),
+		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: r.Reason.String(),
+	}
+	if r.State == job.Completed {
+		row.CompletedAt = when(r.FinishedAt)
+	}
+	return row
+}
+
+// filter translates and lists everything that is wrong.
+func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
+	f := readmodel.Filter{
+		Queue: in.Queue, Worker: in.WorkerID, HasErrors: in.HasErrors, Limit: in.Limit, Cursor: in.Cursor, Ascending: in.Order == "asc",
+		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
+		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
+	}
+	var fields []fault.Field
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			fields = append(fields, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	if in.Queue != "" {
+		msg := checkQueueName(in.Queue)
+		wrong(msg != "", "queue", "%s", msg)
+	}
+	wrong(len(in.States) > FilterStatesMax, "state", "%s", rangeMessage("states", 0, FilterStatesMax, len(in.States)))
+	for _, word := range in.States[:min(len(in.States), FilterStatesMax)] {
+		s, ok := parseState(word)
+		wrong(!ok, "state", "%q is no state; use %s", word, stateWords())
+		if ok && !slices.Contains(f.States, s) {
+			f.States = append(f.States, s)
+		}
+	}
+	slices.Sort(f.States)
+	wrong(len(in.Tags) > FilterTagMax, "tags", "%s", rangeMessage("tags", 0, FilterTagMax, len(in.Tags)))
+	for _, t := range in.Tags[:min(len(in.Tags), FilterTagMax)] {
+		wrong(t.Key == "" || len(t.Key) > TagBytesMax || len(t.Value) > TagBytesMax, "tags", "%q is no tag; a tag is key:value", t.Key)
+		f.Tags = append(f.Tags, command.Tag(t))
+	}
+	sort.Slice(f.Tags, func(i, j int) bool {
+		return f.Tags[i].Key < f.Tags[j].Key || f.Tags[i].Key == f.Tags[j].Key && f.Tags[i].Value < f.Tags[j].Value
+	})
+	if in.Priority != "" {
+		p, ok := job.ParsePriority(in.Priority)
+		wrong(!ok, "priority", "must be critical, high or normal")
+		f.Priority = &p
+	}
+	f.AttemptMin, f.AttemptMax = attempts(in.AttemptMin, "attempt_min", wrong), attempts(in.AttemptMax, "attempt_max", wrong)
+	wrong(len(in.WorkerID) > WorkerNameBytesMax, "worker_id", "is too long")
+	wrong(in.Sort != "" && in.Sort != "created_at", "sort", "can only be created_at so far")
+	wrong(in.Order != "" && in.Order != "desc" && in.Order != "asc", "order", "must be desc or asc")
+	if f.Limit == 0 {
+		f.Limit = ListDefault
+	}
+	wrong(f.Limit < 1 || f.Limit > ListMax, "limit", "must be between 1 and %d", ListMax)
+	return f, fields
+}
+
+func attempts(n *int, path string, wrong func(bool, string, string, ...any)) *uint32 {
+	if n == nil {
+		return nil
+	}
+	wrong(*n < 0 || *n > RetriesMax, path, "must be between 0 and %d", RetriesMax)
+	v := uint32(max(*n, 0))
+	return &v
+}
+
+func span(after, before time.Time) readmodel.Span {
+	return readmodel.Span{After: nanos(after), Before: nanos(before)}
+}
+
+// nanos keeps a bound inside the times that can be stored.
+func nanos(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Year() < 1970:
+		return 1
+	case t.Year() > 2261:
+		return 1<<63 - 1
+	}
+	return t.UnixNano()
+}
+
+func parseState(word string) (job.State, bool) {
+	for _, s := range job.States() {
+		if s.String() == word {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+func stateWords() string {
+	var words []string
+	for _, s := range job.States() {
+		words = append(words, s.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,284 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Why answers why a job does not run. Reasons are ordered: who can do something
+// about it reads from the top.
+type Why struct {
+	JobID   job.ID
+	State   job.State
+	Reasons []Reason
+	// ETA is when nothing stands in the way any more, if time alone decides; else zero.
+	ETA time.Time
+}
+
+// Reason is one thing that stands in the way of a job, or how it stands.
+type Reason struct {
+	Code    string
+	Message string
+	Until   time.Time // Zero: not known.
+	Detail  map[string]any
+	informs bool // It stands in nobody's way.
+}
+
+// Codes of reasons. Clients compare them.
+const (
+	WhyFinished    = "finished"
+	WhyRunning     = "running"
+	WhyCancelling  = "cancelling"
+	WhyPaused      = "queue_paused"
+	WhyDraining    = "queue_draining"
+	WhyThrottled   = "throttled"
+	WhyConcurrency = "at_concurrency"
+	WhyWaiting     = "waiting_for_dependencies"
+	WhyHeld        = "held"
+	WhyBudget      = "budget_spent"
+	WhyBackingOff  = "backing_off"
+	WhyScheduled   = "scheduled"
+	WhyBehind      = "behind_other_jobs"
+	WhyNoWorker    = "no_worker"
+	WhyNext        = "runs_next"
+)
+
+// standing is everything that decides whether a job runs, at one moment.
+type standing struct {
+	now            time.Time
+	queue          string
+	state          job.State
+	attempt        int
+	maxRetries     int
+	worker         string
+	lease          time.Time
+	due            time.Time // Of a scheduled or retrying job.
+	finished       time.Time
+	deadReason     string
+	blocked        bool
+	waitsFor       []string
+	hold           *Hold
+	shut           time.Time // Until then a spent budget lets nothing of the queue start; zero: none does.
+	paused         bool
+	draining       bool
+	opens          time.Time // When the throttle lets a job start; zero: now.
+	throttle       Throttle
+	leased         int64
+	maxConcurrency int
+	ahead          int
+	workers        []string // Who fetches from the queue, by id.
+}
+
+// Why looks at a job, its queue and its workers.
+func (v *Views) Why(_ context.Context, c Caller, id job.ID) (Why, error) {
+	var s state.Standing
+	err := v.shard.Read(func(g *statedb.Group) (err error) {
+		s, err = state.ReadStanding(g, c.Namespace, id)
+		return err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Why{}, errNoJob(id)
+	}
+	if err != nil {
+		return Why{}, err
+	}
+	st := standingOf(&s, v.service.now())
+	for _, w := range v.service.workers.list(c.Namespace, time.Now()) {
+		if slices.Contains(w.Queues, st.queue) {
+			st.workers = append(st.workers, w.ID)
+		}
+	}
+	out := st.why()
+	out.JobID = id
+	return out, nil
+}
+
+func standingOf(s *state.Standing, now time.Time) *standing {
+	h := &s.Head
+	st := &standing{
+		now: now, queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
+		worker: h.Worker, finished: when(h.Finished), deadReason: h.Reason.String(), blocked: h.Blocked(),
+		paused: s.Config.Paused, draining: s.Config.Draining, throttle: Throttle{Limit: int(s.Config.Throttle.Limit), Window: s.Config.Throttle.Window},
+		leased: s.Counts.Leased(), maxConcurrency: int(s.Config.MaxConcurrency), ahead: s.Ahead,
+	}
+	switch {
+	case h.State.Leased():
+		st.lease = when(h.Due)
+	case h.State == job.Scheduled || h.State == job.Retrying:
+		st.due = when(h.Due)
+	}
+	if h.State == job.Held && s.Hold != nil {
+		st.hold = viewHold(s.Hold)
+	}
+	if n, limited := s.Limits.Starts(now.UnixNano()); limited && n == 0 {
+		st.opens = when(s.Limits.Opens(now.UnixNano()))
+	}
+	if s.ShutUntil > now.UnixNano() {
+		st.shut = when(s.ShutUntil)
+	}
+	for _, id := range s.WaitsFor {
+		st.waitsFor = append(st.waitsFor, id.String())
+	}
+	return st
+}
+
+// why lists every reason that applies, in the order in which they are to be read.
+func (s *standing) why() Why {
+	w := Why{State: s.state}
+	if r, ok := s.settled(); ok {
+		w.Reasons = []Reason{r}
+		return w
+	}
+	for _, look := range []func() (Reason, bool){
+		s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
+	} {
+		if r, ok := look(); ok {
+			w.Reasons = append(w.Reasons, r)
+		}
+	}
+	if !slices.ContainsFunc(w.Reasons, func(r Reason) bool { return !r.informs }) {
+		w.Reasons = append(w.Reasons, Reason{Code: WhyNext, Message: "Nothing stands in its way: the next free worker of the queue gets it.", Until: s.now, informs: true})
+	}
+	w.ETA = s.eta(w.Reasons)
+	return w
+}
+
+// eta is when the last of the reasons has gone; zero if that of one is not known.
+func (s *standing) eta(reasons []Reason) time.Time {
+	at := s.now
+	for _, r := range reasons {
+		switch {
+		case r.informs:
+		case r.Until.IsZero():
+			return time.Time{}
+		case r.Until.After(at):
+			at = r.Until
+		}
+	}
+	return at
+}
+
+// settled is the reason of a job that runs or will not run again.
+func (s *standing) settled() (Reason, bool) {
+	switch {
+	case s.state.Terminal():
+		r := Reason{Code: WhyFinished, Message: fmt.Sprintf("It is %s and will not run again by itself.", s.state), Detail: map[string]any{"finished_at": s.finished}}
+		if s.state == job.Dead {
+			r.Message = fmt.Sprintf("It is dead (%s) and will not run again by itself.", s.deadReason)
+			r.Detail["dead_reason"] = s.deadReason
+		}
+		return r, true
+	case s.state == job.Active:
+		return Reason{
+			Code: WhyRunning, Message: fmt.Sprintf("%s runs attempt %d of %d.", nameOr(s.worker, "A worker"), s.attempt, s.maxRetries),
+			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
+		}, true
+	case s.state == job.Cancelling:
+		return Reason{
+			Code: WhyCancelling, Message: fmt.Sprintf("%s was asked to let go of it.", nameOr(s.worker, "Its worker")),
+			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
+		}, true
+	}
+	return Reason{}, false
+}
+
+func (s *standing) isPaused() (Reason, bool) {
+	return Reason{Code: WhyPaused, Message: fmt.Sprintf("Queue %s is paused: it hands out nothing until somebody resumes it.", s.queue), Detail: map[string]any{"queue": s.queue}}, s.paused
+}
+
+func (s *standing) isDraining() (Reason, bool) {
+	return Reason{Code: WhyDraining, Message: fmt.Sprintf("Queue %s is draining: it takes no new jobs, and hands out those it has.", s.queue), Detail: map[string]any{"queue": s.queue}, informs: true}, s.draining
+}
+
+func (s *standing) isThrottled() (Reason, bool) {
+	return Reason{
+		Code: WhyThrottled, Message: fmt.Sprintf("Queue %s has started the %d jobs that it may in %s.", s.queue, s.throttle.Limit, s.throttle.Window),
+		Until: s.opens, Detail: map[string]any{"queue": s.queue, "rate": s.throttle.Limit, "window_ms": s.throttle.Window.Milliseconds()},
+	}, !s.opens.IsZero()
+}
+
+func (s *standing) atConcurrency() (Reason, bool) {
+	return Reason{
+		Code: WhyConcurrency, Message: fmt.Sprintf("Workers hold %d jobs of queue %s, of %d that they may.", s.leased, s.queue, s.maxConcurrency),
+		Detail: map[string]any{"queue": s.queue, "held": s.leased, "max": s.maxConcurrency},
+	}, s.maxConcurrency > 0 && s.leased >= int64(s.maxConcurrency)
+}
+
+func (s *standing) isWaiting() (Reason, bool) {
+	return Reason{
+		Code: WhyWaiting, Message: fmt.Sprintf("It waits for other jobs: %s.", nameOr(strings.Join(s.waitsFor, ", "), "they have not ended")),
+		Detail: map[string]any{"job_ids": s.waitsFor},
+	}, s.blocked
+}
+
+func (s *standing) isHeld() (Reason, bool) {
+	if s.state != job.Held {
+		return Reason{}, false
+	}
+	r := Reason{Code: WhyHeld, Message: "It is held until somebody approves or rejects it.", Detail: map[string]any{}}
+	if h := s.hold; h != nil {
+		r.Until = h.Until
+		r.Detail["reason"], r.Detail["by"] = h.Reason, h.By
+		if h.Reason != "" {
+			r.Message = fmt.Sprintf("It is held until somebody approves or rejects it: %s.", strings.TrimSuffix(h.Reason, "."))
+		}
+		if h.Policy != "" {
+			r.Detail["policy"] = h.Policy
+		}
+	}
+	return r, true
+}
+
+func (s *standing) isOverBudget() (Reason, bool) {
+	return Reason{
+		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent: queue %s hands out nothing until the day ends.", s.queue),
+		Until: s.shut, Detail: map[string]any{"queue": s.queue},
+	}, !s.shut.IsZero()
+}
+
+func (s *standing) backsOff() (Reason, bool) {
+	return Reason{
+		Code: WhyBackingOff, Message: fmt.Sprintf("Attempt %d of %d failed; it waits before the next.", s.attempt, s.maxRetries),
+		Until: s.due, Detail: map[string]any{"attempt": s.attempt, "max_retries": s.maxRetries},
+	}, s.state == job.Retrying
+}
+
+func (s *standing) isScheduled() (Reason, bool) {
+	return Reason{Code: WhyScheduled, Message: "It is scheduled for later.", Until: s.due}, s.state == job.Scheduled
+}
+
+func (s *standing) isBehind() (Reason, bool) {
+	count := fmt.Sprint(s.ahead)
+	if s.ahead >= state.AheadMax {
+		count = fmt.Sprintf("At least %d", s.ahead)
+	}
+	verb := "jobs of the queue come first."
+	if s.ahead == 1 {
+		verb = "job of the queue comes first."
+	}
+	return Reason{
+		Code: WhyBehind, Message: count + " " + verb, Detail: map[string]any{"ahead": s.ahead, "at_least": s.ahead >= state.AheadMax},
+	}, s.ahead > 0
+}
+
+func (s *standing) hasNoWorker() (Reason, bool) {
+	return Reason{
+		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has asked for jobs of queue %s in the last %s.", s.queue, workerSilent),
+		Detail: map[string]any{"queue": s.queue},
+	}, len(s.workers) == 0
+}
+
+func nameOr(name, other string) string {
+	if name == "" {
+		return other
+	}
+	return name
+}

@@ -1,0 +1,15 @@
+// Package readmodel owns the searchable copy of jobs: one SQLite file per
+// namespace, projected from the change feed on the node that leads the
+// namespace's shard, and the queries over it.
+//
+// It may be late and says by how much; it must not lie, drop or decide anything.
+// It must not know protocols, raft or who proposes: it reads committed state and
+// the feed, and nothing ever waits for it. A file is never the only copy of
+// anything, so one that is damaged or of another version is deleted and rebuilt
+// from the state in the background, while queries answer what is there.
+//
+// The surprising fact: events only say which jobs changed. What a row holds is
+// read from the state when it is written, so that a job which ran through three
+// states since the last round is one write, repeating is harmless, and a rebuild
+// and the feed can write the same file in any order.
+package readmodel

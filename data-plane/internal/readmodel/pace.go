@@ -1,0 +1,94 @@
+package readmodel
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// lookEvery is how often the load is looked at while there is work; the system
+	// counts it in hundredths of a second.
+	lookEvery = 100 * time.Millisecond
+	// idleWanted of the processors is left over, or the node counts as saturated:
+	// closed loops of callers wait for each other and never use the last part.
+	idleWanted = 0.4
+	// shareMin of one processor is what read models get on a saturated node: enough to
+	// move, too little to be felt.
+	shareMin = 1.0 / 32
+	// shareMax: one goroutine writes at a time.
+	shareMax = 1.0
+	// restMax bounds one rest, so that a share that grows is soon felt.
+	restMax = time.Second
+)
+
+// load is what the processors did since it was last asked: the part of them that
+// was idle, and how many there are. ok is false where that cannot be known.
+type load func() (idle, processors float64, ok bool)
+
+// pace shares the processors of a node between its read models and everything
+// else. Work is free while processors are idle; when they are not, the share of
+// the read models is halved at each look until they are, so that jobs are served
+// first and the read models are late.
+type pace struct {
+	now   func() time.Time
+	sleep func(context.Context, time.Duration)
+	load  load
+
+	mu     sync.Mutex // Guards the rest.
+	share  float64    // Of one processor, for all read models of the node together.
+	looked time.Time
+	paid   time.Time // Until then the work that was done has used up the share.
+}
+
+func newPace() *pace {
+	return &pace{now: time.Now, sleep: sleep, load: processorLoad(), share: shareMax}
+}
+
+// turn returns when the next piece of work may begin. What was free for a while
+// begins at once, so that a list on a busy node shows the caller's last write.
+func (p *pace) turn(ctx context.Context) {
+	p.mu.Lock()
+	wait := p.paid.Sub(p.now())
+	p.mu.Unlock()
+	p.sleep(ctx, wait)
+}
+
+// charge is called after each piece of work.
+func (p *pace) charge(worked time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	p.look(now)
+	if began := now.Add(-worked); p.paid.Before(began) {
+		p.paid = began
+	}
+	p.paid = p.paid.Add(time.Duration(float64(worked)/p.share) + nap)
+	if last := now.Add(restMax); p.paid.After(last) {
+		p.paid = last
+	}
+}
+
+// look follows the load: down by halves, up by what is free at once.
+func (p *pace) look(now time.Time) {
+	if now.Sub(p.looked) < lookEvery {
+		return
+	}
+	p.looked = now
+	idle, processors, ok := p.load()
+	switch {
+	case !ok:
+		p.share = shareBlind
+	case idle < idleWanted:
+		p.share = max(p.share/2, shareMin)
+	default:
+		p.share = min(p.share+(idle-idleWanted)*processors, shareMax)
+	}
+}
+
+const (
+	// nap lets others have the processor even when nobody seems to want it.
+	nap = time.Millisecond
+	// shareBlind is the share where the load cannot be known.
+	shareBlind = 0.25
+)

@@ -1,0 +1,161 @@
+package readmodel
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// machine is a node whose load and clock a test sets: it idles as much as is free
+// and not used by the read models.
+type machine struct {
+	*pace
+	clock time.Time
+	free  float64 // Processors that nobody but read models wants, of two.
+	known bool
+
+	worked, rested time.Duration // Since the last look.
+	longest        time.Duration // Rest.
+}
+
+func newMachine(free float64) *machine {
+	m := &machine{clock: time.Unix(0, epoch), free: free, known: true}
+	m.pace = &pace{
+		share: shareMax,
+		now:   func() time.Time { return m.clock },
+		sleep: func(_ context.Context, d time.Duration) {
+			m.clock = m.clock.Add(d)
+			m.rested += d
+			m.longest = max(m.longest, d)
+		},
+		load: func() (float64, float64, bool) {
+			mine := m.worked.Seconds() / max(m.worked+m.rested, 1).Seconds()
+			m.worked, m.rested = 0, 0
+			return max(m.free-mine, 0) / 2, 2, m.known
+		},
+	}
+	return m
+}
+
+// work does pieces of work for as long as d and returns which part of it that was.
+func (m *machine) work(d time.Duration) float64 {
+	const piece = 8 * time.Millisecond
+	var worked time.Duration
+	began := m.clock
+	for m.clock.Sub(began) < d {
+		m.clock = m.clock.Add(piece)
+		m.worked += piece
+		worked += piece
+		m.charge(piece)
+		m.turn(context.Background())
+	}
+	return worked.Seconds() / m.clock.Sub(began).Seconds()
+}
+
+func TestPace_TakesWhatIsFreeAndYieldsWhenSaturated(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		free        float64
+		least, most float64
+	}{
+		{"nobody else", 2, 0.85, 1},
+		{"half the machine is used", 1.2, 0.2, 0.6},
+		{"little is left", 0.7, shareMin * 0.9, shareMin * 1.5},
+		{"saturated", 0, shareMin * 0.9, shareMin * 1.5},
+	} {
+		m := newMachine(c.free)
+		m.work(2 * time.Second) // To settle.
+		if got := m.work(10 * time.Second); got < c.least || got > c.most {
+			t.Errorf("%s: worked %.3f of the time, want %.3f to %.3f", c.name, got, c.least, c.most)
+		}
+		if m.longest > restMax {
+			t.Errorf("%s: rested for %s", c.name, m.longest)
+		}
+	}
+}
+
+func TestPace_CatchesUpWhenTheLoadIsOver(t *testing.T) {
+	t.Parallel()
+	m := newMachine(0)
+	m.work(5 * time.Second)
+	m.free = 2
+	m.work(restMax)
+	if got := m.work(time.Second); got < 0.8 {
+		t.Fatalf("worked %.3f of the first second on an idle machine", got)
+	}
+	m.free = 0
+	m.work(time.Second)
+	if got := m.work(5 * time.Second); got > shareMin*1.5 {
+		t.Fatalf("worked %.3f of the time once it was saturated again", got)
+	}
+}
+
+// All read models of a node draw on one account.
+func TestPace_IsSharedByTheShardsOfANode(t *testing.T) {
+	t.Parallel()
+	m := newMachine(0)
+	m.work(5 * time.Second)
+	const piece = 8 * time.Millisecond
+	m.charge(piece)
+	first := m.paid
+	m.charge(piece)
+	if more := m.paid.Sub(first); more < time.Duration(float64(piece)*0.9/shareMin) {
+		t.Fatalf("the work of the second shard costs a rest of %s", more)
+	}
+}
+
+func TestPace_WhereTheLoadIsNotKnown(t *testing.T) {
+	t.Parallel()
+	m := newMachine(0)
+	m.known = false
+	m.work(time.Second)
+	if got := m.work(5 * time.Second); got < shareBlind*0.9 || got > shareBlind*1.1 {
+		t.Fatalf("worked %.3f of the time, want %.2f", got, shareBlind)
+	}
+}
+
+func TestProcessorLoad_IsAPartOfTheMachine(t *testing.T) {
+	t.Parallel()
+	l := processorLoad()
+	for range 3 {
+		idle, processors, ok := l()
+		if ok && (idle < 0 || idle > 1 || processors < 1) {
+			t.Fatalf("idle %f of %f processors", idle, processors)
+		}
+	}
+}
+
+// A saturated node drops nothing: what happened meanwhile is in the model once there
+// is time, and until then a list says how late it is.
+func TestRun_FallsBehindOnASaturatedNodeAndCatchesUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	resting, idle := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	r.shelf.pace.now = func() time.Time { return began } // What was done is never paid.
+	r.shelf.pace.sleep = func(ctx context.Context, d time.Duration) {
+		if d > 0 {
+			select {
+			case resting <- struct{}{}:
+			default:
+			}
+			select {
+			case <-idle:
+			case <-ctx.Done():
+			}
+		}
+	}
+	r.run()
+	r.enqueue(nsA, "mail")
+	<-resting
+	for range 5 {
+		r.some(nsA)
+	}
+	p := r.page(nsA, Filter{})
+	if p.Lag <= 0 && !p.Rebuilding {
+		t.Fatalf("a late list does not say so: %+v", p)
+	}
+	close(idle)
+	r.wantTruth(nsA)
+}

@@ -1,0 +1,129 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+const (
+	// freshWait is how long a query waits for what was committed before it; after
+	// that it answers what is there and says how late it is.
+	freshWait = 500 * time.Millisecond
+	// mendWait is the same for a file that is being rebuilt: a small one is whole by then.
+	mendWait = 200 * time.Millisecond
+	// queryMax bounds one query; only conditions without an index can reach it.
+	queryMax = 3 * time.Second
+)
+
+// Page is part of a list.
+type Page struct {
+	Rows   []Row
+	Cursor string // Continues the list; "" at its end.
+	// AsOf is when what the page shows was true.
+	AsOf time.Time
+	Lag  time.Duration
+	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
+	Rebuilding bool
+}
+
+// List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter tell
+// what is wrong with a cursor.
+func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page, error) {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return Page{}, err
+	}
+	if _, err := f.position(); err != nil {
+		return Page{}, err
+	}
+	page := p.freshen(ctx, ns, m.Seq)
+	// The rows of a deleted queue go as its jobs are swept; they do not show meanwhile.
+	gone, err := state.ReadDeletedQueues(p.store, ns)
+	if err != nil {
+		return Page{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryMax)
+	defer cancel()
+	var more bool
+	least := p.look(ns).seq
+	err = p.shelf.query(ctx, ns, func(file *file) error {
+		if err := file.reaches(ctx, least); err != nil {
+			return err
+		}
+		page.Rows, more, err = list(ctx, file.read, f, gone)
+		return err
+	})
+	if err = damagedBy(err); err != nil {
+		return Page{}, p.refuse(ctx, ns, err)
+	}
+	if more {
+		last := page.Rows[len(page.Rows)-1]
+		page.Cursor = Position{last.CreatedAt, last.ID}.encode(f)
+	}
+	return page, nil
+}
+
+// refuse says what a query that failed means for the caller.
+func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) error {
+	if errors.Is(err, errDamaged) {
+		p.logger.Warn("a query met a damaged read model", "namespace", ns, "err", err)
+		p.update(ns, func(t *track) { t.damaged = true })
+		p.wake()
+		return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt; try again in a moment")
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fault.New(fault.Exhausted, "SEARCH_TOO_BROAD", "the search took longer than %s; narrow it by queue, state, tag or time", queryMax)
+	}
+	return err
+}
+
+// freshen waits until the file has the event seq, and says how late it is.
+func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) Page {
+	limit, mended := time.NewTimer(freshWait), time.NewTimer(mendWait)
+	defer limit.Stop()
+	defer mended.Stop()
+	for {
+		p.mu.Lock()
+		round, asOf := p.round, p.asOf
+		var t track
+		if known := p.tracks[ns]; known != nil {
+			t = *known
+		}
+		p.mu.Unlock()
+		now := time.Now()
+		rebuilding := t.rebuilding || t.behind || t.damaged || !t.known && seq > 0
+		if t.seq >= seq && !rebuilding {
+			return Page{AsOf: now}
+		}
+		p.wake()
+		giveUp := limit.C
+		if t.rebuilding {
+			giveUp = mended.C
+		}
+		select {
+		case <-round:
+			continue
+		case <-giveUp:
+		case <-ctx.Done():
+		}
+		page := Page{AsOf: asOf, Rebuilding: rebuilding}
+		if t.seq < seq {
+			page.Lag = max(now.Sub(asOf), 0)
+		}
+		return page
+	}
+}
+
+// wake asks for a round without gathering.
+func (p *Projector) wake() {
+	select {
+	case p.hurry <- struct{}{}:
+	default: // It was asked already.
+	}
+}

@@ -1,0 +1,260 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// Span is a time range without its ends, Unix nanoseconds; 0 is open.
+type Span struct{ After, Before int64 }
+
+// Filter says which jobs of a namespace are wanted. The zero value wants all,
+// newest first.
+type Filter struct {
+	Queue  string      // "" is every queue.
+	States []job.State // Empty is every state.
+	Tags   []command.Tag
+	Worker string
+	// Created and the other times.
+	Created, Scheduled, Started, Completed Span
+	Priority                               *job.Priority
+	AttemptMin, AttemptMax                 *uint32
+	HasErrors                              *bool
+	Ascending                              bool // Oldest first.
+	Limit                                  int
+	// Cursor continues a list; "" begins it.
+	Cursor string
+}
+
+// LimitMax bounds one page.
+const LimitMax = 1000
+
+// tagIsRare is how many jobs with a tag make it worth walking them all.
+const tagIsRare = 2000
+
+const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.reason, j.tags`
+
+// statement gathers constant pieces of SQL and the values bound to them: no text
+// of a caller ever becomes part of a statement.
+type statement struct {
+	sql  strings.Builder
+	args []any
+	gone []state.DeletedQueue
+}
+
+func (s *statement) add(sql string, args ...any) {
+	s.sql.WriteString(sql)
+	s.args = append(s.args, args...)
+}
+
+// list reads one page and whether there is more; jobs of deleted queues are left out.
+func list(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue) (rows []Row, more bool, err error) {
+	from, err := f.position()
+	if err != nil {
+		return nil, false, err
+	}
+	byTag, err := leadingTag(ctx, db, f)
+	if err != nil {
+		return nil, false, err
+	}
+	s := statement{gone: gone}
+	if byTag >= 0 {
+		f.byTag(&s, byTag, from)
+	} else {
+		f.byState(&s, from)
+	}
+	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return nil, false, fmt.Errorf("list jobs: %w", err)
+	}
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
+		r, err := scanRow(found)
+		if err != nil {
+			return nil, false, err
+		}
+		rows = append(rows, r)
+	}
+	if err := found.Err(); err != nil {
+		return nil, false, fmt.Errorf("list jobs: %w", err)
+	}
+	if len(rows) > f.Limit {
+		return rows[:f.Limit], true, nil
+	}
+	return rows, false, nil
+}
+
+func (f *Filter) position() (*Position, error) {
+	if f.Cursor == "" {
+		return nil, nil
+	}
+	p, err := decodeCursor(f.Cursor, f)
+	return &p, err
+}
+
+// leadingTag is the tag whose few jobs are the shortest way, or -1: a tag that
+// many jobs have is checked while the states' indexes are walked.
+func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
+	best, fewest := -1, tagIsRare
+	for i, t := range f.Tags {
+		var n int
+		err := db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM tag WHERE key = ? AND value = ? LIMIT ?)`, t.Key, t.Value, tagIsRare).Scan(&n)
+		if err != nil {
+			return -1, fmt.Errorf("look at tag: %w", err)
+		}
+		if n < fewest {
+			best, fewest = i, n
+		}
+	}
+	return best, nil
+}
+
+// byTag walks the jobs with one tag.
+func (f *Filter) byTag(s *statement, tag int, from *Position) {
+	t := f.Tags[tag]
+	s.add(`SELECT `+columns+` FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
+	f.between(s, "t.", from)
+	if f.Queue != "" {
+		s.add(` AND j.queue = ?`, f.Queue)
+	}
+	if len(f.States) > 0 {
+		s.add(` AND j.state IN (?` + strings.Repeat(`,?`, len(f.States)-1) + `)`)
+		for _, st := range f.States {
+			s.args = append(s.args, int64(st))
+		}
+	}
+	f.rest(s, tag)
+	f.order(s, "t.")
+}
+
+// byState walks an index per state, each in order and no further than the page
+// needs, and merges them.
+func (f *Filter) byState(s *statement, from *Position) {
+	states := f.States
+	if len(states) == 0 {
+		states = job.States()
+	}
+	s.add(`SELECT ` + columns + ` FROM (`)
+	for i, st := range states {
+		if i > 0 {
+			s.add(` UNION ALL `)
+		}
+		s.add(`SELECT * FROM (SELECT ` + columns + ` FROM job j `)
+		if f.Queue != "" {
+			s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
+		} else {
+			s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
+		}
+		f.between(s, "j.", from)
+		f.rest(s, -1)
+		f.order(s, "j.")
+		s.add(`)`)
+	}
+	s.add(`) j`)
+	f.order(s, "j.")
+}
+
+// between bounds the created time, by the filter and by where the page begins.
+func (f *Filter) between(s *statement, table string, from *Position) {
+	if f.Created.After != 0 {
+		s.add(` AND `+table+`created_at > ?`, f.Created.After)
+	}
+	if f.Created.Before != 0 {
+		s.add(` AND `+table+`created_at < ?`, f.Created.Before)
+	}
+	if from != nil {
+		than := ` < (?, ?)`
+		if f.Ascending {
+			than = ` > (?, ?)`
+		}
+		s.add(` AND (`+table+`created_at, `+table+`id)`+than, from.CreatedAt, from.ID[:])
+	}
+}
+
+// rest are the conditions without an index.
+func (f *Filter) rest(s *statement, but int) {
+	for _, q := range s.gone {
+		s.add(` AND NOT (j.queue = ? AND j.created_at < ?`, q.Queue, q.At)
+		if q.Cleared { // What workers held stays, and what has become of it since.
+			s.add(` AND j.state NOT IN (?, ?) AND j.finished_at < ? AND j.failed_at < ?`,
+				int64(job.Active), int64(job.Cancelling), q.At, q.At)
+		}
+		s.add(`)`)
+	}
+	for i, t := range f.Tags {
+		if i != but {
+			s.add(` AND EXISTS (SELECT 1 FROM tag x WHERE x.key = ? AND x.value = ? AND x.created_at = j.created_at AND x.id = j.id)`, t.Key, t.Value)
+		}
+	}
+	for _, span := range []struct {
+		column string
+		Span
+	}{{`j.scheduled_at`, f.Scheduled}, {`j.started_at`, f.Started}} {
+		span.add(s, span.column)
+	}
+	if f.Completed != (Span{}) {
+		s.add(` AND j.state = ?`, int64(job.Completed))
+		f.Completed.add(s, `j.finished_at`)
+	}
+	if f.Priority != nil {
+		s.add(` AND j.priority = ?`, int64(*f.Priority))
+	}
+	if f.AttemptMin != nil {
+		s.add(` AND j.attempt >= ?`, int64(*f.AttemptMin))
+	}
+	if f.AttemptMax != nil {
+		s.add(` AND j.attempt <= ?`, int64(*f.AttemptMax))
+	}
+	if f.Worker != "" {
+		s.add(` AND j.worker = ?`, f.Worker)
+	}
+	if f.HasErrors != nil {
+		s.add(` AND (j.failed_at <> 0) = ?`, optional(f.HasErrors))
+	}
+}
+
+// add bounds a time that is 0 when it never was.
+func (sp Span) add(s *statement, column string) {
+	if sp.After != 0 {
+		s.add(` AND `+column+` > ?`, sp.After)
+	}
+	if sp.Before != 0 {
+		s.add(` AND `+column+` < ? AND `+column+` <> 0`, sp.Before)
+	}
+}
+
+func (f *Filter) order(s *statement, table string) {
+	way := ` DESC`
+	if f.Ascending {
+		way = ` ASC`
+	}
+	s.add(` ORDER BY `+table+`created_at`+way+`, `+table+`id`+way+` LIMIT ?`, f.Limit+1)
+}
+
+func scanRow(found *sql.Rows) (Row, error) {
+	var r Row
+	var id, tags []byte
+	var st, priority, reason uint8
+	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &reason, &tags)
+	if err != nil {
+		return Row{}, fmt.Errorf("read row: %w", err)
+	}
+	if len(id) != len(r.ID) {
+		return Row{}, fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
+	}
+	copy(r.ID[:], id)
+	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), state.DeadReason(reason)
+	if r.Tags, err = decodeTags(tags); err != nil {
+		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)
+	}
+	return r, nil
+}

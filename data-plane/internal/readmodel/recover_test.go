@@ -1,0 +1,463 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// truth is every row of a namespace as the state has it.
+func (r *rig) truth(ns job.Namespace) map[job.ID]Row {
+	r.Helper()
+	heads, _, done, err := state.NewHeadReader(r.store).Heads(ns, job.ID{}, 1<<20)
+	if err != nil || !done {
+		r.Fatal(done, err)
+	}
+	ids := make([]job.ID, len(heads))
+	for i := range heads {
+		ids[i] = heads[i].ID
+	}
+	var c change
+	if err := r.read(ns, ids, &c); err != nil || len(c.gone) != 0 {
+		r.Fatal(c.gone, err)
+	}
+	all := make(map[job.ID]Row, len(heads))
+	for _, row := range c.rows {
+		all[row.ID] = row
+	}
+	return all
+}
+
+// all reads every page.
+func (r *rig) all(ns job.Namespace, f Filter) []Row {
+	r.Helper()
+	var rows []Row
+	for {
+		p := r.page(ns, f)
+		rows = append(rows, p.Rows...)
+		if f.Cursor = p.Cursor; f.Cursor == "" {
+			return rows
+		}
+	}
+}
+
+// wantTruth waits until the model is current and compares it with the state.
+func (r *rig) wantTruth(ns job.Namespace) {
+	r.Helper()
+	r.settled(ns)
+	want := r.truth(ns)
+	tags := map[command.Tag]int{}
+	rows := r.all(ns, Filter{Limit: LimitMax})
+	if len(rows) != len(want) {
+		r.Fatalf("%d rows, want %d", len(rows), len(want))
+	}
+	for _, row := range rows {
+		if w := want[row.ID]; !sameRow(row, w) {
+			r.Fatalf("row %+v\nwant %+v", row, w)
+		}
+		for _, t := range row.Tags {
+			tags[t]++
+		}
+	}
+	for t, n := range tags {
+		if found := r.all(ns, Filter{Limit: LimitMax, Tags: []command.Tag{t}}); len(found) != n {
+			r.Fatalf("%d jobs with %v, want %d", len(found), t, n)
+		}
+	}
+	f, err := r.shelf.take(r.ctx(), ns)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer r.shelf.giveBack(f)
+	var left int
+	if err := f.read.QueryRow(`SELECT count(*) FROM tag t WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.id = t.id)`).Scan(&left); err != nil || left != 0 {
+		r.Fatalf("%d tags of jobs that are gone, %v", left, err)
+	}
+}
+
+func sameRow(a, b Row) bool {
+	if len(a.Tags) != len(b.Tags) {
+		return false
+	}
+	for i := range a.Tags {
+		if a.Tags[i] != b.Tags[i] {
+			return false
+		}
+	}
+	a.Tags, b.Tags = nil, nil
+	return a.ID == b.ID && a.Queue == b.Queue && a.State == b.State && a.Priority == b.Priority && a.Attempt == b.Attempt &&
+		a.MaxRetries == b.MaxRetries && a.Crashes == b.Crashes && a.CreatedAt == b.CreatedAt && a.ScheduledAt == b.ScheduledAt &&
+		a.StartedAt == b.StartedAt && a.FinishedAt == b.FinishedAt && a.FailedAt == b.FailedAt && a.Worker == b.Worker &&
+		a.LastError == b.LastError && a.Reason == b.Reason
+}
+
+// edit changes a namespace's file behind the projector's back, while it is closed.
+func (r *rig) edit(ns job.Namespace, sql string) {
+	r.Helper()
+	f, err := openFile(context.Background(), ns, r.shelf.path(ns))
+	if err == nil {
+		_, err = f.write.Exec(sql)
+		err = errors.Join(err, f.close())
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// some fills a namespace with jobs in several states, with tags and errors.
+func (r *rig) some(ns job.Namespace) {
+	red := command.Tag{Key: "team", Value: "red"}
+	r.enqueue(ns, "mail", red)
+	r.finish(ns, r.enqueue(ns, "mail"))
+	r.fail(ns, r.enqueue(ns, "print", red, command.Tag{Key: "tier", Value: "1"}), "out of paper")
+	c := r.newJob(ns, "mail", red)
+	c.ScheduledAt = r.now + int64(time.Hour)
+	r.apply(c)
+	gone := r.enqueue(ns, "mail", red)
+	r.apply(&command.Delete{NS: ns, ID: gone})
+}
+
+func TestRows_AreWhatTheStateHas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.some(nsA)
+	r.some(nsB)
+	r.wantTruth(nsA)
+	r.some(nsA)
+	r.wantTruth(nsA)
+	r.wantTruth(nsB)
+	p := r.page(nsA, Filter{Queue: "print", Limit: 1})
+	if row := p.Rows[0]; row.LastError != "out of paper" || row.State != job.Retrying || row.ScheduledAt <= row.FailedAt || len(row.Tags) != 2 {
+		t.Fatalf("row %+v", row)
+	}
+}
+
+// What was projected before a restart is not projected again, and what happened
+// meanwhile is found.
+func TestRun_ResumesWhereTheFileStands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	old := r.enqueue(nsA, "mail")
+	r.wantTruth(nsA)
+	r.halt()
+	r.edit(nsA, `UPDATE job SET worker = 'untouched'`)
+	young := r.enqueue(nsA, "mail")
+	r.open()
+	r.run()
+	r.settled(nsA)
+	rows := r.page(nsA, Filter{}).Rows
+	if len(rows) != 2 || rows[0].ID != young || rows[1].ID != old || rows[1].Worker != "untouched" {
+		t.Fatalf("rows %+v", rows)
+	}
+}
+
+// A crash between rounds loses rows and mark together; the same events again do no
+// harm, also when their rows are there already.
+func TestRun_ProjectingTheSameEventsAgainIsHarmless(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{
+		`UPDATE mark SET seq = 3`,
+		`UPDATE mark SET seq = 1; DELETE FROM job; DELETE FROM tag`,
+		`UPDATE mark SET seq = 1; UPDATE job SET state = 1, attempt = 9`,
+		`UPDATE mark SET rebuilding = 1, rebuilt_to = x''; UPDATE job SET attempt = 9`,
+		`UPDATE mark SET rebuilding = 1, rebuilt_to = x''; DELETE FROM tag; DELETE FROM job`,
+		`UPDATE mark SET seq = 4000`, // Ahead of the state: somebody else's file.
+		`DELETE FROM mark`,
+		`DROP TABLE tag`,
+		`DROP INDEX job_by_state`,
+		`PRAGMA user_version = 99`,
+		`UPDATE job SET tags = x'ff'`,
+	} {
+		t.Run(sql, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.run()
+			first := r.enqueue(nsA, "mail")
+			r.some(nsA)
+			r.wantTruth(nsA)
+			r.halt()
+			r.edit(nsA, sql)
+			r.open()
+			r.run()
+			r.finish(nsA, first)
+			r.eventuallyTrue(nsA)
+		})
+	}
+}
+
+// eventuallyTrue is wantTruth for files of which a query may be told that they are
+// being rebuilt.
+func (r *rig) eventuallyTrue(ns job.Namespace) {
+	r.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		f := Filter{Limit: LimitMax}
+		p, err := r.List(r.ctx(), ns, &f)
+		if err == nil && !p.Rebuilding && p.Lag == 0 {
+			break
+		}
+		if err != nil && fault.CodeOf(err) != fault.Unavailable || time.Now().After(deadline) {
+			r.Fatalf("%+v, %v", p, err)
+		}
+	}
+	r.wantTruth(ns)
+}
+
+func TestRun_RebuildsWhatTheFeedNoLongerHas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	gone := r.enqueue(nsA, "mail", command.Tag{Key: "k", Value: "v"})
+	r.some(nsA)
+	r.wantTruth(nsA)
+	r.halt()
+	r.apply(&command.Delete{NS: nsA, ID: gone})
+	r.some(nsA)
+	r.apply(&command.TrimFeed{Before: r.index})
+	r.open()
+	r.run()
+	r.wantTruth(nsA)
+}
+
+// A projector that is so slow that the feed is cut off in front of it starts over.
+func TestRun_FeedCutWhileProjecting(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.begin() // A term whose goroutine never got the processor.
+	r.some(nsA)
+	r.apply(&command.TrimFeed{Before: r.index})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for range 20 {
+		if _, err := r.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantTruth(nsA)
+}
+
+func TestRun_DamagedFilesAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(b []byte) []byte{
+		"garbage":   func([]byte) []byte { return []byte("this is no database, however you look at it") },
+		"empty":     func([]byte) []byte { return nil },
+		"half":      func(b []byte) []byte { return b[:len(b)/2] },
+		"one page":  func(b []byte) []byte { return b[:4096] },
+		"zero tail": func(b []byte) []byte { clear(b[4096:]); return b },
+		"noise": func(b []byte) []byte {
+			for i := 5000; i < len(b); i += 7 {
+				b[i] ^= 0x55
+			}
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.run()
+			for range 30 {
+				r.some(nsA)
+			}
+			r.wantTruth(nsA)
+			r.halt()
+			path := r.shelf.path(nsA)
+			b, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, damage(b), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.open()
+			r.run()
+			r.enqueue(nsA, "mail")
+			r.eventuallyTrue(nsA)
+		})
+	}
+}
+
+// Somebody deletes the files of a running node.
+func TestRun_RemovedFilesAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.some(nsA)
+	r.wantTruth(nsA)
+	r.shelf.mu.Lock()
+	r.shelf.max = 1
+	err := r.shelf.remove(nsA)
+	r.shelf.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.some(nsB) // Pushes the other's file out.
+	r.wantTruth(nsB)
+	r.eventuallyTrue(nsA)
+}
+
+// The jobs of a deleted queue are in no list from then on, although their rows go
+// one by one, and a queue of the same name may be there already.
+func TestList_JobsOfADeletedQueueAreGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	old := r.enqueue(nsA, "mail")
+	other := r.enqueue(nsA, "print")
+	r.finish(nsA, r.enqueue(nsA, "mail"))
+	r.settled(nsA)
+	r.apply(&command.DeleteQueue{NS: nsA, Queue: "mail"})
+	if got := ids(r.page(nsA, Filter{})); !slices.Equal(got, []job.ID{other}) {
+		t.Fatalf("after the deletion: %v", got)
+	}
+	young := r.enqueue(nsA, "mail")
+	if got := ids(r.page(nsA, Filter{})); !slices.Equal(got, []job.ID{young, other}) {
+		t.Fatalf("after a new one: %v", got)
+	}
+	r.apply(&command.Sweep{NS: nsA, Queue: "mail", Jobs: []job.ID{old}})
+	r.halt()
+	r.edit(nsA, `UPDATE mark SET rebuilding = 1`)
+	r.open()
+	r.run()
+	r.wantTruth(nsA)
+	if got := ids(r.page(nsA, Filter{})); !slices.Equal(got, []job.ID{young, other}) {
+		t.Fatalf("after a rebuild: %v", got)
+	}
+}
+
+// Another node led in between: what it let happen is found, also without news.
+func TestRun_ANewTermFindsWhatHappenedInBetween(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.some(nsA)
+	r.wantTruth(nsA)
+	r.stop()
+	r.some(nsA)
+	r.some(nsB)
+	r.run()
+	r.wantTruth(nsA)
+	r.wantTruth(nsB)
+}
+
+func TestShelf_OpenFilesAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.shelf.max = 3
+	r.run()
+	for round := range 2 {
+		for i := range 12 {
+			r.enqueue(job.Namespace{1, byte(i)}, "mail")
+			r.shelf.mu.Lock()
+			open := len(r.shelf.open)
+			r.shelf.mu.Unlock()
+			if open > 3 {
+				t.Fatalf("%d files are open", open)
+			}
+		}
+		for i := range 12 {
+			r.wantTruth(job.Namespace{1, byte(i)})
+			if rows := r.page(job.Namespace{1, byte(i)}, Filter{}).Rows; len(rows) != round+1 {
+				t.Fatalf("namespace %d has %d jobs", i, len(rows))
+			}
+		}
+	}
+}
+
+// Whatever happens to jobs, feed, files and terms, in the end the model is the state.
+func TestModel_IsTheStateInTheEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newRig(t)
+		defer r.halt()
+		var all []job.ID
+		pick := func() job.ID {
+			if len(all) == 0 {
+				return job.ID{9}
+			}
+			return rapid.SampledFrom(all).Draw(rt, "job")
+		}
+		running := false
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 10).Draw(rt, "step") {
+			case 0, 1, 2:
+				all = append(all, r.enqueue(nsA, "mail", command.Tag{Key: "k", Value: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "tag")}))
+			case 3:
+				r.apply(&command.Fetch{NS: nsA, Jobs: []job.ID{pick()}, Worker: "w", Lease: time.Minute})
+			case 4:
+				r.apply(&command.Ack{NS: nsA, ID: pick()})
+			case 5:
+				r.apply(&command.Fail{NS: nsA, ID: pick(), Error: "boom"})
+			case 6:
+				r.apply(&command.Delete{NS: nsA, ID: pick()})
+			case 7:
+				r.apply(&command.TrimFeed{Before: r.index})
+			case 8, 9:
+				if running {
+					r.stop()
+				} else {
+					r.run()
+				}
+				running = !running
+			case 10:
+				if running {
+					r.stop()
+				}
+				running = false
+				if err := r.shelf.Close(); err != nil {
+					rt.Fatal(err)
+				}
+				r.open()
+			}
+		}
+		if !running {
+			r.run()
+		}
+		r.wantTruth(nsA)
+		r.stop()
+	})
+}
+
+// A file that can not be opened holds up nobody else and is tried again.
+func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for the pause between two tries")
+	}
+	r := newRig(t)
+	path := r.shelf.path(nsA)
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.run()
+	r.some(nsA)
+	r.some(nsB)
+	r.wantTruth(nsB)
+	f := Filter{Limit: 1}
+	if p, err := r.List(r.ctx(), nsA, &f); err == nil {
+		t.Fatalf("a list without a file: %+v", p)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		p, err := r.List(r.ctx(), nsA, &f)
+		if err == nil && !p.Rebuilding && p.Lag == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v, %v", p, err)
+		}
+	}
+	r.wantTruth(nsA)
+}

@@ -1,0 +1,85 @@
+package readmodel
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// errorBytesMax is how much of a job's last error a list shows.
+const errorBytesMax = 512
+
+// Row is a job as lists show it: no payload, no result. Times are Unix
+// nanoseconds, 0 for never.
+type Row struct {
+	ID          job.ID
+	Queue       string
+	State       job.State
+	Priority    job.Priority
+	Attempt     uint32
+	MaxRetries  uint32
+	Crashes     uint32
+	CreatedAt   int64
+	ScheduledAt int64 // Of the next attempt while it waits for one, else as asked.
+	StartedAt   int64
+	FinishedAt  int64 // Completed, dead or cancelled.
+	FailedAt    int64
+	Worker      string
+	LastError   string
+	Reason      state.DeadReason
+	Tags        []command.Tag
+}
+
+// rowFrom makes a job's row; its last error is read from the state.
+func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b *state.Body) (Row, error) {
+	r := Row{
+		ID: id, Queue: h.Queue, State: h.State, Priority: h.Priority, Attempt: h.Attempt,
+		MaxRetries: h.Retry.MaxRetries, Crashes: h.Crashes, CreatedAt: b.CreatedAt, ScheduledAt: b.ScheduledAt,
+		StartedAt: h.Started, FinishedAt: h.Finished, FailedAt: h.FailedAt, Worker: h.Worker, Reason: h.Reason, Tags: b.Tags,
+	}
+	if h.State == job.Scheduled || h.State == job.Retrying {
+		r.ScheduledAt = h.Due
+	}
+	if h.HasErrors() {
+		e, err := state.ReadLastError(store, ns, id)
+		if err != nil {
+			return Row{}, fmt.Errorf("errors of job %s: %w", id, err)
+		}
+		r.LastError = cut(e.Error)
+	}
+	return r, nil
+}
+
+// cut shortens an error without breaking a character.
+func cut(s string) string {
+	if len(s) <= errorBytesMax {
+		return s
+	}
+	end := errorBytesMax
+	for end > 0 && s[end]&0xc0 == 0x80 {
+		end--
+	}
+	return s[:end]
+}
+
+func encodeTags(tags []command.Tag) []byte {
+	if len(tags) == 0 {
+		return nil
+	}
+	var w codec.Writer
+	command.EncodeTags(&w, tags)
+	return w.Buf
+}
+
+func decodeTags(b []byte) ([]command.Tag, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	r := codec.NewReader(b)
+	tags := command.DecodeTags(r)
+	return tags, r.Close()
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	agentShape = newShape("AgentConfig",
+		wholeField("max_iterations", "How often it runs before a person is asked; 0 is no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
+		dollarsField("max_cost_usd", "What it may cost before a person is asked; 0 is no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
+		spanField("iteration_timeout", "How long one attempt of an iteration may take, however often its lease is renewed; 0 is no limit.",
+			func(in *queue.AgentLimits, d time.Duration) { in.IterationTimeout = d }),
+	)
+	replayShape = newShape("ReplayRequest",
+		wholeField("from", "Number of the iteration after which the new job begins.", func(in *int, n int) { *in = n }),
+	)
+	iterationParams = []queryParam{
+		{name: "after", doc: "List the iterations after this one.", schema: schema{Type: "integer"}},
+		{name: "limit", doc: "How many at most; default 100.", schema: schema{Type: "integer"}},
+	}
+)
+
+func agentFromProto(d *decoder, path string, m *corvov1.AgentConfig) *queue.AgentLimits {
+	if m == nil {
+		return nil
+	}
+	a := &queue.AgentLimits{MaxIterations: int(m.GetMaxIterations()), MaxCost: dollarsFromProto(d, join(path, "max_cost_usd"), m.GetMaxCostUsd())}
+	if text := m.GetIterationTimeout(); text != "" {
+		span, msg := duration(text)
+		if msg != "" {
+			d.problem(join(path, "iteration_timeout"), "%s", msg)
+		}
+		a.IterationTimeout = span
+	}
+	return a
+}
+
+func agentToProto(a *queue.AgentState) *corvov1.AgentState {
+	if a == nil {
+		return nil
+	}
+	return &corvov1.AgentState{
+		MaxIterations: int32(a.MaxIterations), MaxCostUsd: dollarsToProto(a.MaxCost), IterationTimeout: timeoutText(a.IterationTimeout),
+		Iteration: int32(a.Iteration), TotalCostUsd: dollarsToProto(a.TotalCost),
+	}
+}
+
+func timeoutText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
+}
+
+// agentAnswer is where an agent job stands.
+type agentAnswer struct {
+	MaxIterations    int     `json:"max_iterations,omitempty"`
+	MaxCostUSD       dollars `json:"max_cost_usd,omitempty"`
+	IterationTimeout string  `json:"iteration_timeout,omitempty"`
+	Iteration        int     `json:"iteration"`
+	TotalCostUSD     dollars `json:"total_cost_usd"`
+}
+
+func newAgentAnswer(a *queue.AgentState) *agentAnswer {
+	if a == nil {
+		return nil
+	}
+	return &agentAnswer{
+		MaxIterations: a.MaxIterations, MaxCostUSD: dollars(a.MaxCost), IterationTimeout: timeoutText(a.IterationTimeout),
+		Iteration: a.Iteration, TotalCostUSD: dollars(a.TotalCost),
+	}
+}
+
+type iterationsAnswer struct {
+	Iterations []iterationAnswer `json:"iterations"`
+	HasMore    bool              `json:"has_more"`
+}
+
+// iterationAnswer is one finished iteration; its id is its number.
+type iterationAnswer struct {
+	ID         int     `json:"id"`
+	JobID      string  `json:"job_id"`
+	Iteration  int     `json:"iteration"`
+	Status     string  `json:"status"` // continue, done or hold.
+	Checkpoint rawJSON `json:"checkpoint,omitempty"`
+	HoldReason string  `json:"hold_reason,omitempty"`
+	Result     rawJSON `json:"result,omitempty"`
+	Model      string  `json:"model,omitempty"`
+	Provider   string  `json:"provider,omitempty"`
+	usageAnswer
+	CreatedAt *time.Time `json:"created_at"`
+}
+
+func (c *call) iterations() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var d decoder
+	q := c.r.URL.Query()
+	after, limit := wholeParam(&d, q, "after"), wholeParam(&d, q, "limit")
+	if err := d.err(); err != nil {
+		return err
+	}
+	page, err := c.place.Local.Iterations(c.r.Context(), c.who.Caller, id, after, limit)
+	if err != nil {
+		return err
+	}
+	a := iterationsAnswer{Iterations: make([]iterationAnswer, len(page.Iterations)), HasMore: page.More}
+	for i, it := range page.Iterations {
+		a.Iterations[i] = iterationAnswer{
+			ID: it.Number, JobID: id.String(), Iteration: it.Number, Status: it.Status, Checkpoint: it.Checkpoint, HoldReason: it.HoldReason,
+			Result: it.Result, Model: it.Model, Provider: it.Provider, usageAnswer: newUsageAnswer(it.Usage), CreatedAt: optionalTime(it.At),
+		}
+	}
+	return c.reply(a)
+}
+
+// wholeParam reads an optional whole number; 0 if it is not given.
+func wholeParam(d *decoder, q url.Values, name string) int {
+	text := q.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		d.also("", []fault.Field{{Path: name, Message: "must be a whole number"}}, asIs)
+	}
+	return n
+}
+
+func (c *call) replay() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var from int
+	if err := decode(c, replayShape, &from); err != nil {
+		return err
+	}
+	former, err := c.place.Local.Job(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	res, err := c.place.Local.Replay(c.r.Context(), c.who.Caller, id, from)
+	if err != nil {
+		return err
+	}
+	return c.replyStatus(201, newEnqueueAnswer(former.Queue, res))
+}

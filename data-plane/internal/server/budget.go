@@ -1,0 +1,169 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// Budgets and approval policies. Their shapes are strict: a misspelt limit that is
+// passed over would be no limit.
+
+type policyRequest struct {
+	id string
+	in queue.Policy
+}
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	budgetShape = newShape("BudgetRequest",
+		textField("scope", "global, queue or tag.", func(in *queue.Budget) *string { return &in.Scope }).must(),
+		textField("target", "A queue's name, a tag as key=value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
+		dollarsField("daily_usd", "What models may cost in a UTC day; 0 is no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
+		dollarsField("per_job_usd", "What models may cost for one job; 0 is no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
+		textField("on_exceed", "hold (nothing starts, the default), reject (nothing is enqueued either) or alert_only.",
+			func(in *queue.Budget) *string { return &in.OnExceed }),
+	).strictly()
+
+	policyShape = newShape("ApprovalPolicyRequest",
+		textField("id", "Of the policy to change; left out, a new one is made.", func(in *policyRequest) *string { return &in.id }),
+		textField("name", "What people call it.", func(in *policyRequest) *string { return &in.in.Name }).must(),
+		textField("mode", "any (one condition is enough, the default) or all.", func(in *policyRequest) *string { return &in.in.Mode }),
+		boolField("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
+		textField("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
+		textField("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
+		textField("tag_value", "With this value; left out, any.", func(in *policyRequest) *string { return &in.in.TagValue }),
+		textsField("approvers", "Ids of the keys or users that may decide; none: everybody who may operate.",
+			func(in *policyRequest) *[]string { return &in.in.Approvers }),
+		durationField("expires_after", "How long a job waits at most; left out, for ever.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
+		textField("on_expire", "reject (the default) or approve: what happens then.", func(in *policyRequest) *string { return &in.in.OnExpire }),
+	).strictly()
+)
+
+type budgetAnswer struct {
+	ID        string     `json:"id"`
+	Scope     string     `json:"scope"`
+	Target    string     `json:"target"`
+	DailyUSD  dollars    `json:"daily_usd,omitempty"`
+	PerJobUSD dollars    `json:"per_job_usd,omitempty"`
+	OnExceed  string     `json:"on_exceed"`
+	SpentUSD  dollars    `json:"spent_usd"` // Of the current UTC day.
+	CreatedAt *time.Time `json:"created_at"`
+}
+
+func newBudgetAnswer(b *queue.Budget) budgetAnswer {
+	return budgetAnswer{
+		ID: b.ID.String(), Scope: b.Scope, Target: b.Target, DailyUSD: dollars(b.Daily), PerJobUSD: dollars(b.PerJob),
+		OnExceed: b.OnExceed, SpentUSD: dollars(b.Spent), CreatedAt: optionalTime(b.CreatedAt),
+	}
+}
+
+func (c *call) budgets() error {
+	list, err := c.place.Local.Budgets(c.r.Context(), c.who.Caller)
+	if err != nil {
+		return err
+	}
+	out := make([]budgetAnswer, len(list))
+	for i := range list {
+		out[i] = newBudgetAnswer(&list[i])
+	}
+	return c.reply(out)
+}
+
+func (c *call) setBudget() error {
+	var in queue.Budget
+	d, err := decodeAll(c, budgetShape, &in)
+	if err != nil {
+		return err
+	}
+	d.also("", in.CheckBudget(), asIs)
+	if err := d.err(); err != nil {
+		return err
+	}
+	b, err := c.place.Local.SetBudget(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	return c.reply(newBudgetAnswer(&b))
+}
+
+func (c *call) deleteBudget() error {
+	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: "deleted"})
+}
+
+type policyAnswer struct {
+	ID           string     `json:"id"`
+	Name         string     `json:"name"`
+	Mode         string     `json:"mode"`
+	Enabled      bool       `json:"enabled"`
+	Queue        string     `json:"queue,omitempty"`
+	TagKey       string     `json:"tag_key,omitempty"`
+	TagValue     string     `json:"tag_value,omitempty"`
+	Approvers    []string   `json:"approvers,omitempty"`
+	ExpiresAfter string     `json:"expires_after,omitempty"`
+	OnExpire     string     `json:"on_expire"`
+	CreatedAt    *time.Time `json:"created_at"`
+}
+
+func newPolicyAnswer(p *queue.Policy) policyAnswer {
+	return policyAnswer{
+		ID: p.ID.String(), Name: p.Name, Mode: p.Mode, Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
+		Approvers: p.Approvers, ExpiresAfter: timeoutText(p.Expires), OnExpire: p.OnExpire, CreatedAt: optionalTime(p.CreatedAt),
+	}
+}
+
+func (c *call) policies() error {
+	list, err := c.place.Local.Policies(c.r.Context(), c.who.Caller)
+	if err != nil {
+		return err
+	}
+	out := make([]policyAnswer, len(list))
+	for i := range list {
+		out[i] = newPolicyAnswer(&list[i])
+	}
+	return c.reply(out)
+}
+
+func (c *call) setPolicy() error {
+	req := policyRequest{in: queue.Policy{Enabled: true}}
+	d, err := decodeAll(c, policyShape, &req)
+	if err != nil {
+		return err
+	}
+	if req.id != "" {
+		if req.in.ID, err = job.ParsePolicyID(req.id); err != nil {
+			return errNoPolicy()
+		}
+	}
+	d.also("", req.in.CheckPolicy(), asIs)
+	if err := d.err(); err != nil {
+		return err
+	}
+	p, err := c.place.Local.SetPolicy(c.r.Context(), c.who.Caller, req.in)
+	if err != nil {
+		return err
+	}
+	return c.replyStatus(http.StatusOK, newPolicyAnswer(&p))
+}
+
+func (c *call) deletePolicy() error {
+	id, err := job.ParsePolicyID(c.r.PathValue("policy"))
+	if err != nil {
+		return errNoPolicy()
+	}
+	if err := c.place.Local.DeletePolicy(c.r.Context(), c.who.Caller, id); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: "deleted"})
+}
+
+// errNoPolicy names no id: that of another tenant is answered like one that never was.
+func errNoPolicy() error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no such approval policy in this namespace")
+}

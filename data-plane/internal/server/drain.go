@@ -1,0 +1,34 @@
+package server
+
+import (
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+var drainParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
+	{name: "wait", doc: `How long to wait for the queue to be empty, at most 60s; for example "30s".`, schema: schema{Type: "string"}},
+}
+
+type drainAnswer struct {
+	Status string `json:"status"`
+	// Remaining are the jobs that are still to run or running.
+	Remaining int64 `json:"remaining"`
+}
+
+func (c *call) drainQueue() error {
+	var wait time.Duration
+	if text := c.r.URL.Query().Get("wait"); text != "" {
+		var msg string
+		if wait, msg = duration(text); msg != "" {
+			return fault.InvalidFields([]fault.Field{{Path: "wait", Message: msg}})
+		}
+	}
+	ctx, cancel := c.s.untilDrain(c.r.Context())
+	defer cancel()
+	remaining, err := c.place.Local.DrainQueue(ctx, c.who.Caller, c.r.PathValue("name"), wait)
+	if err != nil {
+		return err
+	}
+	return c.reply(drainAnswer{Status: "draining", Remaining: remaining})
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// stepShape, chainShape and batchShape are the parts of an enqueue that are about
+// other jobs than the one that is enqueued.
+//
+//nolint:gochecknoglobals // Constant tables.
+var (
+	stepShape = newShape("ChainStep",
+		textField("queue", "Queue name. Of the first step it may be left out: it is the job's.", func(in *queue.StepInput) *string { return &in.Queue }),
+		anyField("payload", "An object; members that tell of the job before are put under it. Anything else stands under payload.",
+			func(in *queue.StepInput) *rawJSON { return &in.Payload }),
+	)
+
+	chainShape = newShape("Chain",
+		listField("steps", "The jobs, in their order; the one that is enqueued is the first.", queue.ChainStepsMax, stepShape,
+			func(in *queue.ChainInput) *[]queue.StepInput { return &in.Steps }).must(),
+		onFailureField(),
+		objectField("on_exit", "Enqueued after the last step, or when a worker says exit.", stepShape, func(in *queue.ChainInput) *queue.StepInput {
+			in.OnExit = new(queue.StepInput)
+			return in.OnExit
+		}),
+	)
+
+	newBatchShape = newShape("BatchRequest", callbackFields()...)
+	batchShape    = newShape("BatchOptions", append(callbackFields(),
+		boolField("open", "More jobs may join until the batch is sealed.", func(in *queue.BatchOptions) *bool { return &in.Open }),
+	)...)
+)
+
+func callbackFields() []field[queue.BatchOptions] {
+	return []field[queue.BatchOptions]{
+		textField("callback_queue", "Where a job is enqueued when all jobs of the batch have ended; left out: nowhere.",
+			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
+		anyField("callback_payload", "An object; the numbers of the batch are put under it. Anything else stands under payload.",
+			func(in *queue.BatchOptions) *rawJSON { return &in.CallbackPayload }),
+	}
+}
+
+// onFailureField reads a job, or the word that generation-1 clients send.
+func onFailureField() field[queue.ChainInput] {
+	f := objectField("on_failure", `Enqueued when a step is dead. Or a text: "stop" (no such job), "continue" (the next step runs all the same).`,
+		stepShape, func(in *queue.ChainInput) *queue.StepInput {
+			in.OnFailure = new(queue.StepInput)
+			return in.OnFailure
+		})
+	f.schema = schema{OneOf: []schema{{Ref: refOf(stepShape.name)}, {Type: "string", Examples: []any{"stop", "continue"}}}}
+	object := f.read
+	f.read = func(d *decoder, path string, v []byte, into *queue.ChainInput) string {
+		if kindOf(v) != '"' {
+			return object(d, path, v, into)
+		}
+		switch unquote(v) {
+		case "", "stop":
+		case "continue":
+			into.GoOn = true
+		default:
+			return `must be a job, "stop" or "continue"`
+		}
+		return ""
+	}
+	return f
+}
+
+func chainField() field[queue.EnqueueInput] {
+	return objectField("chain", "What follows on the job.", chainShape, func(in *queue.EnqueueInput) *queue.ChainInput {
+		in.Chain = new(queue.ChainInput)
+		return in.Chain
+	})
+}
+
+// chainStep is nil for a job that is in no chain.
+func chainStep(p *queue.Places) *int {
+	if p.Chain.IsZero() {
+		return nil
+	}
+	return &p.ChainStep
+}
+
+// idOrNone is "" for an id that is not set.
+func idOrNone[T interface {
+	IsZero() bool
+	String() string
+}](id T) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}

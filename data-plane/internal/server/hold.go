@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	holdShape = newShape("HoldRequest",
+		textField("reason", "Why, for the person who decides.", func(in *string) *string { return in }),
+	)
+	decideShape = newShape("DecideRequest",
+		textField("comment", "What there is to say about the decision; it stays with the job.", func(in *string) *string { return in }),
+	)
+)
+
+func (c *call) holdJob() error { return c.aboutHold(holdShape, c.place.Local.Hold) }
+
+func (c *call) approveJob() error { return c.aboutHold(decideShape, c.place.Local.Approve) }
+
+func (c *call) rejectJob() error { return c.aboutHold(decideShape, c.place.Local.Reject) }
+
+// aboutHold runs a use case that takes one text and answers the job's state.
+func (c *call) aboutHold(sh *shape[string], do func(context.Context, queue.Caller, job.ID, string) (job.State, error)) error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var text string
+	if err := decode(c, sh, &text); err != nil {
+		return err
+	}
+	state, err := do(c.r.Context(), c.who.Caller, id, text)
+	if err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: state.String()})
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// rowAnswer is a job in a list: what describes it, never what it carries.
+type rowAnswer struct {
+	ID          string            `json:"id"`
+	Queue       string            `json:"queue"`
+	State       string            `json:"state"`
+	Priority    int               `json:"priority"`
+	Attempt     int               `json:"attempt"`
+	MaxRetries  int               `json:"max_retries"`
+	Crashes     int               `json:"crashes,omitempty"`
+	Tags        map[string]string `json:"tags,omitempty"`
+	CreatedAt   *time.Time        `json:"created_at"`
+	ScheduledAt *time.Time        `json:"scheduled_at,omitempty"`
+	StartedAt   *time.Time        `json:"started_at,omitempty"`
+	CompletedAt *time.Time        `json:"completed_at,omitempty"`
+	FailedAt    *time.Time        `json:"failed_at,omitempty"`
+	WorkerID    string            `json:"worker_id,omitempty"`
+	LastError   string            `json:"last_error,omitempty"`
+	DeadReason  string            `json:"dead_reason,omitempty"`
+}
+
+// listAnswer is a page of jobs. What it shows was true at AsOf.
+type listAnswer struct {
+	Jobs       []rowAnswer `json:"jobs"`
+	Cursor     string      `json:"cursor"`
+	HasMore    bool        `json:"has_more"`
+	LagMS      int64       `json:"lag_ms"`
+	Rebuilding bool        `json:"rebuilding"`
+	AsOf       *time.Time  `json:"as_of"`
+	DurationMS float64     `json:"duration_ms"`
+}
+
+func (c *call) listJobs() error {
+	in, err := filterFromQuery(c.r.URL.Query(), listParams)
+	if err != nil {
+		return err
+	}
+	return c.list(in)
+}
+
+func (c *call) searchJobs() error {
+	var in queue.JobFilter
+	if err := decode(c, searchShape, &in); err != nil {
+		return err
+	}
+	return c.list(in)
+}
+
+func (c *call) list(in queue.JobFilter) error {
+	p, err := c.place.Views.ListJobs(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	a := listAnswer{
+		Jobs: make([]rowAnswer, len(p.Jobs)), Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
+		Rebuilding: p.Rebuilding, AsOf: optionalTime(p.AsOf), DurationMS: float64(c.s.now().Sub(c.start).Microseconds()) / 1000,
+	}
+	for i := range p.Jobs {
+		a.Jobs[i] = newRowAnswer(&p.Jobs[i])
+	}
+	return c.reply(a)
+}
+
+func newRowAnswer(r *queue.JobRow) rowAnswer {
+	return rowAnswer{
+		ID: r.ID.String(), Queue: r.Queue, State: r.State.String(), Priority: int(r.Priority), Attempt: r.Attempt,
+		MaxRetries: r.MaxRetries, Crashes: r.Crashes, Tags: r.Tags, CreatedAt: optionalTime(r.CreatedAt),
+		ScheduledAt: optionalTime(r.ScheduledAt), StartedAt: optionalTime(r.StartedAt), CompletedAt: optionalTime(r.CompletedAt),
+		FailedAt: optionalTime(r.FailedAt), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: r.DeadReason,
+	}
+}
+
+// searchShape is the contract's filter. What is not there yet is refused by name,
+// because ignoring it would find other jobs than were asked for.
+var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
+	textField("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
+	textsField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
+	searchTags(),
+	textField("priority", "critical, high or normal.", func(f *queue.JobFilter) *string { return &f.Priority }),
+	textField("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
+	timeField("created_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
+	timeField("created_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
+	timeField("scheduled_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledAfter }),
+	timeField("scheduled_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledBefore }),
+	timeField("started_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.StartedAfter }),
+	timeField("started_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
+	timeField("completed_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
+	timeField("completed_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
+	wholeField("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
+	wholeField("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
+	boolField("has_errors", "Whether an attempt has failed.", func(f *queue.JobFilter) *bool {
+		f.HasErrors = new(bool)
+		return f.HasErrors
+	}),
+	textField("sort", "Only created_at so far.", func(f *queue.JobFilter) *string { return &f.Sort }),
+	textField("order", "desc, which is the default, or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
+	wholeField("limit", "Jobs of one page, at most 1000; 50 if it is not given.", func(f *queue.JobFilter, n int) {
+		f.Limit = n
+		if n == 0 {
+			f.Limit = -1 // Asked for nothing, which is refused.
+		}
+	}),
+	textField("cursor", "Of the page before; its filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
+	laterField[queue.JobFilter]("payload_contains"),
+	laterField[queue.JobFilter]("payload_jq"),
+	laterField[queue.JobFilter]("expire_after"),
+	laterField[queue.JobFilter]("expire_before"),
+	laterField[queue.JobFilter]("unique_key"),
+	laterField[queue.JobFilter]("batch_id"),
+	laterField[queue.JobFilter]("parent_id"),
+	laterField[queue.JobFilter]("chain_id"),
+	laterField[queue.JobFilter]("error_contains"),
+	laterField[queue.JobFilter]("job_id_prefix"),
+)
+
+// searchTags reads tags into the filter's list.
+func searchTags() field[queue.JobFilter] {
+	f := tagsField("tags", "Only jobs with all of these tags.", func(*queue.JobFilter) *map[string]string { return nil })
+	f.read = func(d *decoder, path string, v []byte, into *queue.JobFilter) string {
+		var tags map[string]string
+		msg := tagsField("", "", func(*queue.JobFilter) *map[string]string { return &tags }).read(d, path, v, into)
+		for key, value := range tags {
+			into.Tags = append(into.Tags, queue.JobTag{Key: key, Value: value})
+		}
+		return msg
+	}
+	return f
+}
+
+// queryParam is one parameter of a GET.
+type queryParam struct {
+	name, doc string
+	schema    schema
+}
+
+// listParams are the parameters of the list; any other is refused, because a
+// filter with a typing error in its name would find everything.
+var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
+	{"queue", "Only jobs of this queue.", schema{Type: "string"}},
+	{"state", "Only jobs in one of these states, separated by commas.", schema{Type: "string"}},
+	{"tag", "Only jobs with this tag, written key:value. May be repeated: all of them.", schema{Type: "string"}},
+	{"created_after", "Later than this.", schema{Type: "string", Format: "date-time"}},
+	{"created_before", "Earlier than this.", schema{Type: "string", Format: "date-time"}},
+	{"order", "desc, which is the default, or asc: by the time they were created.", schema{Type: "string"}},
+	{"limit", "Jobs of one page, at most 1000; 50 if it is not given.", schema{Type: "integer"}},
+	{"cursor", "Of the page before; its filters must be the same.", schema{Type: "string"}},
+}
+
+func filterFromQuery(q url.Values, known []queryParam) (queue.JobFilter, error) {
+	var d decoder
+	in := queue.JobFilter{
+		Queue: q.Get("queue"), States: words(q["state"]), Order: q.Get("order"), Cursor: q.Get("cursor"),
+		CreatedAfter: timeParam(&d, q, "created_after"), CreatedBefore: timeParam(&d, q, "created_before"),
+	}
+	onlyParams(&d, q, known)
+	for _, text := range q["tag"] {
+		key, value, ok := strings.Cut(text, ":")
+		if !ok {
+			d.problem("tag", "%q is no tag; write key:value", text)
+			continue
+		}
+		in.Tags = append(in.Tags, queue.JobTag{Key: key, Value: value})
+	}
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > queue.ListMax {
+			d.problem("limit", "must be between 1 and %d", queue.ListMax)
+		}
+		in.Limit = n
+	}
+	return in, d.err()
+}
+
+// onlyParams refuses parameters that mean nothing, and a second value where only
+// one counts.
+func onlyParams(d *decoder, q url.Values, known []queryParam) {
+	for name, values := range q {
+		i := slices.IndexFunc(known, func(p queryParam) bool { return p.name == name })
+		switch {
+		case i < 0:
+			d.problem(name, "is no parameter of this call")
+		case len(values) > 1 && !severalTimes[name]:
+			d.problem(name, "is given %d times", len(values))
+		}
+	}
+	slices.SortFunc(d.problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })
+}
+
+// severalTimes are the parameters that may be repeated.
+var severalTimes = map[string]bool{"state": true, "tag": true, "queues": true, "job_ids": true, "types": true} //nolint:gochecknoglobals // A constant table.
+
+// words splits comma lists; empty words are left out.
+func words(lists []string) []string {
+	var out []string
+	for _, list := range lists {
+		for w := range strings.SplitSeq(list, ",") {
+			if w = strings.TrimSpace(w); w != "" {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+func timeParam(d *decoder, q url.Values, name string) time.Time {
+	text := q.Get(name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		d.problem(name, "must be a time such as 2026-11-30T12:00:00Z")
+	}
+	return t
+}
+
+// timelineAnswer is the life of a job.
+type timelineAnswer struct {
+	Events []timelineLine `json:"events"`
+	// Truncated: a long life keeps its first line and the latest.
+	Truncated bool  `json:"truncated,omitempty"`
+	LagMS     int64 `json:"lag_ms"`
+}
+
+type timelineLine struct {
+	Seq      int           `json:"seq"`
+	Type     string        `json:"type"`
+	At       *time.Time    `json:"at"`
+	Attempt  int           `json:"attempt,omitempty"`
+	WorkerID string        `json:"worker_id,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	Data     *timelineData `json:"data,omitempty"`
+}
+
+type timelineData struct {
+	Until  *time.Time `json:"until,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+func (c *call) jobEvents() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	t, err := c.place.Views.Timeline(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	a := timelineAnswer{Events: make([]timelineLine, len(t.Events)), Truncated: t.Truncated}
+	for i, e := range t.Events {
+		l := timelineLine{Seq: e.Seq, Type: "job." + e.Type, At: optionalTime(e.At), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
+		if !e.Until.IsZero() || e.Reason != "" {
+			l.Data = &timelineData{Until: optionalTime(e.Until), Reason: e.Reason}
+		}
+		a.Events[i] = l
+	}
+	return c.reply(a)
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+type clearAnswer struct {
+	Status  string `json:"status"`
+	Removed int64  `json:"removed"` // Jobs; those that workers hold stay.
+}
+
+type requeueAnswer struct {
+	Status   string `json:"status"`
+	Requeued int64  `json:"requeued"` // Jobs that were dead and are pending.
+}
+
+var moveShape = newShape("MoveRequest", //nolint:gochecknoglobals // A constant table.
+	textField("queue", "Where to.", func(in *string) *string { return in }).must(),
+)
+
+func (c *call) clearQueue() error {
+	removed, err := c.place.Local.ClearQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.reply(clearAnswer{Status: "cleared", Removed: removed})
+}
+
+func (c *call) moveJob() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
+	}
+	var to string
+	if err := decode(c, moveShape, &to); err != nil {
+		return err
+	}
+	if err := c.place.Local.MoveJob(c.r.Context(), c.who.Caller, id, to); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: "moved"})
+}
+
+func (c *call) requeueDead() error {
+	requeued, err := c.place.Local.RequeueDead(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.reply(requeueAnswer{Status: "requeued", Requeued: requeued})
+}
+
+// deadParams are those of the list that mean something of dead jobs.
+var deadParams = listParamsBut("state") //nolint:gochecknoglobals // A constant table.
+
+func listParamsBut(name string) (out []queryParam) {
+	for _, p := range listParams {
+		if p.name != name {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// deadJobs lists dead letters: newest first, of one queue or of all.
+func (c *call) deadJobs() error {
+	in, err := filterFromQuery(c.r.URL.Query(), deadParams)
+	if err != nil {
+		return err
+	}
+	in.States = []string{job.Dead.String()}
+	return c.list(in)
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// scheduleShape is strict: a misspelt time zone that is passed over would be UTC. What
+// only the server says may stand in it, so that an answer can be changed and sent back.
+var scheduleShape = newShape("ScheduleRequest", append(append([]field[queue.ScheduleInput]{ //nolint:gochecknoglobals // A constant table.
+	textField("name", "A name of its own in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).must(),
+	textField("cron", "Five fields, six with seconds first, or a macro such as @daily or @every 90s.",
+		func(in *queue.ScheduleInput) *string { return &in.Cron }).must(),
+	textField("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
+	durationField("jitter", "A job is late by less than this.", setJitter),
+	millisField("jitter_ms", "The same in milliseconds.", setJitter),
+	textField("overlap", "While the job before is not finished: allow, which is the default, skip or cancel.",
+		func(in *queue.ScheduleInput) *string { return &in.Overlap }),
+	textField("catch_up", "Of ticks that nobody could make in time: once, which is the default and makes the latest, skip or all.",
+		func(in *queue.ScheduleInput) *string { return &in.CatchUp }),
+	boolField("paused", "Makes no jobs; left out, it stays as it is.",
+		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
+}, jobOfSchedule(
+	"queue", "payload", "priority", "tags", "max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay",
+	"retry_base_delay_ms", "retry_max_delay_ms", "unique_key", "unique_period", "expire_after", "expire_after_ms",
+)...), toldOnly("id", "next_run_at", "next_runs", "last_run_at", "last_job_id", "missed", "created_at", "updated_at")...)...).strictly()
+
+type previewRequest struct{ cron, timezone string }
+
+var previewShape = newShape("SchedulePreviewRequest", //nolint:gochecknoglobals // A constant table.
+	textField("cron", "As in a schedule.", func(in *previewRequest) *string { return &in.cron }).must(),
+	textField("timezone", "IANA name; default UTC.", func(in *previewRequest) *string { return &in.timezone }),
+).strictly()
+
+func setJitter(in *queue.ScheduleInput, d time.Duration) { in.Jitter = d }
+
+// jobOfSchedule are members of an enqueue, for the jobs that a schedule makes.
+func jobOfSchedule(names ...string) []field[queue.ScheduleInput] {
+	out := make([]field[queue.ScheduleInput], len(names))
+	for i, name := range names {
+		f := enqueueShape.fields[enqueueShape.byName[name]]
+		out[i] = field[queue.ScheduleInput]{name: name, doc: f.doc, schema: f.schema, required: f.required,
+			read: func(d *decoder, path string, v []byte, into *queue.ScheduleInput) string {
+				return f.read(d, path, v, &into.Job)
+			}}
+	}
+	return out
+}
+
+// toldOnly are members that the server tells; in a request they mean nothing.
+func toldOnly(names ...string) []field[queue.ScheduleInput] {
+	out := make([]field[queue.ScheduleInput], len(names))
+	for i, name := range names {
+		out[i] = field[queue.ScheduleInput]{name: name, doc: "Told by the server; passed over in a request.",
+			read: func(*decoder, string, []byte, *queue.ScheduleInput) string { return "" }}
+	}
+	return out
+}
+
+// scheduleAnswer is a schedule. What its queue decides is left out.
+type scheduleAnswer struct {
+	ID               string            `json:"id"`
+	Name             string            `json:"name"`
+	Cron             string            `json:"cron"`
+	Timezone         string            `json:"timezone"`
+	Queue            string            `json:"queue"`
+	Payload          rawJSON           `json:"payload"`
+	Priority         string            `json:"priority"`
+	Tags             map[string]string `json:"tags,omitempty"`
+	MaxRetries       *int              `json:"max_retries,omitempty"`
+	RetryBackoff     string            `json:"retry_backoff,omitempty"`
+	RetryBaseDelayMS *int64            `json:"retry_base_delay_ms,omitempty"`
+	RetryMaxDelayMS  *int64            `json:"retry_max_delay_ms,omitempty"`
+	UniqueKey        string            `json:"unique_key,omitempty"`
+	UniquePeriod     int64             `json:"unique_period,omitempty"`
+	ExpireAfter      string            `json:"expire_after,omitempty"`
+	Jitter           string            `json:"jitter,omitempty"`
+	Overlap          string            `json:"overlap"`
+	CatchUp          string            `json:"catch_up"`
+	Paused           bool              `json:"paused"`
+	NextRunAt        *time.Time        `json:"next_run_at"`
+	NextRuns         []time.Time       `json:"next_runs,omitempty"`
+	LastRunAt        *time.Time        `json:"last_run_at"`
+	LastJobID        string            `json:"last_job_id,omitempty"`
+	Missed           uint64            `json:"missed"`
+	CreatedAt        *time.Time        `json:"created_at"`
+	UpdatedAt        *time.Time        `json:"updated_at"`
+}
+
+func newScheduleAnswer(s *queue.Schedule) scheduleAnswer {
+	a := scheduleAnswer{
+		ID: s.ID.String(), Name: s.Name, Cron: s.Cron, Timezone: s.Timezone, Queue: s.Queue, Payload: orEmpty(s.Payload),
+		Priority: s.Priority.String(), Tags: s.Tags, MaxRetries: s.Retry.MaxRetries, UniqueKey: s.UniqueKey, UniquePeriod: int64(s.UniquePeriod / time.Second),
+		Overlap: s.Overlap, CatchUp: s.CatchUp, Paused: s.Paused, NextRunAt: optionalTime(s.NextRunAt), NextRuns: s.NextRuns,
+		LastRunAt: optionalTime(s.LastRunAt), Missed: s.Missed, CreatedAt: optionalTime(s.CreatedAt), UpdatedAt: optionalTime(s.UpdatedAt),
+		RetryBackoff: s.Retry.Backoff, RetryBaseDelayMS: optionalMillis(s.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(s.Retry.MaxDelay),
+	}
+	if s.ExpireAfter > 0 {
+		a.ExpireAfter = s.ExpireAfter.String()
+	}
+	if s.Jitter > 0 {
+		a.Jitter = s.Jitter.String()
+	}
+	if !s.LastJob.IsZero() {
+		a.LastJobID = s.LastJob.String()
+	}
+	return a
+}
+
+// schedulesAnswer is a page of schedules.
+type schedulesAnswer struct {
+	Schedules []scheduleAnswer `json:"schedules"`
+	Cursor    string           `json:"cursor"`
+	HasMore   bool             `json:"has_more"`
+}
+
+type previewAnswer struct {
+	NextRuns []time.Time `json:"next_runs"`
+}
+
+type runAnswer struct {
+	JobID  string `json:"job_id"`
+	Status string `json:"status"`
+}
+
+var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
+	{"limit", "Schedules of one page, at most 1000; 50 if it is not given.", schema{Type: "integer"}},
+	{"cursor", "Of the page before.", schema{Type: "string"}},
+}
+
+func (c *call) schedules() error {
+	var d decoder
+	q := c.r.URL.Query()
+	onlyParams(&d, q, scheduleParams)
+	limit := 0
+	if text := q.Get("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.SchedulesMax {
+			d.problem("limit", "must be between 1 and %d", queue.SchedulesMax)
+		}
+	}
+	if err := d.err(); err != nil {
+		return err
+	}
+	page, err := c.place.Local.Schedules(c.r.Context(), c.who.Caller, q.Get("cursor"), limit)
+	if err != nil {
+		return err
+	}
+	a := schedulesAnswer{Schedules: make([]scheduleAnswer, len(page.Schedules)), Cursor: page.Cursor, HasMore: page.Cursor != ""}
+	for i := range page.Schedules {
+		a.Schedules[i] = newScheduleAnswer(&page.Schedules[i])
+	}
+	return c.reply(a)
+}
+
+// scheduleInput reads the body; every problem is told at once.
+func (c *call) scheduleInput() (in queue.ScheduleInput, err error) {
+	d, err := decodeAll(c, scheduleShape, &in)
+	if err != nil {
+		return in, err
+	}
+	if len(d.problems) > 0 {
+		d.also("", in.Check(c.who.Caller, c.s.now()), asIs)
+	}
+	return in, d.errOr(c.tooLarge("", &in.Job))
+}
+
+func (c *call) createSchedule() error {
+	in, err := c.scheduleInput()
+	if err != nil {
+		return err
+	}
+	s, err := c.place.Local.CreateSchedule(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	return c.replySchedule(http.StatusCreated, &s)
+}
+
+func (c *call) putSchedule() error {
+	id, err := c.scheduleID()
+	if err != nil {
+		return err
+	}
+	in, err := c.scheduleInput()
+	if err != nil {
+		return err
+	}
+	version, err := c.ifMatch()
+	if err != nil {
+		return err
+	}
+	s, err := c.place.Local.PutSchedule(c.r.Context(), c.who.Caller, id, version, in)
+	if err != nil {
+		return err
+	}
+	return c.replySchedule(http.StatusOK, &s)
+}
+
+func (c *call) schedule() error {
+	id, err := c.scheduleID()
+	if err != nil {
+		return err
+	}
+	s, err := c.place.Local.Schedule(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	return c.replySchedule(http.StatusOK, &s)
+}
+
+func (c *call) replySchedule(status int, s *queue.Schedule) error {
+	c.w.Header().Set("ETag", fmt.Sprintf("%q", strconv.FormatUint(s.Version, 10)))
+	return c.replyStatus(status, newScheduleAnswer(s))
+}
+
+// ifMatch is the version that the caller has read; 0 if it does not say.
+func (c *call) ifMatch() (uint64, error) {
+	text := c.r.Header.Get("If-Match")
+	if text == "" || text == "*" {
+		return 0, nil
+	}
+	inner, err := strconv.Unquote(text)
+	if err == nil {
+		if v, err := strconv.ParseUint(inner, 10, 64); err == nil && v > 0 {
+			return v, nil
+		}
+	}
+	return 0, fault.InvalidFields([]fault.Field{{Path: "If-Match", Message: "must be the ETag of the schedule as it was read"}})
+}
+
+func (c *call) deleteSchedule() error {
+	return c.aboutSchedule("deleted", c.place.Local.DeleteSchedule)
+}
+
+func (c *call) pauseSchedule() error { return c.aboutSchedule("paused", c.place.Local.PauseSchedule) }
+
+func (c *call) resumeSchedule() error {
+	return c.aboutSchedule("resumed", c.place.Local.ResumeSchedule)
+}
+
+func (c *call) aboutSchedule(done string, do func(context.Context, queue.Caller, job.ScheduleID) error) error {
+	id, err := c.scheduleID()
+	if err != nil {
+		return err
+	}
+	if err := do(c.r.Context(), c.who.Caller, id); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: done})
+}
+
+func (c *call) runSchedule() error {
+	id, err := c.scheduleID()
+	if err != nil {
+		return err
+	}
+	res, err := c.place.Local.RunSchedule(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	return c.replyStatus(http.StatusCreated, runAnswer{JobID: res.JobID.String(), Status: string(res.Status)})
+}
+
+func (c *call) previewSchedule() error {
+	var in previewRequest
+	if err := decode(c, previewShape, &in); err != nil {
+		return err
+	}
+	runs, err := c.place.Local.PreviewSchedule(c.r.Context(), in.cron, in.timezone)
+	if err != nil {
+		return err
+	}
+	return c.reply(previewAnswer{NextRuns: runs})
+}
+
+// scheduleID is the {id} of the path. What is not an id names no schedule.
+func (c *call) scheduleID() (job.ScheduleID, error) {
+	id, err := job.ParseScheduleID(c.r.PathValue("id"))
+	if err != nil {
+		return id, fault.New(fault.NotFound, "NOT_FOUND", "there is no such schedule")
+	}
+	return id, nil
+}

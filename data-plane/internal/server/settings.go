@@ -1,0 +1,172 @@
+package server
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// The settings of a queue. Their shapes are strict: a misspelt limit that is passed
+// over would be no limit.
+
+// queueRequest is the whole of a queue's settings. A limit that is left out is no
+// limit, a retry default the engine's; paused that is left out stays as it is, because
+// people pause by hand what a program describes.
+type queueRequest struct {
+	paused   bool
+	setsIt   bool // paused is given.
+	max      int
+	throttle *queue.Throttle
+	retry    queue.RetrySettings
+}
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	throttleShape = newShape("QueueThrottle",
+		wholeField("limit", "How many jobs may start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
+		millisField("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).must(),
+	).strictly()
+
+	queueShape = newShape("QueueRequest",
+		boolField("paused", "Hand out no jobs; left out, it stays as it is.",
+			func(in *queueRequest) *bool { in.setsIt = true; return &in.paused }),
+		wholeField("max_concurrency", "How many of its jobs workers may hold at a time; 0 or left out is no limit.",
+			func(in *queueRequest, n int) { in.max = n }),
+		objectField("throttle", "How many of its jobs may start in a time; left out is no limit.", throttleShape,
+			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
+		wholeField("max_retries", "Total attempts of a job whose producer does not say; left out, it is 3.",
+			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
+		textField("retry_backoff", "Likewise; left out, it is exponential.", func(in *queueRequest) *string { return &in.retry.Backoff }),
+		durationField("retry_base_delay", "Likewise; left out, it is 5s.", setQueueBaseDelay),
+		durationField("retry_max_delay", "Likewise; left out, it is 10m.", setQueueMaxDelay),
+		millisField("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
+		millisField("retry_max_delay_ms", "The same in milliseconds.", setQueueMaxDelay),
+	).strictly()
+
+	concurrencyShape = newShape("QueueConcurrencyRequest",
+		wholeField("max", "How many of the queue's jobs workers may hold at a time; 0 removes the limit.",
+			func(in *int, n int) { *in = n }).must(),
+	).strictly()
+
+	rateShape = newShape("QueueThrottleRequest",
+		wholeField("rate", "How many jobs may start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
+		millisField("window_ms", "Length of the window in milliseconds.", setWindow),
+		durationField("period", "The same as text.", setWindow),
+	).strictly()
+)
+
+func setQueueBaseDelay(in *queueRequest, d time.Duration) { in.retry.BaseDelay = &d }
+func setQueueMaxDelay(in *queueRequest, d time.Duration)  { in.retry.MaxDelay = &d }
+
+func setWindow(in *queue.Throttle, d time.Duration) { in.Window = d }
+
+func (c *call) queue() error {
+	info, err := c.place.Local.Queue(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.reply(newQueueAnswer(&info))
+}
+
+func (c *call) putQueue() error {
+	var req queueRequest
+	d, err := decodeAll(c, queueShape, &req)
+	if err != nil {
+		return err
+	}
+	in := queue.QueueSettings{MaxConcurrency: &req.max, Throttle: &queue.Throttle{}, Retry: &req.retry}
+	if req.throttle != nil {
+		in.Throttle = req.throttle
+		notNothing(d, req.throttle, asIs)
+	}
+	if req.setsIt {
+		in.Paused = &req.paused
+	}
+	return c.setQueue(d, in, asIs, func(info *queue.QueueInfo) any { return newQueueAnswer(info) })
+}
+
+func (c *call) limitQueue() error {
+	var limit int
+	d, err := decodeAll(c, concurrencyShape, &limit)
+	if err != nil {
+		return err
+	}
+	return c.setQueue(d, queue.QueueSettings{MaxConcurrency: &limit}, spelled(map[string]string{"max_concurrency": "max"}), ok)
+}
+
+func (c *call) throttleQueue() error {
+	var t queue.Throttle
+	d, err := decodeAll(c, rateShape, &t)
+	if err != nil {
+		return err
+	}
+	if t.Window == 0 {
+		d.also("", []fault.Field{{Path: "window_ms", Message: "is required, or period"}}, asIs)
+	}
+	spell := spelled(map[string]string{"throttle.limit": "rate", "throttle.window_ms": "window_ms"})
+	notNothing(d, &t, spell)
+	return c.setQueue(d, queue.QueueSettings{Throttle: &t}, spell, ok)
+}
+
+// notNothing refuses a throttle of zeros: to the use case that is no throttle.
+func notNothing(d *decoder, t *queue.Throttle, spell func(string) string) {
+	const how = "must be at least 1; to have no throttle leave it out or delete it"
+	if *t == (queue.Throttle{}) {
+		d.also("", []fault.Field{{Path: "throttle.limit", Message: how}, {Path: "throttle.window_ms", Message: how}}, spell)
+	}
+}
+
+// spelled gives members the names they have in a request.
+func spelled(names map[string]string) func(string) string {
+	return func(path string) string { return cmp.Or(names[path], path) }
+}
+
+func (c *call) unthrottleQueue() error {
+	return c.setQueue(&decoder{}, queue.QueueSettings{Throttle: &queue.Throttle{}}, asIs, ok)
+}
+
+func ok(*queue.QueueInfo) any { return statusAnswer{Status: "ok"} }
+
+// decodeAll reads the body and keeps its problems, so that those of the use case can
+// be told with them.
+func decodeAll[T any](c *call, sh *shape[T], into *T) (*decoder, error) {
+	b, err := c.parse()
+	if err != nil {
+		return nil, err
+	}
+	d := new(decoder)
+	sh.read(d, "", b, into)
+	return d, nil
+}
+
+func (c *call) setQueue(d *decoder, in queue.QueueSettings, spell func(string) string, answer func(*queue.QueueInfo) any) error {
+	name := c.r.PathValue("name")
+	d.also("", in.Check(name), spell)
+	if err := d.err(); err != nil {
+		return err
+	}
+	info, err := c.place.Local.SetQueue(c.r.Context(), c.who.Caller, name, in)
+	if err != nil {
+		return err
+	}
+	return c.reply(answer(&info))
+}
+
+var deleteParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
+	{name: "confirm", doc: "Must be true: what is deleted does not come back.", schema: schema{Type: "boolean"}},
+}
+
+// deleteQueue wants to be asked for in so many words: it takes the jobs with it.
+func (c *call) deleteQueue() error {
+	if c.r.URL.Query().Get("confirm") != "true" {
+		return fault.InvalidFields([]fault.Field{{
+			Path: "confirm", Message: "must be true: this deletes the queue and all its jobs for good; repeat the call with ?confirm=true",
+		}})
+	}
+	if err := c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: "deleted"})
+}

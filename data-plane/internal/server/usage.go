@@ -1,0 +1,177 @@
+package server
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// dollars are nano-dollars that JSON shows as a number of dollars, digit by digit.
+type dollars int64
+
+// MarshalJSON writes the exact decimal number.
+func (d dollars) MarshalJSON() ([]byte, error) { return []byte(job.FormatDollars(int64(d))), nil }
+
+// dollarsField reads a number of dollars.
+func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
+	return field[T]{name: name, doc: doc, schema: schema{Type: "number"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
+		if k := kindOf(v); k < '0' || k > '9' || v[0] == '-' {
+			return "must be a number of dollars, not negative"
+		}
+		n, err := job.ParseDollars(string(v))
+		if err != nil {
+			return err.Error()
+		}
+		*at(into) = n
+		return ""
+	}}
+}
+
+// dollarsFromProto reads the shortest decimal number that the sender's double stands
+// for, so that 0.1 is exactly that.
+func dollarsFromProto(d *decoder, path string, v float64) int64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		d.problem(path, "must be a number of dollars, not negative")
+		return 0
+	}
+	n, err := job.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
+	if err != nil {
+		d.problem(path, "%s", err)
+	}
+	return n
+}
+
+// dollarsToProto is the double nearest to the amount.
+func dollarsToProto(nanos int64) float64 { return float64(nanos) / job.NanosPerDollar }
+
+var usageShape = newShape("UsageReport", //nolint:gochecknoglobals // A constant table.
+	tokensField("input_tokens", func(in *queue.UsageReport) *int64 { return &in.InputTokens }),
+	tokensField("output_tokens", func(in *queue.UsageReport) *int64 { return &in.OutputTokens }),
+	tokensField("cache_creation_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheCreationTokens }),
+	tokensField("cache_read_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheReadTokens }),
+	dollarsField("cost_usd", "What it cost.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
+	textField("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
+	textField("provider", "Who runs it.", func(in *queue.UsageReport) *string { return &in.Provider }),
+	textField("kind", "total: the numbers count from the start of the attempt and take the place of those before for this model, the default; "+
+		"delta: they are added.", func(in *queue.UsageReport) *string { return &in.Kind }),
+)
+
+func tokensField(name string, at func(*queue.UsageReport) *int64) field[queue.UsageReport] {
+	return wholeField(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
+}
+
+// usageField reads a report; one of zeros and no name says nothing.
+func usageField[T any](at func(*T) **queue.UsageReport) field[T] {
+	f := objectField("usage", "What a model was used for.", usageShape, func(into *T) *queue.UsageReport {
+		*at(into) = new(queue.UsageReport)
+		return *at(into)
+	})
+	read := f.read
+	f.read = func(d *decoder, path string, v []byte, into *T) string {
+		msg := read(d, path, v, into)
+		if u := *at(into); u != nil && !usageSaid(u) {
+			*at(into) = nil
+		}
+		return msg
+	}
+	return f
+}
+
+// usageSaid: clients send an empty report when their user gave none.
+func usageSaid(u *queue.UsageReport) bool {
+	return *u != queue.UsageReport{Kind: u.Kind}
+}
+
+func usageFromProto(d *decoder, path string, m *corvov1.UsageReport) *queue.UsageReport {
+	if m == nil {
+		return nil
+	}
+	u := &queue.UsageReport{
+		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(),
+		CacheCreationTokens: m.GetCacheCreationTokens(), CacheReadTokens: m.GetCacheReadTokens(),
+		Cost:  dollarsFromProto(d, join(path, "cost_usd"), m.GetCostUsd()),
+		Model: m.GetModel(), Provider: m.GetProvider(), Kind: m.GetKind(),
+	}
+	if !usageSaid(u) {
+		return nil
+	}
+	return u
+}
+
+// usageAnswer counts what models were used for.
+type usageAnswer struct {
+	InputTokens         int64   `json:"input_tokens"`
+	OutputTokens        int64   `json:"output_tokens"`
+	CacheCreationTokens int64   `json:"cache_creation_tokens"`
+	CacheReadTokens     int64   `json:"cache_read_tokens"`
+	CostUSD             dollars `json:"cost_usd"`
+	Count               int64   `json:"count"` // Attempts that reported, each once per model.
+}
+
+func newUsageAnswer(u queue.Usage) usageAnswer {
+	return usageAnswer{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheCreationTokens: u.CacheCreationTokens,
+		CacheReadTokens: u.CacheReadTokens, CostUSD: dollars(u.Cost), Count: u.Count,
+	}
+}
+
+// jobUsageAnswer is what a job reported over all its attempts.
+type jobUsageAnswer struct {
+	usageAnswer
+	Models []modelUsageAnswer `json:"models"`
+}
+
+type modelUsageAnswer struct {
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+	usageAnswer
+}
+
+func newJobUsageAnswer(u *queue.JobUsage) *jobUsageAnswer {
+	if u == nil {
+		return nil
+	}
+	a := &jobUsageAnswer{usageAnswer: newUsageAnswer(u.Usage), Models: make([]modelUsageAnswer, len(u.Models))}
+	for i, m := range u.Models {
+		a.Models[i] = modelUsageAnswer{Provider: m.Provider, Model: m.Model, usageAnswer: newUsageAnswer(m.Usage)}
+	}
+	return a
+}
+
+type usageSummaryAnswer struct {
+	Period string             `json:"period"`
+	From   *time.Time         `json:"from"` // The beginning of an hour.
+	To     *time.Time         `json:"to"`
+	Totals usageAnswer        `json:"totals"`
+	Groups []usageGroupAnswer `json:"groups"`
+}
+
+type usageGroupAnswer struct {
+	Key string `json:"key"`
+	usageAnswer
+}
+
+var usageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
+	{name: "period", doc: "Such as 24h, the default, or 7d; whole hours are counted.", schema: schema{Type: "string"}},
+	{name: "group_by", doc: "queue, the default, model or provider.", schema: schema{Type: "string"}},
+}
+
+func (c *call) usageSummary() error {
+	q := c.r.URL.Query()
+	sum, err := c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")})
+	if err != nil {
+		return err
+	}
+	a := usageSummaryAnswer{
+		Period: sum.Period, From: optionalTime(sum.From), To: optionalTime(sum.To),
+		Totals: newUsageAnswer(sum.Totals), Groups: make([]usageGroupAnswer, len(sum.Groups)),
+	}
+	for i, g := range sum.Groups {
+		a.Groups[i] = usageGroupAnswer{Key: g.Key, usageAnswer: newUsageAnswer(g.Usage)}
+	}
+	return c.reply(a)
+}

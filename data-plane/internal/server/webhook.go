@@ -1,0 +1,124 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+// webhookPayload describes the body of an inbound webhook in the document.
+const webhookPayload = "WebhookPayload"
+
+// webhookParams are the options of an enqueue that are one word each, and the tags:
+// a sender that can only be given an address says them there.
+var webhookParams = append(webhookWords(), queryParam{ //nolint:gochecknoglobals // A constant table.
+	"tags", "Labels, written key:value and separated by commas.", schema{Type: "string"},
+})
+
+func webhookWords() []queryParam {
+	var out []queryParam
+	for _, f := range enqueueShape.fields {
+		if isWebhookWord(&f) {
+			out = append(out, queryParam{f.name, f.doc, f.schema})
+		}
+	}
+	return out
+}
+
+// isWebhookWord: the queue stands in the path, the payload is the body.
+func isWebhookWord(f *field[queue.EnqueueInput]) bool {
+	return !f.later && f.name != "queue" && (f.schema.Type == "string" || f.schema.Type == "integer")
+}
+
+// webhook enqueues whatever somebody else's server posts.
+func (c *call) webhook() error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	in := queue.EnqueueInput{Queue: c.r.PathValue("name")}
+	if in.Payload, err = webhookJSON(body); err != nil {
+		return err
+	}
+	var d decoder
+	readWebhookParams(&d, c.r.URL.RawQuery, &in)
+	return c.enqueueOne(&d, in)
+}
+
+// webhookJSON is the body as it came if it is JSON, else as a JSON string. JSON that
+// readers could take in different ways is refused and not wrapped: its receiver would
+// get a text where it expects an object.
+func webhookJSON(body []byte) (rawJSON, error) {
+	body = bytes.Trim(body, " \t\r\n")
+	switch {
+	case len(body) == 0:
+		return nil, nil
+	case json.Valid(body):
+		if err := checkJSON(body); err != nil {
+			return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
+		}
+		return body, nil
+	case !utf8.Valid(body):
+		return nil, fault.InvalidFields([]fault.Field{{Path: "payload", Message: "is neither JSON nor UTF-8 text"}})
+	default:
+		return quote(string(body)), nil
+	}
+}
+
+// quote writes valid UTF-8 as a JSON string.
+func quote(text string) rawJSON {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(text) // Strings always encode.
+	return bytes.TrimRight(buf.Bytes(), "\n")
+}
+
+func readWebhookParams(d *decoder, rawQuery string, in *queue.EnqueueInput) {
+	q, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		d.problem("query", "can not be read: %s", err)
+		return
+	}
+	onlyParams(d, q, webhookParams)
+	for _, p := range webhookParams {
+		text := q.Get(p.name)
+		switch {
+		case text == "":
+		case !utf8.ValidString(text):
+			d.problem(p.name, "is not valid UTF-8")
+		case p.name == "tags":
+			readTagPairs(d, text, &in.Tags)
+		default:
+			readWord(d, p, text, in)
+		}
+	}
+}
+
+// readWord reads a parameter as the member of the same name would be read.
+func readWord(d *decoder, p queryParam, text string, in *queue.EnqueueInput) {
+	value := []byte(text)
+	if p.schema.Type == "string" || checkJSON(value) != nil {
+		value = quote(text)
+	}
+	f := &enqueueShape.fields[enqueueShape.byName[p.name]]
+	if msg := f.read(d, p.name, value, in); msg != "" {
+		d.problem(p.name, "%s", msg)
+	}
+}
+
+func readTagPairs(d *decoder, text string, tags *map[string]string) {
+	for pair := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(pair, ":")
+		if !ok {
+			d.problem("tags", "%q is no tag; write key:value", pair)
+			continue
+		}
+		addTag(d, "tags", tags, key, value)
+	}
+}

@@ -1,0 +1,226 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// An agent job runs in iterations: each is acked by itself and leaves a row. Attempts
+// are counted within an iteration (trap 38).
+
+// IterationsKept bounds the iterations of a job that are kept; the oldest go.
+const IterationsKept = 1000
+
+// Iteration is one finished iteration of an agent job.
+type Iteration struct {
+	Number          uint32
+	Status          command.AgentStatus // AgentContinue, AgentDone or AgentHold.
+	At              int64
+	Checkpoint      []byte
+	Result          []byte
+	HoldReason      string
+	Usage           Meter
+	Provider, Model string // That were reported last.
+	Lease           keys.Position
+}
+
+func (i *Iteration) encode() []byte {
+	w := newRecord(96 + len(i.Checkpoint) + len(i.Result))
+	w.Byte(byte(i.Status))
+	w.Int(i.At)
+	w.Bytes(i.Checkpoint)
+	w.Bytes(i.Result)
+	w.Text(i.HoldReason)
+	i.Usage.write(&w)
+	w.Text(i.Provider)
+	w.Text(i.Model)
+	command.EncodePosition(&w, i.Lease)
+	return w.Buf
+}
+
+func decodeIteration(n uint32, v []byte) (Iteration, error) {
+	r, err := openRecord("iteration", v)
+	if err != nil {
+		return Iteration{}, err
+	}
+	i := Iteration{
+		Number: n, Status: command.AgentStatus(r.Byte()), At: r.Time(), Checkpoint: r.Bytes(), Result: r.Bytes(), HoldReason: r.Text(),
+		Usage: readMeter(r), Provider: r.Text(), Model: r.Text(), Lease: command.DecodePosition(r),
+	}
+	return i, closeRecord("iteration", r)
+}
+
+// agentLimits are the limits of an agent job.
+func (x *entry) agentLimits(ns job.Namespace, id job.ID) (command.AgentLimits, error) {
+	body, err := x.body(ns, id)
+	if err != nil {
+		return command.AgentLimits{}, err
+	}
+	return body.agentLimits(), nil
+}
+
+func (b *Body) agentLimits() command.AgentLimits {
+	if b.More == nil || b.More.Agent == nil {
+		return command.AgentLimits{}
+	}
+	return *b.More.Agent
+}
+
+// beginIteration goes on to the next iteration if the last one is over, and keeps the
+// lease within the time of one.
+func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *Head, lease time.Duration) (time.Duration, error) {
+	if h.has(flagIterated) {
+		h.Iteration++
+		h.flags &^= flagIterated
+	}
+	limits, err := x.agentLimits(ns, id)
+	if limits.IterationTimeout > 0 {
+		lease = min(lease, limits.IterationTimeout)
+	}
+	return lease, err
+}
+
+// leaseLimit is when a lease ends at the latest, however often it is renewed.
+func (x *entry) leaseLimit(ns job.Namespace, id job.ID, h *Head) (int64, error) {
+	if !h.has(flagAgent) {
+		return math.MaxInt64, nil
+	}
+	limits, err := x.agentLimits(ns, id)
+	return timeLimit(h, limits), err
+}
+
+func timeLimit(h *Head, a command.AgentLimits) int64 {
+	if a.IterationTimeout <= 0 {
+		return math.MaxInt64
+	}
+	return saturatingAdd(h.Started, int64(a.IterationTimeout))
+}
+
+// timeOut fails the attempt of an iteration that took too long (trap 39). Its worker
+// settled nothing.
+func (x *entry) timeOut(ns job.Namespace, id job.ID, h *Head) error {
+	h.flags |= flagReclaimed | flagRanOut
+	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: "iteration timed out"}, h)
+}
+
+// ackAgent ends an iteration of an agent job that left its former state, and does
+// what its worker says of the loop.
+func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
+	more := c.More
+	if more == nil {
+		more = &command.AckMore{}
+	}
+	used, err := x.endIteration(c, h, more)
+	if err != nil {
+		return err
+	}
+	switch {
+	case more.Agent == command.AgentUnsaid, more.Agent == command.AgentDone:
+		return x.complete(c, h)
+	case cancelling:
+		return x.endLetGo(c.NS, c.ID, h)
+	}
+	if h.Crashes > 0 {
+		h.flags |= flagRanOut
+	}
+	h.Attempt, h.Crashes = 0, 0
+	if more.Agent == command.AgentHold {
+		return x.hold(c.NS, c.ID, h, Hold{Reason: more.HoldReason, At: x.now})
+	}
+	return x.continueAgent(c.NS, c.ID, h, used)
+}
+
+// endIteration writes down how the iteration went and answers what the job cost so far.
+func (x *entry) endIteration(c *command.Ack, h *Head, more *command.AckMore) (cost int64, err error) {
+	u, err := x.jobUsage(c.NS, c.ID, h)
+	if err != nil {
+		return 0, err
+	}
+	it := Iteration{
+		Status: more.Agent, At: x.now, Result: c.Result, HoldReason: more.HoldReason, Usage: u.Iteration, Lease: h.Epoch,
+	}
+	if h.has(flagCheckpoint) { // Of the ack, or one that came before it.
+		if it.Checkpoint, err = x.txn.Get(x.m.space.Job(c.NS, keys.Checkpoint, c.ID)); err != nil {
+			return 0, fmt.Errorf("checkpoint of job %s: %w", c.ID, err)
+		}
+	}
+	if it.Status == command.AgentUnsaid {
+		it.Status = command.AgentDone
+	}
+	if u.Iteration != (Meter{}) {
+		it.Provider, it.Model = u.Provider, u.Model
+		u.Iteration = Meter{}
+		x.putJobUsage(c.NS, c.ID, h, u)
+	}
+	x.txn.Set(x.m.space.Iteration(c.NS, c.ID, h.Iteration), it.encode())
+	if h.Iteration > IterationsKept {
+		x.txn.Delete(x.m.space.Iteration(c.NS, c.ID, h.Iteration-IterationsKept))
+	}
+	h.flags |= flagIterations | flagIterated
+	return u.Sum().Cost, nil
+}
+
+// continueAgent lets the job run once more, at the end of its order, or holds it when
+// it has reached a limit: a person may let it run once more.
+func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *Head, cost int64) error {
+	if done, err := x.endOverspent(ns, id, h); err != nil || done {
+		x.tellDead(ns, id, h)
+		return err
+	}
+	limits, err := x.agentLimits(ns, id)
+	if err != nil {
+		return err
+	}
+	if why := reached(limits, h.Iteration, cost); why != "" {
+		return x.hold(ns, id, h, Hold{Reason: why, At: x.now})
+	}
+	h.Iteration++
+	h.flags &^= flagIterated
+	if err := x.enterPending(ns, id, h); err != nil {
+		return err
+	}
+	h.note(WasContinued, x.now)
+	x.event(feed.Continued, ns, id, h)
+	return nil
+}
+
+// reached says which limit of an agent is reached; "" if none is.
+func reached(a command.AgentLimits, iterations uint32, cost int64) string {
+	switch {
+	case a.MaxIterations > 0 && iterations >= a.MaxIterations:
+		return fmt.Sprintf("max_iterations reached: %d of %d", iterations, a.MaxIterations)
+	case a.MaxCost > 0 && cost >= a.MaxCost:
+		return fmt.Sprintf("max_cost_usd reached: %s of %s", job.FormatDollars(cost), job.FormatDollars(a.MaxCost))
+	}
+	return ""
+}
+
+// ackedIteration reports whether a token is that of the lease whose ack ended the
+// latest iteration: its answer may have been lost.
+func (x *entry) ackedIteration(ns job.Namespace, id job.ID, h *Head, by command.Token) (bool, error) {
+	if !h.has(flagIterations) || by.IsZero() {
+		return false, nil
+	}
+	for _, n := range []uint32{h.Iteration, h.Iteration - 1} {
+		v, err := x.txn.Get(x.m.space.Iteration(ns, id, n))
+		if errors.Is(err, statedb.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		it, err := decodeIteration(n, v)
+		if err != nil || it.Lease == by.Epoch {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,270 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// OpenBatchesMax bounds the batches of a namespace that jobs may still join: somebody
+// may forget to seal them.
+const OpenBatchesMax = 10_000
+
+// Batch is a set of jobs whose common end calls back.
+//
+// Invariants: Open and Counts are the numbers of member rows with those outcomes. A
+// batch that is sealed and has no open member has fired, and one that has fired stays
+// as it is, whatever its members do after that.
+type Batch struct {
+	CreatedAt  int64
+	FinishedAt int64 // When it fired; 0 if it has not.
+	Callback   *command.Step
+	CallbackID job.ID // Zero: not made.
+	Sealed     bool
+	Total      uint64
+	Open       uint64
+	Counts     [outcomeSlots]uint64 // By Outcome; slot 0 is unused.
+}
+
+// outcomeSlots is the size of a table by Outcome.
+const outcomeSlots = int(OutcomeDeleted) + 1
+
+// Fired reports whether the batch has ended.
+func (b *Batch) Fired() bool { return b.FinishedAt != 0 }
+
+func (b *Batch) encode() []byte {
+	w := newRecord(64)
+	w.Int(b.CreatedAt)
+	w.Int(b.FinishedAt)
+	w.Bool(b.Callback != nil)
+	if b.Callback != nil {
+		w.Text(b.Callback.Queue)
+		w.Bytes(b.Callback.Payload)
+	}
+	w.ID(b.CallbackID)
+	w.Bool(b.Sealed)
+	w.Uint(b.Total)
+	w.Uint(b.Open)
+	w.Uint(uint64(outcomeSlots))
+	for _, n := range b.Counts {
+		w.Uint(n)
+	}
+	return w.Buf
+}
+
+func decodeBatch(v []byte) (Batch, error) {
+	r, err := openRecord("batch", v)
+	if err != nil {
+		return Batch{}, err
+	}
+	b := Batch{CreatedAt: r.Time(), FinishedAt: r.Time()}
+	if r.Bool() {
+		b.Callback = &command.Step{Queue: r.Name(), Payload: r.Bytes()}
+	}
+	b.CallbackID, b.Sealed, b.Total, b.Open = r.ID(), r.Bool(), r.Uint(), r.Uint()
+	n := r.Count(1)
+	if n > outcomeSlots {
+		return Batch{}, fmt.Errorf("%w: batch counts %d outcomes", ErrRecord, n)
+	}
+	for i := range n {
+		b.Counts[i] = r.Uint()
+	}
+	return b, closeRecord("batch", r)
+}
+
+// batch reads a batch; ok is false if there is none.
+func (x *entry) batch(ns job.Namespace, id job.BatchID) (b Batch, ok bool, err error) {
+	v, err := x.txn.Get(x.m.space.Batch(ns, id))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Batch{}, false, nil
+	}
+	if err != nil {
+		return Batch{}, false, err
+	}
+	b, err = decodeBatch(v)
+	return b, err == nil, err
+}
+
+func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *Batch) {
+	x.txn.Set(x.m.space.Batch(ns, id), b.encode())
+}
+
+// makeBatch opens a batch.
+func (x *entry) makeBatch(c *command.MakeBatch) (Result, error) {
+	if refusal, err := x.refusesBatch(c); err != nil || refusal != Accepted {
+		return Result{Refusal: refusal}, err
+	}
+	n, err := x.openBatches(c.NS)
+	if err != nil {
+		return Result{}, err
+	}
+	x.setOpenBatches(c.NS, n+1)
+	x.putBatch(c.NS, c.ID, &Batch{CreatedAt: x.now, Callback: c.Callback})
+	return Result{Batch: c.ID}, nil
+}
+
+// refusesBatch reports why a batch may not be made.
+func (x *entry) refusesBatch(c *command.MakeBatch) (Refusal, error) {
+	if _, there, err := x.batch(c.NS, c.ID); err != nil || there {
+		return Exists, err
+	}
+	n, err := x.openBatches(c.NS)
+	if err == nil && n >= OpenBatchesMax {
+		return TooMany, nil
+	}
+	return Accepted, err
+}
+
+// sealBatch says that nothing joins any more. Again is the same answer.
+func (x *entry) sealBatch(c *command.SealBatch) (Result, error) {
+	b, ok, err := x.batch(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	if b.Sealed {
+		return Result{Batch: c.ID}, nil
+	}
+	n, err := x.openBatches(c.NS)
+	if err != nil {
+		return Result{}, err
+	}
+	x.setOpenBatches(c.NS, n-1)
+	b.Sealed = true
+	if err := x.fireBatch(c.NS, c.ID, &b); err != nil {
+		return Result{}, err
+	}
+	x.putBatch(c.NS, c.ID, &b)
+	return Result{Batch: c.ID}, nil
+}
+
+// joinable reports why no job may join a batch from outside, if that is so.
+func (x *entry) joinable(ns job.Namespace, id job.BatchID) (Refusal, error) {
+	b, ok, err := x.batch(ns, id)
+	switch {
+	case err != nil:
+		return Accepted, err
+	case !ok:
+		return NoBatch, nil
+	case b.Sealed:
+		return BatchClosed, nil
+	default:
+		return Accepted, nil
+	}
+}
+
+// stillJoinable reports whether a job that follows on a member joins its batch: until
+// the batch has ended, sealed or not.
+func (x *entry) stillJoinable(ns job.Namespace, id job.BatchID) (bool, error) {
+	if id.IsZero() {
+		return false, nil
+	}
+	b, ok, err := x.batch(ns, id)
+	return ok && !b.Fired(), err
+}
+
+// joinBatch adds a member that was just made.
+func (x *entry) joinBatch(ns job.Namespace, id job.BatchID, member job.ID) error {
+	b, ok, err := x.batch(ns, id)
+	if err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("job %s joins %s, which is there: %v", member, id, ok))
+	}
+	b.Total++
+	b.Open++
+	x.txn.Set(x.m.space.Member(ns, id, member), encodeOutcome(NoOutcome))
+	x.putBatch(ns, id, &b)
+	return nil
+}
+
+// countMember writes down how a member ended, and ends the batch with the last one.
+func (x *entry) countMember(d *delivery) error {
+	id := d.body.More.Batch
+	b, was, err := x.member(d.ns, id, d.id)
+	if err != nil || b.Fired() || was != NoOutcome {
+		return err
+	}
+	b.Open--
+	b.Counts[d.outcome]++
+	x.txn.Set(x.m.space.Member(d.ns, id, d.id), encodeOutcome(d.outcome))
+	if err := x.fireBatch(d.ns, id, &b); err != nil {
+		return err
+	}
+	x.putBatch(d.ns, id, &b)
+	return nil
+}
+
+// reopenMember takes back how a member ended, unless the batch has told it already.
+func (x *entry) reopenMember(ns job.Namespace, member job.ID, id job.BatchID) error {
+	b, was, err := x.member(ns, id, member)
+	if err != nil || b.Fired() || was == NoOutcome {
+		return err
+	}
+	b.Open++
+	b.Counts[was]--
+	x.txn.Set(x.m.space.Member(ns, id, member), encodeOutcome(NoOutcome))
+	x.putBatch(ns, id, &b)
+	return nil
+}
+
+// member reads a batch and how one of its members ended.
+func (x *entry) member(ns job.Namespace, id job.BatchID, member job.ID) (Batch, Outcome, error) {
+	b, ok, err := x.batch(ns, id)
+	if err != nil || !ok {
+		return Batch{}, NoOutcome, errors.Join(err, fmt.Errorf("%s of member %s is there: %v", id, member, ok))
+	}
+	v, err := x.txn.Get(x.m.space.Member(ns, id, member))
+	if err != nil {
+		return Batch{}, NoOutcome, fmt.Errorf("member %s of %s: %w", member, id, err)
+	}
+	o, err := decodeOutcome(v)
+	return b, o, err
+}
+
+// fireBatch ends a batch that nothing joins and of which nothing is open. Its callback
+// is enqueued once: a batch that has fired never comes here again.
+func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *Batch) error {
+	if !b.Sealed || b.Open > 0 || b.Fired() {
+		return nil
+	}
+	b.FinishedAt = x.now
+	if b.Callback == nil {
+		return nil
+	}
+	b.CallbackID = job.Derived(x.now, id, 0)
+	base := []member{textMember("batch_id", id.String()), countMember("total", b.Total)}
+	for o := OutcomeCompleted; o < outcomesEnd; o++ {
+		base = append(base, countMember(o.String(), b.Counts[o]))
+	}
+	_, err := x.create(&command.Enqueue{
+		NS: ns, ID: b.CallbackID, Queue: b.Callback.Queue, Payload: overlay(base, b.Callback.Payload), Priority: job.Normal,
+	})
+	return err
+}
+
+func (x *entry) openBatches(ns job.Namespace) (uint64, error) {
+	v, err := x.txn.Get(x.m.space.OpenBatches(ns))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return decodeOpenBatches(v)
+}
+
+func (x *entry) setOpenBatches(ns job.Namespace, n uint64) {
+	w := newRecord(8)
+	w.Uint(n)
+	x.txn.Set(x.m.space.OpenBatches(ns), w.Buf)
+}
+
+func decodeOpenBatches(v []byte) (uint64, error) {
+	r, err := openRecord("open batches", v)
+	if err != nil {
+		return 0, err
+	}
+	n := r.Uint()
+	return n, closeRecord("open batches", r)
+}

@@ -1,0 +1,548 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// A budget is enforced by apply from counters in the state, which every replica and
+// every later leader has (trap 111); each check reads one counter a budget (trap 99).
+
+const (
+	// AllTarget is the target of the budget of a whole namespace.
+	AllTarget = "*"
+	// BudgetsMax bounds the budgets of a namespace.
+	BudgetsMax = 1000
+	// pursesCached bounds the namespaces whose budgets are kept decoded.
+	pursesCached = 10_000
+)
+
+// Budget is one budget as stored.
+type Budget struct {
+	command.Budget
+	CreatedAt int64
+	Spent     int64 // Nano-dollars, of the latest day that was counted; not stored here.
+}
+
+func (b *Budget) encode() []byte {
+	w := newRecord(64)
+	w.Int(b.CreatedAt)
+	command.EncodeBudget(&w, &b.Budget)
+	return w.Buf
+}
+
+func decodeBudget(v []byte) (Budget, error) {
+	r, err := openRecord("budget", v)
+	if err != nil {
+		return Budget{}, err
+	}
+	b := Budget{CreatedAt: r.Time(), Budget: command.DecodeBudget(r)}
+	return b, closeRecord("budget", r)
+}
+
+// closes reports whether the budget lets nothing start once its day is spent.
+func (b *Budget) closes() bool { return b.Daily > 0 && b.On != command.ExceedAlert }
+
+type budgetKey struct {
+	scope  command.BudgetScope
+	target string
+}
+
+func (b *Budget) key() budgetKey { return budgetKey{b.Scope, b.Target} }
+
+func tagTarget(t command.Tag) string { return t.Key + "=" + t.Value }
+
+// purse is the budgets of a namespace.
+type purse struct {
+	budgets map[budgetKey]Budget
+	// Of them: on tags and closing; refusing new jobs; with a limit per job.
+	closingTags, rejecting, perJob int
+}
+
+func (p *purse) set(b Budget) {
+	p.drop(b.key())
+	p.budgets[b.key()] = b
+	p.count(&b, 1)
+}
+
+func (p *purse) drop(k budgetKey) {
+	if b, ok := p.budgets[k]; ok {
+		p.count(&b, -1)
+		delete(p.budgets, k)
+	}
+}
+
+func (p *purse) count(b *Budget, n int) {
+	if b.closes() && b.Scope == command.BudgetTag {
+		p.closingTags += n
+	}
+	if b.closes() && b.On == command.ExceedReject {
+		p.rejecting += n
+	}
+	if b.PerJob > 0 {
+		p.perJob += n
+	}
+}
+
+// of lists the budgets that count the jobs of a queue with some tags, in a fixed order.
+func (p *purse) of(queue string, tags []command.Tag) []Budget {
+	var out []Budget
+	add := func(k budgetKey) {
+		if b, ok := p.budgets[k]; ok {
+			out = append(out, b)
+		}
+	}
+	add(budgetKey{command.BudgetGlobal, AllTarget})
+	add(budgetKey{command.BudgetQueue, queue})
+	for _, t := range tags {
+		add(budgetKey{command.BudgetTag, tagTarget(t)})
+	}
+	return out
+}
+
+// purse returns the budgets of a namespace. They are read as of the last commit, which
+// is the truth: a command that changes one asks for them first, and nothing is
+// forgotten before the next commit.
+func (x *entry) purse(ns job.Namespace) (*purse, error) {
+	if p, ok := x.m.purses[ns]; ok {
+		return p, nil
+	}
+	p := &purse{budgets: make(map[budgetKey]Budget)}
+	from, to := x.m.space.Budgets(ns)
+	err := x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
+		b, err := decodeBudget(v)
+		if err == nil {
+			p.set(b)
+		}
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("budgets of %s: %w", ns, err)
+	}
+	x.m.purses[ns] = p
+	return p, nil
+}
+
+// forgetPurses bounds the cache, between two commits.
+func (m *Machine) forgetPurses() {
+	if len(m.purses) > pursesCached {
+		clear(m.purses)
+	}
+	if len(m.policies) > pursesCached {
+		clear(m.policies)
+	}
+}
+
+func (x *entry) putBudget(c *command.PutBudget) (Result, error) {
+	p, err := x.purse(c.NS)
+	if err != nil {
+		return Result{}, err
+	}
+	b := Budget{Budget: c.Budget, CreatedAt: x.now}
+	was, there := p.budgets[b.key()]
+	switch {
+	case there:
+		b.ID, b.CreatedAt = was.ID, was.CreatedAt
+	case len(p.budgets) >= BudgetsMax:
+		return Result{Refusal: TooMany}, nil
+	}
+	p.set(b)
+	x.txn.Set(x.m.space.Budget(c.NS, byte(b.Scope), b.Target), b.encode())
+	if was.Daily != b.Daily {
+		err = x.untell(c.NS, &b)
+	}
+	x.out.Budgets = append(x.out.Budgets, c.NS)
+	return Result{}, err
+}
+
+func (x *entry) deleteBudget(c *command.DeleteBudget) (Result, error) {
+	p, err := x.purse(c.NS)
+	if err != nil {
+		return Result{}, err
+	}
+	k := budgetKey{c.Scope, c.Target}
+	b, there := p.budgets[k]
+	if !there {
+		return Result{Refusal: NotFound}, nil
+	}
+	p.drop(k)
+	x.txn.Delete(x.m.space.Budget(c.NS, byte(c.Scope), c.Target))
+	if c.Scope == command.BudgetTag { // Counted only for the budget.
+		x.txn.Delete(x.m.space.BudgetDay(c.NS, dayOf(x.now), byte(c.Scope), c.Target))
+	} else {
+		err = x.untell(c.NS, &b)
+	}
+	x.out.Budgets = append(x.out.Budgets, c.NS)
+	return Result{}, err
+}
+
+// budgetDay is what a scope cost in a UTC day.
+type budgetDay struct {
+	cost int64 // Nano-dollars.
+	told bool  // That the budget is spent.
+}
+
+func (d *budgetDay) encode() []byte {
+	w := newRecord(16)
+	d.write(&w)
+	return w.Buf
+}
+
+func (d *budgetDay) write(w *codec.Writer) {
+	w.Int(d.cost)
+	w.Bool(d.told)
+}
+
+func decodeBudgetDay(v []byte) (budgetDay, error) {
+	r, err := openRecord("budget day", v)
+	if err != nil {
+		return budgetDay{}, err
+	}
+	d := budgetDay{cost: r.Int(), told: r.Bool()}
+	return d, closeRecord("budget day", r)
+}
+
+func (x *entry) budgetDay(ns job.Namespace, k budgetKey) (d budgetDay, there bool, err error) {
+	v, err := x.txn.Get(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.scope), k.target))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return budgetDay{}, false, nil
+	}
+	if err == nil {
+		d, err = decodeBudgetDay(v)
+	}
+	if err != nil {
+		return budgetDay{}, false, fmt.Errorf("budget day of %q: %w", k.target, err)
+	}
+	return d, true, nil
+}
+
+func (x *entry) putBudgetDay(ns job.Namespace, k budgetKey, d *budgetDay) {
+	x.txn.Set(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.scope), k.target), d.encode())
+}
+
+// untell lets a budget that is changed tell once more today that it is spent.
+func (x *entry) untell(ns job.Namespace, b *Budget) error {
+	d, _, err := x.budgetDay(ns, b.key())
+	if err == nil && d.told {
+		d.told = false
+		x.putBudgetDay(ns, b.key(), &d)
+	}
+	return err
+}
+
+// spend adds a cost to the day of the namespace and of the queue, which are counted
+// whether there is a budget or not, so that one that is made at noon knows the
+// morning; and to the days of the job's tags that have a budget.
+func (x *entry) spend(ns job.Namespace, id job.ID, h *Head, cost int64) error {
+	p, err := x.purse(ns)
+	if err != nil {
+		return err
+	}
+	began, err := x.addDay(ns, id, h, p, budgetKey{command.BudgetGlobal, AllTarget}, cost)
+	if err != nil {
+		return err
+	}
+	if began {
+		x.forgetDays(ns)
+	}
+	if _, err := x.addDay(ns, id, h, p, budgetKey{command.BudgetQueue, h.Queue}, cost); err != nil {
+		return err
+	}
+	if len(p.budgets) == 0 {
+		return nil
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return err
+	}
+	for _, t := range body.Tags {
+		k := budgetKey{command.BudgetTag, tagTarget(t)}
+		if _, ok := p.budgets[k]; !ok {
+			continue
+		}
+		if _, err := x.addDay(ns, id, h, p, k, cost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addDay adds to the day's count of a scope, and tells once a day that its budget is
+// spent. Began tells that the day had no count.
+func (x *entry) addDay(ns job.Namespace, id job.ID, h *Head, p *purse, k budgetKey, cost int64) (began bool, err error) {
+	d, there, err := x.budgetDay(ns, k)
+	if err != nil {
+		return false, err
+	}
+	was := d.cost
+	d.cost = saturatingAdd(d.cost, cost)
+	if b, ok := p.budgets[k]; ok && b.Daily > 0 {
+		if d.cost >= b.Daily && !d.told {
+			d.told = true
+			x.event(feed.BudgetExceeded, ns, id, h)
+		}
+		if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {
+			x.out.Budgets = append(x.out.Budgets, ns)
+		}
+	}
+	x.putBudgetDay(ns, k, &d)
+	return !there, nil
+}
+
+// forgetDays removes, with the first cost of a new day, the days before it and the
+// hours that are kept no longer: two ranges, however much is in them.
+func (x *entry) forgetDays(ns job.Namespace) {
+	x.txn.DeleteRange(x.m.space.BudgetDays(ns, dayOf(x.now)))
+	kept := uint64(UsageKept.Hours())
+	if hour := hourOf(x.now); hour > kept {
+		x.txn.DeleteRange(x.m.space.UsageBetween(ns, 0, hour-kept))
+	}
+}
+
+// spent reports whether the day of a budget is spent.
+func (x *entry) spent(ns job.Namespace, b *Budget) (bool, error) {
+	d, _, err := x.budgetDay(ns, b.key())
+	return d.cost >= b.Daily, err
+}
+
+// shutUntil is until when spent budgets let no job of a queue start; 0 if they do.
+func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
+	p, err := x.purse(ns)
+	if err != nil || len(p.budgets) == 0 {
+		return 0, err
+	}
+	for _, b := range p.of(queue, nil) {
+		if !b.closes() {
+			continue
+		}
+		if spent, err := x.spent(ns, &b); spent || err != nil {
+			return endOfDay(x.now), err
+		}
+	}
+	return 0, nil
+}
+
+// holdForTag holds a job that is about to start, until the day ends, if the budget of
+// one of its tags is spent. The job is still in its ready order.
+func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *Head) (held bool, err error) {
+	p, err := x.purse(ns)
+	if err != nil || p.closingTags == 0 {
+		return false, err
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range p.of(h.Queue, body.Tags) {
+		if !b.closes() || b.Scope != command.BudgetTag {
+			continue
+		}
+		spent, err := x.spent(ns, &b)
+		if err != nil {
+			return false, err
+		}
+		if !spent {
+			continue
+		}
+		x.leavingReady(ns, id, h)
+		if err := x.leave(ns, id, h); err != nil {
+			return false, err
+		}
+		why := Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: endOfDay(x.now), ApproveAtLast: true}
+		if err := x.hold(ns, id, h, why); err != nil {
+			return false, err
+		}
+		x.putHead(ns, id, h)
+		return true, nil
+	}
+	return false, nil
+}
+
+// budgetRefuses reports whether a spent budget refuses a new job.
+func (x *entry) budgetRefuses(c *command.Enqueue) (bool, error) {
+	p, err := x.purse(c.NS)
+	if err != nil || p.rejecting == 0 {
+		return false, err
+	}
+	for _, b := range p.of(c.Queue, c.Tags) {
+		if !b.closes() || b.On != command.ExceedReject {
+			continue
+		}
+		if spent, err := x.spent(c.NS, &b); spent || err != nil {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// overspent finds the strictest budget that a job alone is over; nil if there is none.
+func (x *entry) overspent(ns job.Namespace, id job.ID, h *Head) (*Budget, error) {
+	p, err := x.purse(ns)
+	if err != nil || p.perJob == 0 || !h.has(flagUsage) {
+		return nil, err
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.jobUsage(ns, id, h)
+	if err != nil {
+		return nil, err
+	}
+	var worst *Budget
+	for _, b := range p.of(h.Queue, body.Tags) {
+		if b.PerJob > 0 && u.Sum().Cost > b.PerJob && (worst == nil || severity(b.On) > severity(worst.On)) {
+			worst = &b
+		}
+	}
+	return worst, nil
+}
+
+func severity(on command.OnExceed) int {
+	switch on {
+	case command.ExceedReject:
+		return 2
+	case command.ExceedHold:
+		return 1
+	default:
+		return 0
+	}
+}
+
+func (b *Budget) whyHeld() string {
+	of := map[command.BudgetScope]string{command.BudgetGlobal: "the namespace", command.BudgetQueue: "queue " + b.Target, command.BudgetTag: "tag " + b.Target}
+	return fmt.Sprintf("cost more than %s dollars, the limit for one job of %s", job.FormatDollars(b.PerJob), of[b.Scope])
+}
+
+// tellOverspent tells, once, that a job costs more than a budget allows for one.
+func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *Head) error {
+	if h.has(flagOverBudget) {
+		return nil
+	}
+	over, err := x.overspent(ns, id, h)
+	if err != nil || over == nil {
+		return err
+	}
+	h.flags |= flagOverBudget
+	x.event(feed.BudgetExceeded, ns, id, h)
+	return nil
+}
+
+// stopOverspent asks the worker of a job that has just become too dear to let go of
+// it. Once a person let it run again, it may end its attempt.
+func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *Head) error {
+	over, err := x.overspent(ns, id, h)
+	if err != nil || over == nil || h.State != job.Active {
+		return err
+	}
+	switch over.On {
+	case command.ExceedHold:
+		return x.holdNext(ns, id, h, Hold{Reason: over.whyHeld(), At: x.now})
+	case command.ExceedReject:
+		if err := x.askToLetGo(ns, id, h); err != nil {
+			return err
+		}
+		h.flags |= flagDeadNext
+	}
+	return nil
+}
+
+// endOverspent holds or ends a job that left its state, and would run again, if it is
+// over its budget; done tells that it did. A death is still to be told.
+func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *Head) (done bool, err error) {
+	over, err := x.overspent(ns, id, h)
+	if err != nil || over == nil {
+		return false, err
+	}
+	switch over.On {
+	case command.ExceedHold:
+		return true, x.hold(ns, id, h, Hold{Reason: over.whyHeld(), At: x.now})
+	case command.ExceedReject:
+		return true, x.endDead(ns, id, h, DeadBudget)
+	}
+	return false, nil
+}
+
+// tellDead is the last event of a job that may have died.
+func (x *entry) tellDead(ns job.Namespace, id job.ID, h *Head) {
+	if h.State == job.Dead {
+		x.event(feed.Dead, ns, id, h)
+	}
+}
+
+// StoppedByBudget reports whether the job's worker was asked to let go of it because
+// the job costs more than a budget allows.
+func (h *Head) StoppedByBudget() bool {
+	return h.State == job.Cancelling && h.has(flagOverBudget)
+}
+
+// ReadBudgets lists the budgets of a namespace, by scope and target.
+func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]Budget, error) {
+	space := keys.In(g.Prefix())
+	var out []Budget
+	from, to := space.Budgets(ns)
+	err := g.Scan(from, to, func(_, v []byte) (bool, error) {
+		b, err := decodeBudget(v)
+		if err == nil {
+			var d budgetDay
+			d, err = readBudgetDay(g, space, ns, dayOf(now), b.key())
+			b.Spent = d.cost
+		}
+		out = append(out, b)
+		return true, err
+	})
+	return out, err
+}
+
+func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k budgetKey) (budgetDay, error) {
+	v, err := optional(r.Get(space.BudgetDay(ns, day, byte(k.scope), k.target)))
+	if err != nil || v == nil {
+		return budgetDay{}, err
+	}
+	return decodeBudgetDay(v)
+}
+
+// readShut is shutUntil of committed state. Only one day is ever kept; if it is over,
+// so is what it shut.
+func readShut(r Reader, space keys.Space, ns job.Namespace, queue string) (int64, error) {
+	var day uint64
+	found := false
+	from, to := space.BudgetDays(ns, 1<<62)
+	err := r.Scan(from, to, func(key, _ []byte) (bool, error) {
+		var err error
+		day, err = space.BudgetDayOf(key)
+		found = err == nil
+		return false, err
+	})
+	if err != nil || !found {
+		return 0, err
+	}
+	for _, k := range []budgetKey{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, queue}} {
+		v, err := optional(r.Get(space.Budget(ns, byte(k.scope), k.target)))
+		if err != nil {
+			return 0, err
+		}
+		if v == nil {
+			continue
+		}
+		b, err := decodeBudget(v)
+		if err != nil {
+			return 0, err
+		}
+		d, err := readBudgetDay(r, space, ns, day, k)
+		if err != nil {
+			return 0, err
+		}
+		if b.closes() && d.cost >= b.Daily {
+			return beginOfDay(day + 1), nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,215 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// budget reads a scope and a target, and daily=1 per-job=0.5 on=reject.
+func (l *scriptLine) budget() command.Budget {
+	scopes := map[string]command.BudgetScope{"global": command.BudgetGlobal, "queue": command.BudgetQueue, "tag": command.BudgetTag}
+	ons := map[string]command.OnExceed{"hold": command.ExceedHold, "reject": command.ExceedReject, "alert": command.ExceedAlert}
+	if len(l.names) != 2 || scopes[l.names[0]] == 0 {
+		l.fail("names %v, want a scope and a target", l.names)
+		return command.Budget{}
+	}
+	b := command.Budget{ID: job.BudgetID(idOf(l.names[0])), Scope: scopes[l.names[0]], Target: l.names[1]}
+	if b.Scope == command.BudgetTag { // A "=" would make it an option.
+		b.Target = tagTarget(command.Tag{Key: "t", Value: b.Target})
+	}
+	var err error
+	if b.Daily, err = job.ParseDollars(l.text("daily", "0")); err == nil {
+		b.PerJob, err = job.ParseDollars(l.text("per-job", "0"))
+	}
+	if err != nil {
+		l.fail("budget: %w", err)
+	}
+	b.On = ons[l.text("on", "hold")]
+	return b
+}
+
+// policy reads a letter, and queue=q tag=k:v mode=all expires=1h approve=true by=anna.
+func (l *scriptLine) policy() command.Policy {
+	p := command.Policy{ID: job.PolicyID(l.id()), Enabled: true, Any: l.text("mode", "any") == "any", Queue: l.text("queue", ""), Expires: l.duration("expires", 0)}
+	p.Name, p.ApproveAtLast = idText(p.ID), l.text("approve", "") == "true"
+	if v := l.text("tag", ""); v != "" {
+		p.TagKey, p.TagValue = "t", v
+	}
+	if by := l.text("by", ""); by != "" {
+		p.Approvers = []string{by}
+	}
+	return p
+}
+
+// governed is a queue with a budget, and what one job of it reported.
+func governed(t tb, r *replica, on command.OnExceed, scope command.BudgetScope, target string) (ns job.Namespace) {
+	t.Helper()
+	ns = job.Namespace{1}
+	r.do(t, r.now, &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: scope, Target: target, Daily: 100, On: on}})
+	r.give(t, ns, "A", "q")
+	r.do(t, r.now, &command.Fetch{NS: ns, Jobs: []job.ID{idOf("A")}, Worker: "w", Lease: time.Hour})
+	return ns
+}
+
+// give enqueues a job with a tag.
+func (r *replica) give(t tb, ns job.Namespace, name, queue string) Result {
+	t.Helper()
+	return r.do(t, r.now, &command.Enqueue{NS: ns, ID: idOf(name), Queue: queue, Retry: command.DefaultRetry(), Tags: []command.Tag{{Key: "t", Value: "x"}}})
+}
+
+func (r *replica) cost(t tb, ns job.Namespace, name string, cost int64) Result {
+	t.Helper()
+	return r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf(name), More: &command.HeartbeatMore{Usage: &command.Usage{Cost: cost, Model: "m"}}})
+}
+
+func (r *replica) fetches(t tb, ns job.Namespace, now int64, names ...string) string {
+	t.Helper()
+	c := &command.Fetch{NS: ns, Worker: "w", Lease: time.Hour}
+	for _, name := range names {
+		c.Jobs = append(c.Jobs, idOf(name))
+	}
+	got := ""
+	for _, g := range r.do(t, now, c).Grants {
+		got += idText(g.ID)
+	}
+	return got
+}
+
+// The limit of a namespace counts all its queues, that of a tag counts; a replica that
+// takes over, or starts anew, has the counters; a budget made late counts the morning.
+func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		scope  command.BudgetScope
+		target string
+	}{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, "q"}, {command.BudgetTag, "t=x"}} {
+		for _, on := range []command.OnExceed{command.ExceedHold, command.ExceedReject, command.ExceedAlert} {
+			r := newReplica(t)
+			ns := governed(t, r, on, c.scope, c.target)
+			r.cost(t, ns, "A", 60)
+			r.give(t, ns, "B", "q")
+			if got := r.fetches(t, ns, r.now, "B"); got != "B" {
+				t.Fatalf("%v: within its limit %q starts", c, got)
+			}
+			r.cost(t, ns, "B", 40)
+			r.machine = New(r.store, nil) // The next leader.
+			if qs, _, err := ReadQueueState(r.store, ns, "q"); err != nil || (qs.Opens(r.now) > r.now) != (on != command.ExceedAlert && c.scope != command.BudgetTag) {
+				t.Errorf("%v, %d: the leader's memory opens the queue at %d, %v", c, on, qs.Opens(r.now), err)
+			}
+			res := r.give(t, ns, "C", "q")
+			if (res.Refusal == BudgetSpent) != (on == command.ExceedReject) {
+				t.Errorf("%v, %d: an enqueue answered %+v", c, on, res)
+			}
+			got, want := r.fetches(t, ns, r.now, "C"), ""
+			if on == command.ExceedAlert {
+				want = "C"
+			}
+			if got != want {
+				t.Errorf("%v, %d: %q starts, want %q", c, on, got, want)
+			}
+			r.audit(t)
+			tomorrow := endOfDay(r.now)
+			for _, d := range due(t, r, tomorrow) {
+				r.do(t, tomorrow, &command.Fire{Due: d})
+			}
+			if h := r.audit(t)[idOf("C")]; on == command.ExceedHold && (h.State != job.Pending || r.fetches(t, ns, tomorrow, "C") != "C") {
+				t.Errorf("%v: on the next day the job is %s", c, h.State)
+			}
+			r.close(t)
+		}
+	}
+}
+
+func due(t *testing.T, r *replica, at int64) []Due {
+	t.Helper()
+	rows, err := ReadDue(r.store, 0, at+1, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var holds []Due
+	for _, d := range rows {
+		if d.Kind == dueKind(job.Held) {
+			holds = append(holds, d)
+		}
+	}
+	return holds
+}
+
+// A fetch reads a counter per budget: what was reported before may be any amount, and
+// may even be gone.
+func TestTrap99_EnforcingReadsNoUsage(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns := governed(t, r, command.ExceedHold, command.BudgetGlobal, AllTarget)
+	for i := range 200 {
+		u := &command.Usage{Cost: 1, Model: fmt.Sprint("m", i)}
+		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf("A"), More: &command.HeartbeatMore{Usage: u}})
+	}
+	txn := r.store.NewTxn()
+	txn.DeleteRange(r.machine.space.UsageBetween(ns, 0, 1<<62))
+	if _, err := txn.EndEntry(0, r.index); err != nil {
+		t.Fatal(err)
+	}
+	if err := txn.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r.machine = New(r.store, nil)
+	r.give(t, ns, "B", "other")
+	if got := r.fetches(t, ns, r.now, "B"); got != "" {
+		t.Fatalf("%q starts although the day is spent", got)
+	}
+}
+
+// One by one and gathered in one transaction are the same, also where budgets are made
+// in the transaction that they are spent in.
+func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
+	t.Parallel()
+	one, all := newReplica(t), newReplica(t)
+	defer one.close(t)
+	defer all.close(t)
+	ns, a, b := job.Namespace{1}, idOf("A"), idOf("B")
+	say := func(cost int64) *command.HeartbeatMore {
+		return &command.HeartbeatMore{Usage: &command.Usage{Cost: cost, Model: "m"}}
+	}
+	put := func(on command.OnExceed, daily, perJob int64) command.Command {
+		return &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: command.BudgetQueue, Target: "q", Daily: daily, PerJob: perJob, On: on}}
+	}
+	cmds := []command.Command{
+		&command.Enqueue{NS: ns, ID: a, Queue: "q", Retry: command.DefaultRetry()},
+		&command.Fetch{NS: ns, Jobs: []job.ID{a}, Worker: "w", Lease: time.Hour},
+		put(command.ExceedReject, 10, 20),
+		&command.Heartbeat{NS: ns, ID: a, More: say(15)},
+		&command.Enqueue{NS: ns, ID: b, Queue: "q", Retry: command.DefaultRetry()},
+		&command.PutPolicy{NS: ns, Policy: command.Policy{ID: job.PolicyID{1}, Enabled: true, Any: true, Queue: "q"}},
+		put(command.ExceedHold, 10, 20),
+		&command.Enqueue{NS: ns, ID: b, Queue: "q", Retry: command.DefaultRetry()},
+		&command.Decide{NS: ns, ID: b, Approve: true},
+		&command.Fetch{NS: ns, Jobs: []job.ID{b}, Worker: "w", Lease: time.Hour},
+		&command.Heartbeat{NS: ns, ID: a, More: say(25)},
+		&command.DeleteBudget{NS: ns, Scope: command.BudgetQueue, Target: "q"},
+		&command.Fetch{NS: ns, Jobs: []job.ID{b}, Worker: "w", Lease: time.Hour},
+		&command.Fail{NS: ns, ID: a, Error: "no"},
+	}
+	var log []logEntry
+	for i, c := range cmds {
+		e := logEntry{epoch + int64(i), []command.Command{c}}
+		log = append(log, e)
+		one.apply(t, e)
+	}
+	all.apply(t, log...)
+	if one.digest != all.digest {
+		t.Fatal("one by one and gathered differ")
+	}
+	if h := one.audit(t)[a]; h.State != job.Held {
+		t.Fatalf("the job that cost too much is %s", h.State)
+	}
+	if _, err := one.store.Get(one.machine.space.Budget(ns, byte(command.BudgetQueue), "q")); err != statedb.ErrNotFound {
+		t.Fatalf("the deleted budget: %v", err)
+	}
+}

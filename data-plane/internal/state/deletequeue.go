@@ -1,0 +1,43 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// deleteQueue removes a queue with all its jobs in one small entry, however many
+// there are: the queue's generation passes, and whatever carries another generation
+// than its queue is not there for any command or reader. The ready order goes at
+// once, as a range; the rest waits for sweep. The name is free at once.
+func (x *entry) deleteQueue(c *command.DeleteQueue) (Result, error) {
+	q, err := x.queue(c.NS, c.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	if !q.hasConfig {
+		return Result{Refusal: NotFound}, nil
+	}
+	if q.counts.Enqueued > 0 || q.counts.any() {
+		x.passGeneration(q)
+	} else if _, pending, err := x.sweepMark(c.NS, c.Queue); err != nil {
+		return Result{}, err
+	} else if !pending {
+		q.gen = 0 // Nothing of any generation is left.
+	}
+	x.forgetQueue(q)
+	x.events = append(x.events, feed.Event{Type: feed.QueueDeleted, NS: c.NS, Queue: c.Queue})
+	return Result{}, nil
+}
+
+// any reports whether there are jobs.
+func (c *Counts) any() bool { return c.Jobs != [stateSlots]int64{} }
+
+// forgetQueue removes the queue's own records.
+func (x *entry) forgetQueue(q *queueRecord) {
+	q.config, q.counts = QueueConfig{}, Counts{}
+	q.hasConfig, q.dirty, q.dirtyConf = false, false, false
+	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name))
+	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))
+	x.tell(q)
+}

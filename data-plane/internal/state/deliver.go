@@ -1,0 +1,179 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// What the end of a job does to other jobs. Every ending and every removal of a job
+// calls deliver, and nothing else makes follow-up jobs: a namespace spread over
+// several shards could come later by changing this file alone (law 6).
+
+// Outcome is how a job ended, as others see it. Stored: append only.
+type Outcome uint8
+
+const (
+	NoOutcome Outcome = iota // It has not ended.
+	OutcomeCompleted
+	OutcomeDead
+	OutcomeCancelled
+	OutcomeDeleted
+	outcomesEnd
+)
+
+var outcomeNames = [...]string{"", "completed", "dead", "cancelled", "deleted"}
+
+func (o Outcome) String() string {
+	if o < outcomesEnd {
+		return outcomeNames[o]
+	}
+	return "unknown"
+}
+
+// outcomeOf is how a job of a state ended.
+func outcomeOf(s job.State) Outcome {
+	switch s {
+	case job.Completed:
+		return OutcomeCompleted
+	case job.Dead:
+		return OutcomeDead
+	case job.Cancelled:
+		return OutcomeCancelled
+	default:
+		return NoOutcome
+	}
+}
+
+func encodeOutcome(o Outcome) []byte {
+	w := newRecord(2)
+	w.Byte(byte(o))
+	return w.Buf
+}
+
+func decodeOutcome(v []byte) (Outcome, error) {
+	r, err := openRecord("outcome", v)
+	if err != nil {
+		return NoOutcome, err
+	}
+	o := Outcome(r.Enum(byte(outcomesEnd)))
+	return o, closeRecord("outcome", r)
+}
+
+// delivery is an ending that others are still to learn of.
+type delivery struct {
+	ns      job.Namespace
+	id      job.ID
+	head    Head
+	body    Body // Only of jobs that follow-ups, a batch or a chain need it of.
+	outcome Outcome
+	exit    bool // Its worker wants no more steps of the chain.
+	reason  string
+	failure string // Why it is dead.
+}
+
+// deliver notes that a job ended or is removed. What that does to others is done
+// when its command is: a job is written, and told to the feed, before what follows
+// on it. Of nearly all jobs nothing follows, and nothing is read for them.
+func (x *entry) deliver(ns job.Namespace, id job.ID, h *Head, o Outcome, said *command.AckMore) error {
+	d := delivery{ns: ns, id: id, head: *h, outcome: o}
+	if said != nil {
+		d.exit, d.reason = said.Step == command.StepExit, said.ExitReason
+	}
+	if o == OutcomeDead {
+		d.failure = x.failure(id, h)
+	}
+	if h.has(flagChain | flagBatch) {
+		var err error
+		if d.body, err = x.body(ns, id); err != nil {
+			return err
+		}
+	} else if !h.has(flagDependents) {
+		return nil
+	}
+	x.ended = append(x.ended, d)
+	return nil
+}
+
+// failure is what is told of a dead job: the error of its last attempt, if that is
+// what it died of.
+func (x *entry) failure(id job.ID, h *Head) string {
+	if x.lastErrorOf == id && x.lastError != "" {
+		return x.lastError
+	}
+	return h.Reason.String()
+}
+
+// carryOut does what was noted. A chain comes before the batch: a next step joins the
+// batch of its job before that job is counted, so that the batch does not end between
+// two steps.
+func (x *entry) carryOut() error {
+	for i := 0; i < len(x.ended); i++ {
+		d := x.ended[i]
+		if d.head.has(flagChain) {
+			if err := x.advance(&d); err != nil {
+				return fmt.Errorf("chain of job %s: %w", d.id, err)
+			}
+		}
+		if d.head.has(flagBatch) {
+			if err := x.countMember(&d); err != nil {
+				return fmt.Errorf("batch of job %s: %w", d.id, err)
+			}
+		}
+		if d.head.has(flagDependents) {
+			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, encodeOutcome(d.outcome))
+		}
+	}
+	x.ended, x.lastErrorOf = x.ended[:0], job.ID{}
+	return nil
+}
+
+// revived tells the batch, the chain and the dependents of a job that its end did not
+// last. It is called before the head forgets when that was.
+func (x *entry) revived(ns job.Namespace, id job.ID, h *Head) error {
+	if h.has(flagDependents) { // They learn of its next end instead.
+		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: ns, ID: id}))
+	}
+	if !h.has(flagChain | flagBatch) {
+		return nil
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return err
+	}
+	if h.has(flagChain) {
+		if err := x.resumeChain(ns, id, body.More); err != nil {
+			return err
+		}
+	}
+	if h.has(flagBatch) {
+		return x.reopenMember(ns, id, body.More.Batch)
+	}
+	return nil
+}
+
+// follow enqueues the job that the end of another one calls for. It inherits what the
+// other one was given, its time to live anew, and takes the ordinary way in.
+func (x *entry) follow(d *delivery, id job.ID, s *command.Step, payload []byte, place chainPlace) error {
+	c := &command.Enqueue{
+		NS: d.ns, ID: id, Queue: s.Queue, Payload: payload, Priority: d.head.Priority, Retry: d.head.Retry,
+		Tags: d.body.Tags, TraceParent: d.body.TraceParent, More: &command.EnqueueMore{Parent: d.id},
+	}
+	if m := d.body.More; m != nil {
+		c.More.Agent = m.Agent
+		if m.ExpireAt != 0 {
+			c.More.ExpireAt = x.after(m.ExpireAt - d.body.CreatedAt)
+		}
+		open, err := x.stillJoinable(d.ns, m.Batch)
+		if err != nil {
+			return err
+		}
+		if open {
+			c.More.Batch = m.Batch
+		}
+	}
+	_, err := x.createAt(c, place)
+	return err
+}

@@ -1,0 +1,271 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// A job that waits for others has a record of those still open (Waits), and each of
+// them one of the jobs that wait for it (Dependents). While it waits it has
+// flagBlocked, and when it is pending it stands in no ready order: it costs fetches
+// nothing.
+
+const (
+	// DependentsMax bounds the jobs that wait for one.
+	DependentsMax = 10_000
+	// dependentsPerFire bounds what one firing resolves; the rest comes with the next.
+	dependentsPerFire = 256
+)
+
+func encodeIDs(ids []job.ID) []byte {
+	w := newRecord(8 + 16*len(ids))
+	w.Uint(uint64(len(ids)))
+	for _, id := range ids {
+		w.ID(id)
+	}
+	return w.Buf
+}
+
+func decodeIDs(what string, v []byte) ([]job.ID, error) {
+	r, err := openRecord(what, v)
+	if err != nil {
+		return nil, err
+	}
+	ids := readIDs(r)
+	return ids, closeRecord(what, r)
+}
+
+func readIDs(r *codec.Reader) []job.ID {
+	ids := make([]job.ID, r.Count(16))
+	for i := range ids {
+		ids[i] = r.ID()
+	}
+	return ids
+}
+
+// ids reads the list of a job: Waits or Dependents; none if there is no record.
+func (x *entry) ids(ns job.Namespace, family byte, id job.ID) ([]job.ID, error) {
+	v, err := optional(x.txn.Get(x.m.space.Job(ns, family, id)))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return decodeIDs(fmt.Sprintf("list %q of job %s", family, id), v)
+}
+
+func readIDList(r Reader, space keys.Space, ns job.Namespace, family byte, id job.ID) ([]job.ID, error) {
+	v, err := optional(r.Get(space.Job(ns, family, id)))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return decodeIDs(fmt.Sprintf("list %q of job %s", family, id), v)
+}
+
+// putIDs writes a list; an empty one has no record.
+func (x *entry) putIDs(ns job.Namespace, family byte, id job.ID, ids []job.ID) {
+	k := x.m.space.Job(ns, family, id)
+	if len(ids) == 0 {
+		x.txn.Delete(k)
+		return
+	}
+	x.txn.Set(k, encodeIDs(ids))
+}
+
+// dependable reports which job of a list can not be waited for, and why.
+func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, error) {
+	for _, id := range on {
+		h, ok, err := x.head(ns, id)
+		if err != nil {
+			return id, Accepted, err
+		}
+		if !ok {
+			return id, NoDependency, nil
+		}
+		if !h.has(flagDependents) || h.State.Terminal() {
+			continue
+		}
+		waiting, err := x.ids(ns, keys.Dependents, id)
+		if err != nil {
+			return id, Accepted, err
+		}
+		if len(waiting) >= DependentsMax {
+			return id, TooMany, nil
+		}
+	}
+	return job.ID{}, Accepted, nil
+}
+
+// block lets a new job wait for others that have not ended. It reports whether one has
+// ended in another way than the job allows: then the job is to end as well.
+func (x *entry) block(ns job.Namespace, id job.ID, h *Head, m *command.EnqueueMore) (failed bool, err error) {
+	var open []job.ID
+	for _, on := range m.DependsOn {
+		dep, there, err := x.head(ns, on)
+		switch {
+		case err != nil:
+			return false, err
+		case there && !dep.State.Terminal():
+			open = append(open, on)
+		case !there || dep.State != job.Completed:
+			failed = failed || m.OnDependency != command.DependencyRun
+		}
+	}
+	if failed {
+		h.flags |= flagBlocked // Until it ends, which is next.
+		return true, nil
+	}
+	for _, on := range open {
+		if err := x.addDependent(ns, on, id); err != nil {
+			return false, err
+		}
+	}
+	if len(open) > 0 {
+		x.putIDs(ns, keys.Waits, id, open)
+		h.flags |= flagBlocked
+	}
+	return false, nil
+}
+
+func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) error {
+	h, _, err := x.head(ns, on)
+	if err != nil {
+		return err
+	}
+	waiting, err := x.ids(ns, keys.Dependents, on)
+	if err != nil {
+		return err
+	}
+	x.putIDs(ns, keys.Dependents, on, append(slices.Clip(waiting), waiter))
+	if !h.has(flagDependents) {
+		h.flags |= flagDependents
+		x.putHead(ns, on, &h)
+	}
+	return nil
+}
+
+// dropWaits forgets what the job waits for: it ends, or it is gone.
+func (x *entry) dropWaits(ns job.Namespace, id job.ID, h *Head) {
+	if h.has(flagBlocked) {
+		h.flags &^= flagBlocked
+		x.txn.Delete(x.m.space.Job(ns, keys.Waits, id))
+	}
+}
+
+// fireDeliver tells some of the jobs that wait for one how it ended. A job that was
+// retried meanwhile tells them when it ends again.
+func (x *entry) fireDeliver(d keys.Due) (Result, error) {
+	row := x.m.space.Due(d)
+	v, err := x.txn.Get(row)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Result{Refusal: WrongState}, nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	outcome, err := decodeOutcome(v)
+	if err != nil {
+		return Result{}, err
+	}
+	x.txn.Delete(row)
+	h, there, err := x.head(d.NS, d.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	if there {
+		outcome = outcomeOf(h.State)
+	}
+	if outcome == NoOutcome {
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	waiting, err := x.ids(d.NS, keys.Dependents, d.ID)
+	if err != nil {
+		return Result{}, err
+	}
+	n := min(len(waiting), dependentsPerFire)
+	for _, id := range waiting[:n] {
+		if err := x.resolve(d.NS, id, d.ID, outcome); err != nil {
+			return Result{}, fmt.Errorf("dependent %s: %w", id, err)
+		}
+	}
+	x.putIDs(d.NS, keys.Dependents, d.ID, waiting[n:])
+	switch {
+	case n < len(waiting):
+		x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.NS, ID: d.ID}, encodeOutcome(outcome))
+	case there:
+		h.flags &^= flagDependents
+		x.putHead(d.NS, d.ID, &h)
+	}
+	return Result{ID: d.ID, State: h.State}, nil
+}
+
+// resolve takes one job off the list of those that another one waits for.
+func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
+	h, ok, err := x.head(ns, id)
+	if err != nil || !ok || !h.has(flagBlocked) {
+		return err
+	}
+	open, err := x.ids(ns, keys.Waits, id)
+	if err != nil {
+		return err
+	}
+	at := slices.Index(open, on)
+	if at < 0 {
+		return nil
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return err
+	}
+	if o != OutcomeCompleted && body.More.OnDependency != command.DependencyRun {
+		err = x.endUnmet(ns, id, &h, body.More.OnDependency)
+	} else if open = slices.Delete(open, at, at+1); len(open) > 0 {
+		x.putIDs(ns, keys.Waits, id, open)
+		return nil
+	} else {
+		err = x.unblock(ns, id, &h)
+	}
+	if err != nil {
+		return err
+	}
+	x.putHead(ns, id, &h)
+	return nil
+}
+
+// unblock lets a job go on that waits for nothing any more.
+func (x *entry) unblock(ns job.Namespace, id job.ID, h *Head) error {
+	if h.State == job.Pending {
+		if err := x.leave(ns, id, h); err != nil {
+			return err
+		}
+		x.dropWaits(ns, id, h)
+		if err := x.enterPending(ns, id, h); err != nil {
+			return err
+		}
+	}
+	x.dropWaits(ns, id, h)
+	h.note(WasUnblocked, x.now)
+	x.event(feed.Unblocked, ns, id, h)
+	return nil
+}
+
+// endUnmet ends a job that waits for one which ended as the job does not allow.
+func (x *entry) endUnmet(ns job.Namespace, id job.ID, h *Head, p command.DependencyPolicy) error {
+	if err := x.leave(ns, id, h); err != nil {
+		return err
+	}
+	if p == command.DependencyCancel {
+		return x.endCancelled(ns, id, h)
+	}
+	if err := x.endDead(ns, id, h, DeadDependency); err != nil {
+		return err
+	}
+	x.event(feed.Dead, ns, id, h)
+	return nil
+}

@@ -1,0 +1,121 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// What earlier commits wrote is read for ever, and a record without anything of a
+// later version is still written as it was: replicas of two binaries stay equal.
+func TestRecords_GoldenBytesOfEachVersion(t *testing.T) {
+	t.Parallel()
+	const (
+		head1   = "010171030105028094ebdc0380b09dc2df01020103048080d0e2c6bfce972f050680b09dc2df01017701680000000000000007118280d0e2c6bfce972f8480d0e2c6bfce972f8680d0e2c6bfce972f0203018080d0e2c6bfce972f00040a01060301"
+		counts1 = "010a000000000000000000000e04000000000000"
+		queue1  = "01018080d0e2c6bfce972f"
+		lock1   = "0101000000000000000000000000000000020000000000000000000000000000008080d0e2c6bfce972f0101"
+	)
+	h1, h2 := sampleHead(), sampleHead()
+	h2.gen = 300
+	c1 := Counts{Enqueued: 7, Failed: 2}
+	c2 := c1
+	c2.starts = starts{{epoch, epoch + 5, 2}, {epoch + 7, epoch + 7, 1}}
+	q1 := QueueConfig{Paused: true, CreatedAt: epoch}
+	q2 := QueueConfig{Paused: true, CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, gen: 7}
+	l1 := lock{Owner: job.ID{1}, By: job.ID{2}, Expires: epoch, State: job.Pending, Duplicate: true}
+	l2 := l1
+	l2.gen = 300
+	m := sweepMark{gen: 300, at: epoch}
+	for name, c := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"head 1": {h1.encode(), head1}, "head 2": {h2.encode(), "02" + head1[2:] + "ac02"},
+		"counts 1": {c1.encode(), counts1}, "counts 2": {c2.encode(), "02" + counts1[2:] + "02" + "8080d0e2c6bfce972f" + "0a02" + "040001"},
+		"queue 1": {q1.encode(), queue1}, "queue 2": {q2.encode(), "02" + queue1[2:] + "ac02" + "e807" + "80b09dc2df01" + "07"},
+		"lock 1": {l1.encode(), lock1}, "lock 2": {l2.encode(), "02" + lock1[2:] + "ac02"},
+		"sweep mark 1": {m.encode(), "01" + "ac02" + "8080d0e2c6bfce972f"},
+	} {
+		if got := hex.EncodeToString(c.got); got != c.want {
+			t.Errorf("%s is\n%s, want\n%s", name, got, c.want)
+		}
+	}
+}
+
+// A store that was written before queues had limits opens, its jobs go on, and every
+// new command works on it.
+func TestStore_WrittenBeforeLimitsGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	r.load(t, "testdata/store/before-limits.txt")
+	r.index, r.now = 3, epoch+3*int64(time.Second)
+	if jobs := r.audit(t); len(jobs) != 8 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	ns, now := job.Namespace{1}, r.now
+	if j, err := ReadJob(r.store, ns, idOf("E")); err != nil || len(j.Errors) != 1 || j.Errors[0].Error != "boom" {
+		t.Fatalf("a failed job of before: %+v, %v", j, err)
+	}
+	if res := r.do(t, now, &command.SetQueue{NS: ns, Queue: "q", Set: command.SetConcurrency, MaxConcurrency: 2}); res.Refusal != Accepted {
+		t.Fatalf("limit answered %d", res.Refusal)
+	}
+	res := r.do(t, now, &command.Fetch{NS: ns, Jobs: []job.ID{idOf("A"), idOf("H")}, Worker: "w", Lease: time.Minute})
+	if len(res.Grants) != 1 || len(res.Skipped) != 1 { // B is active from before.
+		t.Fatalf("a limit of two with one active granted %+v", res)
+	}
+	if res := r.do(t, now, &command.Ack{NS: ns, ID: idOf("B")}); res.Refusal != Accepted {
+		t.Fatalf("ack answered %d", res.Refusal)
+	}
+	again := &command.Enqueue{NS: ns, ID: idOf("I"), Queue: "q", IdempotencyKey: "i", IdempotencyFor: time.Hour}
+	if res := r.do(t, now, again); !res.Replayed || res.ID != idOf("A") {
+		t.Fatalf("a repeated enqueue answered %+v", res)
+	}
+	r.audit(t)
+	if res := r.do(t, now, &command.DeleteQueue{NS: ns, Queue: "q"}); res.Refusal != Accepted {
+		t.Fatalf("delete answered %d", res.Refusal)
+	}
+	if res := r.do(t, now, again); res.Replayed || res.ID != idOf("I") {
+		t.Fatalf("an enqueue after the queue was deleted answered %+v", res)
+	}
+	if jobs := r.audit(t); len(jobs) != 2 { // I, and F of another queue.
+		t.Fatalf("after the queue was deleted there are %d jobs", len(jobs))
+	}
+	r.sweepAll(t)
+	r.audit(t)
+	if rest := r.dump(t); bytes.Contains(rest, []byte(hex.EncodeToString([]byte(`{"ok":1}`)))) {
+		t.Fatal("the result of a deleted job is still there")
+	}
+}
+
+// load puts rows that dump wrote into the store.
+func (r *replica) load(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	txn := r.store.NewTxn()
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		k, v, _ := bytes.Cut(lines.Bytes(), []byte("="))
+		key, errK := hex.DecodeString(string(k))
+		value, errV := hex.DecodeString(string(v))
+		if errK != nil || errV != nil {
+			t.Fatalf("%s: %v, %v", lines.Text(), errK, errV)
+		}
+		txn.Set(key, value)
+	}
+	if _, err := txn.EndEntry(0, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := txn.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,87 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// move puts a job that no worker holds into another queue. It keeps its state, its
+// time and its priority, and takes a new place at the end. Its unique key goes along,
+// if it is free there. Draining is about producers: who moves a job knows where to.
+func (x *entry) move(c *command.Move) (Result, error) {
+	h, ok, err := x.head(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	if h.State.Leased() {
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	if h.Queue == c.Queue {
+		return Result{State: h.State}, nil
+	}
+	if owner, free, err := x.moveKey(c, &h); err != nil || !free {
+		return Result{Refusal: Exists, ID: owner, State: h.State}, err
+	}
+	if err := x.changeQueue(c.NS, c.ID, &h, c.Queue); err != nil {
+		return Result{}, err
+	}
+	x.putHead(c.NS, c.ID, &h)
+	return Result{State: h.State}, nil
+}
+
+func (x *entry) changeQueue(ns job.Namespace, id job.ID, h *Head, queue string) error {
+	state, due := h.State, h.Due
+	x.leavingReady(ns, id, h)
+	if err := x.leave(ns, id, h); err != nil {
+		return err
+	}
+	to, err := x.queue(ns, queue)
+	if err != nil {
+		return err
+	}
+	h.Queue, h.gen = queue, to.gen
+	switch {
+	case state == job.Pending && !h.Blocked():
+		err = x.enterReady(ns, id, h)
+	case due != 0:
+		err = x.enterTimed(ns, id, h, state, due)
+	default:
+		err = x.enter(ns, h, state)
+	}
+	h.note(WasMoved, x.now)
+	x.left, x.leftID = 0, job.ID{} // The state is what it was.
+	x.event(feed.Moved, ns, id, h)
+	return err
+}
+
+// moveKey takes the unique key of a job along to the queue it is moved to; free is
+// false, and owner who has it, if it is taken there. One whose time is over stays
+// behind.
+func (x *entry) moveKey(c *command.Move, h *Head) (owner job.ID, free bool, err error) {
+	if !h.has(flagUnique) {
+		return job.ID{}, true, nil
+	}
+	body, err := x.body(c.NS, c.ID)
+	if err != nil {
+		return job.ID{}, false, err
+	}
+	l, held, err := x.lock(c.NS, keys.Unique, h.Queue, body.UniqueKey)
+	if err != nil {
+		return job.ID{}, false, err
+	}
+	if held = held && l.Owner == c.ID; held {
+		if there, taken, err := x.lock(c.NS, keys.Unique, c.Queue, body.UniqueKey); err != nil || taken {
+			return there.Owner, false, err
+		}
+	}
+	if err := x.dropLock(c.NS, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, c.ID); err != nil {
+		return job.ID{}, false, err
+	}
+	if !held {
+		h.flags &^= flagUnique
+		return job.ID{}, true, nil
+	}
+	return job.ID{}, true, x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, body.UniqueKey, l)
+}

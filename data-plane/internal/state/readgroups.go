@@ -1,0 +1,200 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// IDBatch is a batch and its name.
+type IDBatch struct {
+	ID job.BatchID
+	Batch
+}
+
+// BatchMember is a job of a batch, how it ended, and where it stands now.
+type BatchMember struct {
+	ID      job.ID
+	Outcome Outcome
+	Queue   string
+	State   job.State // 0: it is gone.
+}
+
+// ReadBatch reads a batch, or statedb.ErrNotFound.
+func ReadBatch(g *statedb.Group, ns job.Namespace, id job.BatchID) (Batch, error) {
+	v, err := g.Get(keys.In(g.Prefix()).Batch(ns, id))
+	if err != nil {
+		return Batch{}, err
+	}
+	return decodeBatch(v)
+}
+
+// ReadBatches lists up to limit batches of a namespace that are older than one,
+// youngest first; more tells that there are others.
+func ReadBatches(g *statedb.Group, ns job.Namespace, before job.BatchID, limit int) (out []IDBatch, more bool, err error) {
+	from, to := keys.In(g.Prefix()).Batches(ns, before)
+	more, err = readBack(g, from, to, limit, func(id [16]byte, value []byte) error {
+		b, err := decodeBatch(value)
+		out = append(out, IDBatch{id, b})
+		return err
+	})
+	return out, more, err
+}
+
+// ReadMembers lists up to limit jobs of a batch after one, by id; more tells that
+// there are others.
+func ReadMembers(g *statedb.Group, ns job.Namespace, id job.BatchID, after job.ID, limit int) (out []BatchMember, more bool, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	from, to := space.Members(ns, id, after)
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
+		if len(out) == limit {
+			more = true
+			return false, nil
+		}
+		tail, err := space.Tail(key)
+		if err != nil {
+			return false, err
+		}
+		m := BatchMember{ID: tail}
+		if m.Outcome, err = decodeOutcome(value); err != nil {
+			return false, err
+		}
+		out = append(out, m)
+		return true, nil
+	})
+	for i := range out {
+		if err == nil {
+			out[i].Queue, out[i].State, err = standing(v, space, ns, out[i].ID)
+		}
+	}
+	return out, more, err
+}
+
+// standing is the queue and the state of a job; zero if it is gone.
+func standing(r Reader, space keys.Space, ns job.Namespace, id job.ID) (string, job.State, error) {
+	h, err := readHead(r, space, ns, id)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return "", 0, nil
+	}
+	return h.Queue, h.State, err
+}
+
+// ChainStep is a step of a chain and the job of it.
+type ChainStep struct {
+	Queue string
+	Job   job.ID    // Zero: not made, or not yet.
+	State job.State // 0: not made, or gone.
+}
+
+// Chain is a whole chain.
+type Chain struct {
+	ChainState
+	StepJobs  []ChainStep
+	OnFailure *ChainStep // nil: none was asked for.
+	OnExit    *ChainStep
+	GoOn      bool
+}
+
+// IDChain is how far a chain has come, and its name.
+type IDChain struct {
+	ID job.ChainID
+	ChainState
+}
+
+// ReadChain reads a whole chain from one picture of the state, or statedb.ErrNotFound.
+func ReadChain(g *statedb.Group, ns job.Namespace, id job.ChainID) (c Chain, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	value, err := v.Get(space.ChainState(ns, id))
+	if err != nil {
+		return Chain{}, err
+	}
+	if c.ChainState, err = decodeChainState(value); err != nil {
+		return Chain{}, fmt.Errorf("%s: %w", id, err)
+	}
+	if value, err = v.Get(space.Chain(ns, id)); err != nil {
+		return Chain{}, fmt.Errorf("steps of %s: %w", id, err)
+	}
+	steps, err := decodeChain(value)
+	if err != nil {
+		return Chain{}, fmt.Errorf("%s: %w", id, err)
+	}
+	c.GoOn, c.StepJobs = steps.GoOn, make([]ChainStep, len(steps.Steps))
+	for i := range c.StepJobs {
+		var made job.ID
+		if i < len(c.Jobs) {
+			made = c.Jobs[i]
+		}
+		if c.StepJobs[i], err = readStep(v, space, ns, &steps.Steps[i], made); err != nil {
+			return Chain{}, err
+		}
+	}
+	if steps.OnFailure != nil {
+		s, err := readStep(v, space, ns, steps.OnFailure, c.ChainState.OnFailure)
+		if err != nil {
+			return Chain{}, err
+		}
+		c.OnFailure = &s
+	}
+	if steps.OnExit != nil {
+		s, err := readStep(v, space, ns, steps.OnExit, c.ChainState.OnExit)
+		if err != nil {
+			return Chain{}, err
+		}
+		c.OnExit = &s
+	}
+	return c, nil
+}
+
+func readStep(r Reader, space keys.Space, ns job.Namespace, step *command.Step, made job.ID) (ChainStep, error) {
+	s := ChainStep{Queue: step.Queue, Job: made}
+	if made.IsZero() {
+		return s, nil
+	}
+	queue, state, err := standing(r, space, ns, made)
+	if queue != "" {
+		s.Queue = queue // It may have been moved.
+	}
+	s.State = state
+	return s, err
+}
+
+// ReadChains lists up to limit chains of a namespace that are older than one, youngest
+// first; more tells that there are others.
+func ReadChains(g *statedb.Group, ns job.Namespace, before job.ChainID, limit int) (out []IDChain, more bool, err error) {
+	from, to := keys.In(g.Prefix()).Chains(ns, before)
+	more, err = readBack(g, from, to, limit, func(id [16]byte, value []byte) error {
+		s, err := decodeChainState(value)
+		out = append(out, IDChain{id, s})
+		return err
+	})
+	return out, more, err
+}
+
+// readBack calls f for up to limit rows of a span from its end; more tells that there
+// are others.
+func readBack(g *statedb.Group, from, to []byte, limit int, f func(id [16]byte, value []byte) error) (more bool, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	n := 0
+	err = v.ScanBack(from, to, func(key, value []byte) (bool, error) {
+		if n == limit {
+			more = true
+			return false, nil
+		}
+		n++
+		id, err := keys.In(g.Prefix()).Tail(key)
+		if err == nil {
+			err = f(id, value)
+		}
+		return true, err
+	})
+	return more, err
+}

@@ -1,0 +1,207 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// The functions of this file read what copies of the jobs are made from.
+
+// TimelineMax moments of a job are kept: the first, and the latest of the others.
+const TimelineMax = timelineMax
+
+// HasErrors reports whether an attempt of the job failed.
+func (h *Head) HasErrors() bool { return h.has(flagErrors) }
+
+// ReadLastError reads the latest failed attempt of a job; zero if there is none.
+func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (AttemptError, error) {
+	var last AttemptError
+	from, to := keys.In(g.Prefix()).AttemptErrors(ns, id)
+	err := g.Scan(from, to, func(_, value []byte) (bool, error) {
+		var err error
+		last, err = decodeAttemptError(value)
+		return true, err
+	})
+	return last, err
+}
+
+// IDHead is the head of a job.
+type IDHead struct {
+	ID job.ID
+	Head
+}
+
+// HeadReader reads many heads. It remembers generations of queues, so what it takes
+// for there may have gone with its queue since the reader was made.
+type HeadReader struct {
+	store *statedb.Group
+	space keys.Space
+	gens  map[queueKey]generation
+}
+
+// NewHeadReader makes a reader for one piece of work.
+func NewHeadReader(g *statedb.Group) *HeadReader {
+	return &HeadReader{store: g, space: keys.In(g.Prefix()), gens: make(map[queueKey]generation)}
+}
+
+// Jobs reads the heads and bodies of jobs and hands them over in the order of ids,
+// which makes it cheap; a job that is not there comes with nil. The body's payload
+// is valid during the call.
+func (r *HeadReader) Jobs(ns job.Namespace, ids []job.ID, f func(job.ID, *Head, *Body) error) (err error) {
+	heads, err := r.store.Lookup()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, heads.Close()) }()
+	bodies, err := r.store.Lookup()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bodies.Close()) }()
+	for _, id := range ids {
+		h, b, err := r.job(heads, bodies, ns, id)
+		if errors.Is(err, statedb.ErrNotFound) {
+			h, b, err = nil, nil, nil
+		}
+		if err != nil {
+			return fmt.Errorf("job %s: %w", id, err)
+		}
+		if err := f(id, h, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *HeadReader) job(heads, bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*Head, *Body, error) {
+	v, err := heads.Get(r.space.Job(ns, keys.Head, id))
+	if err != nil {
+		return nil, nil, err
+	}
+	h, there, err := r.decode(ns, id, v)
+	if err == nil && !there {
+		err = statedb.ErrNotFound
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if v, err = bodies.Get(r.space.Job(ns, keys.Body, id)); err != nil {
+		return nil, nil, err // Not found: deleted since its head was read.
+	}
+	b, err := decodeBody(v)
+	return &h, &b, err
+}
+
+func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h Head, there bool, err error) {
+	if h, err = decodeHead(v); err != nil {
+		return Head{}, false, fmt.Errorf("job %s: %w", id, err)
+	}
+	k := queueKey{ns, h.Queue}
+	gen, known := r.gens[k]
+	if !known {
+		if gen, err = readGeneration(r.store, r.space, ns, h.Queue); err != nil {
+			return Head{}, false, err
+		}
+		r.gens[k] = gen
+	}
+	return h, gen.has(h.gen, h.State.Leased()), nil
+}
+
+// Heads walks over up to limit heads of a namespace after an id and lists those of
+// jobs that are there, by id. It ends at last; done tells that there are no more.
+func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDHead, last job.ID, done bool, err error) {
+	walked := 0
+	from, to := r.space.Heads(ns, after)
+	err = r.store.Scan(from, to, func(key, value []byte) (bool, error) {
+		id, err := r.space.HeadID(key)
+		if err != nil {
+			return false, err
+		}
+		h, there, err := r.decode(ns, id, value)
+		if err != nil {
+			return false, err
+		}
+		if there {
+			out = append(out, IDHead{id, h})
+		}
+		last = id
+		walked++
+		return walked < limit, nil
+	})
+	return out, last, walked < limit, err
+}
+
+// DeletedQueue is a queue whose jobs are gone but not yet swept: those that were
+// created before At. Of a queue that was only cleared, those stay that workers held.
+type DeletedQueue struct {
+	Queue   string
+	At      int64
+	Cleared bool
+}
+
+// ReadDeletedQueues lists the queues of a namespace that are still to be swept.
+func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) ([]DeletedQueue, error) {
+	space := keys.In(g.Prefix())
+	var out []DeletedQueue
+	from, to := space.Sweeps()
+	err := g.Scan(from, to, func(key, value []byte) (bool, error) {
+		of, queue, err := space.ParseSweep(key)
+		if err != nil || of != ns {
+			return err == nil, err
+		}
+		mark, err := decodeSweepMark(value)
+		if err != nil {
+			return false, err
+		}
+		gen, err := readGeneration(g, space, ns, queue)
+		if err != nil {
+			return false, err
+		}
+		out = append(out, DeletedQueue{Queue: queue, At: mark.at, Cleared: gen.kept != 0})
+		return len(out) < sweepsRead, nil
+	})
+	return out, err
+}
+
+// ReadNamespaces lists up to limit namespaces that have anything in the store,
+// after ns, by id. It costs one seek each, however much they have.
+func ReadNamespaces(g *statedb.Group, after job.Namespace, limit int) ([]job.Namespace, error) {
+	space := keys.In(g.Prefix())
+	var out []job.Namespace
+	next, more := successor(after)
+	for more && len(out) < limit {
+		found := false
+		var ns job.Namespace
+		from, to := space.Namespaces(next)
+		err := g.Scan(from, to, func(key, _ []byte) (bool, error) {
+			var err error
+			ns, err = space.NamespaceOf(key)
+			found = err == nil
+			return false, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			break
+		}
+		out = append(out, ns)
+		next, more = successor(ns)
+	}
+	return out, nil
+}
+
+// successor is the next namespace in byte order; false after the last.
+func successor(ns job.Namespace) (job.Namespace, bool) {
+	for i := len(ns) - 1; i >= 0; i-- {
+		ns[i]++
+		if ns[i] != 0 {
+			return ns, true
+		}
+	}
+	return ns, false
+}

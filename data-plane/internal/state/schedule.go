@@ -1,0 +1,323 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Schedule is a cron schedule as stored.
+//
+// Invariants: Next is set iff there is a due row of that time, and never while the
+// schedule is paused. The row of its name leads to it.
+type Schedule struct {
+	command.Schedule
+	Version   uint64 // Grows with each change of what stands in command.Schedule.
+	CreatedAt int64
+	UpdatedAt int64
+	Next      int64 // When it is looked at: at the tick it waits for, or later; 0: never.
+	// Since: ticks before it were dealt with. None is dealt with twice, whatever is
+	// proposed (R-T4).
+	Since   int64
+	LastRun int64 // When it made a job last.
+	LastJob job.ID
+	Missed  uint64 // Ticks that made no job.
+}
+
+func (s *Schedule) encode() []byte {
+	w := newRecord(160 + len(s.Job.Payload))
+	command.EncodeSchedule(&w, &s.Schedule)
+	w.Uint(s.Version)
+	for _, at := range []int64{s.CreatedAt, s.UpdatedAt, s.Next, s.Since, s.LastRun} {
+		w.Int(at)
+	}
+	w.ID(s.LastJob)
+	w.Uint(s.Missed)
+	return w.Buf
+}
+
+func decodeSchedule(v []byte) (Schedule, error) {
+	r, err := openRecord("schedule", v)
+	if err != nil {
+		return Schedule{}, err
+	}
+	s := Schedule{
+		Schedule: command.DecodeSchedule(r), Version: r.Uint(), CreatedAt: r.Time(), UpdatedAt: r.Time(),
+		Next: r.Time(), Since: r.Time(), LastRun: r.Time(), LastJob: r.ID(), Missed: r.Uint(),
+	}
+	return s, closeRecord("schedule", r)
+}
+
+// decodeScheduleID reads what stands under a schedule's name.
+func decodeScheduleID(v []byte) (job.ScheduleID, error) {
+	r := codec.NewReader(v)
+	id := job.ScheduleID(r.ID())
+	return id, closeRecord("name of a schedule", r)
+}
+
+func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s Schedule, ok bool, err error) {
+	v, err := x.txn.Get(x.m.space.Schedule(ns, id))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Schedule{}, false, nil
+	}
+	if err != nil {
+		return Schedule{}, false, err
+	}
+	if s, err = decodeSchedule(v); err != nil {
+		return Schedule{}, false, fmt.Errorf("schedule %s: %w", id, err)
+	}
+	return s, true, nil
+}
+
+// putSchedule makes a schedule or changes it. A change that leaves the ticks where
+// they are leaves the one that is due, too.
+func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
+	old, there, err := x.schedule(c.NS, c.ID)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case there && !c.Change:
+		return Result{Refusal: Exists}, nil
+	case c.Change && !there:
+		return Result{Refusal: NotFound}, nil
+	case there && old.Version != c.Version:
+		return Result{Refusal: WrongState}, nil
+	}
+	free, err := x.renameSchedule(c.NS, c.ID, old.Name, c.Schedule.Name)
+	if err != nil || !free {
+		return Result{Refusal: Exists}, err
+	}
+	s := old
+	s.Schedule, s.Version, s.UpdatedAt = c.Schedule, old.Version+1, x.now
+	if !there {
+		s.CreatedAt = x.now
+	}
+	switch {
+	case s.Paused:
+		x.waitFor(c.NS, c.ID, &s, 0)
+	case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:
+		s.Since = max(s.Since, c.Next)
+		x.waitFor(c.NS, c.ID, &s, c.Next)
+	}
+	x.putScheduleRecord(c.NS, c.ID, &s)
+	return Result{}, nil
+}
+
+// renameSchedule gives a schedule its name, if no other one has it.
+func (x *entry) renameSchedule(ns job.Namespace, id job.ScheduleID, old, name string) (free bool, err error) {
+	k := x.m.space.ScheduleName(ns, name)
+	v, err := x.txn.Get(k)
+	if err == nil {
+		owner, err := decodeScheduleID(v)
+		if err != nil || owner != id {
+			return false, err
+		}
+	} else if !errors.Is(err, statedb.ErrNotFound) {
+		return false, err
+	}
+	if old != name && old != "" {
+		x.txn.Delete(x.m.space.ScheduleName(ns, old))
+	}
+	x.txn.Set(k, id[:])
+	return true, nil
+}
+
+func (x *entry) deleteSchedule(c *command.DeleteSchedule) (Result, error) {
+	s, ok, err := x.schedule(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	x.waitFor(c.NS, c.ID, &s, 0)
+	x.txn.Delete(x.m.space.ScheduleName(c.NS, s.Name))
+	x.txn.Delete(x.m.space.Schedule(c.NS, c.ID))
+	return Result{}, nil
+}
+
+// tick makes the jobs of a schedule whose time has come, or one by hand. A tick that
+// was proposed for another version or another time is late or a repetition.
+func (x *entry) tick(c *command.Tick) (Result, error) {
+	s, ok, err := x.schedule(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	if c.Manual {
+		return x.runByHand(c, &s)
+	}
+	if c.Version != s.Version || c.Due != s.Next || c.Due > x.now || s.Next == 0 {
+		return Result{Refusal: WrongState}, nil
+	}
+	s.Missed += c.Missed
+	var last Result
+	for _, at := range c.Ticks {
+		if at < s.Since {
+			continue
+		}
+		res, err := x.run(c.NS, c.ID, &s, at)
+		if err != nil {
+			return Result{}, err
+		}
+		if res.Refusal == Accepted {
+			last = res
+		} else {
+			s.Missed++
+		}
+	}
+	if len(c.Ticks) > 0 || c.Missed > 0 { // Otherwise it was put off.
+		s.Since = c.Next
+	}
+	x.waitFor(c.NS, c.ID, &s, c.Next)
+	x.putScheduleRecord(c.NS, c.ID, &s)
+	return last, nil
+}
+
+func (x *entry) runByHand(c *command.Tick, s *Schedule) (Result, error) {
+	res, err := x.run(c.NS, c.ID, s, 0)
+	if err != nil || res.Refusal != Accepted {
+		return res, err
+	}
+	x.putScheduleRecord(c.NS, c.ID, s)
+	return res, nil
+}
+
+// run makes one job of a schedule, for a tick or (0) by hand, unless its policy of
+// overlaps, its queue or its unique key is against it. Then the refusal says so, and
+// the answer names the job that is in the way.
+func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *Schedule, at int64) (Result, error) {
+	before, running, err := x.lastRun(ns, s)
+	if err != nil {
+		return Result{}, err
+	}
+	if running && s.Overlap == command.OverlapSkip {
+		return Result{Refusal: WrongState, ID: s.LastJob, State: before.State}, nil
+	}
+	c := &command.Enqueue{
+		NS: ns, Queue: s.Job.Queue, Payload: s.Job.Payload, Priority: s.Job.Priority, Retry: s.Job.Retry, Tags: s.Job.Tags,
+		UniqueKey: s.Job.UniqueKey, UniqueFor: s.Job.UniqueFor, More: &command.EnqueueMore{Open: s.Job.RetryOpen},
+	}
+	if s.Job.ExpireAfter > 0 {
+		c.More.ExpireAt = x.after(int64(s.Job.ExpireAfter))
+	}
+	if at == 0 {
+		p := x.place()
+		c.ID = job.Derived(x.now, id, p.Index<<24|uint64(p.Ordinal)) // Far below every tick.
+	} else {
+		c.ID = job.Derived(at, id, uint64(at))
+		c.ScheduledAt = at + lateBy(c.ID, s.Jitter)
+	}
+	res, err := x.enqueue(c)
+	if err != nil || res.Refusal != Accepted {
+		return res, err
+	}
+	if res.Duplicate {
+		res.Refusal = Exists
+		return res, nil
+	}
+	if running && s.Overlap == command.OverlapCancel {
+		if _, err := x.cancel(&command.Cancel{NS: ns, ID: s.LastJob}); err != nil {
+			return Result{}, err
+		}
+	}
+	s.LastRun, s.LastJob = x.now, c.ID
+	return res, x.noteSchedule(ns, c.ID, id, at)
+}
+
+// lastRun finds the job of the tick before, if it is not finished and matters.
+func (x *entry) lastRun(ns job.Namespace, s *Schedule) (Head, bool, error) {
+	if s.Overlap == command.OverlapAllow || s.LastJob.IsZero() {
+		return Head{}, false, nil
+	}
+	h, ok, err := x.head(ns, s.LastJob)
+	return h, ok && !h.State.Terminal(), err
+}
+
+// lateBy is by how much the job of a tick is late: the same on every replica, and not
+// the same for all schedules of a minute.
+func lateBy(id job.ID, jitter time.Duration) int64 {
+	if jitter <= 0 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(id[8:]) % uint64(jitter))
+}
+
+// noteSchedule writes into a new job which tick of which schedule it is for.
+func (x *entry) noteSchedule(ns job.Namespace, id job.ID, of job.ScheduleID, tick int64) error {
+	b, err := x.body(ns, id)
+	if err != nil {
+		return err
+	}
+	if b.More == nil {
+		b.More = new(BodyMore)
+	}
+	b.More.Schedule, b.More.Tick = of, tick
+	x.txn.Set(x.m.space.Job(ns, keys.Body, id), b.encode())
+	return nil
+}
+
+// waitFor replaces the due row of a schedule; 0 waits for nothing.
+func (x *entry) waitFor(ns job.Namespace, id job.ScheduleID, s *Schedule, next int64) {
+	if s.Next != 0 {
+		x.txn.Delete(x.m.space.Due(keys.Due{At: s.Next, Kind: keys.DueSchedule, NS: ns, ID: job.ID(id)}))
+	}
+	if s.Next = next; next != 0 {
+		x.addDue(keys.Due{At: next, Kind: keys.DueSchedule, NS: ns, ID: job.ID(id)}, nil)
+	}
+}
+
+func (x *entry) putScheduleRecord(ns job.Namespace, id job.ScheduleID, s *Schedule) {
+	x.txn.Set(x.m.space.Schedule(ns, id), s.encode())
+}
+
+// fireSchedule removes a due row that no schedule answers for. One that does has its
+// Tick.
+func (x *entry) fireSchedule(d keys.Due) (Result, error) {
+	s, ok, err := x.schedule(d.NS, job.ScheduleID(d.ID))
+	if err != nil {
+		return Result{}, err
+	}
+	if !ok || s.Next != d.At {
+		x.txn.Delete(x.m.space.Due(d))
+	}
+	return Result{Refusal: WrongState}, nil
+}
+
+// ReadSchedule reads a schedule, or statedb.ErrNotFound.
+func ReadSchedule(g *statedb.Group, ns job.Namespace, id job.ScheduleID) (Schedule, error) {
+	v, err := g.Get(keys.In(g.Prefix()).Schedule(ns, id))
+	if err != nil {
+		return Schedule{}, err
+	}
+	return decodeSchedule(v)
+}
+
+// IDSchedule is a schedule with its id.
+type IDSchedule struct {
+	ID job.ScheduleID
+	Schedule
+}
+
+// ReadSchedules lists up to limit schedules of a namespace after an id, by id.
+func ReadSchedules(g *statedb.Group, ns job.Namespace, after job.ScheduleID, limit int) ([]IDSchedule, error) {
+	space := keys.In(g.Prefix())
+	from, to := space.SchedulesAfter(ns, after)
+	var out []IDSchedule
+	err := g.Scan(from, to, func(key, value []byte) (bool, error) {
+		id, err := space.ScheduleID(key)
+		if err != nil {
+			return false, err
+		}
+		s, err := decodeSchedule(value)
+		if err != nil {
+			return false, fmt.Errorf("schedule %s: %w", id, err)
+		}
+		out = append(out, IDSchedule{id, s})
+		return len(out) < limit, nil
+	})
+	return out, err
+}

@@ -1,0 +1,114 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// R-T4, INV-12: whatever several leaders propose, each from what it saw of a schedule
+// that ticks every ten seconds, and however often, no tick has two jobs, and none is
+// lost that some leader proposed in time.
+func TestINV12_StaleLeadersMakeNoTickTwice(t *testing.T) {
+	t.Parallel()
+	const step = int64(10 * time.Second)
+	rapid.Check(t, func(t *rapid.T) {
+		r := newReplica(t)
+		defer r.close(t)
+		ns, id := job.Namespace{'n'}, job.ScheduleID{'s'}
+		put := &command.PutSchedule{NS: ns, ID: id, Next: epoch + step, Schedule: command.Schedule{
+			Name: "s", Cron: "a", Zone: "UTC", Job: command.Template{Queue: "q", Retry: command.DefaultRetry()},
+		}}
+		r.do(t, epoch, put)
+		seen := make([]Schedule, 3)
+		look := func(i int) {
+			var err error
+			if seen[i], err = ReadSchedule(r.store, ns, id); err != nil {
+				t.Fatalf("read: %v", err)
+			}
+		}
+		for i := range seen {
+			look(i)
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			i := rapid.IntRange(0, 2).Draw(t, "leader")
+			now := r.now + int64(time.Duration(rapid.IntRange(1, 15).Draw(t, "seconds"))*time.Second)
+			switch rapid.SampledFrom([]string{"look", "tick", "tick", "look and tick", "change", "restart"}).Draw(t, "what") {
+			case "look":
+				look(i)
+			case "look and tick":
+				look(i)
+				fallthrough
+			case "tick":
+				s := seen[i]
+				c := &command.Tick{NS: ns, ID: id, Due: s.Next, Version: s.Version}
+				for c.Next = s.Next; c.Next <= now; c.Next += step {
+					c.Ticks = append(c.Ticks, c.Next)
+				}
+				r.do(t, now, c)
+			case "change":
+				c := *put
+				c.Change, c.Version = true, seen[i].Version
+				c.Schedule.Job.Queue = rapid.SampledFrom([]string{"q", "p"}).Draw(t, "queue")
+				r.do(t, now, &c)
+			case "restart":
+				r.machine = New(r.store, nil)
+			}
+		}
+		r.audit(t)
+		s, err := ReadSchedule(r.store, ns, id)
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		jobs := map[int64]int{}
+		heads, _, _, err := NewHeadReader(r.store).Heads(ns, job.ID{}, 1000)
+		if err != nil {
+			t.Fatalf("heads: %v", err)
+		}
+		for _, h := range heads {
+			b, err := ReadBody(r.store, ns, h.ID)
+			if err != nil {
+				t.Fatalf("body: %v", err)
+			}
+			jobs[b.More.Tick]++
+		}
+		for at := epoch + step; at < s.Next; at += step {
+			if jobs[at] != 1 {
+				t.Fatalf("tick %s has %d jobs", timeText(at), jobs[at])
+			}
+			delete(jobs, at)
+		}
+		if len(jobs) > 0 {
+			t.Fatalf("jobs of ticks that have not come: %v", jobs)
+		}
+	})
+}
+
+// A namespace whose data went as a range leaves due rows of its schedules; they go
+// when their time comes.
+func TestSchedule_DueRowsOutliveNoNamespace(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, id := job.Namespace{'n'}, job.ScheduleID{'s'}
+	r.do(t, epoch, &command.PutSchedule{NS: ns, ID: id, Next: epoch + 1e9, Schedule: command.Schedule{Name: "s", Job: command.Template{Queue: "q"}}})
+	txn := r.store.NewTxn()
+	txn.DeleteRange(keys.In(r.store.Prefix()).NamespaceSpan(ns))
+	r.index++
+	var err error
+	if r.digest, err = txn.EndEntry(r.digest, r.index); err != nil {
+		t.Fatal(err)
+	}
+	if err := txn.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r.do(t, epoch+2e9, &command.Fire{Due: keys.Due{At: epoch + 1e9, Kind: keys.DueSchedule, NS: ns, ID: job.ID(id)}})
+	if rows, err := ReadDue(r.store, 0, epoch+3e9, 10); err != nil || len(rows) != 0 {
+		t.Errorf("due rows are left: %v, %v", rows, err)
+	}
+}

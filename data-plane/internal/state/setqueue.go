@@ -1,0 +1,83 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+)
+
+// setQueue makes a queue exist, jobs or none, and changes the settings the command
+// names. What changes nothing is no event.
+func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
+	q, err := x.queue(c.NS, c.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	made := !q.hasConfig
+	x.exist(q)
+	was := q.config
+	if c.Set&command.SetPaused != 0 {
+		q.config.Paused = c.Paused
+	}
+	if c.Set&command.SetConcurrency != 0 {
+		q.config.MaxConcurrency = c.MaxConcurrency
+	}
+	if c.Set&command.SetThrottle != 0 {
+		x.setThrottle(q, c.Throttle)
+	}
+	if c.More != nil {
+		x.setMore(q, c)
+	}
+	if q.config.Paused != was.Paused {
+		x.queueEvent(pauseEvent(q.config.Paused), q)
+	}
+	if q.config.Draining != was.Draining {
+		x.queueEvent(drainEvent(q.config.Draining), q)
+	}
+	was.Paused, was.Draining = q.config.Paused, q.config.Draining
+	if made || q.config != was {
+		x.queueEvent(feed.QueueUpdated, q)
+	}
+	return Result{}, nil
+}
+
+func (x *entry) setMore(q *queueRecord, c *command.SetQueue) {
+	if c.Set&command.SetDraining != 0 {
+		q.config.Draining = c.More.Draining
+	}
+	if c.Set&command.SetRetry != 0 {
+		q.config.Retry, q.config.RetrySet = command.RetryPolicy{}, c.More.RetrySet
+		take(&q.config.Retry, c.More.Retry, c.More.RetrySet)
+	}
+}
+
+// setThrottle keeps what was counted: a throttle that is changed does not begin anew.
+func (x *entry) setThrottle(q *queueRecord, t command.Throttle) {
+	if t.IsZero() {
+		t = command.Throttle{}
+		if len(q.counts.starts) > 0 {
+			x.touched(q).starts = nil
+		}
+	}
+	q.config.Throttle = t
+}
+
+func pauseEvent(paused bool) feed.Type {
+	if paused {
+		return feed.QueuePaused
+	}
+	return feed.QueueResumed
+}
+
+func drainEvent(draining bool) feed.Type {
+	if draining {
+		return feed.QueueDraining
+	}
+	return feed.QueueResumed
+}
+
+// queueEvent notes a change of the queue's settings and tells everybody.
+func (x *entry) queueEvent(t feed.Type, q *queueRecord) {
+	q.dirtyConf = true
+	x.tell(q)
+	x.events = append(x.events, feed.Event{Type: t, NS: q.key.ns, Queue: q.key.name})
+}
