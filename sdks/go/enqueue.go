@@ -50,6 +50,8 @@ type JobSpec struct {
 	payload json.RawMessage
 	opts    corvov1.EnqueueOptions
 	delay   time.Duration
+	follow  *follow // nil: nothing comes after the job.
+	agent   *corvov1.AgentConfig
 	err     error
 }
 
@@ -225,32 +227,13 @@ func (c *Client) enqueue(ctx context.Context, spec *JobSpec) (*Enqueued, error) 
 // EnqueueBatch adds all jobs in one commit, or none. Results are in the order of
 // jobs. The server's limit is 1000 jobs.
 func (c *Client) EnqueueBatch(ctx context.Context, jobs []*JobSpec) ([]*Enqueued, error) {
-	now := time.Now()
-	msg := &corvov1.EnqueueBatchRequest{Jobs: make([]*corvov1.EnqueueRequest, len(jobs))}
-	for i, spec := range jobs {
-		job, err := spec.message(now)
-		if err != nil {
-			return nil, fmt.Errorf("jobs[%d]: %w", i, err)
-		}
-		msg.Jobs[i] = job
-	}
-	var reply *corvov1.EnqueueBatchResponse
-	err := c.retries.retry(ctx, true, func() error {
-		tryCtx, cancel := context.WithTimeout(ctx, rpcTimeout)
-		defer cancel()
-		resp, err := c.unary().EnqueueBatch(tryCtx, connect.NewRequest(msg))
-		if err != nil {
-			c.noteTransport(err)
-			return err
-		}
-		reply = resp.Msg
-		return nil
-	})
+	msg, err := batchMessage(jobs)
 	if err != nil {
 		return nil, err
 	}
-	if len(reply.GetResults()) != len(jobs) {
-		return nil, &Error{Code: CodeInternal, Message: fmt.Sprintf("the server answered %d results for %d jobs", len(reply.GetResults()), len(jobs))}
+	reply, err := c.enqueueBatch(ctx, msg)
+	if err != nil {
+		return nil, err
 	}
 	out := make([]*Enqueued, len(jobs))
 	for i, r := range reply.GetResults() {
@@ -268,7 +251,14 @@ func (s *JobSpec) message(now time.Time) (*corvov1.EnqueueRequest, error) {
 	if s.delay > 0 {
 		s.opts.ScheduledAt = timestamppb.New(now.Add(s.delay))
 	}
-	return &corvov1.EnqueueRequest{Queue: s.queue, PayloadJson: string(s.payload), Options: &s.opts}, nil
+	if s.follow != nil {
+		chain, err := s.chainMessage()
+		if err != nil {
+			return nil, err
+		}
+		s.opts.Chain = chain
+	}
+	return &corvov1.EnqueueRequest{Queue: s.queue, PayloadJson: string(s.payload), Agent: s.agent, Options: &s.opts}, nil
 }
 
 func enqueuedFromProto(r *corvov1.EnqueueResponse) *Enqueued {

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"reflect"
 	"runtime/debug"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
 // Job is one attempt of a job, as its handler sees it.
@@ -19,6 +22,14 @@ type Job[A any] struct {
 	MaxRetries int
 	Tags       map[string]string
 	Args       A
+	// BatchID and ChainID say what the job belongs to; empty if nothing. ChainStep
+	// counts from 0; -1 is the chain's OnExit job, -2 its OnFailure job.
+	BatchID, ChainID string
+	ChainStep        int
+	// Iteration of an agent job counts from 1; 0 if it is none.
+	Iteration   int
+	TraceParent string
+	ExpireAt    time.Time // Zero: never.
 
 	task *task // Nil in a Job that a test made by hand.
 }
@@ -130,10 +141,16 @@ func HandleRaw(w *Worker, kind string, fn func(ctx context.Context, job *Job[jso
 }
 
 func newJob[A any](t *task) *Job[A] {
-	return &Job[A]{
+	j := &Job[A]{
 		ID: t.lease.GetJobId(), Queue: t.lease.GetQueue(), Kind: t.kind,
 		Attempt: int(t.lease.GetAttempt()), MaxRetries: int(t.lease.GetMaxRetries()), Tags: t.tags, task: t,
+		BatchID: t.lease.GetBatchId(), ChainID: t.lease.GetChainId(), ChainStep: int(t.lease.GetChainStep()),
+		Iteration: int(t.lease.GetAgent().GetIteration()), TraceParent: t.lease.GetTraceparent(),
 	}
+	if t.lease.GetExpireAt() != nil {
+		j.ExpireAt = t.lease.GetExpireAt().AsTime()
+	}
+	return j
 }
 
 func encodeResult(r any) (json.RawMessage, error) {
@@ -165,6 +182,9 @@ type outcome struct {
 	message   string
 	backtrace string
 	panicked  bool
+	terminal  bool                  // Of a failure.
+	delay     *time.Duration        // Of a failure; nil: the backoff.
+	ack       *corvov1.AckBatchItem // What else an ack says.
 }
 
 type verdict uint8
@@ -197,6 +217,9 @@ func (t *task) invoke(h handler, out *outcome) {
 func (t *task) outcomeOf(result json.RawMessage, err error) outcome {
 	if err == nil {
 		return outcome{verdict: verdictAck, result: result}
+	}
+	if out, ok := verdictOf(err); ok {
+		return out
 	}
 	var rel *releaseError
 	if errors.As(err, &rel) {

@@ -1,6 +1,7 @@
 package corvo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,9 +61,18 @@ type JobInfo struct {
 	Errors           []AttemptError    `json:"errors"`
 	// Crashes counts leases that expired.
 	Crashes int `json:"crashes"`
-	// DeadReason is "max_retries" or "crash_loop" when State is StateDead.
+	// DeadReason is set when State is StateDead: "max_retries", "crash_loop", "terminal",
+	// "expired", "rejected", "dependency_failed" or "budget_exceeded".
 	DeadReason string          `json:"dead_reason"`
 	Timeline   []TimelineEvent `json:"timeline"`
+	HoldReason string          `json:"hold_reason"`
+	ExpireAt   time.Time       `json:"expire_at"`
+	ParentID   string          `json:"parent_id"`
+	BatchID    string          `json:"batch_id"`
+	ChainID    string          `json:"chain_id"`
+	ChainStep  int             `json:"chain_step"`
+	DependsOn  []string        `json:"depends_on"`
+	WaitingOn  int             `json:"waiting_on"` // Of DependsOn.
 }
 
 // TimelineEvent is one line of a job's short history.
@@ -178,10 +188,29 @@ func (c *Client) call(ctx context.Context, method string, out any, segments ...s
 	}
 	path := c.path(segments)
 	repeatable := method == http.MethodGet || segments[0] == "queues"
+	return c.ask(ctx, repeatable, method, path, nil, out)
+}
+
+// API makes any call of the HTTP API: path stands behind /api/v1 and begins with a
+// slash, body is encoded as JSON (nil sends none), the answer is decoded into out (nil
+// drops it). Reads, PUT and DELETE are repeated after anything, other calls only while
+// it is known that nothing was done.
+func (c *Client) API(ctx context.Context, method, path string, body, out any) error {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("encode body of %s: %w", path, err)
+		}
+	}
+	return c.ask(ctx, method != http.MethodPost, method, c.base.String()+"/api/v1"+path, raw, out)
+}
+
+func (c *Client) ask(ctx context.Context, repeatable bool, method, address string, body []byte, out any) error {
 	return c.retries.retry(ctx, repeatable, func() error {
 		tryCtx, cancel := context.WithTimeout(ctx, webTimeout)
 		defer cancel()
-		return c.try(tryCtx, method, path, out)
+		return c.try(tryCtx, method, address, body, out)
 	})
 }
 
@@ -193,28 +222,31 @@ func (c *Client) path(segments []string) string {
 	return u
 }
 
-func (c *Client) try(ctx context.Context, method, address string, out any) (err error) {
-	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+func (c *Client) try(ctx context.Context, method, address string, body []byte, out any) (err error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return &Error{Code: CodeInvalid, Message: err.Error()}
 	}
 	req.Header.Set("Accept", "application/json")
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := c.web.Do(req)
 	if err != nil {
 		return errorFromTransport(err)
 	}
 	defer func() { err = errors.Join(err, closeBody(resp)) }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
 	if err != nil {
 		return errorFromTransport(fmt.Errorf("read answer: %w", err))
 	}
 	if resp.StatusCode >= 400 {
-		return errorFromHTTP(resp.StatusCode, resp.Header, body)
+		return errorFromHTTP(resp.StatusCode, resp.Header, answer)
 	}
 	if out == nil {
 		return nil
 	}
-	if err := json.Unmarshal(body, out); err != nil {
+	if err := json.Unmarshal(answer, out); err != nil {
 		return &Error{Code: CodeInternal, Message: "the answer is not the JSON of this API: is the address right?", cause: err}
 	}
 	return nil

@@ -199,15 +199,10 @@ func (w *Worker) settleFrame(l *lane, batch []*task, want int) *stream.Request {
 	f := w.frame()
 	for _, t := range batch {
 		if t.out.verdict == verdictAck {
-			f.Acks = append(f.Acks, &corvov1.AckBatchItem{
-				JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(), ResultJson: string(t.out.result),
-			})
+			f.Acks = append(f.Acks, t.ackItem())
 			continue
 		}
-		f.Fails = append(f.Fails, &corvov1.LifecycleFailItem{
-			JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(),
-			Error: t.out.message, Backtrace: t.out.backtrace, Release: t.out.verdict == verdictRelease,
-		})
+		f.Fails = append(f.Fails, t.failItem())
 	}
 	if want > 0 {
 		w.ask(f, l, want, 0)

@@ -203,6 +203,7 @@ func (l *pollLink) fail(ctx context.Context, f *corvov1.LifecycleFailItem, worke
 	resp, err := l.rpc.Fail(ctx, connect.NewRequest(&corvov1.FailRequest{
 		JobId: f.GetJobId(), Error: f.GetError(), Backtrace: f.GetBacktrace(),
 		LeaseToken: f.GetLeaseToken(), WorkerId: worker, Release: f.GetRelease(),
+		Terminal: f.GetTerminal(), DelayMs: f.DelayMs, Usage: f.GetUsage(),
 	}))
 	out := &corvov1.LifecycleFailOutcome{JobId: f.GetJobId()}
 	if err != nil {

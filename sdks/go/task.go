@@ -39,6 +39,7 @@ type task struct {
 	news       news // To be sent.
 	sent       news // In a frame without an answer.
 	checkpoint json.RawMessage
+	used       *corvov1.UsageReport
 }
 
 // news is what a renewal carries beside the renewal.

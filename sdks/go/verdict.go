@@ -1,0 +1,122 @@
+package corvo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+)
+
+// A handler may return one of the errors of this file instead of a failure. They are
+// found by errors.As, so they may be wrapped.
+
+// verdictError is an outcome that an error carries.
+type verdictError struct {
+	out   outcome
+	cause error // What encoding the outcome ran into, or what the handler failed with.
+	word  string
+}
+
+func (e *verdictError) Error() string {
+	if e.cause != nil {
+		return e.word + ": " + e.cause.Error()
+	}
+	return e.word
+}
+
+func (e *verdictError) Unwrap() error { return e.cause }
+
+// Terminal fails the attempt for good: the job is dead, whatever attempts are left.
+func Terminal(err error) error {
+	return &verdictError{word: "terminal", cause: err, out: outcome{verdict: verdictFail, message: err.Error(), terminal: true}}
+}
+
+// RetryIn fails the attempt; the next one is due after d instead of the backoff.
+func RetryIn(d time.Duration, err error) error {
+	return &verdictError{word: "retry in " + d.String(), cause: err, out: outcome{verdict: verdictFail, message: err.Error(), delay: &d}}
+}
+
+// Continue asks for another iteration of an agent job, which finds checkpoint.
+func Continue(checkpoint any) error { return iterate("continue", "", checkpoint) }
+
+// HoldFor ends an iteration of an agent job and lets a person decide whether there is
+// another one, which finds checkpoint.
+func HoldFor(reason string, checkpoint any) error { return iterate("hold", reason, checkpoint) }
+
+func iterate(status, reason string, checkpoint any) error {
+	raw, err := json.Marshal(checkpoint)
+	if err != nil {
+		return fmt.Errorf("encode checkpoint: %w", err)
+	}
+	return &verdictError{word: status, out: outcome{
+		verdict: verdictAck, ack: &corvov1.AckBatchItem{AgentStatus: status, HoldReason: reason, CheckpointJson: string(raw)},
+	}}
+}
+
+// ExitChain completes the job with result and leaves out the remaining steps of its
+// chain.
+func ExitChain(result any, reason string) error {
+	raw, err := encodeResult(result)
+	if err != nil {
+		return err
+	}
+	return &verdictError{word: "exit", out: outcome{
+		verdict: verdictAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: "exit", ExitReason: reason},
+	}}
+}
+
+// verdictOf is the outcome that a handler's error asks for, if it does.
+func verdictOf(err error) (outcome, bool) {
+	var v *verdictError
+	if !errors.As(err, &v) {
+		return outcome{}, false
+	}
+	return v.out, true
+}
+
+// ackItem is how a completed attempt is told.
+func (t *task) ackItem() *corvov1.AckBatchItem {
+	return &corvov1.AckBatchItem{
+		JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(), ResultJson: string(t.out.result), Usage: t.usage(),
+		AgentStatus: t.out.ack.GetAgentStatus(), HoldReason: t.out.ack.GetHoldReason(), CheckpointJson: t.out.ack.GetCheckpointJson(),
+		StepStatus: t.out.ack.GetStepStatus(), ExitReason: t.out.ack.GetExitReason(),
+	}
+}
+
+// failItem is how a failed or returned attempt is told.
+func (t *task) failItem() *corvov1.LifecycleFailItem {
+	f := &corvov1.LifecycleFailItem{
+		JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(), Error: t.out.message, Backtrace: t.out.backtrace,
+		Release: t.out.verdict == verdictRelease, Terminal: t.out.terminal, Usage: t.usage(),
+	}
+	if t.out.delay != nil {
+		f.DelayMs = new(t.out.delay.Milliseconds())
+	}
+	return f
+}
+
+// Usage is what a model was used for in an attempt.
+type Usage struct {
+	Model, Provider                         string
+	Input, Output, CacheCreation, CacheRead int64 // Tokens.
+	CostUSD                                 float64
+}
+
+// Usage says what the attempt has used of a model so far. The last word counts; it is
+// told with the attempt's outcome.
+func (j *Job[A]) Usage(u Usage) {
+	if j.task == nil {
+		return
+	}
+	j.task.worker.mu.Lock()
+	defer j.task.worker.mu.Unlock()
+	j.task.used = &corvov1.UsageReport{
+		Model: u.Model, Provider: u.Provider, InputTokens: u.Input, OutputTokens: u.Output,
+		CacheCreationTokens: u.CacheCreation, CacheReadTokens: u.CacheRead, CostUsd: u.CostUSD, Kind: "total",
+	}
+}
+
+// usage is called with mu held.
+func (t *task) usage() *corvov1.UsageReport { return t.used }
