@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+func TestRecord_SaysWhoAndHidesKeys(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	key, err := apikey.Generate(apikey.Management)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maker, now := ids.NewMaker(), time.Now()
+	tenantID := maker.New(ids.Tenant, now)
+	for _, tc := range []struct {
+		caller    access.Caller
+		tenantID  string
+		actorType string
+	}{
+		{access.Caller{TenantID: tenantID, UserID: "usr_1", RequestID: "req_1", Name: "ada@corvo.test", UserAgent: "tool " + key.Reveal()}, "", "user"},
+		{access.Caller{TenantID: tenantID, UserID: "usr_1", SSOTenantID: tenantID, RequestID: "req_1"}, "", "sso"},
+		{access.Caller{TenantID: tenantID, KeyID: "key_1", RequestID: "req_1", Name: key.Reveal()}, "", "key"},
+		{access.Caller{RequestID: "req_1"}, tenantID, "public"},
+		{access.Caller{}, tenantID, "system"},
+	} {
+		var got []store.AuditEvent
+		err := s.Service(t.Context(), func(tx store.Tx) error {
+			err := Record(access.With(t.Context(), tc.caller), tx, maker, now, "thing.change", Target{Type: "thing", ID: "t", Name: key.Reveal(), TenantID: tc.tenantID},
+				Changes{"a": {Before: key.Reveal(), After: []string{key.Reveal()}}, "b": {After: 7}})
+			if err != nil {
+				return err
+			}
+			got, err = tx.ListAudit(t.Context(), tenantID, store.AuditFilter{}, store.Page{Limit: 1})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := got[0]
+		if e.ActorType != tc.actorType || e.ActorID != tc.caller.ID() || e.Action != "thing.change" || e.RequestID != tc.caller.RequestID || len(e.Changes) != 2 {
+			t.Errorf("%+v by %+v", e, tc.caller)
+		}
+		tail := key.Reveal()[len(key.Reveal())-20:]
+		for _, text := range []any{e.Target, e.Actor, e.UserAgent, e.Changes["a"].Before, e.Changes["a"].After} {
+			if raw, _ := text.(string); strings.Contains(raw, tail) {
+				t.Errorf("%q holds a key", raw)
+			}
+			if list, ok := text.([]any); ok && strings.Contains(list[0].(string), tail) {
+				t.Errorf("%q holds a key", list)
+			}
+		}
+	}
+	err = s.Service(t.Context(), func(tx store.Tx) error { return Record(t.Context(), tx, maker, now, "x.y", Target{Type: "x"}, nil) })
+	if err == nil {
+		t.Error("a row of nobody's tenant is taken")
+	}
+}

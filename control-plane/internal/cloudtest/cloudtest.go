@@ -1,0 +1,244 @@
+// Package cloudtest gives tests of the control plane's use cases what stands around them:
+// a real database, a clock that is set by hand, addresses, and the letters that were
+// written. It must not know any use case. Surprising: Each runs a test twice, on SQLite
+// and on PostgreSQL.
+package cloudtest
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+)
+
+// World is what stands around a use case.
+type World struct {
+	Store store.Store
+	IDs   *ids.Maker
+	Seal  *seal.Box
+	URLs  urls.URLs
+	Log   *slog.Logger
+
+	mu  sync.Mutex
+	now time.Time // Guarded by mu.
+}
+
+// New makes a World on SQLite.
+func New(t testing.TB) *World {
+	t.Helper()
+	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
+}
+
+// Each runs a test on both databases; PostgreSQL is left out of short runs.
+func Each(t *testing.T, test func(*testing.T, *World)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, New(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts a PostgreSQL server")
+		}
+		t.Parallel()
+		test(t, open(t, pgtest.Start(t)))
+	})
+}
+
+func open(t testing.TB, databaseURL string) *World {
+	t.Helper()
+	s, err := store.Open(t.Context(), databaseURL, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	box, err := seal.New(seal.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := urls.New("http://corvo.test:8080", func(name string) string { return "http://corvo.test:8080/t/" + name })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &World{
+		Store: s, IDs: ids.NewMaker(), Seal: box, URLs: u, Log: slog.New(slog.DiscardHandler),
+		now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+	}
+}
+
+// Now is the world's time.
+func (w *World) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// Advance lets time pass.
+func (w *World) Advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+// Service runs f in a transaction of the service.
+func (w *World) Service(t testing.TB, f func(context.Context, store.Tx) error) {
+	t.Helper()
+	if err := w.Store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Outbox takes the rows written since it was asked last.
+func (w *World) Outbox(t testing.TB) (rows []store.Outbox) {
+	t.Helper()
+	const far = 1000 * time.Hour
+	w.Service(t, func(ctx context.Context, tx store.Tx) (err error) {
+		rows, err = tx.ClaimOutbox(ctx, "cloudtest", w.Now(), w.Now().Add(far), 1000)
+		return err
+	})
+	return rows
+}
+
+// Letters takes the letters written since it, or Outbox, was asked last.
+func (w *World) Letters(t testing.TB) (letters []mail.Message) {
+	t.Helper()
+	for _, row := range w.Outbox(t) {
+		if row.Kind != store.OutboxMail {
+			continue
+		}
+		m, err := mail.Take(w.Seal, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters = append(letters, m)
+	}
+	return letters
+}
+
+// Letter takes the one letter written since then.
+func (w *World) Letter(t testing.TB) mail.Message {
+	t.Helper()
+	all := w.Letters(t)
+	if len(all) != 1 {
+		t.Fatalf("%d letters were written, want 1", len(all))
+	}
+	return all[0]
+}
+
+// Token is the token of the link in a letter.
+func Token(t testing.TB, m mail.Message) string {
+	t.Helper()
+	_, after, ok := strings.Cut(m.Text, "#token=")
+	if !ok {
+		t.Fatalf("no link in the letter:\n%s", m.Text)
+	}
+	token, err := url.QueryUnescape(strings.Fields(after)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// Tenant makes a tenant and its owner.
+func (w *World) Tenant(t testing.TB, name, email string) (store.Tenant, store.User) {
+	t.Helper()
+	now := w.Now()
+	tn := store.Tenant{
+		ID: w.IDs.New(ids.Tenant, now), Name: name, DisplayName: name, Plan: "free", Cell: "test", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+	}
+	w.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertTenant(ctx, tn) })
+	return tn, w.Member(t, tn.ID, email, cloudv1.TenantRole_TENANT_ROLE_OWNER)
+}
+
+// Member makes a user who is a member of a tenant.
+func (w *World) Member(t testing.TB, tenantID, email string, role cloudv1.TenantRole) store.User {
+	t.Helper()
+	now := w.Now()
+	u := store.User{ID: w.IDs.New(ids.User, now), Email: email, CreatedAt: now}
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		if err := tx.InsertUser(ctx, u); err != nil {
+			return err
+		}
+		return tx.InsertMembership(ctx, store.Membership{TenantID: tenantID, UserID: u.ID, Role: role, CreatedAt: now, Version: 1})
+	})
+	return u
+}
+
+// As is a context of a call by a member of a tenant, and the jar that its cookies go to.
+func (w *World) As(t testing.TB, tn store.Tenant, u store.User, role cloudv1.TenantRole) (context.Context, *cookies.Jar) {
+	t.Helper()
+	jar := cookies.NewJar("")
+	ctx := access.With(t.Context(), access.Caller{
+		TenantID: tn.ID, Tenant: tn.Name, Role: role, UserID: u.ID, Name: u.Email, SessionID: "ses_test", RequestID: "req_test",
+		Peer: "203.0.113.9", UserAgent: "test",
+	})
+	return cookies.With(ctx, jar), jar
+}
+
+// Public is a context of a call by nobody, from an address, with the session's token
+// that the browser had.
+func Public(t testing.TB, peer, session string) (context.Context, *cookies.Jar) {
+	t.Helper()
+	jar := cookies.NewJar(session)
+	ctx := access.With(t.Context(), access.Caller{RequestID: "req_test", Peer: peer, UserAgent: "test"})
+	return cookies.With(ctx, jar), jar
+}
+
+// Refused demands a refusal with a reason, and gives it.
+func Refused(t testing.TB, err error, reason string) *fault.Error {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("got %v, want a refusal %s", err, reason)
+	}
+	if f.Reason != reason {
+		t.Fatalf("refused with %s (%s), want %s", f.Reason, f.Error(), reason)
+	}
+	return f
+}
+
+// SessionOf is the token of the session cookie that a call set; empty for none.
+func SessionOf(jar *cookies.Jar) string {
+	h := http.Header{}
+	jar.Write(cookies.Policy{}, h)
+	for _, c := range (&http.Response{Header: h}).Cookies() {
+		if c.Name == (cookies.Policy{}).SessionName() {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// Audit lists the actions written into a tenant's log, oldest first.
+func (w *World) Audit(t testing.TB, tenantID string) (actions []string) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		all, err := tx.ListAudit(ctx, tenantID, store.AuditFilter{}, store.Page{Limit: 1000})
+		for _, e := range slices.Backward(all) {
+			actions = append(actions, e.Action)
+		}
+		return err
+	})
+	return actions
+}

@@ -1,0 +1,54 @@
+// Package ids makes the immutable names of the control plane's records: a prefix that
+// tells the kind, and a ULID. It must not know what is named. Surprising: ids made in
+// one millisecond still sort in the order they were made.
+package ids
+
+import (
+	"crypto/rand"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Kind is the prefix of an id.
+type Kind string
+
+// Kinds of records.
+const (
+	Tenant     Kind = "tn_"
+	Namespace  Kind = "ns_"
+	User       Kind = "usr_"
+	Invitation Kind = "inv_"
+	Connection Kind = "sso_"
+	Session    Kind = "ses_"
+	Signup     Kind = "sgn_"
+	Audit      Kind = "aud_"
+	Outbox     Kind = "out_"
+)
+
+// Maker makes ids. It is safe for concurrent use.
+type Maker struct {
+	mu      sync.Mutex
+	entropy io.Reader // Guarded by mu.
+}
+
+// NewMaker makes a Maker that draws from the system's randomness.
+func NewMaker() *Maker { return &Maker{entropy: ulid.Monotonic(rand.Reader, 0)} }
+
+// New makes an id of a kind as of now.
+func (m *Maker) New(k Kind, now time.Time) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(k) + ulid.MustNew(ulid.Timestamp(now), m.entropy).String()
+}
+
+// Is reports whether text has the form of an id of a kind.
+func Is(k Kind, text string) bool {
+	if len(text) != len(k)+ulid.EncodedSize || text[:len(k)] != string(k) {
+		return false
+	}
+	_, err := ulid.ParseStrict(text[len(k):])
+	return err == nil
+}

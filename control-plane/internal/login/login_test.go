@@ -1,0 +1,288 @@
+package login
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const peer = "203.0.113.7"
+
+func newService(w *cloudtest.World) *Service {
+	return New(Needs{
+		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs, Limits: DefaultLimits(), Woken: func() {},
+	})
+}
+
+func start(t *testing.T, w *cloudtest.World, s *Service, email string) mail.Message {
+	t.Helper()
+	ctx, _ := cloudtest.Public(t, peer, "")
+	if _, err := s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: email}); err != nil {
+		t.Fatal(err)
+	}
+	return w.Letter(t)
+}
+
+func finish(t *testing.T, s *Service, token, came string) (*cloudv1.FinishLoginResponse, string, error) {
+	t.Helper()
+	ctx, jar := cloudtest.Public(t, peer, came)
+	res, err := s.FinishLogin(ctx, &cloudv1.FinishLoginRequest{Token: token})
+	return res, cloudtest.SessionOf(jar), err
+}
+
+func alive(t *testing.T, w *cloudtest.World, token string) bool {
+	t.Helper()
+	ok := false
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		_, err := session.Find(ctx, tx, token, w.Now())
+		ok = err == nil
+		return nil
+	})
+	return ok
+}
+
+func TestFinishLogin_LinkWorksOnce(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, _ := w.Tenant(t, "acme", "ada@example.com")
+		token := cloudtest.Token(t, start(t, w, s, " Ada@Example.com "))
+		const callers = 4
+		cookies, errs := make([]string, callers), make([]error, callers)
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() { _, cookies[i], errs[i] = finish(t, s, token, "") })
+		}
+		wg.Wait()
+		won := 0
+		for i, err := range errs {
+			if err == nil {
+				won++
+				if !alive(t, w, cookies[i]) {
+					t.Error("the session does not count")
+				}
+				continue
+			}
+			cloudtest.Refused(t, err, "LINK_USED")
+		}
+		if won != 1 {
+			t.Errorf("%d sign-ins by one link", won)
+		}
+		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "session.create" {
+			t.Errorf("audit has %q", got)
+		}
+	})
+}
+
+func TestFinishLogin_DeadLinksAreToldApart(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	w.Tenant(t, "acme", "ada@example.com")
+	_, _, err := finish(t, s, "corvo_login_nonsense", "")
+	cloudtest.Refused(t, err, "LINK_UNKNOWN")
+	token := cloudtest.Token(t, start(t, w, s, "ada@example.com"))
+	w.Advance(life)
+	_, cookie, err := finish(t, s, token, "")
+	cloudtest.Refused(t, err, "LINK_EXPIRED")
+	if cookie != "" {
+		t.Error("an expired link signed in")
+	}
+	_, _, err = finish(t, s, "", "")
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+}
+
+func TestStartLogin_AnswerDoesNotTellWhoIsKnown(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	w.Tenant(t, "acme", "ada@example.com")
+	ctx, _ := cloudtest.Public(t, peer, "")
+	known, err := s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "ada@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "eve@example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known.String() != unknown.String() {
+		t.Errorf("%v and %v", known, unknown)
+	}
+	letters := w.Letters(t)
+	if len(letters) != 2 {
+		t.Fatalf("%d letters: both cost the same work", len(letters))
+	}
+	if strings.Contains(letters[1].Text, "#token=") || !strings.Contains(letters[1].Text, "/signup") {
+		t.Errorf("the stranger's letter:\n%s", letters[1].Text)
+	}
+}
+
+// A provider may say any address; its people are not to be had by mail, nor does their
+// existence get into the way of the address's real owner.
+func TestStartLogin_PeopleOfAProviderAreUnknown(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, _ := w.Tenant(t, "acme", "ada@example.com")
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		return tx.InsertUser(ctx, store.User{ID: w.IDs.New(ids.User, w.Now()), Email: "ceo@victim.example", HomeTenant: tn.ID, CreatedAt: w.Now()})
+	})
+	if letter := start(t, w, s, "ceo@victim.example"); strings.Contains(letter.Text, "#token=") {
+		t.Error("a link was mailed for a user whom only a provider vouches for")
+	}
+	if _, err := s.SignInLink(t.Context(), "ceo@victim.example"); err == nil {
+		t.Error("a link was made")
+	}
+}
+
+func TestStartLogin_FloodIsRefused(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	ctx, _ := cloudtest.Public(t, peer, "")
+	var err error
+	for range s.Limits.EmailPerHour + 1 {
+		_, err = s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "ada@example.com"})
+	}
+	if f := cloudtest.Refused(t, err, "TOO_MANY_REQUESTS"); f.RetryAfter <= 0 {
+		t.Error("no time to wait")
+	}
+	_, err = s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "no address"})
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+}
+
+func TestSignInLink_SignsIn(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	w.Tenant(t, "acme", "ada@example.com")
+	link, err := s.SignInLink(t.Context(), "ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, token, ok := strings.Cut(link, "http://corvo.test:8080/signin/confirm#token=")
+	if !ok {
+		t.Fatalf("link %s", link)
+	}
+	res, cookie, err := finish(t, s, token, "")
+	if err != nil || !alive(t, w, cookie) || len(res.GetTenants()) != 1 || res.GetTenants()[0] != "acme" {
+		t.Errorf("%v, cookie %q, %v", res, cookie, err)
+	}
+}
+
+// O19: the session that somebody planted before the sign-in is worth nothing after it.
+func TestFinishLogin_PlantedSessionEnds(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	w.Tenant(t, "acme", "ada@example.com")
+	_, first, err := finish(t, s, cloudtest.Token(t, start(t, w, s, "ada@example.com")), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, second, err := finish(t, s, cloudtest.Token(t, start(t, w, s, "ada@example.com")), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first == second || alive(t, w, first) || !alive(t, w, second) {
+		t.Error("the browser kept its old session")
+	}
+}
+
+func TestSession_EndsIdleAndEndsOld(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	w.Tenant(t, "acme", "ada@example.com")
+	signIn := func() string {
+		_, cookie, err := finish(t, s, cloudtest.Token(t, start(t, w, s, "ada@example.com")), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cookie
+	}
+	idle := signIn()
+	w.Advance(session.IdleMax - 1)
+	if !alive(t, w, idle) {
+		t.Error("ended too early")
+	}
+	w.Advance(1)
+	if alive(t, w, idle) {
+		t.Error("idle and alive")
+	}
+	old := signIn()
+	for range 4 {
+		w.Advance(session.LifeMax / 4)
+		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+			found, err := session.Find(ctx, tx, old, w.Now())
+			if err != nil {
+				return nil // Ended; checked below.
+			}
+			if !session.TouchDue(found, w.Now()) {
+				t.Error("use is not noted")
+			}
+			return tx.TouchSession(ctx, found.Digest, w.Now())
+		})
+	}
+	if alive(t, w, old) {
+		t.Error("used for ever")
+	}
+}
+
+func TestLogout_EverywhereEndsSessionsAndTokens(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, u := w.Tenant(t, "acme", "ada@example.com")
+		var tokens []string
+		for range 3 {
+			_, cookie, err := finish(t, s, cloudtest.Token(t, start(t, w, s, "ada@example.com")), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens = append(tokens, cookie)
+		}
+		ctx, _ := w.As(t, tn, u, cloudv1.TenantRole_TENANT_ROLE_OWNER)
+		ctx = cookies.With(ctx, cookies.NewJar(tokens[0]))
+		if _, err := s.Logout(ctx, &cloudv1.LogoutRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if alive(t, w, tokens[0]) || !alive(t, w, tokens[1]) {
+			t.Error("signing out of one browser ends that session and no other")
+		}
+		res, err := s.Logout(ctx, &cloudv1.LogoutRequest{Everywhere: true})
+		if err != nil || res.GetSessionsEnded() != 2 {
+			t.Errorf("%v, %v", res, err)
+		}
+		rows := w.Outbox(t)
+		if len(rows) != 1 || rows[0].Kind != store.OutboxUser || rows[0].Subject != u.ID || rows[0].TenantID != tn.ID {
+			t.Errorf("the cell is told %+v", rows)
+		}
+	})
+}
+
+func TestStartLogin_OnePeerDoesNotUseUpWhatAllShare(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	s.Limits = Limits{EmailPerHour: 2, PeerPerHour: 4, GlobalPerMinute: 8}
+	hammer, _ := cloudtest.Public(t, peer, "")
+	for i := range 20 {
+		_, _ = s.StartLogin(hammer, &cloudv1.StartLoginRequest{Email: fmt.Sprintf("nobody%d@example.com", i)}) // Refused from the fifth on.
+	}
+	other, _ := cloudtest.Public(t, "198.51.100.9", "")
+	if _, err := s.StartLogin(other, &cloudv1.StartLoginRequest{Email: "ada@example.com"}); err != nil {
+		t.Errorf("somebody else is refused: %v", err)
+	}
+}

@@ -1,0 +1,123 @@
+package mail
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	htmltemplate "html/template"
+	"strings"
+	texttemplate "text/template"
+	"time"
+)
+
+//go:embed templates
+var templates embed.FS
+
+var (
+	letterHTML = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/letter.html"))
+	letterText = texttemplate.Must(texttemplate.ParseFS(templates, "templates/letter.txt"))
+)
+
+// Message is a letter ready to leave.
+type Message struct {
+	To      string `json:"to"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	HTML    string `json:"html"`
+	// ExpiresAt is when the letter is not worth sending any more.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// letter is what the templates fill in.
+type letter struct {
+	Subject string
+	Title   string
+	Intro   []string
+	// Link and Label are the one thing to do; Code is the other way to do it.
+	Link, Label string
+	Code        string
+	// Outro follows the link: how long it works, what to do if one never asked.
+	Outro []string
+}
+
+// Signup asks to confirm an address; code can be typed where a link cannot be opened.
+func Signup(to, tenant, link, code string, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), letter{
+		Subject: fmt.Sprintf("Confirm your sign-up for %s: %s", tenant, code),
+		Title:   "Confirm your e-mail address",
+		Intro:   []string{fmt.Sprintf("You are about to create %s on Corvo Cloud. One click, and your first namespace and API key are ready.", tenant)},
+		Link:    link, Label: "Confirm and create " + tenant,
+		Code: code,
+		Outro: []string{
+			fmt.Sprintf("Link and code work once, for %s.", minutes(life)),
+			"If you did not ask for this, do nothing: without the link nothing is created.",
+		},
+	})
+}
+
+// Login carries a sign-in link.
+func Login(to, link string, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), letter{
+		Subject: "Your sign-in link for Corvo Cloud",
+		Title:   "Sign in to Corvo Cloud",
+		Intro:   []string{"Open this link in the browser you want to sign in with."},
+		Link:    link, Label: "Sign in",
+		Outro: []string{
+			fmt.Sprintf("The link works once, for %s.", minutes(life)),
+			"If you did not ask for it, do nothing: nobody can sign in without this mail. Never forward it.",
+		},
+	})
+}
+
+// NoAccount answers a sign-in for an address that no account has, so that its owner is
+// not left waiting and whoever asked learns nothing.
+func NoAccount(to, signup string, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), letter{
+		Subject: "Sign-in to Corvo Cloud: no account for this address",
+		Title:   "There is no account for this address",
+		Intro: []string{
+			"Somebody, probably you, asked to sign in to Corvo Cloud with this address. No account uses it.",
+			"If your company signs in through its own identity provider, start from the link that your administrator gave you.",
+		},
+		Link: signup, Label: "Create an account",
+		Outro: []string{"If you did not ask for this, do nothing."},
+	})
+}
+
+// Invitation asks somebody into a tenant.
+func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, now time.Time) (Message, error) {
+	from := "You have been invited"
+	if invitedBy != "" {
+		from = invitedBy + " invites you"
+	}
+	return compose(to, now.Add(life), letter{
+		Subject: fmt.Sprintf("Join %s on Corvo Cloud", tenant),
+		Title:   "Join " + tenant,
+		Intro:   []string{fmt.Sprintf("%s to %s on Corvo Cloud, with the role %s.", from, tenant, role)},
+		Link:    link, Label: "Accept the invitation",
+		Outro: []string{
+			fmt.Sprintf("The link works once, for %d days.", int(life.Hours()/24)),
+			"If you do not know what this is about, do nothing.",
+		},
+	})
+}
+
+func compose(to string, expires time.Time, l letter) (Message, error) {
+	if strings.ContainsFunc(l.Subject, isControl) {
+		return Message{}, fmt.Errorf("compose a letter: the subject has control characters")
+	}
+	var html, text bytes.Buffer
+	if err := letterHTML.Execute(&html, l); err != nil {
+		return Message{}, fmt.Errorf("compose a letter: %w", err)
+	}
+	if err := letterText.Execute(&text, l); err != nil {
+		return Message{}, fmt.Errorf("compose a letter: %w", err)
+	}
+	return Message{To: to, Subject: l.Subject, Text: text.String(), HTML: html.String(), ExpiresAt: expires}, nil
+}
+
+func isControl(r rune) bool {
+	return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029'
+}
+
+func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }

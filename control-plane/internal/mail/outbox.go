@@ -1,0 +1,52 @@
+package mail
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// sealPurpose keeps a letter from being opened as anything else.
+const sealPurpose = "mail"
+
+// Put writes a letter into the outbox, in the transaction of what caused it. tenantID is
+// empty before there is one; subject is the id of the record that the letter is about.
+func Put(ctx context.Context, tx store.Tx, box *seal.Box, maker *ids.Maker, now time.Time, tenantID, subject string, m Message) error {
+	row, err := newRow(box, m)
+	if err != nil {
+		return fmt.Errorf("put letter about %s: %w", subject, err)
+	}
+	row.TenantID, row.ID, row.Subject = tenantID, maker.New(ids.Outbox, now), subject
+	row.CreatedAt, row.DueAt = now, now
+	if err := tx.InsertOutbox(ctx, row); err != nil {
+		return fmt.Errorf("put letter about %s: %w", subject, err)
+	}
+	return nil
+}
+
+func newRow(box *seal.Box, m Message) (store.Outbox, error) {
+	plain, err := json.Marshal(m)
+	if err != nil {
+		return store.Outbox{}, err
+	}
+	sealed, err := box.Seal(sealPurpose, plain)
+	return store.Outbox{Kind: store.OutboxMail, Payload: sealed}, err
+}
+
+// Take reads the letter of an outbox row.
+func Take(box *seal.Box, row store.Outbox) (Message, error) {
+	plain, err := box.Open(sealPurpose, row.Payload)
+	if err != nil {
+		return Message{}, fmt.Errorf("take letter %s: %w", row.ID, err)
+	}
+	var m Message
+	if err := json.Unmarshal(plain, &m); err != nil {
+		return Message{}, fmt.Errorf("take letter %s: %w", row.ID, err)
+	}
+	return m, nil
+}

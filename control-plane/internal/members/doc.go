@@ -1,0 +1,11 @@
+// Package members owns who belongs to a tenant: roles, removal, and invitations by mail.
+//
+// It must not know how members sign in. Callers come checked for the permission; what
+// is checked here is what the permission cannot say: nobody gives or takes away more than
+// they hold, and the last owner stays one.
+//
+// Surprising: a member whose role comes from the groups of an identity provider cannot
+// be changed here, since the next sign-in would undo it; and such a member comes back
+// after a removal, if the provider still lets them in. The refusal and the audit log
+// say so.
+package members

@@ -1,0 +1,304 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	// invitationLife is how long somebody may take to answer.
+	invitationLife = 7 * 24 * time.Hour
+	// invitationsMax are open at a time; beyond that somebody is writing to strangers.
+	invitationsMax = 500
+	// nameMax is in characters.
+	nameMax = 100
+
+	tokenPrefix = "corvo_invite_"
+	acceptPath  = "/invite"
+)
+
+// ListInvitations lists those not accepted yet, oldest first, expired ones included.
+func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitationsRequest) (*cloudv1.ListInvitationsResponse, error) {
+	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListInvitations")
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Invitation
+	err = s.Store.ReadTenant(ctx, l.tenantID, func(tx store.Tx) (err error) {
+		found, err = tx.ListInvitations(ctx, l.tenantID, l.page())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list invitations: %w", err)
+	}
+	res := &cloudv1.ListInvitationsResponse{}
+	if len(found) > l.size {
+		found = found[:l.size]
+		res.NextPageToken = s.Seal.PageToken(l.caller, l.method, found[l.size-1].ID)
+	}
+	for _, i := range found {
+		res.Invitations = append(res.Invitations, invitationMessage(i))
+	}
+	return res, nil
+}
+
+// CreateInvitation mails a link; an older one for the same address no longer works.
+func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (*cloudv1.CreateInvitationResponse, error) {
+	c := access.From(ctx)
+	email, err := s.validateInvitation(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	token, digest := seal.NewToken(tokenPrefix)
+	i := store.Invitation{
+		TenantID: c.TenantID, ID: s.IDs.New(ids.Invitation, now), Email: email, Role: r.GetRole(), Digest: digest,
+		InvitedBy: c.Name, CreatedAt: now, ExpiresAt: now.Add(invitationLife),
+	}
+	by := ""
+	if c.UserID != "" {
+		by = c.Name // A key's name is text that anybody could have chosen.
+	}
+	letter, err := mail.Invitation(email, c.Tenant, RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
+	if err != nil {
+		return nil, err
+	}
+	var refusal *fault.Error
+	err = s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
+		refusal, err = s.invite(ctx, tx, i, letter)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("create invitation: %w", err)
+	case refusal != nil:
+		return nil, refusal
+	}
+	s.Woken()
+	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)}, nil
+}
+
+func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (email string, _ error) {
+	var fields []fault.Field
+	email, err := mail.Address(r.GetEmail())
+	if err != nil {
+		fields = append(fields, fault.Field{Name: "email", Problem: err.Error()})
+	}
+	if access.Permissions(r.GetRole()) == nil {
+		fields = append(fields, fault.Field{Name: "role", Problem: "must be one of owner, admin, billing, developer, auditor, viewer"})
+	}
+	if err := fault.InvalidFields(fields); err != nil {
+		return "", err
+	}
+	if holder := access.From(ctx).Role; !access.MayGrant(holder, r.GetRole()) {
+		return "", fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot invite anybody as %s: nobody grants more than they hold", RoleName(holder), RoleName(r.GetRole()))
+	}
+	return email, nil
+}
+
+func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, letter mail.Message) (*fault.Error, error) {
+	refusal, err := flood.Count(ctx, tx, i.CreatedAt, flood.Limit{
+		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
+	})
+	if err != nil || refusal != nil {
+		return refusal, err
+	}
+	if err := notYetMember(ctx, tx, i); err != nil {
+		return nil, err
+	}
+	open, err := tx.ListInvitations(ctx, i.TenantID, store.Page{Limit: invitationsMax})
+	if err != nil {
+		return nil, err
+	}
+	if len(open) >= invitationsMax {
+		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are open; revoke those that nobody will accept", len(open)), nil
+	}
+	if err := tx.PutInvitation(ctx, i); err != nil {
+		return nil, err
+	}
+	if err := mail.Put(ctx, tx, s.Seal, s.IDs, i.CreatedAt, i.TenantID, i.ID, letter); err != nil {
+		return nil, err
+	}
+	target := audit.Target{Type: "invitation", ID: i.ID, Name: i.Email}
+	return nil, audit.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, audit.Changes{"role": {After: RoleName(i.Role)}})
+}
+
+func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
+	u, err := tx.GetUserByEmail(ctx, i.Email)
+	if err == nil {
+		_, err = tx.GetMembership(ctx, i.TenantID, u.ID)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fault.New(fault.Exists, "ALREADY_MEMBER", "%s is a member already; change the role in the list of members", i.Email)
+}
+
+// RevokeInvitation makes a link worthless.
+func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitationRequest) (*cloudv1.RevokeInvitationResponse, error) {
+	c := access.From(ctx)
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		i, err := tx.GetInvitation(ctx, c.TenantID, r.GetInvitationId())
+		if errors.Is(err, store.ErrNotFound) {
+			return fault.Missing("invitation")
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.DeleteInvitation(ctx, c.TenantID, i.ID); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, s.IDs, s.Now(), "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email}, nil)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke invitation: %w", err)
+	}
+	return &cloudv1.RevokeInvitationResponse{}, nil
+}
+
+// AcceptInvitation makes the link's holder a member, as the user of the invited address,
+// and signs the browser in: the link came to that address's mailbox.
+func (s *Service) AcceptInvitation(ctx context.Context, r *cloudv1.AcceptInvitationRequest) (*cloudv1.AcceptInvitationResponse, error) {
+	name, err := displayName(r.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if r.GetToken() == "" {
+		return nil, fault.InvalidField("token", "give the token of the mail's link")
+	}
+	var opened session.Opened
+	res := &cloudv1.AcceptInvitationResponse{}
+	err = s.Store.Service(ctx, func(tx store.Tx) error {
+		i, err := s.findInvitation(ctx, tx, r.GetToken())
+		if err != nil {
+			return err
+		}
+		t, err := tx.GetTenant(ctx, i.TenantID)
+		if err != nil {
+			return err
+		}
+		res.Tenant = t.Name
+		u, err := s.findOrMakeUser(ctx, tx, i.Email, name)
+		if err != nil {
+			return err
+		}
+		if opened, err = session.Open(ctx, tx, s.IDs, s.Now(), u.ID, "", cookies.From(ctx).Came()); err != nil {
+			return err
+		}
+		return s.join(ctx, tx, t, u, i, opened.ID)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accept invitation: %w", err)
+	}
+	cookies.From(ctx).SetSession(opened.Token, opened.ExpiresAt)
+	return res, nil
+}
+
+func (s *Service) findInvitation(ctx context.Context, tx store.Tx, token string) (store.Invitation, error) {
+	i, err := tx.GetInvitationByDigest(ctx, seal.Digest(token))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return i, s.unknownLink()
+	case err != nil:
+		return i, err
+	case !s.Now().Before(i.ExpiresAt):
+		return i, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation has expired: it stands for %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
+	}
+	return i, nil
+}
+
+func (s *Service) unknownLink() error {
+	return fault.New(fault.NotFound, "LINK_UNKNOWN",
+		"this invitation is not open: it was accepted already, revoked, or replaced by a newer mail. If you accepted it, sign in at %s", s.URLs.Console("/signin"))
+}
+
+func inviter(i store.Invitation) string {
+	if i.InvitedBy == "" {
+		return "whoever invited you"
+	}
+	return i.InvitedBy
+}
+
+func (s *Service) findOrMakeUser(ctx context.Context, tx store.Tx, email, name string) (store.User, error) {
+	now := s.Now()
+	u, err := tx.GetUserByEmail(ctx, email)
+	if errors.Is(err, store.ErrNotFound) {
+		u = store.User{ID: s.IDs.New(ids.User, now), Email: email, Name: name, CreatedAt: now, SeenAt: now}
+		if err := tx.InsertUser(ctx, u); errors.Is(err, store.ErrExists) {
+			return u, fault.New(fault.Unavailable, "TRY_AGAIN", "%s is signing up at this moment; try again", email)
+		} else if err != nil {
+			return u, err
+		}
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	u.SeenAt = now
+	if u.Name == "" {
+		u.Name = name
+	}
+	return u, tx.UpdateUser(ctx, u)
+}
+
+// join keeps the role of somebody who became a member in another way meanwhile.
+func (s *Service) join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
+	now := s.Now()
+	c := access.From(ctx)
+	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID, c.SSOTenantID = t.ID, t.Name, u.ID, "", u.Email, sessionID, ""
+	ctx = access.With(ctx, c)
+	if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); errors.Is(err, store.ErrNotFound) {
+		return s.unknownLink() // The same link is being accepted beside this call.
+	} else if err != nil {
+		return err
+	}
+	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, Role: i.Role, CreatedAt: now, Version: 1}
+	err := tx.InsertMembership(ctx, m)
+	if errors.Is(err, store.ErrExists) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, s.IDs, now, "member.create", Target(u),
+		audit.Changes{"role": {After: RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+}
+
+func displayName(text string) (string, error) {
+	name := strings.TrimSpace(text)
+	if utf8.RuneCountInString(name) > nameMax {
+		return "", fault.InvalidField("name", "at most %d characters", nameMax)
+	}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+		return "", fault.InvalidField("name", "must not have control characters")
+	}
+	return name, nil
+}
+
+func invitationMessage(i store.Invitation) *cloudv1.Invitation {
+	return &cloudv1.Invitation{
+		Id: i.ID, Email: i.Email, Role: i.Role, InvitedBy: i.InvitedBy,
+		CreatedAt: timestamppb.New(i.CreatedAt), ExpiresAt: timestamppb.New(i.ExpiresAt),
+	}
+}

@@ -1,0 +1,315 @@
+package members
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+// Needs are what a Service is built of.
+type Needs struct {
+	Store store.Store
+	IDs   *ids.Maker
+	Now   func() time.Time
+	Log   *slog.Logger
+	Seal  *seal.Box
+	URLs  urls.URLs
+	// InvitationsPerHour is how many a tenant may send; 0: no limit.
+	InvitationsPerHour int
+	// Woken is called after a commit that left work for the background loops.
+	Woken func()
+}
+
+// InvitationsPerHourDefault lets a company come in, and is of no use for junk mail.
+const InvitationsPerHourDefault = 100
+
+// Service is the use cases of members and invitations.
+type Service struct{ Needs }
+
+// New makes a Service.
+func New(n Needs) *Service { return &Service{Needs: n} }
+
+// ListMembers lists in the order in which people came to the service.
+func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest) (*cloudv1.ListMembersResponse, error) {
+	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListMembers")
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Member
+	err = s.Store.ReadTenant(ctx, l.tenantID, func(tx store.Tx) (err error) {
+		found, err = tx.ListMembers(ctx, l.tenantID, l.page())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list members: %w", err)
+	}
+	res := &cloudv1.ListMembersResponse{}
+	if len(found) > l.size {
+		found = found[:l.size]
+		res.NextPageToken = s.Seal.PageToken(l.caller, l.method, found[l.size-1].UserID)
+	}
+	for _, m := range found {
+		res.Members = append(res.Members, message(m.Membership, m.User))
+	}
+	return res, nil
+}
+
+// UpdateMember changes a role.
+func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberRequest) (*cloudv1.UpdateMemberResponse, error) {
+	c := access.From(ctx)
+	if err := checkRole(r.GetRole()); err != nil {
+		return nil, err
+	}
+	res := &cloudv1.UpdateMemberResponse{}
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
+		if err != nil {
+			return err
+		}
+		if r.GetEtag() != "" && r.GetEtag() != etag(m) {
+			return fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this member since you read it; read it again and repeat your change")
+		}
+		if err := s.mayChange(ctx, tx, m, r.GetRole()); err != nil {
+			return err
+		}
+		if err := s.setRole(ctx, tx, &m, u, r.GetRole()); err != nil {
+			return err
+		}
+		res.Member = message(m, u)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("update member %s: %w", r.GetUserId(), err)
+	}
+	s.Woken()
+	return res, nil
+}
+
+// mayChange applies the rules that stand above permissions. An unspecified role is a
+// removal.
+func (s *Service) mayChange(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
+	holder := access.From(ctx).Role
+	if !access.MayGrant(holder, m.Role) {
+		return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot change a member who is %s; an owner can", RoleName(holder), RoleName(m.Role))
+	}
+	removal := to == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
+	if !removal && !access.MayGrant(holder, to) {
+		return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot make anybody %s: nobody grants more than they hold", RoleName(holder), RoleName(to))
+	}
+	if !removal && m.ConnectionID != "" && to != m.Role {
+		return fault.New(fault.Conflict, "ROLE_FROM_SSO",
+			"this role comes from the groups of the identity provider and would be set again at the next sign-in; change the group mapping of connection %s instead", m.ConnectionID)
+	}
+	return CheckLastOwner(ctx, tx, m, to)
+}
+
+// CheckLastOwner refuses to take the role owner from the only one who has it.
+func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
+	const owner = cloudv1.TenantRole_TENANT_ROLE_OWNER
+	if m.Role != owner || to == owner {
+		return nil
+	}
+	n, err := tx.CountOwners(ctx, m.TenantID)
+	if err != nil {
+		return err
+	}
+	if n > 1 {
+		return nil
+	}
+	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs one; make somebody else owner first")
+}
+
+// setRole writes the role and cuts off tokens that carry the old one.
+func (s *Service) setRole(ctx context.Context, tx store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole) error {
+	if m.Role == to {
+		return nil
+	}
+	before := m.Role
+	m.Role = to
+	if err := tx.UpdateMembership(ctx, m); err != nil {
+		return err
+	}
+	if err := CutOff(ctx, tx, s.IDs, s.Now(), m.TenantID, m.UserID); err != nil {
+		return err
+	}
+	if err := Withdraw(ctx, tx, s.IDs, s.Now(), *m, u, to); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, s.IDs, s.Now(), "member.update", Target(u),
+		audit.Changes{"role": {Before: RoleName(before), After: RoleName(to)}})
+}
+
+// RemoveMember ends a membership with the sessions and tokens that rest on it. Keys that
+// the member made live on; the audit row names them.
+func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberRequest) (*cloudv1.RemoveMemberResponse, error) {
+	c := access.From(ctx)
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
+		if err != nil {
+			return err
+		}
+		if err := s.mayChange(ctx, tx, m, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
+			return err
+		}
+		return Remove(ctx, tx, s.IDs, s.Now(), m, u)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("remove member %s: %w", r.GetUserId(), err)
+	}
+	s.Woken()
+	return &cloudv1.RemoveMemberResponse{}, nil
+}
+
+// Remove ends a membership without asking whether that may be.
+func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User) error {
+	keys, err := tx.KeysOfUser(ctx, m.TenantID, m.UserID)
+	if err != nil {
+		return err
+	}
+	if err := tx.DeleteMembership(ctx, m.TenantID, m.UserID); err != nil {
+		return err
+	}
+	if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, m.TenantID); err != nil {
+		return err
+	}
+	if err := CutOff(ctx, tx, maker, now, m.TenantID, m.UserID); err != nil {
+		return err
+	}
+	if err := Withdraw(ctx, tx, maker, now, m, u, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
+		return err
+	}
+	changes := audit.Changes{"role": {Before: RoleName(m.Role)}}
+	if len(keys) > 0 {
+		left := make([]string, len(keys))
+		for i, k := range keys {
+			left[i] = k.ID + " " + k.Name
+		}
+		changes["keys_left"] = store.Change{After: left}
+	}
+	return audit.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
+}
+
+// Withdraw revokes the member's open invitations that somebody of the new role could not
+// make: one to an address of their own would bring back what was taken.
+func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User, to cloudv1.TenantRole) error {
+	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: invitationsMax})
+	if err != nil {
+		return err
+	}
+	invites := access.RoleMay(to, cloudv1.Permission_PERMISSION_MEMBER_WRITE)
+	for _, i := range open {
+		if i.InvitedBy != u.Email || invites && access.MayGrant(to, i.Role) {
+			continue
+		}
+		if err := tx.DeleteInvitation(ctx, m.TenantID, i.ID); err != nil {
+			return err
+		}
+		err := audit.Record(ctx, tx, maker, now, "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email},
+			audit.Changes{"reason": {After: u.Email + " may no longer invite as " + RoleName(i.Role)}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CutOff has the cell refuse the tokens that were made for a user in a tenant so far.
+func CutOff(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID, userID string) error {
+	row := store.Outbox{TenantID: tenantID, ID: maker.New(ids.Outbox, now), Kind: store.OutboxUser, Subject: userID, CreatedAt: now, DueAt: now}
+	if err := tx.InsertOutbox(ctx, row); err != nil {
+		return fmt.Errorf("cut off %s: %w", userID, err)
+	}
+	return nil
+}
+
+// Target is a member in the audit log.
+func Target(u store.User) audit.Target { return audit.Target{Type: "member", ID: u.ID, Name: u.Email} }
+
+// find gives a member; a user of other tenants only is nobody here.
+func find(ctx context.Context, tx store.Tx, tenantID, userID string) (store.Membership, store.User, error) {
+	m, err := tx.GetMembership(ctx, tenantID, userID)
+	if err == nil {
+		u, err := tx.GetUser(ctx, userID)
+		return m, u, err
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = fault.Missing("member")
+	}
+	return m, store.User{}, err
+}
+
+func checkRole(r cloudv1.TenantRole) error {
+	if access.Permissions(r) == nil {
+		return fault.InvalidField("role", "must be one of owner, admin, billing, developer, auditor, viewer")
+	}
+	return nil
+}
+
+// RoleName is a role as people write it.
+func RoleName(r cloudv1.TenantRole) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+}
+
+func message(m store.Membership, u store.User) *cloudv1.Member {
+	out := &cloudv1.Member{
+		UserId: m.UserID, Email: u.Email, Name: u.Name, Role: m.Role, SsoConnectionId: m.ConnectionID,
+		CreatedAt: timestamppb.New(m.CreatedAt), Etag: etag(m),
+	}
+	if !u.SeenAt.IsZero() {
+		out.LastSeenAt = timestamppb.New(u.SeenAt)
+	}
+	return out
+}
+
+func etag(m store.Membership) string {
+	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + m.TenantID + "\x00" + m.UserID + "\x00" + strconv.FormatInt(m.Version, 10)))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+const (
+	pageSizeDefault = 50
+	pageSizeMax     = 1000
+)
+
+// listing is one page on its way.
+type listing struct {
+	tenantID, caller, method string
+	size                     int
+	after                    string
+}
+
+func (s *Service) listing(ctx context.Context, size int32, token, method string) (listing, error) {
+	if size < 0 {
+		return listing{}, fault.InvalidField("page_size", "must not be negative")
+	}
+	c := access.From(ctx)
+	l := listing{tenantID: c.TenantID, caller: c.TenantID + " " + c.ID(), method: method, size: min(int(size), pageSizeMax)}
+	if l.size == 0 {
+		l.size = pageSizeDefault
+	}
+	var err error
+	if l.after, err = s.Seal.ParsePageToken(l.caller, l.method, token); err != nil {
+		return listing{}, fault.InvalidField("page_token", "take it from next_page_token of the same listing by the same caller")
+	}
+	return l, nil
+}
+
+// page asks for one record more than is shown: whether there is a next page.
+func (l listing) page() store.Page { return store.Page{After: l.after, Limit: l.size + 1} }

@@ -1,0 +1,420 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	owner     = cloudv1.TenantRole_TENANT_ROLE_OWNER
+	admin     = cloudv1.TenantRole_TENANT_ROLE_ADMIN
+	developer = cloudv1.TenantRole_TENANT_ROLE_DEVELOPER
+	viewer    = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+)
+
+func newService(w *cloudtest.World) *Service {
+	return New(Needs{
+		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs,
+		InvitationsPerHour: InvitationsPerHourDefault, Woken: func() {},
+	})
+}
+
+func TestMembers_NobodyGrantsMoreThanTheyHold(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, boss := w.Tenant(t, "acme", "boss@example.com")
+	adm := w.Member(t, tn.ID, "admin@example.com", admin)
+	dev := w.Member(t, tn.ID, "dev@example.com", developer)
+	ctx, _ := w.As(t, tn, adm, admin)
+	_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: owner})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: boss.ID, Role: viewer})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: boss.ID})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: owner})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID})
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	if _, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin}); err != nil {
+		t.Errorf("what the caller holds: %v", err)
+	}
+}
+
+// Two owners who take the role from each other at once must not leave none.
+func TestMembers_LastOwnerStays(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		ctx, _ := w.As(t, tn, ada, owner)
+		_, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: ada.ID})
+		cloudtest.Refused(t, err, "LAST_OWNER")
+		_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Role: viewer})
+		cloudtest.Refused(t, err, "LAST_OWNER")
+		bob := w.Member(t, tn.ID, "bob@example.com", owner)
+		errs := make([]error, 2)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, errs[0] = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID})
+		})
+		wg.Go(func() {
+			_, errs[1] = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Role: viewer})
+		})
+		wg.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Errorf("both ended alike: %v, %v", errs[0], errs[1])
+		}
+		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+			n, err := tx.CountOwners(ctx, tn.ID)
+			if n != 1 {
+				t.Errorf("%d owners", n)
+			}
+			return err
+		})
+	})
+}
+
+func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		dev := w.Member(t, tn.ID, "dev@example.com", developer)
+		var bySSO, byMail session.Opened
+		w.Service(t, func(ctx context.Context, tx store.Tx) (err error) {
+			if bySSO, err = session.Open(ctx, tx, w.IDs, w.Now(), dev.ID, tn.ID, ""); err != nil {
+				return err
+			}
+			if byMail, err = session.Open(ctx, tx, w.IDs, w.Now(), dev.ID, "", ""); err != nil {
+				return err
+			}
+			return tx.InsertKey(ctx, store.Key{
+				TenantID: tn.ID, ID: "key_000000000001", Name: "CI", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, CreatedBy: dev.ID,
+				CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1,
+			})
+		})
+		ctx, _ := w.As(t, tn, ada, owner)
+		if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID}); err != nil {
+			t.Fatal(err)
+		}
+		rows := w.Outbox(t)
+		if len(rows) != 1 || rows[0].Kind != store.OutboxUser || rows[0].Subject != dev.ID {
+			t.Errorf("the cell is told %+v", rows)
+		}
+		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+			if _, err := session.Find(ctx, tx, bySSO.Token, w.Now()); err == nil {
+				t.Error("the session of the tenant's provider lives on")
+			}
+			if _, err := session.Find(ctx, tx, byMail.Token, w.Now()); err != nil {
+				t.Errorf("the user's own session, good for other tenants, ended: %v", err)
+			}
+			events, err := tx.ListAudit(ctx, tn.ID, store.AuditFilter{}, store.Page{})
+			if err != nil {
+				return err
+			}
+			if left := fmt.Sprint(events[0].Changes["keys_left"].After); events[0].Action != "member.delete" || !strings.Contains(left, "key_000000000001 CI") {
+				t.Errorf("audit %+v", events[0])
+			}
+			return nil
+		})
+		_, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID})
+		cloudtest.Refused(t, err, "NOT_FOUND")
+	})
+}
+
+func TestMembers_ForeignMemberLooksLikeNone(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		other, eve := w.Tenant(t, "other", "eve@example.com")
+		foreign := w.Member(t, other.ID, "mallory@example.com", viewer)
+		ctx, _ := w.As(t, tn, ada, owner)
+		var texts []string
+		for _, id := range []string{foreign.ID, eve.ID, "usr_01JD0000000000000000000000", "nonsense"} {
+			_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: id, Role: viewer})
+			texts = append(texts, cloudtest.Refused(t, err, "NOT_FOUND").Error())
+			_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: id})
+			cloudtest.Refused(t, err, "NOT_FOUND")
+		}
+		for _, text := range texts {
+			if text != texts[0] {
+				t.Errorf("%q and %q", text, texts[0])
+			}
+		}
+	})
+}
+
+func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	dev := w.Member(t, tn.ID, "dev@example.com", developer)
+	ctx, _ := w.As(t, tn, ada, owner)
+	list, err := s.ListMembers(ctx, &cloudv1.ListMembersRequest{})
+	if err != nil || len(list.GetMembers()) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	stale := list.GetMembers()[1].GetEtag()
+	res, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: viewer, Etag: stale})
+	if err != nil || res.GetMember().GetRole() != viewer || res.GetMember().GetEtag() == stale {
+		t.Fatalf("%v, %v", res, err)
+	}
+	if rows := w.Outbox(t); len(rows) != 1 || rows[0].Kind != store.OutboxUser {
+		t.Errorf("tokens with the old role live on: %+v", rows)
+	}
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin, Etag: stale})
+	cloudtest.Refused(t, err, "ETAG_MISMATCH")
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		m, err := tx.GetMembership(ctx, tn.ID, dev.ID)
+		if err != nil {
+			return err
+		}
+		m.ConnectionID = "sso_1"
+		return tx.UpdateMembership(ctx, &m)
+	})
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin})
+	cloudtest.Refused(t, err, "ROLE_FROM_SSO")
+	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID}); err != nil {
+		t.Errorf("a member whom a provider vouches for cannot be removed: %v", err)
+	}
+}
+
+func TestListMembers_PageTokenIsGoodForItsCallerAlone(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	for i := range 4 {
+		w.Member(t, tn.ID, fmt.Sprintf("u%d@example.com", i), viewer)
+	}
+	ctx, _ := w.As(t, tn, ada, owner)
+	seen := map[string]bool{}
+	token := ""
+	for range 3 {
+		res, err := s.ListMembers(ctx, &cloudv1.ListMembersRequest{PageSize: 2, PageToken: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range res.GetMembers() {
+			seen[m.GetUserId()] = true
+		}
+		if token = res.GetNextPageToken(); token == "" {
+			break
+		}
+		other, eve := w.Tenant(t, "t"+strings.ToLower(token[:5]), "eve"+token[:5]+"@example.com")
+		foreign, _ := w.As(t, other, eve, owner)
+		_, err = s.ListMembers(foreign, &cloudv1.ListMembersRequest{PageSize: 2, PageToken: token})
+		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+		_, err = s.ListInvitations(ctx, &cloudv1.ListInvitationsRequest{PageToken: token})
+		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	}
+	if len(seen) != 5 || token != "" {
+		t.Errorf("saw %d members, then token %q", len(seen), token)
+	}
+}
+
+func invite(t *testing.T, w *cloudtest.World, s *Service, ctx context.Context, email string, role cloudv1.TenantRole) (*cloudv1.Invitation, string) {
+	t.Helper()
+	res, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: email, Role: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.GetInvitation(), cloudtest.Token(t, w.Letter(t))
+}
+
+func accept(t *testing.T, s *Service, token, name string) (*cloudv1.AcceptInvitationResponse, string, error) {
+	t.Helper()
+	ctx, jar := cloudtest.Public(t, "198.51.100.4", "")
+	res, err := s.AcceptInvitation(ctx, &cloudv1.AcceptInvitationRequest{Token: token, Name: name})
+	return res, cloudtest.SessionOf(jar), err
+}
+
+func TestAcceptInvitation_NewAndOldUsersJoin(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		_, bob := w.Tenant(t, "bobs", "bob@example.com")
+		ctx, _ := w.As(t, tn, ada, owner)
+		for _, tc := range []struct{ email, user string }{{"new@example.com", ""}, {"Bob@example.com", bob.ID}} {
+			_, token := invite(t, w, s, ctx, tc.email, developer)
+			const callers = 3
+			cookies, errs := make([]string, callers), make([]error, callers)
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() { _, cookies[i], errs[i] = accept(t, s, token, "Name") })
+			}
+			wg.Wait()
+			won := 0
+			for i, err := range errs {
+				if err != nil {
+					if f, ok := fault.As(err); !ok || f.Reason != "LINK_UNKNOWN" && f.Reason != "TRY_AGAIN" {
+						t.Errorf("refused with %v", err)
+					}
+					continue
+				}
+				won++
+				checkJoined(t, w, tn, tc.user, cookies[i])
+			}
+			if won != 1 {
+				t.Errorf("%s: %d joined by one link", tc.email, won)
+			}
+		}
+		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "invitation.create member.create invitation.create member.create" {
+			t.Errorf("audit has %s", got)
+		}
+	})
+}
+
+func checkJoined(t *testing.T, w *cloudtest.World, tn store.Tenant, userID, cookie string) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		found, err := session.Find(ctx, tx, cookie, w.Now())
+		if err != nil {
+			return err
+		}
+		if userID != "" && found.UserID != userID {
+			t.Errorf("signed in as %s, want the user there was, %s", found.UserID, userID)
+		}
+		m, err := tx.GetMembership(ctx, tn.ID, found.UserID)
+		if m.Role != developer {
+			t.Errorf("role %s", m.Role)
+		}
+		return err
+	})
+}
+
+// Somebody who is about to lose a role could invite an address of their own before.
+func TestInvitations_EndWithTheRightToMakeThem(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		byOwner, _ := w.As(t, tn, ada, owner)
+		_, kept := invite(t, w, s, byOwner, "new@example.com", admin)
+		remove := func(u store.User) error {
+			_, err := s.RemoveMember(byOwner, &cloudv1.RemoveMemberRequest{UserId: u.ID})
+			return err
+		}
+		demote := func(u store.User) error {
+			_, err := s.UpdateMember(byOwner, &cloudv1.UpdateMemberRequest{UserId: u.ID, Role: developer})
+			return err
+		}
+		for name, ends := range map[string]func(store.User) error{"removed": remove, "demoted": demote} {
+			bob := w.Member(t, tn.ID, name+"@example.com", admin)
+			byBob, _ := w.As(t, tn, bob, admin)
+			_, token := invite(t, w, s, byBob, name+"-again@example.com", admin)
+			if err := ends(bob); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := accept(t, s, token, "")
+			cloudtest.Refused(t, err, "LINK_UNKNOWN")
+		}
+		if _, _, err := accept(t, s, kept, ""); err != nil {
+			t.Errorf("somebody else's invitation: %v", err)
+		}
+	})
+}
+
+func TestAcceptInvitation_DeadLinksSayWhy(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	ctx, _ := w.As(t, tn, ada, owner)
+	_, first := invite(t, w, s, ctx, "bob@example.com", viewer)
+	second, token := invite(t, w, s, ctx, "bob@example.com", viewer)
+	_, _, err := accept(t, s, first, "")
+	cloudtest.Refused(t, err, "LINK_UNKNOWN")
+	if _, err := s.RevokeInvitation(ctx, &cloudv1.RevokeInvitationRequest{InvitationId: second.GetId()}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = accept(t, s, token, "")
+	cloudtest.Refused(t, err, "LINK_UNKNOWN")
+	_, err = s.RevokeInvitation(ctx, &cloudv1.RevokeInvitationRequest{InvitationId: second.GetId()})
+	cloudtest.Refused(t, err, "NOT_FOUND")
+	_, token = invite(t, w, s, ctx, "bob@example.com", viewer)
+	w.Advance(invitationLife)
+	_, cookie, err := accept(t, s, token, "")
+	f := cloudtest.Refused(t, err, "LINK_EXPIRED")
+	if !strings.Contains(f.Message, "ada@example.com") || cookie != "" {
+		t.Errorf("%s; cookie %q", f.Message, cookie)
+	}
+	_, _, err = accept(t, s, "", "")
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	_, _, err = accept(t, s, token, "a\x00b")
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+}
+
+func TestInvitations_OfAnotherTenantLookLikeNone(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		other, eve := w.Tenant(t, "other", "eve@example.com")
+		ctx, _ := w.As(t, tn, ada, owner)
+		i, _ := invite(t, w, s, ctx, "bob@example.com", viewer)
+		foreign, _ := w.As(t, other, eve, owner)
+		_, err := s.RevokeInvitation(foreign, &cloudv1.RevokeInvitationRequest{InvitationId: i.GetId()})
+		cloudtest.Refused(t, err, "NOT_FOUND")
+		if res, err := s.ListInvitations(foreign, &cloudv1.ListInvitationsRequest{}); err != nil || len(res.GetInvitations()) != 0 {
+			t.Errorf("%v, %v", res, err)
+		}
+		if res, err := s.ListInvitations(ctx, &cloudv1.ListInvitationsRequest{}); err != nil || len(res.GetInvitations()) != 1 || res.GetInvitations()[0].GetInvitedBy() != "ada@example.com" {
+			t.Errorf("%v, %v", res, err)
+		}
+	})
+}
+
+func TestCreateInvitation_RefusesMembersFloodsAndNonsense(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	s.InvitationsPerHour = 2
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	ctx, _ := w.As(t, tn, ada, owner)
+	_, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "nobody", Role: 99})
+	if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); len(f.Fields) != 2 {
+		t.Errorf("%+v", f.Fields)
+	}
+	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "ADA@example.com", Role: viewer})
+	cloudtest.Refused(t, err, "ALREADY_MEMBER")
+	for i := range 3 {
+		_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: fmt.Sprintf("u%d@example.com", i), Role: viewer})
+	}
+	if f := cloudtest.Refused(t, err, "TOO_MANY_REQUESTS"); f.RetryAfter <= 0 {
+		t.Error("no time to wait")
+	}
+}
+
+// The name of a key is text that anybody in the tenant chose; a letter to a stranger
+// must not carry it.
+func TestCreateInvitation_LetterCarriesNoChosenText(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	ctx, _ := w.As(t, tn, ada, owner)
+	c := access.From(ctx)
+	c.UserID, c.KeyID, c.Name = "", "key_000000000001", "You have won! http://evil.example"
+	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: viewer}); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.Letter(t); strings.Contains(l.Text+l.HTML+l.Subject, "evil.example") {
+		t.Errorf("the letter:\n%s", l.Text)
+	}
+}

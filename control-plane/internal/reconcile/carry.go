@@ -1,0 +1,209 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+const (
+	// generationSetting numbers everything that any loop applies.
+	generationSetting = "reconcile/generation"
+	// sourcePrefix and a tenant's id are a source for the cell, for ever.
+	sourcePrefix = "control/tenant/"
+	// staleMax is how often a picture that came late is taken again at once.
+	staleMax = 5
+)
+
+// carryRows makes one piece of work of each tenant's rows.
+func (l *Loop) carryRows(rows []store.Outbox) []func(context.Context) {
+	var order []string
+	byTenant := make(map[string][]store.Outbox)
+	for _, r := range rows {
+		if byTenant[r.TenantID] == nil {
+			order = append(order, r.TenantID)
+		}
+		byTenant[r.TenantID] = append(byTenant[r.TenantID], r)
+	}
+	var out []func(context.Context)
+	for _, id := range order {
+		out = append(out, func(ctx context.Context) { l.carry(ctx, byTenant[id]) })
+	}
+	return out
+}
+
+// carry brings the rows of one tenant to its cell: together, and if the cell refuses
+// that, one by one, so that a bad one stands in nobody's way.
+func (l *Loop) carry(ctx context.Context, rows []store.Outbox) {
+	err := l.carryOnce(ctx, rows, true)
+	if err == nil {
+		return
+	}
+	if !isRefusal(err) {
+		for _, r := range rows {
+			l.fail(ctx, r, false, err)
+		}
+		return
+	}
+	for _, r := range inOrder(rows) {
+		if err := l.carryOnce(ctx, []store.Outbox{r}, false); err != nil {
+			l.fail(ctx, r, isRefusal(err), err)
+		}
+	}
+}
+
+// inOrder puts what others stand on first.
+func inOrder(rows []store.Outbox) []store.Outbox {
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b store.Outbox) int { return slices.Index(cellKinds, a.Kind) - slices.Index(cellKinds, b.Kind) })
+	return rows
+}
+
+// carryOnce is read, apply, wait, note. together: with whatever else the cell does not
+// know of the tenant.
+func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool) error {
+	for try := 1; ; try++ {
+		p, generation, err := l.look(ctx, rows, together)
+		if err != nil {
+			return err
+		}
+		if len(p.changes) == 0 {
+			// Nothing to say is never said: an empty picture must not look like a small one.
+			return l.finish(ctx, rows, nil)
+		}
+		cell, ok := l.cells[p.cell]
+		if !ok {
+			return fmt.Errorf("%w: tenant %s lies in cell %q, which this control plane does not know", errRefused, p.tenantID, p.cell)
+		}
+		index, err := cell.ApplyAs(ctx, sourcePrefix+p.tenantID, generation, p.changes...)
+		var stale *celladmin.StaleError
+		if errors.As(err, &stale) && try < staleMax {
+			continue // Somebody newer was faster, perhaps this call itself: look again.
+		}
+		if err != nil {
+			return fmt.Errorf("apply to cell %s: %w", p.cell, err)
+		}
+		if _, _, err := cell.WaitProxies(ctx, index); err != nil {
+			return fmt.Errorf("wait for the proxies of cell %s: %w", p.cell, err)
+		}
+		return l.finish(ctx, rows, p.seen)
+	}
+}
+
+// look reads the records and draws the generation in one transaction: of two pictures
+// the one with the higher generation is not older.
+func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p picture, generation uint64, err error) {
+	now := l.o.Now()
+	err = l.store.Service(ctx, func(tx store.Tx) error {
+		n, err := tx.RaiseSetting(ctx, generationSetting, now)
+		if err != nil {
+			return err
+		}
+		generation = uint64(n)
+		p, err = l.read(ctx, tx, rows, together, now)
+		return err
+	})
+	if err != nil {
+		return picture{}, 0, fmt.Errorf("read what the cell shall know: %w", err)
+	}
+	return p, generation, nil
+}
+
+// errRefused is a refusal of our own.
+var errRefused = errors.New("this can not be carried out")
+
+// isRefusal tells an answer that the same records will get again from trouble that
+// passes.
+func isRefusal(err error) bool {
+	if errors.Is(err, errRefused) {
+		return true
+	}
+	var refused *connect.Error
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch refused.Code() {
+	case connect.CodeInvalidArgument, connect.CodeNotFound, connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeOutOfRange, connect.CodeUnimplemented,
+		connect.CodeResourceExhausted:
+		return true
+	}
+	return false
+}
+
+// observed is a record's generation that a cell goes by.
+type observed struct {
+	kind         store.OutboxKind
+	tenantID, id string
+	generation   int64
+}
+
+func (o observed) note(ctx context.Context, tx store.Tx) error {
+	switch o.kind {
+	case store.OutboxTenant:
+		return tx.ObserveTenant(ctx, o.tenantID, o.generation)
+	case store.OutboxNamespace:
+		return tx.ObserveNamespace(ctx, o.tenantID, o.id, o.generation)
+	case store.OutboxKey:
+		return tx.ObserveKey(ctx, o.tenantID, o.id, o.generation)
+	}
+	return nil
+}
+
+// applyTokenKeys tells every cell the keys that verify people's tokens.
+func (l *Loop) applyTokenKeys(ctx context.Context) error {
+	if l.o.TokenKeys == nil {
+		return nil
+	}
+	keys, err := l.o.TokenKeys(ctx)
+	if err != nil {
+		return fmt.Errorf("read token keys: %w", err)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	var changes []*cellv1.Change
+	for _, k := range keys {
+		changes = append(changes, celladmin.TokenKeyChange(k))
+	}
+	var failed []error
+	for name, cell := range l.cells {
+		if err := l.applyMissing(ctx, cell, changes, keys); err != nil {
+			failed = append(failed, fmt.Errorf("token keys for cell %s: %w", name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// applyMissing writes nothing if the cell knows the keys already: this runs every minute.
+func (l *Loop) applyMissing(ctx context.Context, cell Cell, changes []*cellv1.Change, keys []*cellv1.TokenKey) error {
+	state, err := cell.State(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(keys, func(k *cellv1.TokenKey) bool { return !hasTokenKey(state, k) }) {
+		return nil
+	}
+	var generation int64
+	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
+		generation, err = tx.RaiseSetting(ctx, generationSetting, l.o.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = cell.ApplyAs(ctx, "control/token-keys", uint64(generation), changes...)
+	return err
+}
+
+func hasTokenKey(s *cellv1.State, k *cellv1.TokenKey) bool {
+	return slices.ContainsFunc(s.GetTokenKeys(), func(o *cellv1.TokenKey) bool {
+		return o.GetId() == k.GetId() && o.GetNotAfterNs() == k.GetNotAfterNs() && !o.GetDeleted()
+	})
+}

@@ -1,0 +1,18 @@
+// Package reconcile owns the way of a change from the database to where it has to
+// happen: tenants, namespaces, keys and ended users to their cell, letters to the mail
+// server; and the sweeping of what has expired.
+//
+// An outbox row says only that something changed. Whoever takes it reads the records as
+// they are now, writes them to the cell as one more generation of the tenant, waits
+// until every proxy goes by it, and notes that. Everything may be repeated, by any
+// number of control planes at once: a claim on a row ends by time, generations of a
+// tenant only grow, and records are read in the transaction that draws the generation,
+// so that whoever is late is refused by the cell and reads again.
+//
+// It must not know use cases, nor what a letter says. It never deletes anything in a
+// cell: a thing ends there because its record says that it has ended.
+//
+// Surprising: the records of one tenant travel together, in one entry of the cell's log,
+// with what they stand on. So their order in the outbox does not matter, and a sign-up
+// costs the cell one entry.
+package reconcile

@@ -1,0 +1,319 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// Cell is what the loop needs of a cell's administration; *celladmin.Client has it.
+type Cell interface {
+	// ApplyAs writes desired state as one generation of a source, upwards only: the
+	// error is a *celladmin.StaleError for one that is not new.
+	ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (index uint64, err error)
+	// WaitProxies returns when every proxy that serves goes by the state at index.
+	WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error)
+	// State is the newest state that any node tells.
+	State(ctx context.Context) (*cellv1.State, error)
+}
+
+// SendMail sends the letter of an outbox row.
+type SendMail func(ctx context.Context, row store.Outbox) error
+
+// Options of a Loop. Zero values are what production uses.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Limits of a plan; nil: none are limited.
+	Limits func(plan string) *cellv1.Limits
+	// TokenKeys are the public keys that every cell shall know; nil: none.
+	TokenKeys func(ctx context.Context) ([]*cellv1.TokenKey, error)
+	// MailRefused tells an error after which a letter is never tried again.
+	MailRefused func(error) bool
+	// Claim is how long a row is one loop's own. Whatever is done about a row is given
+	// up at half of it.
+	Claim time.Duration
+	// Poll is how soon a loop sees what another process wrote; Wake is sooner.
+	Poll time.Duration
+	// Scan is how often everything is looked at that no row points to; Compare how
+	// often cells are asked what they hold.
+	Scan, Compare time.Duration
+	// BackoffMin doubles with every failure up to BackoffMax.
+	BackoffMin, BackoffMax time.Duration
+	// ParkAfter refusals a row is parked: tried every ParkFor only.
+	ParkAfter int
+	ParkFor   time.Duration
+}
+
+func (o *Options) fill() {
+	setDefault(&o.Claim, 30*time.Second)
+	setDefault(&o.Poll, 250*time.Millisecond)
+	setDefault(&o.Scan, time.Minute)
+	setDefault(&o.Compare, 10*time.Minute)
+	setDefault(&o.BackoffMin, 200*time.Millisecond)
+	setDefault(&o.BackoffMax, 15*time.Second)
+	setDefault(&o.ParkFor, 10*time.Minute)
+	setDefault(&o.ParkAfter, 8)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Limits == nil {
+		o.Limits = func(string) *cellv1.Limits { return nil }
+	}
+	if o.MailRefused == nil {
+		o.MailRefused = func(error) bool { return false }
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+const (
+	// claimMax rows are taken at a time.
+	claimMax = 100
+	// healthEvery is how old Health may be.
+	healthEvery = 5 * time.Second
+	// carriersMax tenants travel at a time, mailersMax letters.
+	carriersMax = 16
+	mailersMax  = 4
+)
+
+// Loop carries changes out. Make it with New, run it with Run.
+type Loop struct {
+	store  store.Store
+	cells  map[string]Cell
+	mail   SendMail
+	o      Options
+	holder string
+
+	wakeCells, wakeMail chan struct{}
+	news                news
+	health              healthBook
+	kept                keptRows
+}
+
+// keptRows are those that could not be given back because the database was away. With
+// the first claim that succeeds they are, or they would wait for their claim's end.
+type keptRows struct {
+	mu   sync.Mutex
+	rows []store.Outbox // With what became of them as LastError. Guarded by mu.
+}
+
+func (k *keptRows) add(rows ...store.Outbox) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.rows = append(k.rows, rows...)
+}
+
+func (k *keptRows) take() []store.Outbox {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rows := k.rows
+	k.rows = nil
+	return rows
+}
+
+// New makes a Loop over the cells by their names.
+func New(s store.Store, cells map[string]Cell, mail SendMail, o Options) *Loop {
+	o.fill()
+	holder, _ := seal.NewToken("loop_") // A name nobody else has; it need not be secret.
+	return &Loop{
+		store: s, cells: cells, mail: mail, o: o, holder: holder[:20],
+		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), news: news{next: make(chan struct{})},
+	}
+}
+
+// Wake has the outbox looked at at once; it does not block.
+func (l *Loop) Wake() {
+	for _, c := range []chan struct{}{l.wakeCells, l.wakeMail} {
+		select {
+		case c <- struct{}{}:
+		default: // It will look.
+		}
+	}
+}
+
+// Run works until ctx ends and what it began has ended too.
+func (l *Loop) Run(ctx context.Context) {
+	var parts sync.WaitGroup
+	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...) })
+	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
+	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
+	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
+	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
+	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })
+	parts.Wait()
+}
+
+var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxUser}
+
+// every runs f now and then, and what failed somewhat sooner again: at the start cells
+// may not be there yet.
+func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.Context) error) {
+	failures := 0
+	for {
+		// Not all replicas at once.
+		pause := period - period/4 + rand.N(period/2)
+		err := f(ctx)
+		switch {
+		case err == nil:
+			failures = 0
+		case ctx.Err() == nil:
+			failures++
+			pause = min(pause, 2*l.backoff(failures))
+			l.health.fail(l.o.Now(), err)
+			l.o.Log.WarnContext(ctx, "background work of the control plane failed and will be repeated", "error", err, "failures", failures, "next_in", pause)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// claimAll takes due rows and hands them to work in parts, at most many at a time. It
+// does not wait for one part to be done before it takes the next rows.
+func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, work func([]store.Outbox) []func(context.Context), kinds ...store.OutboxKind) {
+	slots := make(chan struct{}, many)
+	var running sync.WaitGroup
+	defer running.Wait()
+	for ctx.Err() == nil {
+		rows, err := l.claim(ctx, kinds)
+		if err != nil && ctx.Err() == nil {
+			l.health.fail(l.o.Now(), err)
+			l.o.Log.WarnContext(ctx, "outbox could not be read", "error", err)
+		}
+		for _, f := range work(rows) {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			running.Go(func() {
+				defer func() { <-slots }()
+				// Until another loop may take the rows there must be no doubt who has them.
+				ctx, cancel := context.WithTimeout(ctx, l.o.Claim/2)
+				defer cancel()
+				f(ctx)
+			})
+		}
+		if len(rows) == claimMax {
+			continue // There may be more.
+		}
+		select {
+		case <-wake:
+		case <-time.After(l.o.Poll):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []store.Outbox, err error) {
+	now, kept := l.o.Now(), l.kept.take()
+	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
+		for _, r := range kept {
+			if err := deferRow(ctx, tx, r, now, r.LastError); err != nil {
+				return err
+			}
+		}
+		rows, err = tx.ClaimOutbox(ctx, l.holder, now, now.Add(l.o.Claim), claimMax, kinds...)
+		return err
+	})
+	if err != nil {
+		l.kept.add(kept...)
+	}
+	return rows, err
+}
+
+// deferRow gives a row back. Somebody else may have it by now, or have finished it.
+func deferRow(ctx context.Context, tx store.Tx, r store.Outbox, due time.Time, problem string) error {
+	err := tx.DeferOutbox(ctx, r, due, problem)
+	if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// finish removes rows that are done, and notes in the same transaction what the cell
+// goes by.
+func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed) error {
+	err := l.store.Service(ctx, func(tx store.Tx) error {
+		for _, s := range seen {
+			if err := s.note(ctx, tx); err != nil {
+				return err
+			}
+		}
+		for _, r := range rows {
+			// Somebody else has it, or had it: they look at the same records.
+			if err := tx.FinishOutbox(ctx, r); err != nil && !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("note what is done: %w", err)
+	}
+	l.news.tell()
+	return nil
+}
+
+// fail lets a row go for a while. A row that was refused often is parked.
+func (l *Loop) fail(ctx context.Context, row store.Outbox, refused bool, cause error) {
+	now, wait, problem := l.o.Now(), l.backoff(row.Attempts), problemText(cause)
+	if refused && row.Attempts >= l.o.ParkAfter {
+		wait, problem = l.o.ParkFor, parkedPrefix+problem
+		if !strings.HasPrefix(row.LastError, parkedPrefix) {
+			l.o.Log.ErrorContext(ctx, "an outbox row is refused again and again and was parked; see its last_error",
+				"outbox", row.ID, "kind", row.Kind, "tenant", row.TenantID, "subject", row.Subject, "attempts", row.Attempts, "error", cause)
+		}
+	}
+	l.health.fail(now, cause)
+	// What failed because its time was over must still be noted.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	err := l.store.Service(ctx, func(tx store.Tx) error { return deferRow(ctx, tx, row, now.Add(wait), problem) })
+	if err != nil {
+		row.LastError = problem
+		l.kept.add(row)
+		l.o.Log.WarnContext(ctx, "could not note why an outbox row failed", "outbox", row.ID, "cause", cause, "error", err)
+	}
+}
+
+const (
+	noteTimeout = 5 * time.Second
+	problemMax  = 500
+	// parkedPrefix marks a row that was said to be parked.
+	parkedPrefix = "parked: "
+)
+
+func problemText(err error) string {
+	text := err.Error()
+	if len(text) > problemMax {
+		text = text[:problemMax]
+	}
+	return text
+}
+
+// backoff doubles, with a part of chance so that failures do not march in step.
+func (l *Loop) backoff(attempts int) time.Duration {
+	d := min(l.o.BackoffMin<<min(attempts-1, 20), l.o.BackoffMax)
+	return d/2 + rand.N(d/2+1)
+}

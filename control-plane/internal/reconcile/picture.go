@@ -1,0 +1,228 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// picture is what a cell shall know of one tenant, as the records stand.
+type picture struct {
+	tenantID, cell string
+	changes        []*cellv1.Change
+	seen           []observed
+}
+
+// alongMax unknown namespaces travel with a tenant's rows; more follow with their own.
+const alongMax = 500
+
+// read makes the picture for rows of one tenant. Records that are gone say nothing: what
+// ended has a record that says so.
+func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool, now time.Time) (picture, error) {
+	t, err := tx.FindTenant(ctx, rows[0].TenantID)
+	if errors.Is(err, store.ErrNotFound) {
+		return picture{}, nil
+	}
+	if err != nil {
+		return picture{}, err
+	}
+	p := picture{tenantID: t.ID, cell: t.Cell}
+	subjects := subjectsOf(rows)
+	if len(subjects[store.OutboxTenant]) > 0 || t.Observed < t.Generation {
+		p.add(celladmin.TenantChange(l.tenant(t)), observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
+	}
+	if err := p.readNamespaces(ctx, tx, subjects[store.OutboxNamespace], together); err != nil {
+		return picture{}, err
+	}
+	for _, id := range subjects[store.OutboxKey] {
+		k, err := tx.GetKey(ctx, t.ID, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return picture{}, err
+		}
+		p.add(celladmin.KeyChange(Key(k, now)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
+	}
+	for _, r := range rows {
+		if r.Kind == store.OutboxUser {
+			p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, r.Subject, r.CreatedAt))
+		}
+	}
+	return p, nil
+}
+
+func (p *picture) add(c *cellv1.Change, o observed) {
+	p.changes, p.seen = append(p.changes, c), append(p.seen, o)
+}
+
+// subjectsOf is each subject once, by kind.
+func subjectsOf(rows []store.Outbox) map[store.OutboxKind][]string {
+	out := make(map[store.OutboxKind][]string)
+	for _, r := range rows {
+		if !slices.Contains(out[r.Kind], r.Subject) {
+			out[r.Kind] = append(out[r.Kind], r.Subject)
+		}
+	}
+	return out
+}
+
+// readNamespaces adds those that were asked for, and with them those that the cell does
+// not know as they are: keys may stand on them, and names may have passed between them.
+func (p *picture) readNamespaces(ctx context.Context, tx store.Tx, asked []string, together bool) error {
+	var list []store.Namespace
+	if together {
+		unknown, err := tx.UnobservedNamespacesOf(ctx, p.tenantID, store.Page{Limit: alongMax})
+		if err != nil {
+			return err
+		}
+		list = unknown
+	}
+	for _, id := range asked {
+		if slices.ContainsFunc(list, func(n store.Namespace) bool { return n.ID == id }) {
+			continue
+		}
+		n, err := tx.GetNamespace(ctx, p.tenantID, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		list = append(list, n)
+	}
+	p.changes = append(p.changes, freeNames(list)...)
+	for _, n := range list {
+		p.add(celladmin.NamespaceChange(namespace(n)), observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation})
+	}
+	return nil
+}
+
+// freeNames are changes that go before: the ended give up their names, and several that
+// live take a passing one, so that they may have exchanged theirs. All of it is one
+// entry; nobody sees the passing names.
+func freeNames(list []store.Namespace) (out []*cellv1.Change) {
+	var renamed []store.Namespace
+	for _, n := range list {
+		switch {
+		case !n.DeletedAt.IsZero() && n.Observed > 0:
+			out = append(out, celladmin.NamespaceChange(namespace(n)))
+		case n.DeletedAt.IsZero() && n.Observed > 0:
+			renamed = append(renamed, n)
+		}
+	}
+	if len(renamed) < 2 {
+		return out
+	}
+	for _, n := range renamed {
+		passing := namespace(n)
+		passing.Name = passingName(n.ID)
+		out = append(out, celladmin.NamespaceChange(passing))
+	}
+	return out
+}
+
+func (l *Loop) tenant(t store.Tenant) *cellv1.Tenant {
+	return &cellv1.Tenant{Id: t.ID, Name: t.Name, Deleted: !t.DeletedAt.IsZero(), Limits: l.o.Limits(t.Plan)}
+}
+
+// namespace leaves the shard open: the cell has placed it, or will. An ended one has
+// its id for a name here, which the cell would not take.
+func namespace(n store.Namespace) *cellv1.Namespace {
+	out := &cellv1.Namespace{Id: n.ID, TenantId: n.TenantID, Name: n.Name, Deleted: !n.DeletedAt.IsZero()}
+	if n.Name == n.ID {
+		out.Name = passingName(n.ID)
+	}
+	return out
+}
+
+// passingName is a name that nobody chose.
+func passingName(id string) string { return "x-" + strings.ToLower(strings.TrimPrefix(id, "ns_")) }
+
+// longAgo ends a key that may do nothing with jobs. It is not revoked: it may get a role
+// that does.
+const longAgo = 1
+
+// keyNameBytesMax is how much of a key's name a cell takes. It is for its logs only.
+const keyNameBytesMax = 128
+
+// Key is what a cell knows of a key now; it changes when a secret's time is over. What
+// a record holds beyond a cell's limits must not make the cell refuse it: the key would
+// live on there as it was, and could not even be revoked.
+func Key(k store.Key, now time.Time) *cellv1.Key {
+	out := &cellv1.Key{
+		Id: k.ID, TenantId: k.TenantID, Name: cutText(k.Name, keyNameBytesMax), NamespaceIds: k.NamespaceIDs, Roles: roles(k),
+		Revoked: !k.RevokedAt.IsZero(),
+	}
+	if !k.ExpiresAt.IsZero() {
+		out.NotAfterNs = max(k.ExpiresAt.UnixNano(), longAgo)
+	}
+	if len(out.Roles) == 0 {
+		out.Roles, out.NotAfterNs = []string{identity.RoleViewer}, longAgo
+	}
+	if out.Revoked {
+		out.NamespaceIds = nil
+		return out
+	}
+	for _, v := range k.Versions {
+		if v.ExpiresAt.IsZero() || now.Before(v.ExpiresAt) {
+			out.Digests = append(out.Digests, v.Digest)
+		}
+	}
+	if len(out.Digests) == 0 && len(k.Versions) > 0 {
+		// All of its secrets have ended; the cell wants to see one all the same.
+		out.Digests, out.NotAfterNs = [][]byte{k.Versions[len(k.Versions)-1].Digest}, longAgo
+	}
+	return out
+}
+
+// cutText is the beginning of a text, in whole characters.
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}
+
+// roles of a key in its namespaces, as the data plane's words.
+func roles(k store.Key) (out []string) {
+	list := k.Roles
+	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
+		list = access.NamespaceRoles(k.TenantRole)
+	}
+	for _, r := range list {
+		if word := roleWord(r); word != "" && !slices.Contains(out, word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+func roleWord(r cloudv1.NamespaceRole) string {
+	switch r {
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN:
+		return identity.RoleAdmin
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR:
+		return identity.RoleOperator
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER:
+		return identity.RoleProducer
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER:
+		return identity.RoleWorker
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER:
+		return identity.RoleViewer
+	}
+	return ""
+}
+
+// String names what was observed, for logs.
+func (o observed) String() string { return fmt.Sprintf("%s %s at %d", o.kind, o.id, o.generation) }

@@ -1,0 +1,53 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	sweepLease = "sweep"
+	// Expired links are kept for a while so that whoever clicks one is told that it has
+	// expired, not that it never was.
+	keepLinks = 7 * 24 * time.Hour
+	// keepAnswers is how long a call may be repeated.
+	keepAnswers = 24 * time.Hour
+	// keepRates is longer than the longest window that is counted.
+	keepRates = 48 * time.Hour
+)
+
+// sweep removes what has expired; one loop at a time does, and two do no harm.
+func (l *Loop) sweep(ctx context.Context) error {
+	now := l.o.Now()
+	var mine bool
+	err := l.store.Service(ctx, func(tx store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, sweepLease, l.holder, now, now.Add(2*l.o.Scan))
+		return err
+	})
+	if err != nil || !mine {
+		return err
+	}
+	for what, remove := range map[string]func(tx store.Tx) (int, error){
+		"sessions": func(tx store.Tx) (int, error) { return tx.DeleteSessionsBefore(ctx, now) },
+		"sign-ups": func(tx store.Tx) (int, error) { return tx.DeleteSignupsBefore(ctx, now.Add(-keepLinks)) },
+		"tokens":   func(tx store.Tx) (int, error) { return tx.DeleteTokensBefore(ctx, now.Add(-keepLinks)) },
+		"answers":  func(tx store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
+		"rates":    func(tx store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
+	} {
+		var n int
+		failed := l.store.Service(ctx, func(tx store.Tx) (err error) {
+			n, err = remove(tx)
+			return err
+		})
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("sweep %s: %w", what, failed))
+		} else if n > 0 {
+			l.o.Log.DebugContext(ctx, "swept what has expired", "what", what, "rows", n)
+		}
+	}
+	return err
+}

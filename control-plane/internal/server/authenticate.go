@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+var (
+	errNoCredential = fault.New(fault.Unauthenticated, "UNAUTHENTICATED",
+		"sign in, or send a management key: Authorization: Bearer corvo_mg_…")
+	// errBadKey is for every key that is not good, whether it never was one, was
+	// revoked or has expired.
+	errBadKey = fault.New(fault.Unauthenticated, "UNAUTHENTICATED",
+		"this management key is not valid: it is mistyped, revoked or has expired")
+	errJobsKey = fault.New(fault.Unauthenticated, "KEY_FOR_JOBS",
+		"this is a key for jobs (corvo_dp_…) and works at the tenant URL; this API takes a management key (corvo_mg_…)")
+	errBadSession = fault.New(fault.Unauthenticated, "SESSION_ENDED",
+		"your session has ended; sign in again")
+)
+
+// authenticator finds out who calls.
+type authenticator struct {
+	store  store.Store
+	policy cookies.Policy
+	now    func() time.Time
+}
+
+// caller adds to a bare caller who it is. A credential in the header wins over a cookie:
+// a program that sends one means it. byCookie tells that a browser sent the
+// credential by itself, so that the call needs a proof of its origin.
+func (a *authenticator) caller(ctx context.Context, h http.Header, bare access.Caller) (_ access.Caller, byCookie bool, _ error) {
+	if values := h.Values("Authorization"); len(values) > 0 {
+		c, err := a.byKey(ctx, values, bare)
+		return c, false, err
+	}
+	if token := a.policy.Session(h); token != "" {
+		c, err := a.bySession(ctx, token, bare)
+		return c, true, err
+	}
+	return access.Caller{}, false, errNoCredential
+}
+
+func (a *authenticator) byKey(ctx context.Context, values []string, bare access.Caller) (access.Caller, error) {
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
+		return access.Caller{}, errNoCredential
+	}
+	key, err := apikey.Parse(strings.TrimSpace(text))
+	switch {
+	case err != nil:
+		return access.Caller{}, errBadKey
+	case key.Kind() == apikey.DataPlane:
+		return access.Caller{}, errJobsKey
+	}
+	k, t, err := a.findKey(ctx, key.ID())
+	if err != nil {
+		return access.Caller{}, err
+	}
+	now := a.now()
+	// Every check is made, whichever fails first: an unknown key takes as long as a
+	// wrong secret.
+	good := matches(k.Versions, key, now)
+	if !good || k.Kind != cloudv1.KeyKind_KEY_KIND_MANAGEMENT || key.Kind() != apikey.Management || !k.RevokedAt.IsZero() || ended(k.ExpiresAt, now) {
+		return access.Caller{}, errBadKey
+	}
+	bare.TenantID, bare.Tenant, bare.Role = t.ID, t.Name, k.TenantRole
+	bare.KeyID, bare.Name = k.ID, k.Name
+	return bare, nil
+}
+
+// findKey gives a key without secrets and an empty tenant for what is not there. It asks
+// the same questions for a key that is not there as for one that is.
+func (a *authenticator) findKey(ctx context.Context, id string) (k store.Key, t store.Tenant, _ error) {
+	err := a.store.ReadService(ctx, func(tx store.Tx) error {
+		var noKey, noTenant error
+		k, noKey = tx.FindKey(ctx, id)
+		t, noTenant = tx.GetTenant(ctx, k.TenantID)
+		return errors.Join(noKey, noTenant)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Key{}, store.Tenant{}, nil
+	}
+	if err != nil {
+		return store.Key{}, store.Tenant{}, fmt.Errorf("look up key: %w", err)
+	}
+	return k, t, nil
+}
+
+// matches compares in constant time with every secret that is alive, and with as many
+// as a key can have at most.
+func matches(versions []store.KeyVersion, key apikey.Key, now time.Time) bool {
+	const versionsMax = 2
+	digest := key.Digest()
+	found := 0
+	for i := range max(versionsMax, len(versions)) {
+		var v store.KeyVersion
+		if i < len(versions) {
+			v = versions[i]
+		}
+		stored := make([]byte, len(digest))
+		copy(stored, v.Digest)
+		same := subtle.ConstantTimeCompare(stored, digest[:])
+		if len(v.Digest) == len(digest) && !ended(v.ExpiresAt, now) {
+			found |= same
+		}
+	}
+	return found == 1
+}
+
+func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+func (a *authenticator) bySession(ctx context.Context, token string, bare access.Caller) (access.Caller, error) {
+	var s store.Session
+	var u store.User
+	now := a.now()
+	err := a.store.ReadService(ctx, func(tx store.Tx) (err error) {
+		if s, err = session.Find(ctx, tx, token, now); err != nil {
+			return err
+		}
+		u, err = tx.GetUser(ctx, s.UserID)
+		return err
+	})
+	switch {
+	case errors.Is(err, session.ErrNone) || errors.Is(err, store.ErrNotFound):
+		return access.Caller{}, errBadSession
+	case err != nil:
+		return access.Caller{}, fmt.Errorf("look up session: %w", err)
+	}
+	if session.TouchDue(s, now) {
+		if err := a.store.Service(ctx, func(tx store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
+			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
+		}
+	}
+	bare.UserID, bare.Name, bare.SessionID, bare.SSOTenantID = u.ID, u.Email, s.ID, s.TenantID
+	return bare, nil
+}

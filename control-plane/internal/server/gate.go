@@ -1,0 +1,212 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
+)
+
+// gate lets a call through to its use case if its caller may make it.
+type gate struct {
+	rule   rule
+	auth   *authenticator
+	store  store.Store
+	policy cookies.Policy
+	public string // Origin of the console.
+	log    *slog.Logger
+	now    func() time.Time
+}
+
+// before authenticates by the headers alone, so that a stranger's body is not even read.
+func (g *gate) before(next http.Handler, errs *connect.ErrorWriter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, err := g.authenticate(r)
+		if err != nil {
+			refused := refuse(r.Context(), g.log, g.rule.procedure, err)
+			if refused.Code() == connect.CodeUnauthenticated {
+				refused.Meta().Set("WWW-Authenticate", `Bearer realm="corvo"`)
+			}
+			if err := errs.Write(w, r, refused); err != nil {
+				g.log.DebugContext(ctx, "refusal not sent", "error", err)
+			}
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+func (g *gate) authenticate(r *http.Request) (context.Context, error) {
+	ctx := r.Context()
+	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
+		// Another site must not sign a browser in, or out, as somebody of its choice.
+		return ctx, foreignSite(r.Header, g.public)
+	}
+	c, byCookie, err := g.auth.caller(ctx, r.Header, access.From(ctx))
+	if err != nil {
+		return ctx, err
+	}
+	if byCookie && !sameOrigin(r.Header, g.public) {
+		return ctx, errCrossSite
+	}
+	return access.With(ctx, c), nil
+}
+
+var errCrossSite = fault.New(fault.Denied, "CROSS_SITE",
+	"a session cookie is good for calls from the console only; programs use a management key")
+
+// sameOrigin reports whether a browser proves that our own page, or its user by hand,
+// made the request.
+func sameOrigin(h http.Header, public string) bool {
+	switch h.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return true
+	case "":
+		return h.Get("Origin") == public
+	}
+	return false
+}
+
+// foreignSite refuses a request that a browser says another site made. Programs say
+// nothing.
+func foreignSite(h http.Header, public string) error {
+	site, origin := h.Get("Sec-Fetch-Site"), h.Get("Origin")
+	if site == "cross-site" || site == "same-site" || site == "" && origin != "" && origin != public {
+		return errCrossSite
+	}
+	return nil
+}
+
+// WrapUnary checks tenant and permission once the request is known, and turns errors
+// into refusals.
+func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		began := g.now()
+		jar := cookies.NewJar(g.policy.Session(r.Header()))
+		ctx, err := g.enter(cookies.With(ctx, jar), r.Any())
+		var res connect.AnyResponse
+		if err == nil {
+			res, err = next(ctx, r)
+		}
+		c := access.From(ctx)
+		attrs := []any{"procedure", g.rule.procedure, "request_id", c.RequestID, "tenant", c.TenantID, "caller", c.ID(), "took", g.now().Sub(began)}
+		if err != nil {
+			refused := refuse(ctx, g.log, g.rule.procedure, err)
+			g.log.InfoContext(ctx, "call refused", append(attrs, "code", refused.Code().String())...)
+			return nil, refused
+		}
+		jar.Write(g.policy, res.Header())
+		g.log.DebugContext(ctx, "call", attrs...)
+		return res, nil
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (*gate) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor; there are no streams, see ruleOf.
+func (*gate) WrapStreamingHandler(connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(context.Context, connect.StreamingHandlerConn) error {
+		return connect.NewError(connect.CodeUnimplemented, nil)
+	}
+}
+
+func (g *gate) enter(ctx context.Context, request any) (context.Context, error) {
+	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC || g.rule.permission == cloudv1.Permission_PERMISSION_SIGNED_IN {
+		return ctx, nil
+	}
+	c, err := g.inTenant(ctx, access.From(ctx), tenantOf(request))
+	if err != nil {
+		return ctx, err
+	}
+	ctx = access.With(ctx, c)
+	if !c.May(g.rule.permission) {
+		return ctx, denied(c, g.rule.permission)
+	}
+	return ctx, nil
+}
+
+func tenantOf(request any) string {
+	m, ok := request.(proto.Message)
+	if !ok {
+		return ""
+	}
+	r := m.ProtoReflect()
+	return r.Get(r.Descriptor().Fields().ByName(tenantField)).String()
+}
+
+// inTenant finds the named tenant among the caller's own.
+func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (access.Caller, error) {
+	if c.KeyID != "" {
+		if named != "" && named != c.TenantID && named != c.Tenant {
+			return c, fault.Missing("tenant")
+		}
+		return c, nil
+	}
+	var own []store.Access
+	err := g.store.ReadService(ctx, func(tx store.Tx) (err error) {
+		own, err = tenancy.Own(ctx, tx, c)
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	if named == "" {
+		if len(own) != 1 {
+			return c, fault.InvalidField("tenant", "say which one: you are a member of %s", listOf(own))
+		}
+		named = own[0].Tenant.ID
+	}
+	i := slices.IndexFunc(own, func(a store.Access) bool { return a.Tenant.ID == named || a.Tenant.Name == named })
+	if i < 0 {
+		return c, fault.Missing("tenant")
+	}
+	c.TenantID, c.Tenant, c.Role = own[i].Tenant.ID, own[i].Tenant.Name, own[i].Role
+	return c, nil
+}
+
+func listOf(own []store.Access) string {
+	const shown = 10
+	var names []string
+	for _, a := range own[:min(shown, len(own))] {
+		names = append(names, a.Tenant.Name)
+	}
+	switch {
+	case len(own) == 0:
+		return "none"
+	case len(own) > shown:
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// denied names what is missing and who can help.
+func denied(c access.Caller, p cloudv1.Permission) error {
+	var may []string
+	for n := range cloudv1.TenantRole_name {
+		if r := cloudv1.TenantRole(n); access.RoleMay(r, p) {
+			may = append(may, roleName(r))
+		}
+	}
+	slices.Sort(may)
+	return fault.New(fault.Denied, "PERMISSION_DENIED", "you are %s in tenant %s, which lacks the permission %s; the roles %s have it, and an owner or admin can give you one",
+		roleName(c.Role), c.Tenant, permissionName(p), strings.Join(may, ", "))
+}
+
+func roleName(r cloudv1.TenantRole) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+// bodyBytesMax bounds a request. The largest honest one is some kilobytes.
+const bodyBytesMax = 1 << 20
+
+// Options of a Server.
+type Options struct {
+	Store store.Store
+	IDs   *ids.Maker
+	URLs  urls.URLs
+	Now   func() time.Time
+	Log   *slog.Logger
+	// Methods are the use cases: one for each RPC of the API.
+	Methods []Method
+	// Browser answers /auth/, where identity providers send people; may be nil.
+	Browser http.Handler
+	// Console is the built console; may be nil or empty.
+	Console fs.FS
+	// Ready are the questions behind /readyz.
+	Ready []Check
+	// Peer tells a client's address; nil: the connection's.
+	Peer func(*http.Request) string
+}
+
+// Check is a question behind /readyz.
+type Check struct {
+	Name  string
+	Check func(context.Context) error
+}
+
+// Server answers the control plane's requests.
+type Server struct {
+	options Options
+	handler http.Handler
+}
+
+// New fails if an RPC has no permission or no implementation: then nobody can reach what
+// nobody thought about.
+func New(o Options) (*Server, error) {
+	all, err := rules()
+	if err != nil {
+		return nil, err
+	}
+	if err := match(all, o.Methods); err != nil {
+		return nil, err
+	}
+	if o.Peer == nil {
+		o.Peer = remoteAddress
+	}
+	s := &Server{options: o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("/", console(o.Console))
+	if o.Browser != nil {
+		mux.Handle("/auth/", unstored(o.Browser))
+	}
+	for _, m := range o.Methods {
+		mux.Handle(m.procedure, unstored(s.guarded(m, all[m.procedure])))
+	}
+	if !built(o.Console) {
+		o.Log.Warn("the console is not built into this program; build it with: make web")
+	}
+	s.handler = secured(introduced(recovered(limited(mux), o.Log), o.IDs, o.Now, o.Peer), o.URLs.Secure())
+	return s, nil
+}
+
+func (s *Server) guarded(m Method, r rule) http.Handler {
+	o := s.options
+	policy := cookies.Policy{Secure: o.URLs.Secure()}
+	g := &gate{
+		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, log: o.Log, now: o.Now,
+		auth: &authenticator{store: o.Store, policy: policy, now: o.Now},
+	}
+	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax)}
+	if r.safe {
+		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	}
+	return g.before(m.handler(options...), connect.NewErrorWriter())
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

@@ -1,0 +1,11 @@
+// Package session owns how long a signed-in browser stays signed in: opening a session,
+// telling whether one still counts, and ending it.
+//
+// It must not know how somebody proved who they are, nor what a cookie is. Nobody is
+// handed a session that existed before: every sign-in makes a new one and ends the one
+// the browser came with, so a planted session is worth nothing.
+//
+// Surprising: a session that a tenant's identity provider opened lives for hours only.
+// The provider decides about roles at every sign-in, so this is how long somebody keeps
+// a role whose group was taken away there.
+package session

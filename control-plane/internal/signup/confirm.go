@@ -1,0 +1,321 @@
+package signup
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+// Confirm makes the tenant and shows its keys. If the answer is lost on the way, so are
+// the keys: the link is used, and whoever signs in makes new ones.
+func (s *Service) Confirm(ctx context.Context, r *cloudv1.ConfirmRequest) (*cloudv1.ConfirmResponse, error) {
+	if err := s.validateConfirm(r); err != nil {
+		return nil, err
+	}
+	made, err := s.newMaterial()
+	if err != nil {
+		return nil, err
+	}
+	var refusal *fault.Error
+	err = s.Store.Service(ctx, func(tx store.Tx) (err error) {
+		made.opened = session.Opened{}
+		refusal, err = s.confirm(ctx, tx, r, made)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("confirm sign-up: %w", err)
+	case refusal != nil:
+		return nil, refusal
+	}
+	s.Woken()
+	if made.opened.Token != "" {
+		cookies.From(ctx).SetSession(made.opened.Token, made.opened.ExpiresAt)
+	}
+	return s.answer(ctx, made), nil
+}
+
+func (s *Service) validateConfirm(r *cloudv1.ConfirmRequest) error {
+	byCode := r.GetSignupId() != "" || r.GetCode() != ""
+	switch {
+	case r.GetToken() == "" && !byCode:
+		return fault.InvalidField("token", "give the token of the mail's link, or signup_id and code")
+	case r.GetToken() != "" && byCode:
+		return fault.InvalidField("token", "give either the token, or signup_id and code, not both")
+	case r.GetToken() != "":
+		return nil
+	case !ids.Is(ids.Signup, r.GetSignupId()):
+		return fault.InvalidField("signup_id", "not the id of a sign-up; it is in the answer of Start")
+	case !isCode(r.GetCode()):
+		return fault.InvalidField("code", "has six digits; it is in the mail")
+	}
+	return nil
+}
+
+func isCode(c string) bool {
+	return len(c) == codeDigits && strings.Trim(c, "0123456789") == ""
+}
+
+// material is what one confirmation makes, drawn before the transaction so that running
+// it again makes the same.
+type material struct {
+	tenant    store.Tenant
+	namespace store.Namespace
+	jobs      apikey.Key
+	manage    apikey.Key
+	user      store.User
+	opened    session.Opened
+	now       time.Time
+}
+
+func (s *Service) newMaterial() (*material, error) {
+	now := s.Now()
+	jobs, err := apikey.Generate(apikey.DataPlane)
+	if err != nil {
+		return nil, fmt.Errorf("make a key for jobs: %w", err)
+	}
+	manage, err := apikey.Generate(apikey.Management)
+	if err != nil {
+		return nil, fmt.Errorf("make a management key: %w", err)
+	}
+	m := &material{jobs: jobs, manage: manage, now: now}
+	m.tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: plan, Cell: s.Cell, CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
+	m.namespace = store.Namespace{
+		TenantID: m.tenant.ID, ID: s.IDs.New(ids.Namespace, now), Name: namespaceName, Labels: map[string]string{}, Region: s.Cell,
+		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+	}
+	m.user = store.User{ID: s.IDs.New(ids.User, now), CreatedAt: now, SeenAt: now}
+	return m, nil
+}
+
+func (m *material) keys() []store.Key {
+	base := store.Key{TenantID: m.tenant.ID, CreatedBy: m.user.ID, CreatedAt: m.now, UpdatedAt: m.now, Version: 1, Generation: 1}
+	jobs, manage := base, base
+	jobs.ID, jobs.Name, jobs.Kind = m.jobs.ID(), "First key", cloudv1.KeyKind_KEY_KIND_JOBS
+	jobs.NamespaceIDs = []string{m.namespace.ID}
+	jobs.Roles = []cloudv1.NamespaceRole{
+		cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER, cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER,
+	}
+	jobs.Versions = version(m.jobs, m.now)
+	manage.ID, manage.Name, manage.Kind = m.manage.ID(), "First management key", cloudv1.KeyKind_KEY_KIND_MANAGEMENT
+	manage.TenantRole = cloudv1.TenantRole_TENANT_ROLE_OWNER
+	manage.Versions = version(m.manage, m.now)
+	return []store.Key{jobs, manage}
+}
+
+func version(k apikey.Key, now time.Time) []store.KeyVersion {
+	digest := k.Digest()
+	return []store.KeyVersion{{Digest: digest[:], CreatedAt: now}}
+}
+
+// confirm gives a refusal, which leaves what was counted in place, or an error, which
+// undoes everything.
+func (s *Service) confirm(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRequest, m *material) (*fault.Error, error) {
+	su, refusal, err := s.find(ctx, tx, r, m.now)
+	if err != nil || refusal != nil {
+		return refusal, err
+	}
+	if refusal, err := takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
+		return refusal, err
+	}
+	m.tenant.Name, m.tenant.DisplayName = su.TenantName, su.TenantName
+	isNew, err := findOrMakeUser(ctx, tx, su.Email, &m.user)
+	if err != nil {
+		return nil, err
+	}
+	if !isNew {
+		if refusal, err := ownsTooMany(ctx, tx, m.user); err != nil || refusal != nil {
+			return refusal, err
+		}
+	}
+	if err := s.write(ctx, tx, m); err != nil {
+		return nil, err
+	}
+	if r.GetToken() != "" || isNew {
+		if m.opened, err = session.Open(ctx, tx, s.IDs, m.now, m.user.ID, "", cookies.From(ctx).Came()); err != nil {
+			return nil, err
+		}
+	}
+	su.ConfirmedAt, su.TenantID = m.now, m.tenant.ID
+	return nil, tx.UpdateSignup(ctx, su)
+}
+
+// find gives the sign-up that may be confirmed now, or says why it may not.
+func (s *Service) find(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRequest, now time.Time) (store.Signup, *fault.Error, error) {
+	var su store.Signup
+	var err error
+	if r.GetToken() != "" {
+		su, err = tx.GetSignupByDigest(ctx, seal.Digest(r.GetToken()))
+	} else {
+		su, err = tx.GetSignup(ctx, r.GetSignupId())
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return su, fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-up is not known here: the link is incomplete, or older than a day; sign up again"), nil
+	}
+	if err != nil {
+		return su, nil, err
+	}
+	if r.GetToken() == "" {
+		if refusal, err := s.checkCode(ctx, tx, &su, r.GetCode(), now); err != nil || refusal != nil {
+			return su, refusal, err
+		}
+	}
+	return su, s.ended(su, now), nil
+}
+
+// ended tells why a sign-up is over; nil if it is not.
+func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
+	switch {
+	case !su.ConfirmedAt.IsZero():
+		return fault.New(fault.Conflict, "LINK_USED",
+			"this sign-up is confirmed already and %s exists; its keys were shown then and cannot be shown again. Sign in at %s with the same address and make a new key",
+			su.TenantName, s.URLs.Console("/signin"))
+	case su.ExpiresAt.Before(su.CreatedAt.Add(life)):
+		return fault.New(fault.Conflict, "LINK_REPLACED", "a newer mail was sent for %s; use its link or code, this one no longer works", su.TenantName)
+	case !now.Before(su.ExpiresAt):
+		return fault.New(fault.Conflict, "LINK_EXPIRED", "this link has expired: it works for %d minutes; sign up again, the name is not lost", int(life.Minutes()))
+	}
+	return nil
+}
+
+// checkCode counts every code that is tried for an address, right or wrong: otherwise a
+// new mail would bring whoever guesses new attempts for ever.
+func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, code string, now time.Time) (*fault.Error, error) {
+	if su.Attempts >= attemptsMax {
+		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes for this mail; open its link, or sign up again for a new code"), nil
+	}
+	refusal, err := flood.Count(ctx, tx, now, flood.Limit{
+		Bucket: "signup.code:" + su.Email, Window: 24 * time.Hour, Max: s.Limits.CodesPerDay, What: "codes tried for this e-mail address",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		refusal.Reason = "TOO_MANY_CODES"
+		refusal.Message += "; the link in the mail works all the same"
+		return refusal, nil
+	}
+	if subtle.ConstantTimeCompare([]byte(su.CodeDigest), []byte(codeDigest(su.ID, code))) == 1 {
+		return nil, nil
+	}
+	su.Attempts++
+	if err := tx.UpdateSignup(ctx, *su); err != nil {
+		return nil, err
+	}
+	return fault.New(fault.Invalid, "WRONG_CODE", "this is not the code of the mail; attempts left: %d; or open the mail's link", attemptsMax-su.Attempts), nil
+}
+
+// findOrMakeUser fills in the user of an address.
+func findOrMakeUser(ctx context.Context, tx store.Tx, email string, u *store.User) (isNew bool, _ error) {
+	found, err := tx.GetUserByEmail(ctx, email)
+	if err == nil {
+		*u = found
+		return false, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	u.Email = email
+	err = tx.InsertUser(ctx, *u)
+	if errors.Is(err, store.ErrExists) { // Another confirmation for the same address was faster.
+		return false, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up of %s is being confirmed at this moment; try again", email)
+	}
+	return true, err
+}
+
+func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, error) {
+	all, err := tx.ListAccess(ctx, u.ID)
+	if err != nil {
+		return nil, err
+	}
+	owned := 0
+	for _, a := range all {
+		if a.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER {
+			owned++
+		}
+	}
+	if owned < tenantsMax {
+		return nil, nil
+	}
+	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s owns %d tenants already, and more are not possible; use namespaces to keep things apart, or ask us", u.Email, owned), nil
+}
+
+// write makes tenant, namespace, membership and keys, with what the log and the cell
+// must learn of them.
+func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
+	c := access.From(ctx)
+	c.TenantID, c.Tenant, c.Role = m.tenant.ID, m.tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
+	c.UserID, c.KeyID, c.Name, c.SSOTenantID = m.user.ID, "", m.user.Email, ""
+	ctx = access.With(ctx, c)
+	if err := tx.InsertTenant(ctx, m.tenant); errors.Is(err, store.ErrExists) {
+		return nameTaken(m.tenant.Name, nil)
+	} else if err != nil {
+		return err
+	}
+	if err := s.note(ctx, tx, m.now, "tenant.create", audit.Target{Type: "tenant", ID: m.tenant.ID, Name: m.tenant.Name}, store.OutboxTenant); err != nil {
+		return err
+	}
+	if err := tx.InsertNamespace(ctx, m.namespace); err != nil {
+		return err
+	}
+	if err := s.note(ctx, tx, m.now, "namespace.create", audit.Target{Type: "namespace", ID: m.namespace.ID, Name: m.namespace.Name}, store.OutboxNamespace); err != nil {
+		return err
+	}
+	owner := store.Membership{TenantID: m.tenant.ID, UserID: m.user.ID, Role: cloudv1.TenantRole_TENANT_ROLE_OWNER, CreatedAt: m.now, Version: 1}
+	if err := tx.InsertMembership(ctx, owner); err != nil {
+		return err
+	}
+	if err := s.note(ctx, tx, m.now, "member.create", audit.Target{Type: "member", ID: m.user.ID, Name: m.user.Email}, ""); err != nil {
+		return err
+	}
+	for _, k := range m.keys() {
+		if err := tx.InsertKey(ctx, k); err != nil {
+			return err
+		}
+		if err := s.note(ctx, tx, m.now, "key.create", audit.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note writes a change into the audit log and, with a kind, into the outbox.
+func (s *Service) note(ctx context.Context, tx store.Tx, now time.Time, action string, t audit.Target, kind store.OutboxKind) error {
+	if err := audit.Record(ctx, tx, s.IDs, now, action, t, nil); err != nil {
+		return err
+	}
+	if kind == "" {
+		return nil
+	}
+	return tx.InsertOutbox(ctx, store.Outbox{
+		TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: kind, Subject: t.ID, CreatedAt: now, DueAt: now,
+	})
+}
+
+// answer shows the keys, after they work or after waitMax.
+func (s *Service) answer(ctx context.Context, m *material) *cloudv1.ConfirmResponse {
+	ctx, cancel := context.WithTimeout(ctx, waitMax)
+	defer cancel()
+	return &cloudv1.ConfirmResponse{
+		Tenant: m.tenant.Name, TenantId: m.tenant.ID, TenantUrl: s.URLs.Tenant(m.tenant.Name),
+		Namespace: m.namespace.Name, NamespaceId: m.namespace.ID,
+		ApiKey: m.jobs.Reveal(), Token: m.manage.Reveal(),
+		ConsoleUrl: s.URLs.Console("/" + m.tenant.Name),
+		Ready:      s.Ready(ctx, m.tenant.ID, m.jobs.ID(), m.manage.ID()),
+	}
+}

@@ -1,0 +1,263 @@
+package signup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/names"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+const (
+	// life of a link and code. A sign-up whose expiry lies nearer to its start was made
+	// void by a newer one.
+	life = 30 * time.Minute
+	// attemptsMax is how many wrong codes one mail stands.
+	attemptsMax = 5
+	// tenantsMax is how many tenants one address may own.
+	tenantsMax = 10
+	// waitMax is how long Confirm waits for the proxies to know the keys.
+	waitMax = 5 * time.Second
+
+	tokenPrefix = "corvo_signup_"
+	confirmPath = "/signup/confirm"
+
+	// namespaceName is the first namespace of every tenant.
+	namespaceName = "default"
+	plan          = "free"
+)
+
+// Limits are how many sign-ups are taken; 0: no limit.
+type Limits struct {
+	EmailPerHour    int
+	PeerPerHour     int
+	GlobalPerMinute int
+	// CodesPerDay is how many codes may be tried for an address in all its sign-ups.
+	CodesPerDay int
+}
+
+// DefaultLimits stop a mail flood and leave room for a class behind one address.
+func DefaultLimits() Limits {
+	return Limits{EmailPerHour: 5, PeerPerHour: 60, GlobalPerMinute: 300, CodesPerDay: 15}
+}
+
+// Needs are what a Service is built of.
+type Needs struct {
+	Store store.Store
+	IDs   *ids.Maker
+	Now   func() time.Time
+	Log   *slog.Logger
+	Seal  *seal.Box
+	URLs  urls.URLs
+	// Cell is where new tenants are placed.
+	Cell   string
+	Limits Limits
+	// Woken is called after a commit that left work for the background loops.
+	Woken func()
+	// Ready waits until every proxy goes by the tenant's new keys; false if that did
+	// not happen before ctx ended.
+	Ready func(ctx context.Context, tenantID string, keyIDs ...string) bool
+}
+
+// Service is the use cases of sign-up.
+type Service struct{ Needs }
+
+// New makes a Service.
+func New(n Needs) *Service { return &Service{Needs: n} }
+
+// CheckName tells whether a tenant name can be had.
+func (s *Service) CheckName(ctx context.Context, r *cloudv1.CheckNameRequest) (*cloudv1.CheckNameResponse, error) {
+	res := &cloudv1.CheckNameResponse{Problem: nameProblem(r.GetTenant())}
+	if res.GetProblem() != "" {
+		return res, nil
+	}
+	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+		taken, err := isTaken(ctx, tx, r.GetTenant())
+		if err != nil || !taken {
+			return err
+		}
+		free, err := suggestions(ctx, tx, r.GetTenant())
+		res.Problem = takenText(r.GetTenant(), free)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check name: %w", err)
+	}
+	res.Available = res.GetProblem() == ""
+	if res.GetAvailable() {
+		res.TenantUrl = s.URLs.Tenant(r.GetTenant())
+	}
+	return res, nil
+}
+
+// Start mails a link and a code.
+func (s *Service) Start(ctx context.Context, r *cloudv1.StartRequest) (*cloudv1.StartResponse, error) {
+	email, err := validate(r)
+	if err != nil {
+		return nil, err
+	}
+	now := s.Now()
+	code, err := newCode()
+	if err != nil {
+		return nil, err
+	}
+	token, digest := seal.NewToken(tokenPrefix)
+	su := store.Signup{
+		ID: s.IDs.New(ids.Signup, now), Email: email, TenantName: r.GetTenant(), Digest: digest,
+		Peer: access.From(ctx).Peer, CreatedAt: now, ExpiresAt: now.Add(life),
+	}
+	su.CodeDigest = codeDigest(su.ID, code)
+	letter, err := mail.Signup(email, su.TenantName, s.URLs.Link(confirmPath, token), code, life, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, su, letter); err != nil {
+		return nil, err
+	}
+	s.Woken()
+	return &cloudv1.StartResponse{SignupId: su.ID, ExpiresAt: timestamppb.New(su.ExpiresAt)}, nil
+}
+
+func validate(r *cloudv1.StartRequest) (email string, _ error) {
+	var fields []fault.Field
+	email, err := mail.Address(r.GetEmail())
+	if err != nil {
+		fields = append(fields, fault.Field{Name: "email", Problem: err.Error()})
+	}
+	if p := nameProblem(r.GetTenant()); p != "" {
+		fields = append(fields, fault.Field{Name: "tenant", Problem: p})
+	}
+	return email, fault.InvalidFields(fields)
+}
+
+func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
+	var refusal *fault.Error
+	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
+		if refusal, err = flood.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil || refusal != nil {
+			return err
+		}
+		if refusal, err = takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
+			return err
+		}
+		if err := tx.VoidSignups(ctx, su.Email, su.TenantName, su.CreatedAt); err != nil {
+			return err
+		}
+		if err := tx.InsertSignup(ctx, su); err != nil {
+			return err
+		}
+		return mail.Put(ctx, tx, s.Seal, s.IDs, su.CreatedAt, "", su.ID, letter)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("start sign-up: %w", err)
+	case refusal != nil:
+		return refusal
+	}
+	return nil
+}
+
+func (s *Service) limits(su store.Signup) []flood.Limit {
+	return []flood.Limit{
+		{Bucket: "signup.peer:" + flood.Peer(su.Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-ups from your network"},
+		{Bucket: "signup.email:" + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this e-mail address"},
+		{Bucket: "signup.all", Window: time.Minute, Max: s.Limits.GlobalPerMinute, What: "sign-ups at the moment"},
+	}
+}
+
+// nameProblem tells what is wrong with a name whoever has it.
+func nameProblem(name string) string {
+	if p := names.Tenant(name); p != "" {
+		return p
+	}
+	// Host names with two hyphens are read as encoded ones (xn--…) by browsers.
+	if strings.Contains(name, "--") {
+		return "no two hyphens in a row"
+	}
+	return ""
+}
+
+func isTaken(ctx context.Context, tx store.Tx, name string) (bool, error) {
+	_, err := tx.GetTenantByName(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// takenRefusal is nil if the name can be had.
+func takenRefusal(ctx context.Context, tx store.Tx, name string) (*fault.Error, error) {
+	taken, err := isTaken(ctx, tx, name)
+	if err != nil || !taken {
+		return nil, err
+	}
+	free, err := suggestions(ctx, tx, name)
+	if err != nil {
+		return nil, err
+	}
+	return nameTaken(name, free), nil
+}
+
+func nameTaken(name string, free []string) *fault.Error {
+	return &fault.Error{
+		Code: fault.Exists, Reason: "TENANT_NAME_TAKEN", Message: "sign-up is not possible under this name",
+		Fields: []fault.Field{{Name: "tenant", Problem: takenText(name, free)}},
+	}
+}
+
+func takenText(name string, free []string) string {
+	if len(free) == 0 {
+		return fmt.Sprintf("%q is taken; choose another name, or sign in if it is yours", name)
+	}
+	return fmt.Sprintf("%q is taken; free are for example %s; sign in if it is yours", name, strings.Join(free, ", "))
+}
+
+// suggestions are names like the one given that nobody has at the moment.
+func suggestions(ctx context.Context, tx store.Tx, name string) (free []string, _ error) {
+	const wanted = 3
+	for _, suffix := range []string{"-hq", "-app", "-team", "-jobs", "-cloud", "-2", "-3"} {
+		candidate := name + suffix
+		if nameProblem(candidate) != "" {
+			continue
+		}
+		taken, err := isTaken(ctx, tx, candidate)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			free = append(free, candidate)
+		}
+		if len(free) == wanted {
+			break
+		}
+	}
+	return free, nil
+}
+
+const codeDigits = 6
+
+func newCode() (string, error) {
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return "", fmt.Errorf("draw a code: %w", err)
+	}
+	return fmt.Sprintf("%0*d", codeDigits, n), nil
+}
+
+// codeDigest binds a code to its sign-up, so that equal codes look different.
+func codeDigest(signupID, code string) string { return seal.Digest(signupID + ":" + code) }

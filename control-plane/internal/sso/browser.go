@@ -1,0 +1,374 @@
+package sso
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	startPath    = "/auth/oidc/start"
+	callbackPath = "/auth/oidc/callback"
+	stylePath    = "/auth/style.css"
+	signinPath   = "/signin"
+
+	// flowLife is how long somebody may take at the provider.
+	flowLife = 10 * time.Minute
+	// exchangeMax bounds the calls to the provider after the return.
+	exchangeMax = 20 * time.Second
+
+	purpose     = "oidc"
+	flowPurpose = "sso.flow"
+	cookieBase  = "corvo_oidc_"
+	nextMax     = 2000
+	paramMax    = 4096
+)
+
+// flow is a sign-in under way. It is stored sealed under the digest of its state.
+type flow struct {
+	TenantID     string `json:"tenant_id"`
+	Tenant       string `json:"tenant"`
+	ConnectionID string `json:"connection_id"`
+	Settings     int64  `json:"settings"`
+	Issuer       string `json:"issuer"`
+	Nonce        string `json:"nonce"`
+	Verifier     string `json:"verifier"`
+	// Browser is the digest of the cookie that the browser must show.
+	Browser string    `json:"browser"`
+	Next    string    `json:"next"`
+	Trial   bool      `json:"trial"`
+	Begun   time.Time `json:"begun"`
+}
+
+// Handler answers the browsers' part of single sign-on, under /auth/.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+startPath, s.start)
+	mux.HandleFunc("GET "+callbackPath, s.callback)
+	mux.HandleFunc("GET "+stylePath, style)
+	return mux
+}
+
+// start sends a browser to its tenant's provider.
+func (s *Service) start(w http.ResponseWriter, r *http.Request) {
+	ctx, q := r.Context(), r.URL.Query()
+	isTrial := q.Get("test") == "1"
+	tenant, all, err := s.entrance(ctx, q.Get("tenant"), r, isTrial)
+	if err != nil {
+		s.fail(w, r, err, isTrial, "")
+		return
+	}
+	conn, err := choose(all, q.Get("connection"), isTrial)
+	if err != nil {
+		s.fail(w, r, err, isTrial, "")
+		return
+	}
+	if conn == nil {
+		s.showChoice(w, r, tenant, all)
+		return
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		// Another site must not sign this browser in as somebody of its choice.
+		s.showContinue(w, r, tenant, *conn)
+		return
+	}
+	to, err := s.depart(ctx, w, tenant, *conn, safeNext(q.Get("next")), isTrial)
+	if err != nil {
+		if isTrial {
+			s.note(ctx, *conn, trial{Problem: problemOf(err).text})
+		}
+		s.fail(w, r, err, isTrial, "")
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// notOffered is said of tenants that do not exist as well.
+func notOffered() *problem {
+	return &problem{
+		status: http.StatusNotFound, title: "Single sign-on is not set up",
+		text: "There is no single sign-on under this name. Check the spelling of your company's name, or sign in by e-mail.",
+	}
+}
+
+// entrance finds who is to be signed in where, and counts.
+func (s *Service) entrance(ctx context.Context, name string, r *http.Request, isTrial bool) (t store.Tenant, all []store.Connection, err error) {
+	var refusal *fault.Error
+	err = s.Store.Service(ctx, func(tx store.Tx) error {
+		refusal, err = flood.Count(ctx, tx, s.Now(), flood.Limit{
+			Bucket: "sso.start:" + flood.Peer(access.From(ctx).Peer), Window: time.Minute, Max: s.StartsPerMinute, What: "sign-ins from your network",
+		})
+		if err != nil || refusal != nil {
+			return err
+		}
+		if t, err = tx.GetTenantByName(ctx, name); err != nil {
+			return err
+		}
+		if isTrial {
+			if err := s.mayTry(ctx, tx, t, r); err != nil {
+				return err
+			}
+		}
+		all, err = tx.ListConnections(ctx, t.ID)
+		return err
+	})
+	switch {
+	case refusal != nil:
+		return t, nil, &problem{status: http.StatusTooManyRequests, title: "Too many sign-ins", text: refusal.Message, retryAfter: refusal.RetryAfter}
+	case errors.Is(err, store.ErrNotFound):
+		return t, nil, notOffered()
+	}
+	return t, all, err
+}
+
+// mayTry asks for a session, in this browser, of somebody who may set up single sign-on.
+func (s *Service) mayTry(ctx context.Context, tx store.Tx, t store.Tenant, r *http.Request) error {
+	denied := &problem{
+		status: http.StatusForbidden, title: "This trial is not yours to start",
+		text: "Open the trial from the console, in the browser that you are signed in with, as somebody who may set up single sign-on.",
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return denied
+	}
+	found, err := session.Find(ctx, tx, s.policy.Session(r.Header), s.Now())
+	if errors.Is(err, session.ErrNone) || err == nil && found.TenantID != "" && found.TenantID != t.ID {
+		return denied
+	}
+	if err != nil {
+		return err
+	}
+	m, err := tx.GetMembership(ctx, t.ID, found.UserID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !access.RoleMay(m.Role, cloudv1.Permission_PERMISSION_SSO_WRITE) {
+		return denied
+	}
+	return err
+}
+
+// choose gives the one connection to use; none if a person has to choose.
+func choose(all []store.Connection, id string, isTrial bool) (*store.Connection, error) {
+	var possible []store.Connection
+	for _, c := range all {
+		if (c.Enabled || isTrial) && (id == "" || c.ID == id) {
+			possible = append(possible, c)
+		}
+	}
+	switch {
+	case len(possible) == 0 || isTrial && id == "":
+		return nil, notOffered()
+	case len(possible) > 1:
+		return nil, nil
+	}
+	return &possible[0], nil
+}
+
+// depart stores the flow and gives the provider's address.
+func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Tenant, c store.Connection, next string, isTrial bool) (string, error) {
+	p, err := s.providers.get(ctx, t.ID, c.ID, c.Settings, c.Issuer, isTrial)
+	if err != nil {
+		return "", err
+	}
+	now := s.Now()
+	state, digest := seal.NewToken("")
+	nonce, _ := seal.NewToken("")
+	browser, browserDigest := seal.NewToken("")
+	f := flow{
+		TenantID: t.ID, Tenant: t.Name, ConnectionID: c.ID, Settings: c.Settings, Issuer: c.Issuer, Nonce: nonce,
+		Verifier: oauth2.GenerateVerifier(), Browser: browserDigest, Next: next, Trial: isTrial, Begun: now,
+	}
+	plain, err := json.Marshal(f)
+	if err != nil {
+		return "", fmt.Errorf("keep the sign-in: %w", err)
+	}
+	data, err := s.Seal.Seal(flowPurpose, plain)
+	if err != nil {
+		return "", fmt.Errorf("keep the sign-in: %w", err)
+	}
+	err = s.Store.Service(ctx, func(tx store.Tx) error {
+		return tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: c.ID, Data: data, CreatedAt: now, ExpiresAt: now.Add(flowLife)})
+	})
+	if err != nil {
+		return "", fmt.Errorf("keep the sign-in: %w", err)
+	}
+	s.policy.Set(w.Header(), cookieFor(state), browser, now.Add(flowLife))
+	return p.oauth(c.ClientID, "", s.URLs.RedirectURI(), c.Scopes).
+		AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+}
+
+// cookieFor names the cookie of one sign-in, so that two windows do not disturb each other.
+func cookieFor(state string) string { return cookieBase + seal.Digest(state)[:12] }
+
+// callback takes a browser back from the provider.
+func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
+	ctx, q := r.Context(), r.URL.Query()
+	f, err := s.resume(ctx, w, r)
+	if err != nil {
+		s.fail(w, r, err, false, "")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeMax)
+	defer cancel()
+	conn, who, err := s.identify(ctx, f, q)
+	if f.Trial {
+		s.finishTrial(w, r, conn, who, err)
+		return
+	}
+	if err == nil {
+		err = s.enter(ctx, w, r, f, who)
+	}
+	if err != nil {
+		s.fail(w, r, err, false, f.Tenant)
+		return
+	}
+	http.Redirect(w, r, f.Next, http.StatusSeeOther)
+}
+
+// resume finds the flow of a state. It is used up by that, whatever comes of it, and
+// good only in the browser that began.
+func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Request) (flow, error) {
+	var f flow
+	q := r.URL.Query()
+	state := q.Get("state")
+	if state == "" || len(state) > paramMax || len(q["state"]) != 1 || len(q["code"]) > 1 || len(q["iss"]) > 1 {
+		return f, stale("The provider's answer is not complete (state). Start the sign-in again.")
+	}
+	cookie := s.policy.Read(r.Header, cookieFor(state))
+	s.policy.Set(w.Header(), cookieFor(state), "", time.Time{})
+	now := s.Now()
+	var t store.Token
+	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
+		t, err = tx.UseToken(ctx, seal.Digest(state), purpose, now)
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return f, stale("This sign-in is not known here. Start it again.")
+	case err != nil:
+		return f, fmt.Errorf("find the sign-in: %w", err)
+	case !t.UsedAt.IsZero():
+		return f, stale("This sign-in was finished already; its address works once. If you are not signed in, start again.")
+	case !now.Before(t.ExpiresAt):
+		return f, stale(fmt.Sprintf("This sign-in took longer than %d minutes. Start it again.", int(flowLife.Minutes())))
+	}
+	plain, err := s.Seal.Open(flowPurpose, t.Data)
+	if err != nil {
+		return f, fmt.Errorf("read the sign-in: %w", err)
+	}
+	if err := json.Unmarshal(plain, &f); err != nil {
+		return f, fmt.Errorf("read the sign-in: %w", err)
+	}
+	if cookie == "" || subtle.ConstantTimeCompare([]byte(seal.Digest(cookie)), []byte(f.Browser)) != 1 {
+		return f, stale("This sign-in was begun in another browser, or this one does not keep cookies. Start it again here.")
+	}
+	return f, nil
+}
+
+// identify asks the provider who came back.
+func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Connection, person, error) {
+	var conn store.Connection
+	err := s.Store.ReadTenant(ctx, f.TenantID, func(tx store.Tx) (err error) {
+		conn, err = tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {
+		return conn, person{}, stale("Single sign-on was changed while you were at the provider. Start again.")
+	}
+	if err != nil {
+		return conn, person{}, fmt.Errorf("find the connection: %w", err)
+	}
+	p, err := s.providers.get(ctx, f.TenantID, conn.ID, conn.Settings, conn.Issuer, false)
+	if err != nil {
+		return conn, person{}, err
+	}
+	if err := checkAnswer(p, f, q); err != nil {
+		return conn, person{}, err
+	}
+	secret, err := s.secret(conn)
+	if err != nil {
+		return conn, person{}, err
+	}
+	token, err := p.oauth(conn.ClientID, secret, s.URLs.RedirectURI(), conn.Scopes).
+		Exchange(oidc.ClientContext(ctx, s.client), q.Get("code"), oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return conn, person{}, tokenProblem(err)
+	}
+	want := expected{issuer: conn.Issuer, clientID: conn.ClientID, nonce: f.Nonce, begun: f.Begun}
+	who, err := p.verify(ctx, s.client, token, want, conn.GroupsClaim, s.Now())
+	return conn, who, err
+}
+
+func changedSince(c store.Connection, f flow) bool {
+	return c.Settings != f.Settings || c.Issuer != f.Issuer || !c.Enabled && !f.Trial
+}
+
+// checkAnswer looks at what came with the browser, before anything is sent anywhere.
+func checkAnswer(p *provider, f flow, q url.Values) error {
+	iss, given := q.Get("iss"), q.Has("iss")
+	switch {
+	case given && iss != f.Issuer, !given && p.said.AnswersWithIss:
+		// RFC 9207: the answer of one provider must not be carried to another.
+		return refused(nil, "this answer does not come from your company's provider (iss). Start again")
+	case q.Get("error") != "":
+		return answerProblem(q)
+	case q.Get("code") == "" || len(q.Get("code")) > paramMax:
+		return stale("The provider's answer is not complete (code). Start the sign-in again.")
+	}
+	return nil
+}
+
+// answerProblem speaks of the errors that providers send. What they describe in words of
+// their own is for the log and the trial only.
+func answerProblem(q url.Values) *problem {
+	cause := fmt.Errorf("%s: %s", clip(q.Get("error")), clip(q.Get("error_description")))
+	p := answerText(q, cause)
+	p.said = cause.Error()
+	return p
+}
+
+func answerText(q url.Values, cause error) *problem {
+	switch q.Get("error") {
+	case "access_denied":
+		return refused(cause, "your provider did not let you in (access_denied). If you did not cancel yourself, ask your administrator to assign you to this application")
+	case "login_required", "interaction_required", "consent_required", "account_selection_required":
+		return refused(cause, "your provider wants you to sign in there first. Start again")
+	case "temporarily_unavailable", "server_error":
+		return providerDown(cause, "your provider has a problem at the moment. Try again in a few minutes.")
+	}
+	return refused(cause, "your provider refused the sign-in. Whoever manages single sign-on can see why by a trial in the console")
+}
+
+// safeNext keeps to pages of this origin: an absolute path, nothing that a browser reads
+// as another host.
+func safeNext(next string) string {
+	const home = "/"
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || len(next) > nextMax {
+		return home
+	}
+	if strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || isControl(r) || r == ' ' }) {
+		return home
+	}
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") {
+		return home
+	}
+	if strings.ContainsFunc(u.Path, func(r rune) bool { return r == '\\' || isControl(r) }) { // Written as %5c, say.
+		return home
+	}
+	return next
+}

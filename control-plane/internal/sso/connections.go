@@ -1,0 +1,403 @@
+package sso
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// connectionsMax is for a merger of many companies.
+const connectionsMax = 10
+
+// ListSsoConnections lists all; there are few.
+func (s *Service) ListSsoConnections(ctx context.Context, _ *cloudv1.ListSsoConnectionsRequest) (*cloudv1.ListSsoConnectionsResponse, error) {
+	c := access.From(ctx)
+	res := &cloudv1.ListSsoConnectionsResponse{}
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) error {
+		res.Connections = nil
+		all, err := tx.ListConnections(ctx, c.TenantID)
+		for _, conn := range all {
+			res.Connections = append(res.Connections, s.message(conn, c.Tenant))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list connections: %w", err)
+	}
+	return res, nil
+}
+
+// CreateSsoConnection stores a connection whose issuer answered as OpenID Connect
+// demands. It starts disabled.
+func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest) (*cloudv1.CreateSsoConnectionResponse, error) {
+	c := access.From(ctx)
+	conn, err := s.fromCreate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	repeat, err := repeatOf(ctx, "CreateSsoConnection", r.GetRequestId(), r)
+	if err != nil {
+		return nil, err
+	}
+	res := &cloudv1.CreateSsoConnectionResponse{}
+	var done bool
+	err = s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
+		done, err = repeat.replay(ctx, tx, res)
+		return err
+	})
+	if err != nil || done {
+		return res, err
+	}
+	if _, err := s.providers.discover(ctx, conn.Issuer); err != nil {
+		return nil, fault.InvalidField("issuer", "%s", problemOf(err).text)
+	}
+	err = s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		if done, err := repeat.replay(ctx, tx, res); err != nil || done {
+			return err
+		}
+		all, err := tx.ListConnections(ctx, c.TenantID)
+		if err != nil {
+			return err
+		}
+		if len(all) >= connectionsMax {
+			return fault.New(fault.Exhausted, "CONNECTION_LIMIT", "a tenant has at most %d connections; delete one first", connectionsMax)
+		}
+		if err := tx.InsertConnection(ctx, conn); err != nil {
+			return err
+		}
+		res.Connection = s.message(conn, c.Tenant)
+		if err := audit.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn)); err != nil {
+			return err
+		}
+		return repeat.keep(ctx, tx, conn.CreatedAt, res)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create connection: %w", err)
+	}
+	return res, nil
+}
+
+func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest) (store.Connection, error) {
+	now := s.Now()
+	c := store.Connection{
+		TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Connection, now), Name: r.GetName(), Issuer: r.GetIssuer(), ClientID: r.GetClientId(),
+		Scopes: r.GetScopes(), GroupsClaim: r.GetGroupsClaim(), DefaultRole: r.GetDefaultRole(), GroupMappings: fromMappings(r.GetGroupMappings()),
+		Settings: 1, CreatedAt: now, UpdatedAt: now, Version: 1,
+	}
+	if c.Name == "" {
+		c.Name = nameDefault
+	}
+	if err := s.validate(&c, r.GetClientSecret()); err != nil {
+		return c, err
+	}
+	if err := mayGrantAll(ctx, c); err != nil {
+		return c, err
+	}
+	var err error
+	c.ClientSecret, err = s.sealed(r.GetClientSecret())
+	return c, err
+}
+
+// UpdateSsoConnection changes the fields that the mask names.
+func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoConnectionRequest) (*cloudv1.UpdateSsoConnectionResponse, error) {
+	c := access.From(ctx)
+	if err := checkMask(r.GetUpdateMask().GetPaths()); err != nil {
+		return nil, err
+	}
+	if slices.Contains(r.GetUpdateMask().GetPaths(), "issuer") {
+		if err := s.checkIssuer(ctx, r.GetIssuer()); err != nil {
+			return nil, err
+		}
+	}
+	res := &cloudv1.UpdateSsoConnectionResponse{}
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		before, err := find(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return err
+		}
+		if r.GetEtag() != "" && r.GetEtag() != etag(before) {
+			return fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this connection since you read it; read it again and repeat your change")
+		}
+		after, err := s.changed(ctx, before, r)
+		if err != nil {
+			return err
+		}
+		if before.Enabled && !after.Enabled {
+			if err := s.endSessions(ctx, tx, after); err != nil {
+				return err
+			}
+		}
+		if err := tx.UpdateConnection(ctx, &after); err != nil {
+			return err
+		}
+		res.Connection = s.message(after, c.Tenant)
+		return audit.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.update", target(after), differences(before, after))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("update connection %s: %w", r.GetConnectionId(), err)
+	}
+	s.Woken()
+	return res, nil
+}
+
+// changed applies a request to a connection.
+func (s *Service) changed(ctx context.Context, before store.Connection, r *cloudv1.UpdateSsoConnectionRequest) (store.Connection, error) {
+	after := before
+	after.UpdatedAt = s.Now()
+	paths := r.GetUpdateMask().GetPaths()
+	secret := ""
+	for _, p := range paths {
+		switch p {
+		case "name":
+			after.Name = r.GetName()
+		case "issuer":
+			after.Issuer = r.GetIssuer()
+		case "client_id":
+			after.ClientID = r.GetClientId()
+		case "client_secret":
+			secret = r.GetClientSecret()
+		case "scopes":
+			after.Scopes = r.GetScopes()
+		case "groups_claim":
+			after.GroupsClaim = r.GetGroupsClaim()
+		case "default_role":
+			after.DefaultRole = r.GetDefaultRole()
+		case "group_mappings":
+			after.GroupMappings = fromMappings(r.GetGroupMappings())
+		case "enabled":
+			after.Enabled = r.GetEnabled()
+		}
+	}
+	if err := s.validate(&after, secret); err != nil {
+		return after, err
+	}
+	// Both: whoever may not make owners must not redirect a connection that does.
+	if err := errors.Join(mayGrantAll(ctx, before), mayGrantAll(ctx, after)); err != nil {
+		return after, err
+	}
+	if slices.Contains(paths, "client_secret") {
+		var err error
+		if after.ClientSecret, err = s.sealed(secret); err != nil {
+			return after, err
+		}
+	}
+	return after, settle(before, &after, slices.Contains(paths, "enabled"))
+}
+
+// settle demands a new trial after a change that could break or redirect the sign-in, and
+// turns the connection off until then.
+func settle(before store.Connection, after *store.Connection, enabledGiven bool) error {
+	if before.Issuer != after.Issuer || before.ClientID != after.ClientID || before.ClientSecret != after.ClientSecret ||
+		!slices.Equal(before.Scopes, after.Scopes) || before.GroupsClaim != after.GroupsClaim {
+		after.Settings++
+		if !enabledGiven {
+			after.Enabled = false
+		}
+	}
+	if after.Enabled && after.Tested != after.Settings {
+		return fault.New(fault.Conflict, "SSO_TEST_NEEDED", "this connection can be enabled after a trial sign-in with its present settings succeeded; start one, then enable it")
+	}
+	return nil
+}
+
+// DeleteSsoConnection removes a connection with the people who came through it.
+func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoConnectionRequest) (*cloudv1.DeleteSsoConnectionResponse, error) {
+	c := access.From(ctx)
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		conn, err := find(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return err
+		}
+		if err := mayGrantAll(ctx, conn); err != nil {
+			return err
+		}
+		if err := s.removeMembers(ctx, tx, conn); err != nil {
+			return err
+		}
+		if err := tx.DeleteConnection(ctx, c.TenantID, conn.ID); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, s.IDs, s.Now(), "sso.delete", target(conn), nil)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("delete connection %s: %w", r.GetConnectionId(), err)
+	}
+	s.Woken()
+	return &cloudv1.DeleteSsoConnectionResponse{}, nil
+}
+
+// StartTestLogin gives the address of a trial, for the browser that the caller is signed
+// in with.
+func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginRequest) (*cloudv1.StartTestLoginResponse, error) {
+	c := access.From(ctx)
+	var conn store.Connection
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
+		conn, err = find(ctx, tx, r.GetConnectionId())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start trial: %w", err)
+	}
+	return &cloudv1.StartTestLoginResponse{Url: s.URLs.OIDCStart(c.Tenant) + "&connection=" + conn.ID + "&test=1"}, nil
+}
+
+// ofConnection lists the members who came through a connection, and counts the other
+// owners.
+func ofConnection(ctx context.Context, tx store.Tx, conn store.Connection) (came []store.Member, otherOwners int, _ error) {
+	const page = 500
+	after := ""
+	for {
+		all, err := tx.ListMembers(ctx, conn.TenantID, store.Page{After: after, Limit: page})
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, m := range all {
+			switch {
+			case m.ConnectionID == conn.ID:
+				came = append(came, m)
+			case m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER:
+				otherOwners++
+			}
+		}
+		if len(all) < page {
+			return came, otherOwners, nil
+		}
+		after = all[len(all)-1].UserID
+	}
+}
+
+func (s *Service) endSessions(ctx context.Context, tx store.Tx, conn store.Connection) error {
+	came, _, err := ofConnection(ctx, tx, conn)
+	if err != nil {
+		return err
+	}
+	for _, m := range came {
+		if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, conn.TenantID); err != nil {
+			return err
+		}
+		if err := members.CutOff(ctx, tx, s.IDs, s.Now(), conn.TenantID, m.UserID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Connection) error {
+	if _, err := tx.CountOwners(ctx, conn.TenantID); err != nil { // Locks them.
+		return err
+	}
+	came, otherOwners, err := ofConnection(ctx, tx, conn)
+	if err != nil {
+		return err
+	}
+	for _, m := range came {
+		// Their role may be older than the present mapping.
+		if holder := access.From(ctx).Role; !access.MayGrant(holder, m.Role) {
+			return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and would remove a member who is %s; an owner can delete this connection", roleName(holder), roleName(m.Role))
+		}
+		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
+			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make somebody owner who does not, then delete it")
+		}
+		if err := members.Remove(ctx, tx, s.IDs, s.Now(), m.Membership, m.User); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func target(c store.Connection) audit.Target {
+	return audit.Target{Type: "sso_connection", ID: c.ID, Name: c.Name}
+}
+
+// differences lists what changed. Of the secret only that it did.
+func differences(a, b store.Connection) audit.Changes {
+	out := audit.Changes{}
+	add := func(field string, before, after any) {
+		if fmt.Sprint(before) != fmt.Sprint(after) {
+			out[field] = store.Change{Before: before, After: after}
+		}
+	}
+	add("name", a.Name, b.Name)
+	add("issuer", a.Issuer, b.Issuer)
+	add("client_id", a.ClientID, b.ClientID)
+	add("scopes", a.Scopes, b.Scopes)
+	add("groups_claim", a.GroupsClaim, b.GroupsClaim)
+	add("default_role", roleName(a.DefaultRole), roleName(b.DefaultRole))
+	add("group_mappings", mappingTexts(a), mappingTexts(b))
+	add("enabled", a.Enabled, b.Enabled)
+	if a.ClientSecret != b.ClientSecret {
+		out["client_secret"] = store.Change{After: "changed"}
+	}
+	return out
+}
+
+func mappingTexts(c store.Connection) []string {
+	out := make([]string, len(c.GroupMappings))
+	for i, m := range c.GroupMappings {
+		out[i] = m.Group + " → " + roleName(m.Role)
+	}
+	return out
+}
+
+const uuidForm = `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`
+
+// repeat is a call that may be made again: the same request id and body get the first
+// answer.
+type repeat struct{ store.Answer }
+
+func repeatOf(ctx context.Context, method, requestID string, request proto.Message) (repeat, error) {
+	if requestID != "" && !regexp.MustCompile(uuidForm).MatchString(requestID) {
+		return repeat{}, fault.InvalidField("request_id", "must be a UUID; make a new one for each new request")
+	}
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
+	if err != nil {
+		return repeat{}, fmt.Errorf("digest the request: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	c := access.From(ctx)
+	return repeat{store.Answer{TenantID: c.TenantID, Principal: c.ID(), Method: method, RequestID: requestID, Body: hex.EncodeToString(sum[:])}}, nil
+}
+
+func (r repeat) replay(ctx context.Context, tx store.Tx, into proto.Message) (bool, error) {
+	if r.RequestID == "" {
+		return false, nil
+	}
+	a, err := tx.GetAnswer(ctx, r.TenantID, r.Principal, r.Method, r.RequestID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case a.Body != r.Body:
+		return false, fault.InvalidField("request_id", "was used for another request in the last 24 hours; make a new one")
+	}
+	return true, protojson.Unmarshal([]byte(a.Answer), into)
+}
+
+func (r repeat) keep(ctx context.Context, tx store.Tx, now time.Time, answer proto.Message) error {
+	if r.RequestID == "" {
+		return nil
+	}
+	raw, err := protojson.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	r.Answer.Answer, r.CreatedAt = string(raw), now
+	return tx.InsertAnswer(ctx, r.Answer)
+}

@@ -1,0 +1,427 @@
+package sso
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+func (b *bundle) request() *cloudv1.CreateSsoConnectionRequest {
+	return &cloudv1.CreateSsoConnectionRequest{Name: "Staff", Issuer: b.idp.issuer(), ClientId: clientID, ClientSecret: clientSecret}
+}
+
+func TestCreate_StoresNothingUntilTheIssuerAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	for name, tc := range map[string]struct {
+		document func(map[string]any)
+		words    string
+	}{
+		"O12 another issuer":            {func(d map[string]any) { d["issuer"] = "https://evil.example" }, "to the letter"},
+		"O12 a slash more":              {func(d map[string]any) { d["issuer"] = b.idp.issuer() + "/" }, "to the letter"},
+		"O11 a template":                {func(d map[string]any) { d["issuer"] = "https://login.example/{tenantid}/v2.0" }, "to the letter"},
+		"O13 keys at the metadata":      {func(d map[string]any) { d["jwks_uri"] = "https://169.254.169.254/keys" }, "jwks_uri"},
+		"O13 token by plain http":       {func(d map[string]any) { d["token_endpoint"] = "http://idp.example/token" }, "token_endpoint"},
+		"O13 userinfo in a file":        {func(d map[string]any) { d["userinfo_endpoint"] = "file:///etc/passwd" }, "userinfo_endpoint"},
+		"O13 script for people":         {func(d map[string]any) { d["authorization_endpoint"] = "javascript:alert(1)" }, "authorization_endpoint"},
+		"no token endpoint":             {func(d map[string]any) { delete(d, "token_endpoint") }, "token_endpoint"},
+		"O3 PKCE by plain text only":    {func(d map[string]any) { d["code_challenge_methods_supported"] = []string{"plain"} }, "S256"},
+		"O6 signs with secrets or not":  {func(d map[string]any) { d["id_token_signing_alg_values_supported"] = []string{"none", "HS256"} }, "algorithms"},
+		"no code flow":                  {func(d map[string]any) { d["response_types_supported"] = []string{"id_token"} }, "code flow"},
+		"not a document":                {func(d map[string]any) { d["code_challenge_methods_supported"] = "S256" }, "cannot be read"},
+		"O13 as large as one can think": {func(d map[string]any) { d["x"] = strings.Repeat("a", 1<<20) }, "too large"},
+	} {
+		b.idp.with(func(p *idp) { p.document = tc.document })
+		_, err := b.s.CreateSsoConnection(b.ctx, b.request())
+		f := cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+		if f.Fields[0].Name != "issuer" || !strings.Contains(f.Fields[0].Problem, tc.words) {
+			t.Errorf("%s: %+v", name, f.Fields)
+		}
+	}
+	b.idp.with(func(p *idp) { p.document, p.down = nil, true })
+	_, err := b.s.CreateSsoConnection(b.ctx, b.request())
+	if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); !strings.Contains(f.Error(), "status 503") || strings.Contains(f.Error(), "secret inside") {
+		t.Errorf("%s", f.Error())
+	}
+	if res, err := b.s.ListSsoConnections(b.ctx, &cloudv1.ListSsoConnectionsRequest{}); err != nil || len(res.GetConnections()) != 0 {
+		t.Errorf("%v, %v", res, err)
+	}
+}
+
+// O13: on the hosted service nothing inside is called, whatever a tenant writes.
+func TestCreate_InsideAddressesAreRefusedWithoutACall(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	hosted := New(Needs{
+		Store: b.Store, IDs: b.IDs, Now: b.Now, Log: b.Log, Seal: b.Seal, URLs: b.URLs, Egress: egress.Options{}, Woken: func() {},
+	})
+	for _, issuer := range []string{
+		b.idp.issuer(), strings.Replace(b.idp.issuer(), "http://", "https://", 1), "https://169.254.169.254", "https://localhost", "https://[::1]",
+		"http://idp.example", "https://user:pw@idp.example", "https://idp.example?x=1", "https://idp.example#f", "https://idp.example:8443", "idp.example",
+		"https://idp.example/{tenantid}", "", "https://" + strings.Repeat("a", 600),
+	} {
+		r := b.request()
+		r.Issuer = issuer
+		_, err := hosted.CreateSsoConnection(b.ctx, r)
+		if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); f.Fields[0].Name != "issuer" {
+			t.Errorf("%s: %+v", issuer, f.Fields)
+		}
+	}
+	if b.idp.documentReads != 0 {
+		t.Error("the provider on this machine was called")
+	}
+}
+
+func TestCreate_ListsEveryWrongField(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	_, err := b.s.CreateSsoConnection(b.ctx, &cloudv1.CreateSsoConnectionRequest{
+		Name: strings.Repeat("a", 101), Issuer: "ftp://x", ClientSecret: "a\nb", Scopes: []string{"a b"}, GroupsClaim: "a\x00", DefaultRole: 99,
+		GroupMappings: []*cloudv1.GroupMapping{{Group: "a", Role: viewer}, {Group: "a", Role: admin}},
+	})
+	f := cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	var got []string
+	for _, field := range f.Fields {
+		got = append(got, field.Name)
+	}
+	if want := "name issuer client_id client_secret scopes groups_claim default_role group_mappings"; strings.Join(got, " ") != want {
+		t.Errorf("fields %v, want %s", got, want)
+	}
+}
+
+func TestCreate_IsIdempotentAndBounded(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := newBundle(t, w)
+		r := b.request()
+		r.RequestId = "9b2f1c9e-55a0-4d0e-9a58-0c0f5b9a3a11"
+		first, err := b.s.CreateSsoConnection(b.ctx, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := b.s.CreateSsoConnection(b.ctx, r)
+		if err != nil || again.GetConnection().GetId() != first.GetConnection().GetId() {
+			t.Errorf("%v, %v", again, err)
+		}
+		r.Name = "Other"
+		_, err = b.s.CreateSsoConnection(b.ctx, r)
+		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+		r.RequestId = "nonsense"
+		_, err = b.s.CreateSsoConnection(b.ctx, r)
+		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+		for range connectionsMax - 1 {
+			b.create(nil)
+		}
+		_, err = b.s.CreateSsoConnection(b.ctx, b.request())
+		cloudtest.Refused(t, err, "CONNECTION_LIMIT")
+	})
+}
+
+func TestSecret_IsSealedAndNeverShown(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.enabled(nil)
+	list, err := b.s.ListSsoConnections(b.ctx, &cloudv1.ListSsoConnectionsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := protojson.Format(list) + protojson.Format(c)
+	b.Service(t, func(ctx context.Context, tx store.Tx) error {
+		stored, err := tx.GetConnection(ctx, b.tenant.ID, c.GetId())
+		if err != nil {
+			return err
+		}
+		if stored.ClientSecret == "" || strings.Contains(stored.ClientSecret, clientSecret) {
+			t.Errorf("stored as %q", stored.ClientSecret)
+		}
+		if strings.Contains(shown, stored.ClientSecret) || strings.Contains(shown, clientSecret) || !list.GetConnections()[0].GetHasClientSecret() {
+			t.Errorf("shown:\n%s", shown)
+		}
+		events, err := tx.ListAudit(ctx, b.tenant.ID, store.AuditFilter{}, store.Page{})
+		for _, e := range events {
+			for field, change := range e.Changes {
+				if text := strings.ToLower(field + " " + toText(change)); strings.Contains(text, clientSecret) || strings.Contains(text, strings.ToLower(stored.ClientSecret)) {
+					t.Errorf("audit has %s", text)
+				}
+			}
+		}
+		return err
+	})
+	if got := list.GetConnections()[0]; got.GetRedirectUri() != "http://corvo.test:8080/auth/oidc/callback" || got.GetLoginUrl() != "http://corvo.test:8080/auth/oidc/start?tenant=acme" {
+		t.Errorf("%v", got)
+	}
+}
+
+func toText(c store.Change) string {
+	var b strings.Builder
+	for _, v := range []any{c.Before, c.After} {
+		if s, ok := v.(string); ok {
+			b.WriteString(s)
+		}
+	}
+	return b.String()
+}
+
+func TestTrial_NotesItsResultAndChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := newBundle(t, w)
+		c := b.create(nil)
+		b.idp.with(func(p *idp) { p.person["groups"] = []string{"engineers", "<script>alert(1)</script>"} })
+		before := b.stored(c.GetId())
+		audit := len(b.Audit(t, b.tenant.ID))
+		code, body := b.try(c)
+		if code != http.StatusOK || !strings.Contains(body, "close this window") || strings.Contains(body, "<script") {
+			t.Fatalf("%d\n%s", code, body)
+		}
+		list, err := b.s.ListSsoConnections(b.ctx, &cloudv1.ListSsoConnectionsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := list.GetConnections()[0]
+		test := got.GetLastTest()
+		if !test.GetSucceeded() || test.GetSubject() != "subject-1" || test.GetEmail() != "ada@idp.example" || test.GetRole() != developer || len(test.GetGroups()) != 2 {
+			t.Errorf("%v", test)
+		}
+		if got.GetEtag() != c.GetEtag() || got.GetEnabled() {
+			t.Errorf("the trial changed the connection: %v", got)
+		}
+		after := b.stored(c.GetId())
+		after.LastTest, after.Tested, after.Version = before.LastTest, before.Tested, before.Version
+		if toJSON(t, after) != toJSON(t, before) {
+			t.Errorf("%+v became %+v", before, after)
+		}
+		if n := len(b.Audit(t, b.tenant.ID)); n != audit {
+			t.Errorf("%d audit rows more", n-audit)
+		}
+		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+			if _, err := tx.GetIdentity(ctx, b.tenant.ID, c.GetId(), b.idp.issuer(), "subject-1"); err == nil {
+				t.Error("the trial made a user")
+			}
+			all, err := tx.ListMembers(ctx, b.tenant.ID, store.Page{})
+			if len(all) != 1 {
+				t.Errorf("%d members", len(all))
+			}
+			return err
+		})
+	})
+}
+
+// Settings that changed while somebody stood at the provider were not tried.
+func TestTrial_OfOlderSettingsCountsForNothing(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.create(nil)
+	b.s.note(t.Context(), b.stored(c.GetId()), trial{Succeeded: true})
+	c = b.enable(c)
+	old := b.stored(c.GetId())
+	c, err := b.update(c, "scopes", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Scopes = []string{"groups"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.s.note(t.Context(), old, trial{Succeeded: true})
+	_, err = b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
+	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
+}
+
+func TestTrial_FailureSaysWhatTheProviderSaid(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.create(func(r *cloudv1.CreateSsoConnectionRequest) { r.ClientSecret = "wrong" })
+	code, body := b.try(c)
+	if code != http.StatusBadGateway || !strings.Contains(body, "invalid_client") || strings.Contains(body, "<script") {
+		t.Errorf("%d\n%s", code, body)
+	}
+	list, err := b.s.ListSsoConnections(b.ctx, &cloudv1.ListSsoConnectionsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if test := list.GetConnections()[0].GetLastTest(); test.GetSucceeded() || !strings.Contains(test.GetProblem(), "wrong secret") {
+		t.Errorf("%v", test)
+	}
+	_, err = b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
+	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
+	b.idp.with(func(p *idp) { p.down = true })
+	if code, _ := b.try(c); code != http.StatusBadGateway {
+		t.Errorf("down: %d", code)
+	}
+}
+
+func TestTrial_IsForThoseWhoMaySetUpSingleSignOn(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.create(nil)
+	dev := b.Member(t, b.tenant.ID, "dev@acme.example", developer)
+	_, stranger := b.Tenant(t, "other", "eve@other.example")
+	res, err := b.s.StartTestLogin(b.ctx, &cloudv1.StartTestLoginRequest{ConnectionId: c.GetId()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, br := range map[string]*browser{"nobody": b.browser(), "developer": b.browser(), "stranger": b.browser(), "another site": b.browser(), "session of another tenant": b.browser()} {
+		switch name {
+		case "developer":
+			br.signIn(dev.ID, "")
+		case "stranger":
+			br.signIn(stranger.ID, "")
+		case "another site":
+			br.signIn(b.owner.ID, "")
+			br.headers.Set("Sec-Fetch-Site", "cross-site")
+		case "session of another tenant":
+			br.signIn(b.owner.ID, "tn_01JD0000000000000000000000")
+		}
+		if page := br.get(res.GetUrl()); page.Code != http.StatusForbidden {
+			t.Errorf("%s: %d", name, page.Code)
+		}
+	}
+}
+
+func TestUpdate_ChangeThatATrialMustRepeatTurnsItOff(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.enabled(nil)
+	br := b.mustEnter()
+	// A change of who becomes what is not one.
+	c, err := b.update(c, "group_mappings,default_role,name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name, r.DefaultRole = "Staff 2", viewer })
+	if err != nil || !c.GetEnabled() || c.GetLastTest() == nil {
+		t.Fatalf("%v, %v", c, err)
+	}
+	if _, _, ok := br.found(); !ok {
+		t.Error("a session ended")
+	}
+	c, err = b.update(c, "client_secret", func(r *cloudv1.UpdateSsoConnectionRequest) { r.ClientSecret = clientSecret })
+	if err != nil || c.GetEnabled() || c.GetLastTest() != nil {
+		t.Fatalf("%v, %v", c, err)
+	}
+	if _, _, ok := br.found(); ok {
+		t.Error("a session of the connection as it was lives on")
+	}
+	_, err = b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
+	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
+	_, err = b.update(c, "enabled,scopes", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled, r.Scopes = true, []string{"groups"} })
+	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
+	if code, body := b.try(c); code != http.StatusOK {
+		t.Fatal(body)
+	}
+	b.enable(c)
+}
+
+func TestUpdate_RefusesWhatIsStaleForeignOrUnknown(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.create(nil)
+	_, err := b.update(c, "name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name, r.Etag = "x", "old" })
+	cloudtest.Refused(t, err, "ETAG_MISMATCH")
+	_, err = b.update(c, "tenant_id", func(*cloudv1.UpdateSsoConnectionRequest) {})
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	_, err = b.s.UpdateSsoConnection(b.ctx, &cloudv1.UpdateSsoConnectionRequest{ConnectionId: c.GetId(), UpdateMask: &fieldmaskpb.FieldMask{}})
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	_, err = b.update(c, "issuer", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Issuer = "https://10.1.1.1:9" })
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+
+	other, eve := b.Tenant(t, "other", "eve@other.example")
+	foreign, _ := b.As(t, other, eve, owner)
+	var texts []string
+	for _, id := range []string{c.GetId(), b.IDs.New(ids.Connection, b.Now()), "nonsense"} {
+		_, err := b.s.UpdateSsoConnection(foreign, &cloudv1.UpdateSsoConnectionRequest{ConnectionId: id, Name: "x", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}}})
+		texts = append(texts, cloudtest.Refused(t, err, "NOT_FOUND").Error())
+		_, err = b.s.DeleteSsoConnection(foreign, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: id})
+		texts = append(texts, cloudtest.Refused(t, err, "NOT_FOUND").Error())
+		_, err = b.s.StartTestLogin(foreign, &cloudv1.StartTestLoginRequest{ConnectionId: id})
+		texts = append(texts, cloudtest.Refused(t, err, "NOT_FOUND").Error())
+	}
+	for _, text := range texts {
+		if text != texts[0] {
+			t.Errorf("%q and %q", text, texts[0])
+		}
+	}
+}
+
+// Whoever may not make owners must not reach a connection that does, in any way.
+func TestConnections_NobodyGrantsMoreThanTheyHold(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	makesOwners := b.create(func(r *cloudv1.CreateSsoConnectionRequest) {
+		r.GroupMappings = []*cloudv1.GroupMapping{{Group: "owners", Role: owner}}
+	})
+	plain := b.create(nil)
+	adm := b.Member(t, b.tenant.ID, "admin@acme.example", admin)
+	b.ctx, _ = b.As(t, b.tenant, adm, admin)
+	_, err := b.update(makesOwners, "name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name = "x" })
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = b.update(makesOwners, "group_mappings", func(*cloudv1.UpdateSsoConnectionRequest) {})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = b.update(plain, "default_role", func(r *cloudv1.UpdateSsoConnectionRequest) { r.DefaultRole = owner })
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	_, err = b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: makesOwners.GetId()})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	r := b.request()
+	r.DefaultRole = owner
+	_, err = b.s.CreateSsoConnection(b.ctx, r)
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	if _, err := b.update(plain, "name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name = "x" }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDelete_TakesItsPeopleAlongButNotTheLastOwner(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := newBundle(t, w)
+		c := b.enabled(func(r *cloudv1.CreateSsoConnectionRequest) { r.DefaultRole = owner })
+		br := b.mustEnter()
+		_, u, _ := br.found()
+		b.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID) })
+		_, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()})
+		cloudtest.Refused(t, err, "LAST_OWNER")
+		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+			return tx.InsertMembership(ctx, store.Membership{TenantID: b.tenant.ID, UserID: b.owner.ID, Role: owner, CreatedAt: b.Now(), Version: 1})
+		})
+		if _, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := br.found(); ok || b.role(u.ID) != nobody {
+			t.Error("somebody who can never sign in again is still here")
+		}
+		if page := b.browser().get("/auth/oidc/start?tenant=acme"); page.Code != http.StatusNotFound {
+			t.Errorf("%d", page.Code)
+		}
+	})
+}
+
+// A connection that makes owners no more may have made some.
+func TestDelete_AnAdminRemovesNoOwnerWithAConnection(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.enabled(func(r *cloudv1.CreateSsoConnectionRequest) { r.DefaultRole = owner })
+	_, u, _ := b.mustEnter().found()
+	if _, err := b.update(c, "default_role", func(r *cloudv1.UpdateSsoConnectionRequest) { r.DefaultRole = admin }); err != nil {
+		t.Fatal(err)
+	}
+	adm := b.Member(t, b.tenant.ID, "admin@acme.example", admin)
+	b.ctx, _ = b.As(t, b.tenant, adm, admin)
+	_, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	if got := b.role(u.ID); got != owner {
+		t.Errorf("the owner is %v now", got)
+	}
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

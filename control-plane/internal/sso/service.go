@@ -1,0 +1,135 @@
+package sso
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
+	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+// Needs are what a Service is built of.
+type Needs struct {
+	Store store.Store
+	IDs   *ids.Maker
+	Now   func() time.Time
+	Log   *slog.Logger
+	Seal  *seal.Box
+	URLs  urls.URLs
+	// Egress is how providers are called.
+	Egress egress.Options
+	// StartsPerMinute is how many sign-ins one network may begin; 0: no limit.
+	StartsPerMinute int
+	// Woken is called after a commit that left work for the background loops.
+	Woken func()
+}
+
+// StartsPerMinuteDefault lets an office come in on Monday morning.
+const StartsPerMinuteDefault = 300
+
+// Service is the use cases of single sign-on.
+type Service struct {
+	Needs
+	policy    cookies.Policy
+	client    *http.Client
+	providers *providers
+}
+
+// New makes a Service.
+func New(n Needs) *Service {
+	client := egress.NewClient(n.Egress)
+	return &Service{
+		Needs: n, policy: cookies.Policy{Secure: n.URLs.Secure()}, client: client,
+		providers: newProviders(client, n.Egress, n.Now),
+	}
+}
+
+// secretPurpose keeps a client secret from being opened as anything else.
+const secretPurpose = "sso.client_secret"
+
+// trial is what a trial sign-in found; it is kept as JSON.
+type trial struct {
+	At time.Time `json:"at"`
+	// Settings are those that were tried.
+	Settings  int64              `json:"settings"`
+	Succeeded bool               `json:"succeeded"`
+	Problem   string             `json:"problem,omitempty"`
+	Subject   string             `json:"subject,omitempty"`
+	Email     string             `json:"email,omitempty"`
+	Groups    []string           `json:"groups,omitempty"`
+	Role      cloudv1.TenantRole `json:"role,omitempty"`
+}
+
+func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnection {
+	out := &cloudv1.SsoConnection{
+		Id: c.ID, TenantId: c.TenantID, Name: c.Name, Issuer: c.Issuer, ClientId: c.ClientID, HasClientSecret: c.ClientSecret != "",
+		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: c.DefaultRole, Enabled: c.Enabled,
+		RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
+		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: etag(c),
+	}
+	for _, m := range c.GroupMappings {
+		out.GroupMappings = append(out.GroupMappings, &cloudv1.GroupMapping{Group: m.Group, Role: m.Role})
+	}
+	return out
+}
+
+// lastTest is nil if other settings than the present ones were tried.
+func lastTest(c store.Connection) *cloudv1.SsoTest {
+	var t trial
+	if c.LastTest == "" || json.Unmarshal([]byte(c.LastTest), &t) != nil || t.Settings != c.Settings {
+		return nil
+	}
+	return &cloudv1.SsoTest{
+		At: timestamppb.New(t.At), Succeeded: t.Succeeded, Problem: t.Problem, Subject: t.Subject, Email: t.Email, Groups: t.Groups, Role: t.Role,
+	}
+}
+
+// etag stands for what people set. A trial is not part of it: whoever tried a connection
+// may then enable it with the etag they had before.
+func etag(c store.Connection) string {
+	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + c.ID + "\x00" + strconv.FormatInt(c.UpdatedAt.UnixNano(), 10)))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+func roleName(r cloudv1.TenantRole) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+}
+
+// find gives a connection of the caller's tenant.
+func find(ctx context.Context, tx store.Tx, id string) (store.Connection, error) {
+	c, err := tx.GetConnection(ctx, access.From(ctx).TenantID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return c, fault.Missing("connection")
+	}
+	return c, err
+}
+
+// secret gives a connection's client secret in clear.
+func (s *Service) secret(c store.Connection) (string, error) {
+	if c.ClientSecret == "" {
+		return "", nil
+	}
+	plain, err := s.Seal.Open(secretPurpose, c.ClientSecret)
+	if err != nil {
+		return "", fmt.Errorf("client secret of connection %s: %w", c.ID, err)
+	}
+	return string(plain), nil
+}

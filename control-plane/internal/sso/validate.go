@@ -1,0 +1,182 @@
+package sso
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	nameDefault   = "Single sign-on"
+	claimDefault  = "groups"
+	nameMax       = 100
+	issuerMax     = 512
+	clientIDMax   = 512
+	secretMax     = 2048
+	scopesMax     = 20
+	scopeMax      = 128
+	claimMax      = 200
+	mappingsMax   = 500
+	groupMax      = 512
+	controlReason = "must not have control characters"
+)
+
+// validate lists everything that is wrong, and fills in defaults.
+func (s *Service) validate(c *store.Connection, secret string) error {
+	if c.GroupsClaim == "" {
+		c.GroupsClaim = claimDefault
+	}
+	var fields []fault.Field
+	check := func(name, problem string) {
+		if problem != "" {
+			fields = append(fields, fault.Field{Name: name, Problem: problem})
+		}
+	}
+	check("name", textProblem(c.Name, nameMax))
+	check("issuer", s.issuerProblem(c.Issuer))
+	check("client_id", textProblem(c.ClientID, clientIDMax))
+	if secret != "" {
+		check("client_secret", textProblem(secret, secretMax))
+	}
+	check("scopes", scopesProblem(c.Scopes))
+	check("groups_claim", textProblem(c.GroupsClaim, claimMax))
+	if c.DefaultRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && access.Permissions(c.DefaultRole) == nil {
+		check("default_role", "must be a role, or unspecified: no entry for people in none of the mapped groups")
+	}
+	check("group_mappings", mappingsProblem(c.GroupMappings))
+	return fault.InvalidFields(fields)
+}
+
+func textProblem(text string, most int) string {
+	switch {
+	case text == "":
+		return "is needed"
+	case utf8.RuneCountInString(text) > most:
+		return fmt.Sprintf("at most %d characters", most)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, isControl):
+		return controlReason
+	}
+	return ""
+}
+
+func isControl(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+func (s *Service) issuerProblem(issuer string) string {
+	if p := textProblem(issuer, issuerMax); p != "" {
+		return p
+	}
+	if strings.ContainsAny(issuer, "{}") {
+		return "holds a template such as {tenantid}; give the issuer of your own directory"
+	}
+	u, err := url.Parse(issuer)
+	if err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return "must be the issuer's address as the provider writes it, for example https://idp.example.com/realms/staff, without query and fragment"
+	}
+	if err := s.Egress.CheckURL(u); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// checkIssuer asks an issuer for its discovery document.
+func (s *Service) checkIssuer(ctx context.Context, issuer string) error {
+	if p := s.issuerProblem(issuer); p != "" {
+		return fault.InvalidField("issuer", "%s", p)
+	}
+	if _, err := s.providers.discover(ctx, issuer); err != nil {
+		return fault.InvalidField("issuer", "%s", problemOf(err).text)
+	}
+	return nil
+}
+
+func scopesProblem(scopes []string) string {
+	if len(scopes) > scopesMax {
+		return fmt.Sprintf("at most %d", scopesMax)
+	}
+	for i, sc := range scopes {
+		// RFC 6749, 3.3.
+		if sc == "" || len(sc) > scopeMax || strings.ContainsFunc(sc, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return fmt.Sprintf("%q is not a scope", sc)
+		}
+		if slices.Contains(scopes[:i], sc) {
+			return fmt.Sprintf("%q stands twice", sc)
+		}
+	}
+	return ""
+}
+
+func mappingsProblem(all []store.GroupMapping) string {
+	if len(all) > mappingsMax {
+		return fmt.Sprintf("at most %d", mappingsMax)
+	}
+	seen := map[string]bool{}
+	for i, m := range all {
+		if p := textProblem(m.Group, groupMax); p != "" {
+			return fmt.Sprintf("group %d: %s", i+1, p)
+		}
+		if seen[m.Group] {
+			return fmt.Sprintf("group %q stands twice; the first that fits decides", m.Group)
+		}
+		seen[m.Group] = true
+		if access.Permissions(m.Role) == nil {
+			return fmt.Sprintf("group %q: must have one of the roles owner, admin, billing, developer, auditor, viewer", m.Group)
+		}
+	}
+	return ""
+}
+
+// mayGrantAll holds every role that a connection gives against the caller's own.
+func mayGrantAll(ctx context.Context, c store.Connection) error {
+	holder := access.From(ctx).Role
+	given := []cloudv1.TenantRole{c.DefaultRole}
+	for _, m := range c.GroupMappings {
+		given = append(given, m.Role)
+	}
+	for _, r := range given {
+		if r != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && !access.MayGrant(holder, r) {
+			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection makes people %s, and you are %s: nobody grants more than they hold; an owner can do this", roleName(r), roleName(holder))
+		}
+	}
+	return nil
+}
+
+func checkMask(paths []string) error {
+	allowed := []string{"name", "issuer", "client_id", "client_secret", "scopes", "groups_claim", "default_role", "group_mappings", "enabled"}
+	var fields []fault.Field
+	for _, p := range paths {
+		if !slices.Contains(allowed, p) {
+			fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q cannot be changed; possible are %q", p, allowed)})
+		}
+	}
+	if len(paths) == 0 {
+		fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("name what to change: %q", allowed)})
+	}
+	return fault.InvalidFields(fields)
+}
+
+func fromMappings(all []*cloudv1.GroupMapping) []store.GroupMapping {
+	out := make([]store.GroupMapping, len(all))
+	for i, m := range all {
+		out[i] = store.GroupMapping{Group: m.GetGroup(), Role: m.GetRole()}
+	}
+	return out
+}
+
+func (s *Service) sealed(secret string) (string, error) {
+	if secret == "" {
+		return "", nil
+	}
+	text, err := s.Seal.Seal(secretPurpose, []byte(secret))
+	if err != nil {
+		return "", fmt.Errorf("seal a client secret: %w", err)
+	}
+	return text, nil
+}

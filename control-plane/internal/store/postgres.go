@@ -1,0 +1,138 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+const (
+	// postgresConns is for one process; a server allows 100 as it comes.
+	postgresConns = 16
+	// migrateLock is the advisory lock under which the schema changes: any number of ours.
+	migrateLock = 0x636f72766f // "corvo"
+	idleMax     = 5 * time.Minute
+)
+
+// SQLSTATE codes.
+const (
+	codeUnique        = "23505"
+	codeForeignKey    = "23503"
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+)
+
+func openPostgres(ctx context.Context, url string, o Options) (Store, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The library's text hides the password.
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := preparePostgres(ctx, cfg.Copy(), o); err != nil {
+		return nil, fmt.Errorf("open database %s on %s: %w", cfg.Database, cfg.Host, err)
+	}
+	// Serializable transactions watch whole tables that the planner would rather walk,
+	// and small tables it always would: every writer would be in every other's way.
+	cfg.RuntimeParams["enable_seqscan"] = "off"
+	cfg.RuntimeParams["application_name"] = "corvo-control"
+	db := stdlib.OpenDB(*cfg)
+	db.SetMaxOpenConns(postgresConns)
+	db.SetMaxIdleConns(postgresConns)
+	db.SetConnMaxIdleTime(idleMax)
+	return &database{
+		dialect: postgresDialect(), write: db, read: db,
+		writes: sql.TxOptions{Isolation: sql.LevelSerializable},
+		reads:  sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+	}, nil
+}
+
+// preparePostgres checks the role and migrates, one process at a time.
+func preparePostgres(ctx context.Context, cfg *pgx.ConnConfig, o Options) (err error) {
+	// Migrations may move rows of all tenants.
+	cfg.RuntimeParams["corvo.tenant"] = allTenants
+	db := stdlib.OpenDB(*cfg)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := checkRole(ctx, db, o.AllowSuperuser); err != nil {
+		return err
+	}
+	lock, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
+		return fmt.Errorf("wait for another process that migrates: %w", err)
+	}
+	// The lock ends with its connection, which is closed right after.
+	return migrate(ctx, goose.DialectPostgres, db, postgresFiles(), o.Log)
+}
+
+// checkRole: what a role may that row-level security does not bind, one wrong statement
+// may do to every tenant.
+func checkRole(ctx context.Context, db *sql.DB, allow bool) error {
+	var role string
+	var super, bypass bool
+	err := db.QueryRowContext(ctx, "SELECT rolname, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").Scan(&role, &super, &bypass)
+	if err != nil {
+		return fmt.Errorf("ask what the role may: %w", err)
+	}
+	if !super && !bypass || allow {
+		return nil
+	}
+	return fmt.Errorf("role %q is a superuser or has BYPASSRLS, so the database would not keep tenants apart: "+
+		"connect as a plain role that owns the database (CREATE ROLE corvo LOGIN; CREATE DATABASE corvo OWNER corvo)", role)
+}
+
+func postgresDialect() dialect {
+	return dialect{
+		name: "PostgreSQL", text: numbered, problem: postgresProblem,
+		lockRows: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
+		tenant: func(ctx context.Context, t *sql.Tx, tenantID string) error {
+			_, err := t.ExecContext(ctx, "SELECT set_config('corvo.tenant', $1, true)", tenantID)
+			return err
+		},
+	}
+}
+
+// numbered turns ? into $1, $2, …; our statements have no question mark in a text.
+func numbered(s string) string {
+	var b strings.Builder
+	n := 0
+	for {
+		i := strings.IndexByte(s, '?')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
+		}
+		n++
+		b.WriteString(s[:i])
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(n))
+		s = s[i+1:]
+	}
+}
+
+func postgresProblem(err error) error {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch e.Code {
+	case codeUnique:
+		return ErrExists
+	case codeForeignKey:
+		return ErrReference
+	case codeSerialization, codeDeadlock:
+		return errRace
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	// sqliteReaders read beside the one writer.
+	sqliteReaders = 8
+	fileMode      = 0o600
+)
+
+// openSQLite takes the file for this process, then opens one connection that writes and
+// some that read.
+func openSQLite(ctx context.Context, path string, o Options) (Store, error) {
+	if path == "" {
+		return nil, errors.New("open database: sqlite: wants the path of a file behind it")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	d := &database{dialect: sqliteDialect(), writes: sql.TxOptions{}, reads: sql.TxOptions{ReadOnly: true}, release: lock.Close}
+	if err := d.openFile(ctx, path, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), lock.Close())
+	}
+	return d, nil
+}
+
+func (d *database) openFile(ctx context.Context, path string, o Options) error {
+	// Made here so that nobody else may read it; SQLite gives its other files the same mode.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, fileMode)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if d.write, err = sql.Open("sqlite", sqliteName(path, false)); err != nil {
+		return err
+	}
+	d.write.SetMaxOpenConns(1)
+	if err := migrate(ctx, goose.DialectSQLite3, d.write, sqliteFiles(), o.Log); err != nil {
+		return errors.Join(err, d.write.Close())
+	}
+	// The file is this process's alone: who claimed something died, and nobody shall
+	// wait until the claim ends by time.
+	if _, err := d.write.ExecContext(ctx, "UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0"); err != nil {
+		return errors.Join(fmt.Errorf("free what a process before had claimed: %w", err), d.write.Close())
+	}
+	if d.read, err = sql.Open("sqlite", sqliteName(path, true)); err != nil {
+		return errors.Join(err, d.write.Close())
+	}
+	d.read.SetMaxOpenConns(sqliteReaders)
+	d.read.SetMaxIdleConns(sqliteReaders)
+	return nil
+}
+
+// sqliteName is the connection's name with its settings, busy_timeout first: switching
+// to WAL may meet a lock already.
+func sqliteName(path string, readOnly bool) string {
+	q := "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+	if readOnly {
+		q += "&_pragma=query_only(1)"
+	} else {
+		q += "&_txlock=immediate"
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q}).String()
+}
+
+func sqliteDialect() dialect {
+	return dialect{name: "SQLite", text: func(s string) string { return s }, problem: sqliteProblem}
+}
+
+func sqliteProblem(err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return ErrExists
+	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return ErrReference
+	}
+	if e.Code()&0xff == sqlite3.SQLITE_BUSY {
+		return errRace
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// fullTenants gives both tenants one record of every kind; ids end in a or b.
+func fullTenants(t *testing.T, s store.Store) {
+	t.Helper()
+	service(t, s, func(ctx context.Context, tx store.Tx) error {
+		for _, x := range []string{"a", "b"} {
+			tn := "tn_" + x
+			err := errors.Join(
+				tx.InsertTenant(ctx, tenant(tn, "tenant-"+x)), tx.InsertUser(ctx, user("usr_"+x, x+"@example.com")),
+				tx.InsertMembership(ctx, membership(tn, "usr_"+x, cloudv1.TenantRole_TENANT_ROLE_OWNER)),
+				tx.InsertNamespace(ctx, namespace(tn, "ns_"+x, "default")), tx.InsertKey(ctx, key(tn, "key_"+x)),
+				tx.PutInvitation(ctx, store.Invitation{TenantID: tn, ID: "inv_" + x, Email: "i@example.com", Digest: "d" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
+				tx.InsertConnection(ctx, connection(tn, "sso_"+x)),
+				tx.InsertIdentity(ctx, store.Identity{TenantID: tn, ConnectionID: "sso_" + x, Issuer: "i", Subject: "s", UserID: "usr_" + x, CreatedAt: at(1)}),
+				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}),
+				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
+				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
+				tx.InsertSession(ctx, store.Session{TenantID: tn, Digest: "s" + x, ID: "ses_" + x, UserID: "usr_" + x, CreatedAt: at(1), SeenAt: at(1), ExpiresAt: at(2)}),
+			)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Every call with another tenant's id, and with an own tenant id and another's record id.
+func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		fullTenants(t, s)
+		for _, as := range []string{"tn_a", "tn_b"} {
+			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+				tn, ns, k, c := tenant("tn_b", "x"), namespace(as, "ns_b", "x"), key(as, "key_b"), connection(as, "sso_b")
+				m := membership(as, "usr_b", cloudv1.TenantRole_TENANT_ROLE_VIEWER)
+				_, getTenant := tx.GetTenant(ctx, "tn_b")
+				_, findTenant := tx.FindTenant(ctx, "tn_b")
+				_, getNamespace := tx.GetNamespace(ctx, as, "ns_b")
+				_, getMembership := tx.GetMembership(ctx, as, "usr_b")
+				_, getInvitation := tx.GetInvitation(ctx, as, "inv_b")
+				_, getKey := tx.GetKey(ctx, as, "key_b")
+				_, getConnection := tx.GetConnection(ctx, as, "sso_b")
+				_, getIdentity := tx.GetIdentity(ctx, as, "sso_b", "i", "s")
+				_, getAnswer := tx.GetAnswer(ctx, as, "usr_b", "m", "r")
+				for what, err := range map[string]error{
+					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
+					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer,
+					"UpdateTenant": tx.UpdateTenant(ctx, &tn), "UpdateNamespace": tx.UpdateNamespace(ctx, &ns), "UpdateKey": tx.UpdateKey(ctx, &k),
+					"UpdateConnection": tx.UpdateConnection(ctx, &c), "UpdateMembership": tx.UpdateMembership(ctx, &m),
+					"DeleteMembership": tx.DeleteMembership(ctx, as, "usr_b"), "DeleteInvitation": tx.DeleteInvitation(ctx, as, "inv_b"),
+					"DeleteConnection": tx.DeleteConnection(ctx, as, "sso_b"),
+				} {
+					wantErr(t, what+" as "+as, err, store.ErrNotFound)
+				}
+				return nil
+			})
+			wantErr(t, "as "+as, err, nil)
+		}
+		unchanged(t, s)
+	})
+}
+
+func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		fullTenants(t, s)
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			namespaces, _ := tx.ListNamespaces(ctx, "tn_b", store.Page{})
+			members, _ := tx.ListMembers(ctx, "tn_b", store.Page{})
+			invitations, _ := tx.ListInvitations(ctx, "tn_b", store.Page{})
+			keys, _ := tx.ListKeys(ctx, "tn_b", true, store.Page{})
+			mine, _ := tx.KeysOfUser(ctx, "tn_b", "usr_1")
+			connections, _ := tx.ListConnections(ctx, "tn_b")
+			audit, _ := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
+			a, _ := tx.CountNamespaces(ctx, "tn_b")
+			b, _ := tx.CountKeys(ctx, "tn_b")
+			c, _ := tx.CountOwners(ctx, "tn_b")
+			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+a+b+c, 0)
+			for what, err := range map[string]error{
+				"InsertTenant": tx.InsertTenant(ctx, tenant("tn_c", "c")), "InsertNamespace": tx.InsertNamespace(ctx, namespace("tn_b", "ns_9", "x")),
+				"InsertMembership": tx.InsertMembership(ctx, membership("tn_b", "usr_a", cloudv1.TenantRole_TENANT_ROLE_OWNER)), "InsertKey": tx.InsertKey(ctx, key("tn_b", "key_9")),
+				"PutInvitation":    tx.PutInvitation(ctx, store.Invitation{TenantID: "tn_b", ID: "inv_9", Email: "i@example.com", Digest: "9"}),
+				"InsertConnection": tx.InsertConnection(ctx, connection("tn_b", "sso_9")), "InsertIdentity": tx.InsertIdentity(ctx, store.Identity{TenantID: "tn_b", ConnectionID: "sso_b", UserID: "usr_a"}),
+				"InsertAudit": tx.InsertAudit(ctx, store.AuditEvent{TenantID: "tn_b", ID: "aud_9"}), "InsertAnswer": tx.InsertAnswer(ctx, store.Answer{TenantID: "tn_b"}),
+				"InsertOutbox": tx.InsertOutbox(ctx, outbox("tn_b", "out_9", at(1))), "InsertSession": tx.InsertSession(ctx, store.Session{TenantID: "tn_b", Digest: "9", UserID: "usr_a"}),
+				"ObserveTenant": tx.ObserveTenant(ctx, "tn_b", 9), "ObserveNamespace": tx.ObserveNamespace(ctx, "tn_b", "ns_b", 9), "ObserveKey": tx.ObserveKey(ctx, "tn_b", "key_b", 9),
+				"FinishOutbox": tx.FinishOutbox(ctx, outbox("tn_b", "out_b", at(1))), "DeferOutbox": tx.DeferOutbox(ctx, outbox("tn_b", "out_b", at(1)), at(2), ""),
+			} {
+				if err == nil {
+					t.Errorf("%s wrote for another tenant", what)
+				}
+			}
+			return nil
+		})
+		wantErr(t, "transaction", err, nil)
+		unchanged(t, s)
+	})
+}
+
+func TestIsolation_WhatLooksAcrossTenantsIsForTheServiceAlone(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		fullTenants(t, s)
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			_, byName := tx.GetTenantByName(ctx, "tenant-b")
+			_, tenants := tx.ListTenants(ctx, store.Page{})
+			_, unTenants := tx.UnobservedTenants(ctx, store.Page{})
+			_, unNamespaces := tx.UnobservedNamespaces(ctx, store.Page{})
+			_, unKeys := tx.UnobservedKeys(ctx, store.Page{})
+			_, byLink := tx.GetInvitationByDigest(ctx, "db")
+			_, findKey := tx.FindKey(ctx, "key_b")
+			_, access := tx.ListAccess(ctx, "usr_b")
+			_, session := tx.GetSession(ctx, "sb")
+			_, sessions := tx.DeleteSessionsOfUser(ctx, "usr_b", "")
+			_, sso := tx.DeleteSessionsOfUser(ctx, "usr_b", "tn_b")
+			_, old := tx.DeleteSessionsBefore(ctx, at(9))
+			_, answers := tx.DeleteAnswersBefore(ctx, at(9))
+			_, claim := tx.ClaimOutbox(ctx, "x", at(5), at(6), 1)
+			_, _, count := tx.CountOutbox(ctx, at(9))
+			_, parked := tx.CountParked(ctx, at(9))
+			for what, err := range map[string]error{
+				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
+				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
+				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
+				"TouchSession": tx.TouchSession(ctx, "sb", at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
+			} {
+				if err == nil || errors.Is(err, store.ErrNotFound) {
+					t.Errorf("%s in a tenant's transaction: %v, want a refusal", what, err)
+				}
+			}
+			return nil
+		})
+		wantErr(t, "transaction", err, nil)
+		unchanged(t, s)
+	})
+}
+
+// unchanged checks that the second tenant has its records and nothing else.
+func unchanged(t *testing.T, s store.Store) {
+	t.Helper()
+	err := inTenant(t, s, "tn_b", func(ctx context.Context, tx store.Tx) error {
+		tn, tnErr := tx.GetTenant(ctx, "tn_b")
+		wantEqual(t, "tenant", tn, tenant("tn_b", "tenant-b"))
+		ns, nsErr := tx.ListNamespaces(ctx, "tn_b", store.Page{})
+		wantEqual(t, "namespaces", ns, []store.Namespace{namespace("tn_b", "ns_b", "default")})
+		keys, keyErr := tx.ListKeys(ctx, "tn_b", true, store.Page{})
+		wantEqual(t, "keys", keys, []store.Key{key("tn_b", "key_b")})
+		members, memberErr := tx.ListMembers(ctx, "tn_b", store.Page{})
+		wantEqual(t, "members", len(members), 1)
+		connections, ssoErr := tx.ListConnections(ctx, "tn_b")
+		wantEqual(t, "connections", connections, []store.Connection{connection("tn_b", "sso_b")})
+		invitations, invErr := tx.ListInvitations(ctx, "tn_b", store.Page{})
+		wantEqual(t, "invitations", len(invitations), 1)
+		events, audErr := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
+		wantEqual(t, "audit", len(events), 1)
+		return errors.Join(tnErr, nsErr, keyErr, memberErr, ssoErr, invErr, audErr)
+	})
+	wantErr(t, "look at tn_b", err, nil)
+}
+
+// Whatever a handler does, the database itself refuses a row that refers across tenants.
+func TestIsolation_TheDatabaseRefusesReferencesAcrossTenants(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		fullTenants(t, s)
+		for what, f := range map[string]func(ctx context.Context, tx store.Tx) error{
+			"identity of another tenant's connection": func(ctx context.Context, tx store.Tx) error {
+				return tx.InsertIdentity(ctx, store.Identity{TenantID: "tn_a", ConnectionID: "sso_b", Issuer: "i", Subject: "s", UserID: "usr_a"})
+			},
+			"namespace of no tenant": func(ctx context.Context, tx store.Tx) error {
+				return tx.InsertNamespace(ctx, namespace("tn_x", "ns_x", "x"))
+			},
+			"key of no tenant": func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, key("tn_x", "key_x")) },
+			"connection of no tenant": func(ctx context.Context, tx store.Tx) error {
+				return tx.InsertConnection(ctx, connection("tn_x", "sso_x"))
+			},
+			"membership of nobody": func(ctx context.Context, tx store.Tx) error {
+				return tx.InsertMembership(ctx, membership("tn_a", "usr_x", cloudv1.TenantRole_TENANT_ROLE_OWNER))
+			},
+			"session of nobody": func(ctx context.Context, tx store.Tx) error {
+				return tx.InsertSession(ctx, store.Session{Digest: "x", ID: "ses_x", UserID: "usr_x"})
+			},
+		} {
+			err := s.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) })
+			wantErr(t, what, err, store.ErrReference)
+		}
+	})
+}
+
+func TestTransaction_WithoutATenantIsRefused(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		for _, id := range []string{"", "*"} {
+			never := func(store.Tx) error { t.Error("it ran"); return nil }
+			if s.Tenant(t.Context(), id, never) == nil || s.ReadTenant(t.Context(), id, never) == nil {
+				t.Errorf("a transaction for tenant %q was opened", id)
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const outboxColumns = "tenant_id, id, kind, subject, payload, created_at, due_at, attempts, last_error, claimed_by, claimed_till"
+
+func scanOutbox(s scanner) (v Outbox, err error) {
+	return v, s.Scan(&v.TenantID, &v.ID, &v.Kind, &v.Subject, &v.Payload, toTime{&v.CreatedAt}, toTime{&v.DueAt}, &v.Attempts, &v.LastError,
+		&v.ClaimedBy, toTime{&v.ClaimedTill})
+}
+
+func (t *tx) InsertOutbox(ctx context.Context, v Outbox) error {
+	if err := t.in(v.TenantID); err != nil {
+		return err
+	}
+	return t.insert(ctx, "outbox", outboxColumns+", wanted_at", v.TenantID, v.ID, v.Kind, v.Subject, v.Payload, v.CreatedAt, v.DueAt, v.Attempts, v.LastError,
+		v.ClaimedBy, v.ClaimedTill, v.DueAt)
+}
+
+func (t *tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time, limit int, kinds ...OutboxKind) ([]Outbox, error) {
+	if err := t.service(); err != nil {
+		return nil, err
+	}
+	args, which := []any{holder, till, now, now}, ""
+	if len(kinds) > 0 {
+		which = " AND kind IN (" + places(len(kinds)) + ")"
+		for _, k := range kinds {
+			args = append(args, k)
+		}
+	}
+	rows, err := many(ctx, t, "claim outbox rows", scanOutbox,
+		`UPDATE outbox SET claimed_by = ?, claimed_till = ?, attempts = attempts + 1 WHERE (tenant_id, id) IN (
+		   SELECT tenant_id, id FROM outbox WHERE due_at <= ? AND claimed_till <= ?`+which+` ORDER BY id LIMIT ?`+t.dialect.skipLocked+`)
+		 RETURNING `+outboxColumns, append(args, Page{Limit: limit}.limit())...)
+	// RETURNING promises no order.
+	slices.SortFunc(rows, func(a, b Outbox) int { return cmp.Compare(a.ID, b.ID) })
+	return rows, err
+}
+
+func (t *tx) HasOutbox(ctx context.Context, tenantID string, kind OutboxKind, subject string, due time.Time) (bool, error) {
+	if !t.sees(tenantID) {
+		return false, nil
+	}
+	found, err := many(ctx, t, "look for an outbox row", number,
+		"SELECT 1 FROM outbox WHERE tenant_id = ? AND kind = ? AND subject = ? AND due_at <= ? LIMIT 1", tenantID, kind, subject, due)
+	return len(found) > 0, err
+}
+
+func (t *tx) FinishOutbox(ctx context.Context, v Outbox) error {
+	if err := t.in(v.TenantID); err != nil {
+		return err
+	}
+	return t.update(ctx, "finish outbox row", "DELETE FROM outbox WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",
+		[]any{v.TenantID, v.ID, v.ClaimedBy, v.Attempts}, outboxExists, v.TenantID, v.ID)
+}
+
+const outboxExists = "SELECT 1 FROM outbox WHERE tenant_id = ? AND id = ?"
+
+func (t *tx) DeferOutbox(ctx context.Context, v Outbox, due time.Time, problem string) error {
+	if err := t.in(v.TenantID); err != nil {
+		return err
+	}
+	return t.update(ctx, "defer outbox row",
+		"UPDATE outbox SET due_at = ?, last_error = ?, claimed_by = '', claimed_till = 0 WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",
+		[]any{due, problem, v.TenantID, v.ID, v.ClaimedBy, v.Attempts}, outboxExists, v.TenantID, v.ID)
+}
+
+func (t *tx) CountOutbox(ctx context.Context, before time.Time) (int, time.Time, error) {
+	if err := t.service(); err != nil {
+		return 0, time.Time{}, err
+	}
+	type sum struct {
+		n      int
+		oldest time.Time
+	}
+	v, err := one(ctx, t, "count outbox", func(s scanner) (v sum, err error) { return v, s.Scan(&v.n, toTime{&v.oldest}) },
+		"SELECT COUNT(*), COALESCE(MIN(wanted_at), 0) FROM outbox WHERE due_at < ?", before)
+	return v.n, v.oldest, err
+}
+
+func (t *tx) CountParked(ctx context.Context, before time.Time) (int, error) {
+	if err := t.service(); err != nil {
+		return 0, err
+	}
+	n, err := one(ctx, t, "count parked outbox rows", number, "SELECT COUNT(*) FROM outbox WHERE last_error <> '' AND due_at > ?", before)
+	return int(n), err
+}
+
+func scanLease(s scanner) (v Lease, err error) {
+	return v, s.Scan(&v.Name, &v.Holder, &v.Token, toTime{&v.ExpiresAt})
+}
+
+func (t *tx) TakeLease(ctx context.Context, name, holder string, now, till time.Time) (Lease, bool, error) {
+	l, err := one(ctx, t, "take lease", scanLease,
+		`INSERT INTO leases (name, holder, token, expires_at) VALUES (?, ?, 1, ?)
+		 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
+		   token = CASE WHEN leases.holder = excluded.holder AND leases.expires_at > ? THEN leases.token ELSE leases.token + 1 END
+		   WHERE leases.holder = excluded.holder OR leases.expires_at <= ?
+		 RETURNING name, holder, token, expires_at`, name, holder, till, now, now)
+	if !errors.Is(err, ErrNotFound) {
+		return l, err == nil, err
+	}
+	l, err = one(ctx, t, "read lease", scanLease, "SELECT name, holder, token, expires_at FROM leases WHERE name = ?", name)
+	return l, false, err
+}
+
+func (t *tx) ReleaseLease(ctx context.Context, name, holder string) error {
+	// The row stays: its token only grows.
+	_, err := t.exec(ctx, "release lease", "UPDATE leases SET expires_at = 0 WHERE name = ? AND holder = ?", name, holder)
+	return err
+}
+
+func (t *tx) GetSetting(ctx context.Context, name string) (string, error) {
+	return one(ctx, t, "get setting", text, "SELECT value FROM settings WHERE name = ?", name)
+}
+
+func (t *tx) InsertSetting(ctx context.Context, name, value string, now time.Time) error {
+	return t.insert(ctx, "settings", "name, value, created_at", name, value, now)
+}
+
+func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error) {
+	n, err := one(ctx, t, "raise setting", number,
+		`INSERT INTO settings (name, value, created_at) VALUES (?, '1', ?)
+		 ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + 1 AS TEXT)
+		 RETURNING CAST(value AS BIGINT)`, name, now)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, nil
+}
+
+func (t *tx) CountRate(ctx context.Context, bucket string, window time.Time) (int, error) {
+	n, err := one(ctx, t, "count rate", number,
+		`INSERT INTO rates (bucket, window_at, count) VALUES (?, ?, 1)
+		 ON CONFLICT (bucket, window_at) DO UPDATE SET count = rates.count + 1 RETURNING count`, bucket, window)
+	return int(n), err
+}
+
+func (t *tx) DeleteRatesBefore(ctx context.Context, window time.Time) (int, error) {
+	return t.exec(ctx, "delete old rates", "DELETE FROM rates WHERE window_at < ?", window)
+}

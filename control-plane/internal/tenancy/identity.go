@@ -1,0 +1,97 @@
+package tenancy
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
+)
+
+// Own lists where a signed-in user may go: everywhere they are a member, but only to
+// the one tenant whose provider opened the session.
+func Own(ctx context.Context, tx store.Tx, c access.Caller) ([]store.Access, error) {
+	own, err := tx.ListAccess(ctx, c.UserID)
+	if err != nil {
+		return nil, fmt.Errorf("list the caller's tenants: %w", err)
+	}
+	if c.SSOTenantID != "" {
+		own = slices.DeleteFunc(own, func(a store.Access) bool { return a.Tenant.ID != c.SSOTenantID })
+	}
+	return own, nil
+}
+
+// GetCurrentIdentity tells who calls and what the caller may do.
+func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentIdentityRequest) (*cloudv1.GetCurrentIdentityResponse, error) {
+	c := access.From(ctx)
+	res := &cloudv1.GetCurrentIdentityResponse{Version: s.Version}
+	if c.KeyID != "" {
+		res.Key = &cloudv1.KeyIdentity{Id: c.KeyID, Name: c.Name}
+		res.Tenants = []*cloudv1.TenantAccess{s.accessMessage(c.TenantID, c.Tenant, c.Role)}
+		return res, nil
+	}
+	var u store.User
+	var own []store.Access
+	err := s.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+		if u, err = tx.GetUser(ctx, c.UserID); err != nil {
+			return missing(err, "user")
+		}
+		own, err = Own(ctx, tx, c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	res.User = &cloudv1.User{Id: u.ID, Email: u.Email, Name: u.Name}
+	for _, a := range own {
+		res.Tenants = append(res.Tenants, s.accessMessage(a.Tenant.ID, a.Tenant.Name, a.Role))
+	}
+	return res, nil
+}
+
+func (s *Service) accessMessage(id, name string, role cloudv1.TenantRole) *cloudv1.TenantAccess {
+	return &cloudv1.TenantAccess{TenantId: id, Tenant: name, TenantUrl: s.URLs.Tenant(name), Role: role, Permissions: access.Permissions(role)}
+}
+
+// MintToken gives a signed-in user a token for the jobs of one namespace.
+func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*cloudv1.MintTokenResponse, error) {
+	c := access.From(ctx)
+	if c.UserID == "" {
+		return nil, fault.New(fault.Denied, "KEY_NEEDS_NO_TOKEN", "tokens are for signed-in people; use your key itself at the tenant URL %s", s.URLs.Tenant(c.Tenant))
+	}
+	if r.GetNamespace() == "" {
+		return nil, fault.InvalidField("namespace", "give its name or id")
+	}
+	n, _, err := s.namespace(ctx, r.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	private, keyID, err := s.Keys.Signing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.mint(c, n, private, keyID)
+}
+
+func (s *Service) mint(c access.Caller, n store.Namespace, private ed25519.PrivateKey, keyID string) (*cloudv1.MintTokenResponse, error) {
+	roles := access.NamespaceRoles(c.Role)
+	// As they are on the wire. A whole second would put a token of somebody who was just
+	// let in again before the moment that cut them off.
+	now := s.Now().Truncate(time.Millisecond)
+	expires := now.Add(usertoken.Life).Truncate(time.Second)
+	token, err := usertoken.Sign(private, keyID, usertoken.Claims{
+		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Roles: roleWords(roles), IssuedAt: now, ExpiresAt: expires,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &cloudv1.MintTokenResponse{
+		Token: token, ExpiresAt: stamp(expires), Roles: roles, TenantUrl: s.URLs.Tenant(c.Tenant), Namespace: n.Name,
+	}, nil
+}

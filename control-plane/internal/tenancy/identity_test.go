@@ -1,0 +1,138 @@
+package tenancy
+
+import (
+	"context"
+	"crypto/ed25519"
+	"testing"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
+)
+
+func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	n := w.namespaceFor(t, people(owner), "orders")
+	keys, err := w.Keys.Public(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func(id string) ed25519.PublicKey {
+		for _, k := range keys {
+			if k.ID == id {
+				return k.Key
+			}
+		}
+		return nil
+	}
+	for role, want := range map[cloudv1.TenantRole]string{owner: "admin", admin: "admin", developer: "operator", viewer: "viewer"} {
+		res := must(w.MintToken(people(role), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t)
+		c, err := usertoken.Verify(known, res.GetToken(), w.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.NamespaceID != n.GetId() || c.TenantID != access.From(people(role)).TenantID || c.Roles[0] != want || !c.ExpiresAt.Equal(w.now.Add(5*time.Minute)) {
+			t.Errorf("%v gets %+v", role, c)
+		}
+		if res.GetTenantUrl() != "http://corvo.test/t/acme" || res.GetNamespace() != "orders" || !res.GetExpiresAt().AsTime().Equal(c.ExpiresAt) {
+			t.Errorf("%v", res)
+		}
+	}
+	cut := w.now.Add(700 * time.Millisecond)
+	w.now = cut.Add(time.Millisecond)
+	late := must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t)
+	if c, err := usertoken.Verify(known, late.GetToken(), w.now); err != nil || c.IssuedAt.Before(cut) || !late.GetExpiresAt().AsTime().Equal(c.ExpiresAt) {
+		t.Errorf("made after %v: %+v, %v", cut, c, err)
+	}
+	_, err = w.MintToken(people(owner), &cloudv1.MintTokenRequest{})
+	field(t, err, "namespace")
+	_, err = w.MintToken(w.tenant(t, "other", PlanFree)(owner), &cloudv1.MintTokenRequest{Namespace: n.GetId()})
+	refused(t, err, "NOT_FOUND")
+	c := access.From(people(owner))
+	c.UserID, c.KeyID = "", "key_000000000000"
+	_, err = w.MintToken(access.With(t.Context(), c), &cloudv1.MintTokenRequest{Namespace: "orders"})
+	refused(t, err, "KEY_NEEDS_NO_TOKEN")
+}
+
+func TestOwn_ASessionOfATenantsProviderIsGoodThereAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	user := store.User{ID: "usr_00000000000000000000000000", Email: "ada@corvo.test", CreatedAt: w.now}
+	var ids []string
+	for _, name := range []string{"acme", "other"} {
+		ids = append(ids, access.From(w.tenant(t, name, PlanFree)(owner)).TenantID)
+	}
+	err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+		if err := tx.InsertUser(t.Context(), user); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := tx.InsertMembership(t.Context(), store.Membership{TenantID: id, UserID: user.ID, Role: viewer, CreatedAt: w.now, Version: 1}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := func(c access.Caller) *cloudv1.GetCurrentIdentityResponse {
+		return must(w.GetCurrentIdentity(access.With(context.Background(), c), nil))(t)
+	}
+	if got := who(access.Caller{UserID: user.ID}); len(got.GetTenants()) != 2 || got.GetUser().GetEmail() != user.Email || got.GetVersion() != "test" {
+		t.Errorf("%v", got)
+	}
+	got := who(access.Caller{UserID: user.ID, SSOTenantID: ids[1]})
+	if len(got.GetTenants()) != 1 || got.GetTenants()[0].GetTenantId() != ids[1] || len(got.GetTenants()[0].GetPermissions()) == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestListAuditEvents_FiltersAndPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	for _, name := range []string{"one", "two", "three"} {
+		w.namespaceFor(t, people(owner), name)
+		w.now = w.now.Add(time.Minute)
+	}
+	w.keyFor(t, people(admin), &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}})
+	list := func(r *cloudv1.ListAuditEventsRequest) *cloudv1.ListAuditEventsResponse {
+		return must(w.ListAuditEvents(people(owner), r))(t)
+	}
+	if got := list(&cloudv1.ListAuditEventsRequest{Action: "namespace"}).GetEvents(); len(got) != 3 || got[0].GetTarget() != "three" {
+		t.Errorf("%v", got)
+	}
+	if got := list(&cloudv1.ListAuditEventsRequest{ActorId: access.From(people(admin)).UserID}).GetEvents(); len(got) != 1 || got[0].GetAction() != "key.create" {
+		t.Errorf("%v", got)
+	}
+	first := list(&cloudv1.ListAuditEventsRequest{PageSize: 3})
+	second := list(&cloudv1.ListAuditEventsRequest{PageSize: 3, PageToken: first.GetNextPageToken()})
+	if len(first.GetEvents()) != 3 || len(second.GetEvents()) != 1 || second.GetNextPageToken() != "" || second.GetEvents()[0].GetTarget() != "one" {
+		t.Errorf("%v, then %v", first, second)
+	}
+	_, err := w.ListAuditEvents(people(owner), &cloudv1.ListAuditEventsRequest{PageSize: 3, Action: "key", PageToken: first.GetNextPageToken()})
+	field(t, err, "page_token")
+	if got := w.auditOf(t, w.tenant(t, "other", PlanFree)(owner)); len(got) != 0 {
+		t.Errorf("another tenant sees %v", got)
+	}
+}
+
+func TestUpdateTenant_ChangesWhatPeopleSee(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	was := must(w.GetTenant(ctx, nil))(t).GetTenant()
+	got := must(w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: "Acme Ltd", Etag: was.GetEtag()}))(t).GetTenant()
+	if got.GetDisplayName() != "Acme Ltd" || got.GetName() != "acme" || got.GetEtag() == was.GetEtag() || got.GetUrl() != "http://corvo.test/t/acme" {
+		t.Errorf("%v", got)
+	}
+	_, err := w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: "x", Etag: was.GetEtag()})
+	refused(t, err, "ETAG_MISMATCH")
+	_, err = w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: " "})
+	field(t, err, "display_name")
+}

@@ -1,0 +1,257 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+// overlapMax is how long the old secret of a rotated key may work on.
+const overlapMax = 7 * 24 * time.Hour
+
+// changeable reads a key that the caller may change: it lives and is not broader.
+func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) {
+	k, err := findKey(ctx, tx, id)
+	if err != nil {
+		return k, err
+	}
+	if !k.RevokedAt.IsZero() {
+		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked and stays so; make a new key", k.ID)
+	}
+	return k, mayHold(access.From(ctx), k)
+}
+
+// saveKey writes a changed key and hands it on.
+func (s *Service) saveKey(ctx context.Context, tx store.Tx, k *store.Key, action string, changes audit.Changes) error {
+	k.UpdatedAt = s.Now()
+	k.Generation++
+	if err := tx.UpdateKey(ctx, k); err != nil {
+		return err
+	}
+	if err := s.carryKey(ctx, tx, *k); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, s.IDs, s.Now(), action, keyTarget(*k), changes)
+}
+
+// UpdateApiKey changes the fields that the mask names.
+func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyRequest) (*cloudv1.UpdateApiKeyResponse, error) {
+	paths, err := masked(r.GetUpdateMask().GetPaths(), "name", "namespaces", "roles", "expires_at")
+	if err != nil {
+		return nil, err
+	}
+	if r.GetExpiresAt() != nil && r.GetExpiresAt().CheckValid() != nil {
+		return nil, fault.InvalidField("expires_at", "not a time")
+	}
+	var k store.Key
+	err = s.write(ctx, func(tx store.Tx) (err error) {
+		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
+			return err
+		}
+		if err := checkEtag(r.GetEtag(), k.ID, k.Version); err != nil {
+			return err
+		}
+		changes, err := edit(ctx, tx, &k, r, paths)
+		if err != nil {
+			return err
+		}
+		if err := checkKey(k, s.Now()); err != nil {
+			return err
+		}
+		if err := mayHold(access.From(ctx), k); err != nil {
+			return err
+		}
+		return s.saveKey(ctx, tx, &k, "key.update", changes)
+	})
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.keyObserved(ctx, k.ID, k.Generation)
+	return &cloudv1.UpdateApiKeyResponse{ApiKey: m}, err
+}
+
+func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (audit.Changes, error) {
+	was, changes := *k, audit.Changes{}
+	for _, p := range paths {
+		switch p {
+		case "name":
+			k.Name = r.GetName()
+			changes["name"] = store.Change{Before: was.Name, After: k.Name}
+		case "namespaces":
+			var err error
+			if k.NamespaceIDs, err = namespaceIDs(ctx, tx, r.GetNamespaces()); err != nil {
+				return nil, err
+			}
+			changes["namespace_ids"] = store.Change{Before: was.NamespaceIDs, After: k.NamespaceIDs}
+		case "roles":
+			k.Roles = r.GetRoles()
+			changes["roles"] = store.Change{Before: roleWords(was.Roles), After: roleWords(k.Roles)}
+		case "expires_at":
+			k.ExpiresAt = time.Time{}
+			if r.GetExpiresAt() != nil {
+				k.ExpiresAt = r.GetExpiresAt().AsTime()
+			}
+			changes["expires_at"] = store.Change{Before: timeText(was.ExpiresAt), After: timeText(k.ExpiresAt)}
+		}
+	}
+	return changes, nil
+}
+
+func timeText(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(timeForm)
+}
+
+// RotateApiKey gives a key another secret beside the one it has.
+func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyRequest) (*cloudv1.RotateApiKeyResponse, error) {
+	call, err := firstOf("RotateApiKey", r.GetRequestId(), r)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []fault.Field
+	if o := r.GetOverlapSeconds(); o < 0 || o > int64(overlapMax/time.Second) {
+		wrong = append(wrong, fault.Field{Name: "overlap_seconds", Problem: fmt.Sprintf("0 to %d (seven days)", int64(overlapMax/time.Second))})
+	}
+	if len(r.GetDigest()) > 0 {
+		wrong = append(wrong, checkDigest(r.GetDigest())...)
+	}
+	if err := fault.InvalidFields(wrong); err != nil {
+		return nil, err
+	}
+	var k store.Key
+	var secret string
+	var repeated bool
+	res := new(cloudv1.RotateApiKeyResponse)
+	err = call.write(ctx, s, func(tx store.Tx) error {
+		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
+			return err
+		}
+		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
+			return err
+		}
+		if secret, err = s.addVersion(&k, r); err != nil {
+			return err
+		}
+		if err := s.saveKey(ctx, tx, &k, "key.rotate", audit.Changes{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
+			return err
+		}
+		res.ApiKey = s.keyMessage(k)
+		return call.keep(ctx, tx, s, res) // Before the secret is in it.
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.ApiKey, err = s.keyObserved(ctx, res.GetApiKey().GetId(), int64(res.GetApiKey().GetGeneration())); err != nil {
+		return nil, err
+	}
+	if !repeated {
+		res.Secret = secret
+	}
+	return res, nil
+}
+
+// addVersion ends the present secret after the overlap and adds a new one.
+func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest) (secret string, _ error) {
+	now := s.Now()
+	k.Versions = living(k.Versions, now)
+	if n := len(k.Versions); n > 1 {
+		return "", fault.New(fault.Conflict, "ROTATION_UNDERWAY",
+			"key %s has two secrets already; the older one ends at %s, then it can be rotated again", k.ID, k.Versions[0].ExpiresAt.UTC().Format(timeForm))
+	}
+	digest := r.GetDigest()
+	if len(digest) == 0 {
+		made, err := apikey.Renew(kindOf(k.Kind), k.ID)
+		if err != nil {
+			return "", err
+		}
+		sum := made.Digest()
+		digest, secret = sum[:], made.Reveal()
+	}
+	for i := range k.Versions {
+		if slices.Equal(k.Versions[i].Digest, digest) {
+			return "", fault.InvalidField("digest", "is the one that the key has; make a new secret")
+		}
+		k.Versions[i].ExpiresAt = now.Add(time.Duration(r.GetOverlapSeconds()) * time.Second)
+	}
+	k.Versions = append(living(k.Versions, now), store.KeyVersion{Digest: digest, CreatedAt: now})
+	return secret, nil
+}
+
+// RevokeApiKey ends a key. Doing so twice is the same as once.
+func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyRequest) (*cloudv1.RevokeApiKeyResponse, error) {
+	var k store.Key
+	var absent bool
+	err := s.write(ctx, func(tx store.Tx) (err error) {
+		absent = false
+		k, err = findKey(ctx, tx, r.GetKeyId())
+		if gone(err) && r.GetAllowMissing() {
+			absent = true
+			return nil
+		}
+		if err != nil || !k.RevokedAt.IsZero() {
+			return err
+		}
+		if err := mayHold(access.From(ctx), k); err != nil {
+			return err
+		}
+		return s.endKey(ctx, tx, &k, "")
+	})
+	if err != nil || absent {
+		return &cloudv1.RevokeApiKeyResponse{}, err
+	}
+	m, err := s.keyObserved(ctx, k.ID, k.Generation)
+	return &cloudv1.RevokeApiKeyResponse{ApiKey: m}, err
+}
+
+// endKey revokes; why is for the audit log and may be empty.
+func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why string) error {
+	k.RevokedAt = s.Now()
+	changes := audit.Changes{}
+	if why != "" {
+		changes["reason"] = store.Change{After: why}
+	}
+	return s.saveKey(ctx, tx, k, "key.revoke", changes)
+}
+
+// leaveNamespace takes a namespace from every key. One that was good for it alone is
+// revoked: without it, its list would be empty and mean every namespace.
+func (s *Service) leaveNamespace(ctx context.Context, tx store.Tx, id string) error {
+	p := store.Page{Limit: pageSizeMax}
+	for {
+		keys, err := tx.ListKeys(ctx, access.From(ctx).TenantID, false, p)
+		if err != nil {
+			return fmt.Errorf("list the keys of namespace %s: %w", id, err)
+		}
+		for _, k := range keys {
+			if err := s.leave(ctx, tx, k, id); err != nil {
+				return err
+			}
+		}
+		if len(keys) < p.Limit {
+			return nil
+		}
+		p.After = keys[len(keys)-1].ID
+	}
+}
+
+func (s *Service) leave(ctx context.Context, tx store.Tx, k store.Key, id string) error {
+	if !slices.Contains(k.NamespaceIDs, id) {
+		return nil
+	}
+	if len(k.NamespaceIDs) == 1 {
+		return s.endKey(ctx, tx, &k, "its namespace was deleted")
+	}
+	was := slices.Clone(k.NamespaceIDs)
+	k.NamespaceIDs = slices.DeleteFunc(slices.Clone(was), func(n string) bool { return n == id })
+	return s.saveKey(ctx, tx, &k, "key.update", audit.Changes{"namespace_ids": {Before: was, After: k.NamespaceIDs}})
+}

@@ -1,0 +1,152 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+const (
+	// keyNamespacesMax bounds the namespaces of one key: proxies hold them in memory. A
+	// cell takes no more.
+	keyNamespacesMax = 64
+	// keyLifeMax keeps an end inside what a count of nanoseconds can tell, which stops in
+	// the year 2262.
+	keyLifeMax = 100 * 365 * 24 * time.Hour
+)
+
+// roleWord is the data plane's word for a role in a namespace; empty for none.
+func roleWord(r cloudv1.NamespaceRole) string {
+	switch r {
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN:
+		return identity.RoleAdmin
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR:
+		return identity.RoleOperator
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER:
+		return identity.RoleProducer
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER:
+		return identity.RoleWorker
+	case cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER:
+		return identity.RoleViewer
+	}
+	return ""
+}
+
+func roleWords(roles []cloudv1.NamespaceRole) []string {
+	var words []string
+	for _, r := range roles {
+		if w := roleWord(r); w != "" {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+func tenantRoleWord(r cloudv1.TenantRole) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+}
+
+// checkKey says what is wrong with a key by itself, whoever makes it.
+func checkKey(k store.Key, now time.Time) error {
+	var wrong []fault.Field
+	add := func(field, format string, args ...any) {
+		wrong = append(wrong, fault.Field{Name: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	if p := displayName(k.Name); p != "" {
+		add("name", "%s", p)
+	}
+	switch k.Kind {
+	case cloudv1.KeyKind_KEY_KIND_JOBS:
+		if len(k.Roles) == 0 {
+			add("roles", "a key for jobs needs one or more of admin, operator, producer, worker, viewer")
+		}
+		if k.TenantRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+			add("tenant_role", "is for management keys; leave it out")
+		}
+	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
+		if len(k.Roles) > 0 {
+			add("roles", "are for keys for jobs; leave them out and give tenant_role")
+		}
+		if len(k.NamespaceIDs) > 0 {
+			add("namespaces", "a management key is for the whole tenant; leave them out")
+		}
+		if access.Permissions(k.TenantRole) == nil {
+			add("tenant_role", "a management key needs one of owner, admin, billing, developer, auditor, viewer")
+		}
+	default:
+		add("kind", "must be KEY_KIND_JOBS or KEY_KIND_MANAGEMENT")
+	}
+	for i, r := range k.Roles {
+		if roleWord(r) == "" {
+			add(fmt.Sprintf("roles[%d]", i), "unknown role")
+		} else if slices.Contains(k.Roles[:i], r) {
+			add(fmt.Sprintf("roles[%d]", i), "given twice")
+		}
+	}
+	if len(k.NamespaceIDs) > keyNamespacesMax {
+		add("namespaces", "at most %d; give none for a key of all namespaces", keyNamespacesMax)
+	}
+	if ended(k.ExpiresAt, now) {
+		add("expires_at", "lies in the past")
+	}
+	if k.ExpiresAt.After(now.Add(keyLifeMax)) {
+		add("expires_at", "lies more than a hundred years ahead; leave it out for a key that does not end")
+	}
+	return fault.InvalidFields(wrong)
+}
+
+// mayHold refuses to make, change or end a key that may do more than the caller. Ending
+// one counts: whoever rotates a key holds it afterwards, and whoever revokes it stops
+// what it did.
+func mayHold(c access.Caller, k store.Key) error {
+	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
+		if access.MayGrant(c.Role, k.TenantRole) {
+			return nil
+		}
+		return broader(c, "a management key of role "+tenantRoleWord(k.TenantRole))
+	}
+	held := roleWords(access.NamespaceRoles(c.Role))
+	for _, r := range k.Roles {
+		for a := identity.Enqueue; a <= identity.Administer; a++ {
+			if identity.Allows([]string{roleWord(r)}, a) && !identity.Allows(held, a) {
+				return broader(c, "a key for jobs of role "+roleWord(r))
+			}
+		}
+	}
+	return nil
+}
+
+func broader(c access.Caller, what string) error {
+	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s may do more than you, who are %s in tenant %s; ask an owner or admin", what, tenantRoleWord(c.Role), c.Tenant)
+}
+
+// namespaceIDs resolves names and ids of living namespaces, without repetition.
+func namespaceIDs(ctx context.Context, tx store.Tx, namesOrIDs []string) ([]string, error) {
+	if len(namesOrIDs) > keyNamespacesMax {
+		return nil, fault.InvalidField("namespaces", "at most %d; give none for a key of all namespaces", keyNamespacesMax)
+	}
+	var out []string
+	for _, text := range namesOrIDs {
+		n, err := findNamespace(ctx, tx, text)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, n.ID) {
+			out = append(out, n.ID)
+		}
+	}
+	return out, nil
+}
+
+// living leaves out the secrets that have ended.
+func living(versions []store.KeyVersion, now time.Time) []store.KeyVersion {
+	return slices.DeleteFunc(slices.Clone(versions), func(v store.KeyVersion) bool { return ended(v.ExpiresAt, now) })
+}

@@ -1,0 +1,237 @@
+package tenancy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
+	m := &cloudv1.ApiKey{
+		Id: k.ID, TenantId: k.TenantID, Name: k.Name, Kind: k.Kind, NamespaceIds: k.NamespaceIDs, Roles: k.Roles, TenantRole: k.TenantRole,
+		Prefix:    "corvo_" + string(kindOf(k.Kind)) + "_" + strings.TrimPrefix(k.ID, "key_"),
+		ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), CreatedAt: stamp(k.CreatedAt), CreatedBy: k.CreatedBy,
+		Sync:       syncOf(k.Generation, k.Observed, !k.RevokedAt.IsZero()),
+		Generation: uint64(k.Generation), ObservedGeneration: uint64(k.Observed), Etag: etag(k.ID, k.Version),
+	}
+	for _, v := range living(k.Versions, s.Now()) {
+		m.Versions = append(m.Versions, &cloudv1.ApiKeyVersion{CreatedAt: stamp(v.CreatedAt), ExpiresAt: stamp(v.ExpiresAt)})
+	}
+	return m
+}
+
+func kindOf(k cloudv1.KeyKind) apikey.Kind {
+	if k == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
+		return apikey.Management
+	}
+	return apikey.DataPlane
+}
+
+func keyTarget(k store.Key) audit.Target { return audit.Target{Type: "key", ID: k.ID, Name: k.Name} }
+
+// CreateApiKey makes a key, or takes over one that the caller made.
+func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (*cloudv1.CreateApiKeyResponse, error) {
+	call, err := firstOf("CreateApiKey", r.GetRequestId(), r)
+	if err != nil {
+		return nil, err
+	}
+	wanted, secret, err := s.keyOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var repeated bool
+	res := new(cloudv1.CreateApiKeyResponse)
+	err = call.write(ctx, s, func(tx store.Tx) error {
+		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
+			return err
+		}
+		k := wanted
+		if k.NamespaceIDs, err = namespaceIDs(ctx, tx, r.GetNamespaces()); err != nil {
+			return err
+		}
+		if err := s.insertKey(ctx, tx, k); err != nil {
+			return err
+		}
+		res.ApiKey = s.keyMessage(k)
+		return call.keep(ctx, tx, s, res) // Before the secret is in it.
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Keys are never removed, so a repeated call finds its key, too.
+	if res.ApiKey, err = s.keyObserved(ctx, res.GetApiKey().GetId(), int64(res.GetApiKey().GetGeneration())); err != nil {
+		return nil, err
+	}
+	if !repeated {
+		res.Secret = secret
+	}
+	return res, nil
+}
+
+// keyOf makes the record, all but its namespaces, and checks it. The secret is empty
+// if the caller has it.
+func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k store.Key, secret string, _ error) {
+	c, now := access.From(ctx), s.Now()
+	k = store.Key{
+		TenantID: c.TenantID, Name: r.GetName(), Kind: r.GetKind(), Roles: r.GetRoles(), TenantRole: r.GetTenantRole(),
+		CreatedBy: c.ID(), CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+	}
+	if r.GetExpiresAt() != nil {
+		if err := r.GetExpiresAt().CheckValid(); err != nil {
+			return k, "", fault.InvalidField("expires_at", "not a time")
+		}
+		k.ExpiresAt = r.GetExpiresAt().AsTime()
+	}
+	if err := checkKey(k, now); err != nil {
+		return k, "", err
+	}
+	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && len(r.GetNamespaces()) > 0 {
+		return k, "", fault.InvalidField("namespaces", "a management key is for the whole tenant; leave them out")
+	}
+	if err := mayHold(c, k); err != nil {
+		return k, "", err
+	}
+	digest := r.GetDigest()
+	switch {
+	case r.GetKeyId() == "" && len(digest) == 0:
+		made, err := apikey.Generate(kindOf(k.Kind))
+		if err != nil {
+			return k, "", err
+		}
+		sum := made.Digest()
+		k.ID, digest, secret = made.ID(), sum[:], made.Reveal()
+	default:
+		if err := checkCallersKey(r.GetKeyId(), digest); err != nil {
+			return k, "", err
+		}
+		k.ID = r.GetKeyId()
+	}
+	k.Versions = []store.KeyVersion{{Digest: digest, CreatedAt: now}}
+	return k, secret, nil
+}
+
+// checkCallersKey checks the form of what a caller who made the key gives in its place.
+func checkCallersKey(id string, digest []byte) error {
+	var wrong []fault.Field
+	if !apikey.IsID(id) {
+		wrong = append(wrong, fault.Field{Name: "key_id", Problem: "must be key_ and the 12 characters of your key's id; give it together with digest, or neither"})
+	}
+	return fault.InvalidFields(append(wrong, checkDigest(digest)...))
+}
+
+func checkDigest(digest []byte) []fault.Field {
+	if len(digest) != sha256.Size || bytes.Equal(digest, make([]byte, sha256.Size)) {
+		return []fault.Field{{Name: "digest", Problem: "must be the 32 bytes of the key's SHA-256 digest"}}
+	}
+	return nil
+}
+
+func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error {
+	if err := s.within(ctx, tx, k.TenantID, "keys", tx.CountKeys, func(l limits) quota { return l.keys }); err != nil {
+		return err
+	}
+	switch err := tx.InsertKey(ctx, k); {
+	case errors.Is(err, store.ErrExists):
+		return fault.New(fault.Exists, "KEY_EXISTS", "there is a key of the id %s; make a new key", k.ID)
+	case err != nil:
+		return err
+	}
+	if err := s.carryKey(ctx, tx, k); err != nil {
+		return err
+	}
+	changes := audit.Changes{"name": {After: k.Name}}
+	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
+		changes["tenant_role"] = store.Change{After: tenantRoleWord(k.TenantRole)}
+	} else {
+		changes["roles"], changes["namespace_ids"] = store.Change{After: roleWords(k.Roles)}, store.Change{After: k.NamespaceIDs}
+	}
+	if !k.ExpiresAt.IsZero() {
+		changes["expires_at"] = store.Change{After: k.ExpiresAt.UTC().Format(timeForm)}
+	}
+	return audit.Record(ctx, tx, s.IDs, s.Now(), "key.create", keyTarget(k), changes)
+}
+
+// timeForm is how times stand in the audit log.
+const timeForm = "2006-01-02T15:04:05Z07:00"
+
+// carryKey hands a key on now, and again when one of its secrets ends: the cell is told
+// digests, not when each of them ends.
+func (s *Service) carryKey(ctx context.Context, tx store.Tx, k store.Key) error {
+	o := store.OutboxKey
+	for _, v := range k.Versions {
+		if !v.ExpiresAt.IsZero() {
+			return s.carry(ctx, tx, o, k.ID, v.ExpiresAt)
+		}
+	}
+	return s.carry(ctx, tx, o, k.ID)
+}
+
+// keyObserved waits for a generation and gives the key as it is then.
+func (s *Service) keyObserved(ctx context.Context, id string, generation int64) (*cloudv1.ApiKey, error) {
+	tenantID := access.From(ctx).TenantID
+	err := s.awaited(ctx, func(tx store.Tx) (bool, error) {
+		k, err := tx.GetKey(ctx, tenantID, id)
+		return k.Observed >= generation, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.key(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.keyMessage(k), nil
+}
+
+func (s *Service) key(ctx context.Context, id string) (k store.Key, _ error) {
+	err := s.read(ctx, func(tx store.Tx) (err error) {
+		k, err = findKey(ctx, tx, id)
+		return err
+	})
+	return k, err
+}
+
+func findKey(ctx context.Context, tx store.Tx, id string) (store.Key, error) {
+	k, err := tx.GetKey(ctx, access.From(ctx).TenantID, id)
+	return k, missing(err, "key")
+}
+
+// GetApiKey tells about one key, revoked or not.
+func (s *Service) GetApiKey(ctx context.Context, r *cloudv1.GetApiKeyRequest) (*cloudv1.GetApiKeyResponse, error) {
+	k, err := s.key(ctx, r.GetKeyId())
+	if err != nil {
+		return nil, err
+	}
+	return &cloudv1.GetApiKeyResponse{ApiKey: s.keyMessage(k)}, nil
+}
+
+// ListApiKeys lists by id.
+func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest) (*cloudv1.ListApiKeysResponse, error) {
+	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListApiKeys", r.GetShowRevoked())
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Key
+	err = s.read(ctx, func(tx store.Tx) (err error) {
+		found, err = tx.ListKeys(ctx, access.From(ctx).TenantID, r.GetShowRevoked(), l.page())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := new(cloudv1.ListApiKeysResponse)
+	found, res.NextPageToken = cut(s, l, found, func(k store.Key) string { return k.ID })
+	for _, k := range found {
+		res.ApiKeys = append(res.ApiKeys, s.keyMessage(k))
+	}
+	return res, nil
+}

@@ -1,0 +1,349 @@
+package tenancy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+const (
+	jobsKind   = cloudv1.KeyKind_KEY_KIND_JOBS
+	manageKind = cloudv1.KeyKind_KEY_KIND_MANAGEMENT
+
+	adminRole    = cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN
+	operatorRole = cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR
+	producerRole = cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER
+	workerRole   = cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER
+	viewerRole   = cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER
+)
+
+func (w *world) keyFor(t *testing.T, ctx context.Context, r *cloudv1.CreateApiKeyRequest) *cloudv1.CreateApiKeyResponse {
+	t.Helper()
+	if r.GetName() == "" {
+		r.Name = "ci"
+	}
+	return must(w.CreateApiKey(ctx, r))(t)
+}
+
+func (w *world) stored(t *testing.T, ctx context.Context, id string) (k store.Key) {
+	t.Helper()
+	err := w.Store.ReadTenant(t.Context(), access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+		k, err = tx.GetKey(t.Context(), access.From(ctx).TenantID, id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestCreateApiKey_ShowsTheSecretOnceAndKeepsItsDigest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	r := &cloudv1.CreateApiKeyRequest{RequestId: uuid, Kind: jobsKind, Roles: []cloudv1.NamespaceRole{producerRole}}
+	first := w.keyFor(t, ctx, r)
+	key, err := apikey.Parse(first.GetSecret())
+	if err != nil || key.ID() != first.GetApiKey().GetId() || key.Kind() != apikey.DataPlane || !strings.HasPrefix(first.GetSecret(), first.GetApiKey().GetPrefix()) {
+		t.Fatalf("%v: %v", first, err)
+	}
+	digest := key.Digest()
+	if k := w.stored(t, ctx, key.ID()); len(k.Versions) != 1 || !bytes.Equal(k.Versions[0].Digest, digest[:]) {
+		t.Errorf("stored %v", k)
+	}
+	again := must(w.CreateApiKey(ctx, r))(t)
+	if again.GetSecret() != "" || again.GetApiKey().GetId() != key.ID() {
+		t.Errorf("the repeated call shows %v", again)
+	}
+	secret := first.GetSecret()[len(first.GetApiKey().GetPrefix()):]
+	for _, m := range []proto.Message{
+		must(w.GetApiKey(ctx, &cloudv1.GetApiKeyRequest{KeyId: key.ID()}))(t),
+		must(w.ListApiKeys(ctx, &cloudv1.ListApiKeysRequest{}))(t),
+		must(w.ListAuditEvents(ctx, &cloudv1.ListAuditEventsRequest{}))(t),
+	} {
+		if text := protojson.Format(m); strings.Contains(text, secret) || strings.Contains(text, "digest") {
+			t.Errorf("shown again: %s", text)
+		}
+	}
+}
+
+func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	made, err := apikey.Generate(apikey.Management)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := made.Digest()
+	r := &cloudv1.CreateApiKeyRequest{Kind: manageKind, TenantRole: viewer, KeyId: made.ID(), Digest: digest[:]}
+	res := w.keyFor(t, ctx, r)
+	if res.GetSecret() != "" || res.GetApiKey().GetId() != made.ID() {
+		t.Errorf("%v", res)
+	}
+	_, err = w.CreateApiKey(ctx, r)
+	refused(t, err, "KEY_EXISTS")
+	other := w.tenant(t, "other", PlanFree)(owner)
+	_, err = w.CreateApiKey(other, r)
+	refused(t, err, "KEY_EXISTS")
+	for name, tc := range map[string]struct {
+		id     string
+		digest []byte
+		field  string
+	}{
+		"id alone":         {made.ID(), nil, "digest"},
+		"digest alone":     {"", digest[:], "key_id"},
+		"short digest":     {made.ID(), digest[:31], "digest"},
+		"a digest of zero": {made.ID(), make([]byte, sha256.Size), "digest"},
+		"a wrong id":       {"key_../../etc", digest[:], "key_id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "x", Kind: manageKind, TenantRole: viewer, KeyId: tc.id, Digest: tc.digest})
+			field(t, err, tc.field)
+		})
+	}
+}
+
+func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	worker := []cloudv1.NamespaceRole{workerRole}
+	for name, tc := range map[string]struct {
+		r     *cloudv1.CreateApiKeyRequest
+		field string
+	}{
+		"no name":                          {&cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: worker}, "name"},
+		"line break in the name":           {&cloudv1.CreateApiKeyRequest{Name: "a\nb", Kind: jobsKind, Roles: worker}, "name"},
+		"no kind":                          {&cloudv1.CreateApiKeyRequest{Name: "a"}, "kind"},
+		"jobs without roles":               {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind}, "roles"},
+		"jobs with a tenant role":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, TenantRole: viewer}, "tenant_role"},
+		"a role twice":                     {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: append(worker, worker...)}, "roles[1]"},
+		"an unknown role":                  {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{99}}, "roles[0]"},
+		"management without role":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind}, "tenant_role"},
+		"management with roles":            {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind, TenantRole: viewer, Roles: worker}, "roles"},
+		"management in one place":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind, TenantRole: viewer, Namespaces: []string{"x"}}, "namespaces"},
+		"ended before it begins":           {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(w.now)}, "expires_at"},
+		"ends beyond what a cell can tell": {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(time.Date(2290, 1, 1, 0, 0, 0, 0, time.UTC))}, "expires_at"},
+		"no time":                          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: &timestamppb.Timestamp{Nanos: -1}}, "expires_at"},
+		"too many namespaces":              {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Namespaces: make([]string, 101)}, "namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.CreateApiKey(ctx, tc.r)
+			field(t, err, tc.field)
+		})
+	}
+	_, err := w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Namespaces: []string{"nowhere"}})
+	refused(t, err, "NOT_FOUND")
+}
+
+func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	jobs := func(r cloudv1.NamespaceRole) *cloudv1.CreateApiKeyRequest {
+		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{r}}
+	}
+	manage := func(r cloudv1.TenantRole) *cloudv1.CreateApiKeyRequest {
+		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: manageKind, TenantRole: r}
+	}
+	for _, tc := range []struct {
+		who  cloudv1.TenantRole
+		key  *cloudv1.CreateApiKeyRequest
+		good bool
+	}{
+		{owner, manage(owner), true}, {owner, manage(admin), true}, {owner, jobs(adminRole), true},
+		{admin, manage(owner), false}, {admin, manage(admin), true}, {admin, jobs(adminRole), true},
+		{developer, manage(owner), false}, {developer, manage(admin), false}, {developer, manage(developer), true}, {developer, manage(viewer), true},
+		{developer, manage(cloudv1.TenantRole_TENANT_ROLE_AUDITOR), false},
+		{developer, jobs(adminRole), false}, {developer, jobs(operatorRole), true}, {developer, jobs(producerRole), true}, {developer, jobs(workerRole), true}, {developer, jobs(viewerRole), true},
+		// The permission keeps these out before; so does the rule itself.
+		{viewer, jobs(producerRole), false}, {viewer, manage(developer), false},
+	} {
+		t.Run(fmt.Sprintf("%v makes %v %v", tc.who, tc.key.GetRoles(), tc.key.GetTenantRole()), func(t *testing.T) {
+			_, err := w.CreateApiKey(people(tc.who), proto.Clone(tc.key).(*cloudv1.CreateApiKeyRequest))
+			if tc.good {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			id := w.keyFor(t, people(owner), proto.Clone(tc.key).(*cloudv1.CreateApiKeyRequest)).GetApiKey().GetId()
+			_, err = w.RotateApiKey(people(tc.who), &cloudv1.RotateApiKeyRequest{KeyId: id})
+			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			_, err = w.RevokeApiKey(people(tc.who), &cloudv1.RevokeApiKeyRequest{KeyId: id})
+			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			_, err = w.UpdateApiKey(people(tc.who), &cloudv1.UpdateApiKeyRequest{KeyId: id, Name: "mine", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}}})
+			refused(t, err, "KEY_BROADER_THAN_CALLER")
+		})
+	}
+	// Nor does a small key grow in the hands of a developer.
+	small := w.keyFor(t, people(developer), jobs(workerRole)).GetApiKey().GetId()
+	_, err := w.UpdateApiKey(people(developer), &cloudv1.UpdateApiKeyRequest{KeyId: small, Roles: []cloudv1.NamespaceRole{adminRole}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"roles"}}})
+	refused(t, err, "KEY_BROADER_THAN_CALLER")
+}
+
+func TestRotateApiKey_TwoSecretsAtMostAndTheOldOneEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	w.outbox(t)
+	r := &cloudv1.RotateApiKeyRequest{KeyId: id, RequestId: uuid, OverlapSeconds: 3600}
+	first := must(w.RotateApiKey(ctx, r))(t)
+	key, err := apikey.Parse(first.GetSecret())
+	if err != nil || key.ID() != id {
+		t.Fatalf("%q: %v", first.GetSecret(), err)
+	}
+	if v := first.GetApiKey().GetVersions(); len(v) != 2 || v[0].GetExpiresAt().AsTime() != w.now.Add(time.Hour) || v[1].GetExpiresAt() != nil {
+		t.Errorf("versions %v", v)
+	}
+	if again := must(w.RotateApiKey(ctx, r))(t); again.GetSecret() != "" || len(again.GetApiKey().GetVersions()) != 2 {
+		t.Errorf("the repeated call: %v", again)
+	}
+	// The cell hears now, and again when the old secret ends.
+	if rows := w.outbox(t); len(rows) != 2 || rows[0].DueAt != w.now && rows[1].DueAt != w.now || rows[0].DueAt != w.now.Add(time.Hour) && rows[1].DueAt != w.now.Add(time.Hour) {
+		t.Errorf("outbox %v", rows)
+	}
+	_, err = w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id})
+	refused(t, err, "ROTATION_UNDERWAY")
+	w.now = w.now.Add(time.Hour)
+	digest := sha256.Sum256([]byte("mine"))
+	third := must(w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id, Digest: digest[:]}))(t)
+	if v := third.GetApiKey().GetVersions(); len(v) != 1 || third.GetSecret() != "" {
+		t.Errorf("without overlap: %v", third)
+	}
+	if k := w.stored(t, ctx, id); len(k.Versions) != 1 || !bytes.Equal(k.Versions[0].Digest, digest[:]) {
+		t.Errorf("stored %v", k.Versions)
+	}
+	for _, tc := range []struct {
+		r     *cloudv1.RotateApiKeyRequest
+		field string
+	}{
+		{&cloudv1.RotateApiKeyRequest{KeyId: id, OverlapSeconds: -1}, "overlap_seconds"},
+		{&cloudv1.RotateApiKeyRequest{KeyId: id, OverlapSeconds: 7*24*3600 + 1}, "overlap_seconds"},
+		{&cloudv1.RotateApiKeyRequest{KeyId: id, Digest: []byte{1}}, "digest"},
+		{&cloudv1.RotateApiKeyRequest{KeyId: id, Digest: digest[:]}, "digest"},
+	} {
+		_, err := w.RotateApiKey(ctx, tc.r)
+		field(t, err, tc.field)
+	}
+}
+
+func TestRevokeApiKey_IsForEverAndTwiceIsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	first := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: id}))(t).GetApiKey()
+	w.now = w.now.Add(time.Hour)
+	again := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: id}))(t).GetApiKey()
+	if first.GetSync() != cloudv1.Sync_SYNC_DELETING || !proto.Equal(first.GetRevokedAt(), again.GetRevokedAt()) || again.GetGeneration() != 2 {
+		t.Errorf("%v, then %v", first, again)
+	}
+	_, err := w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id})
+	refused(t, err, "KEY_REVOKED")
+	_, err = w.UpdateApiKey(ctx, &cloudv1.UpdateApiKeyRequest{KeyId: id, Name: "x", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}}})
+	refused(t, err, "KEY_REVOKED")
+	if l := must(w.ListApiKeys(ctx, &cloudv1.ListApiKeysRequest{}))(t); len(l.GetApiKeys()) != 0 {
+		t.Errorf("listed unasked: %v", l)
+	}
+	if l := must(w.ListApiKeys(ctx, &cloudv1.ListApiKeysRequest{ShowRevoked: true}))(t); len(l.GetApiKeys()) != 1 {
+		t.Errorf("not listed though asked: %v", l)
+	}
+	_, err = w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: "key_000000000000"})
+	refused(t, err, "NOT_FOUND")
+	if res := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: "key_000000000000", AllowMissing: true}))(t); res.GetApiKey() != nil {
+		t.Errorf("%v", res)
+	}
+}
+
+func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ns := w.namespaceFor(t, ctx, "orders")
+	made := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}, ExpiresAt: timestamppb.New(w.now.Add(time.Hour))}).GetApiKey()
+	update := func(r *cloudv1.UpdateApiKeyRequest, paths ...string) (*cloudv1.ApiKey, error) {
+		r.KeyId, r.UpdateMask = made.GetId(), &fieldmaskpb.FieldMask{Paths: paths}
+		res, err := w.UpdateApiKey(ctx, r)
+		return res.GetApiKey(), err
+	}
+	got := must(update(&cloudv1.UpdateApiKeyRequest{Name: "ignored", Namespaces: []string{"orders"}, Etag: made.GetEtag()}, "namespaces", "expires_at"))(t)
+	if got.GetName() != "ci" || len(got.GetNamespaceIds()) != 1 || got.GetNamespaceIds()[0] != ns.GetId() || got.GetExpiresAt() != nil || got.GetGeneration() != 2 {
+		t.Errorf("%v", got)
+	}
+	_, err := update(&cloudv1.UpdateApiKeyRequest{Name: "x", Etag: made.GetEtag()}, "name")
+	refused(t, err, "ETAG_MISMATCH")
+	_, err = update(&cloudv1.UpdateApiKeyRequest{}, "kind")
+	field(t, err, "update_mask")
+	_, err = update(&cloudv1.UpdateApiKeyRequest{}, "roles")
+	field(t, err, "roles")
+}
+
+func TestKeys_AnothersNamespaceIsNowhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	theirs := w.namespaceFor(t, w.tenant(t, "other", PlanFree)(owner), "orders")
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	var said []string
+	for _, namespace := range []string{theirs.GetId(), "ns_00000000000000000000000000", "orders"} {
+		_, err := w.UpdateApiKey(ctx, &cloudv1.UpdateApiKeyRequest{KeyId: id, Namespaces: []string{namespace}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"namespaces"}}})
+		said = append(said, refused(t, err, "NOT_FOUND").Message)
+		_, err = w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}, Namespaces: []string{namespace}})
+		said = append(said, refused(t, err, "NOT_FOUND").Message)
+	}
+	for _, m := range said {
+		if m != said[0] {
+			t.Errorf("%q tells more than %q", m, said[0])
+		}
+	}
+	if k := w.stored(t, ctx, id); k.Generation != 1 {
+		t.Errorf("a refused change left %v", k)
+	}
+}
+
+// What is revoked stays in the cell, which all tenants share.
+func TestCreateApiKey_MakingAndRevokingEndsForTheDay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	id := access.From(ctx).TenantID
+	err := w.Store.Tenant(ctx, id, func(tx store.Tx) error {
+		for range freeKeysPerDay - 1 {
+			if _, err := tx.CountRate(ctx, "make.keys:"+id, w.now.Truncate(24*time.Hour)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := func() *cloudv1.CreateApiKeyRequest {
+		return &cloudv1.CreateApiKeyRequest{Name: "ci", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{producerRole}}
+	}
+	last := w.keyFor(t, ctx, r()).GetApiKey()
+	must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: last.GetId()}))(t)
+	_, err = w.CreateApiKey(ctx, r())
+	refused(t, err, "PLAN_LIMIT")
+	w.keyFor(t, w.tenant(t, "globex", PlanFree)(owner), r())
+	w.now = w.now.Add(24 * time.Hour)
+	w.keyFor(t, ctx, r())
+}

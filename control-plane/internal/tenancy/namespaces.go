@@ -1,0 +1,357 @@
+package tenancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/names"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	labelsMax     = 64
+	labelRunesMax = 256
+	labelKeyForm  = `^[a-z][a-z0-9._/-]{0,62}$`
+)
+
+func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.Namespace {
+	region := n.Region
+	if region == "" {
+		region = t.Cell
+	}
+	return &cloudv1.Namespace{
+		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: region,
+		Sync: syncOf(n.Generation, n.Observed, !n.DeletedAt.IsZero()), Generation: uint64(n.Generation), ObservedGeneration: uint64(n.Observed),
+		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag(n.ID, n.Version), Endpoint: s.URLs.Tenant(t.Name),
+	}
+}
+
+// CreateNamespace makes a namespace.
+func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespaceRequest) (*cloudv1.CreateNamespaceResponse, error) {
+	call, err := firstOf("CreateNamespace", r.GetRequestId(), r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(r.GetName(), r.GetLabels()); err != nil {
+		return nil, err
+	}
+	var repeated bool
+	res := new(cloudv1.CreateNamespaceResponse)
+	err = call.write(ctx, s, func(tx store.Tx) error {
+		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
+			return err
+		}
+		n, err := s.insertNamespace(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		t, err := tx.GetTenant(ctx, n.TenantID)
+		if err != nil {
+			return err
+		}
+		res.Namespace = s.namespaceMessage(n, t)
+		return call.keep(ctx, tx, s, res)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, s.refresh(ctx, res, repeated)
+}
+
+// refresh waits until the namespace of an answer is usable and shows it as it is then.
+// One that was deleted since a repeated call's first answer stays as it was shown.
+func (s *Service) refresh(ctx context.Context, res *cloudv1.CreateNamespaceResponse, repeated bool) error {
+	now, err := s.namespaceObserved(ctx, res.GetNamespace().GetId(), int64(res.GetNamespace().GetGeneration()))
+	if gone(err) && repeated {
+		return nil
+	}
+	res.Namespace = now
+	return err
+}
+
+// checkNamespace checks what people choose about a namespace.
+func checkNamespace(name string, labels map[string]string) error {
+	var wrong []fault.Field
+	if p := names.Namespace(name); p != "" {
+		wrong = append(wrong, fault.Field{Name: "name", Problem: p})
+	}
+	return fault.InvalidFields(append(wrong, checkLabels(labels)...))
+}
+
+func checkLabels(labels map[string]string) (wrong []fault.Field) {
+	if len(labels) > labelsMax {
+		wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("at most %d", labelsMax)})
+	}
+	form := regexp.MustCompile(labelKeyForm)
+	for _, k := range sortedKeys(labels) {
+		if !form.MatchString(k) {
+			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("key %q: want %s", k, labelKeyForm)})
+		}
+		if v := labels[k]; !utf8.ValidString(v) || utf8.RuneCountInString(v) > labelRunesMax {
+			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("value of %q: at most %d characters", k, labelRunesMax)})
+		}
+	}
+	return wrong
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.CreateNamespaceRequest) (store.Namespace, error) {
+	tenantID, now := access.From(ctx).TenantID, s.Now()
+	t, err := tx.GetTenant(ctx, tenantID)
+	if err != nil {
+		return store.Namespace{}, missing(err, "tenant")
+	}
+	if r.GetRegion() != "" && r.GetRegion() != t.Cell {
+		return store.Namespace{}, fault.InvalidField("region", "the namespaces of tenant %s live in %s; leave the region out", t.Name, t.Cell)
+	}
+	if err := s.freeName(ctx, tx, tenantID, r.GetName()); err != nil {
+		return store.Namespace{}, err
+	}
+	if err := s.within(ctx, tx, tenantID, "namespaces", tx.CountNamespaces, func(l limits) quota { return l.namespaces }); err != nil {
+		return store.Namespace{}, err
+	}
+	n := store.Namespace{
+		TenantID: tenantID, ID: s.IDs.New(ids.Namespace, now), Name: r.GetName(), Labels: r.GetLabels(), DeleteProtection: r.GetDeleteProtection(),
+		Region: t.Cell, CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+	}
+	switch err := tx.InsertNamespace(ctx, n); {
+	case errors.Is(err, store.ErrExists):
+		return n, nameTaken(r.GetName())
+	case err != nil:
+		return n, err
+	}
+	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
+		return n, err
+	}
+	return n, audit.Record(ctx, tx, s.IDs, now, "namespace.create", namespaceTarget(n), audit.Changes{
+		"name": {After: n.Name}, "labels": {After: n.Labels}, "delete_protection": {After: n.DeleteProtection}, "region": {After: n.Region},
+	})
+}
+
+func namespaceTarget(n store.Namespace) audit.Target {
+	return audit.Target{Type: "namespace", ID: n.ID, Name: n.Name}
+}
+
+func (s *Service) freeName(ctx context.Context, tx store.Tx, tenantID, name string) error {
+	_, err := tx.GetNamespaceByName(ctx, tenantID, name)
+	switch {
+	case err == nil:
+		return nameTaken(name)
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	return err
+}
+
+func nameTaken(name string) error {
+	return fault.New(fault.Exists, "NAMESPACE_EXISTS", "this tenant has a namespace %s; choose another name, or use that one", name)
+}
+
+// namespaceObserved waits for a generation and gives the namespace as it is then.
+func (s *Service) namespaceObserved(ctx context.Context, id string, generation int64) (*cloudv1.Namespace, error) {
+	tenantID := access.From(ctx).TenantID
+	if err := s.awaitNamespace(ctx, tenantID, id, generation); err != nil {
+		return nil, err
+	}
+	n, t, err := s.namespace(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.namespaceMessage(n, t), nil
+}
+
+func (s *Service) awaitNamespace(ctx context.Context, tenantID, id string, generation int64) error {
+	return s.awaited(ctx, func(tx store.Tx) (bool, error) {
+		n, err := tx.GetNamespace(ctx, tenantID, id)
+		return n.Observed >= generation, err
+	})
+}
+
+// namespace reads a namespace and its tenant.
+func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Namespace, t store.Tenant, _ error) {
+	err := s.read(ctx, func(tx store.Tx) (err error) {
+		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
+			return missing(err, "tenant")
+		}
+		n, err = findNamespace(ctx, tx, nameOrID)
+		return err
+	})
+	return n, t, err
+}
+
+// findNamespace finds a living namespace of the caller's tenant by name or id.
+func findNamespace(ctx context.Context, tx store.Tx, nameOrID string) (n store.Namespace, err error) {
+	tenantID := access.From(ctx).TenantID
+	// No name has the form of an id: names have no capital letters and no underscore.
+	if ids.Is(ids.Namespace, nameOrID) {
+		n, err = tx.GetNamespace(ctx, tenantID, nameOrID)
+	} else {
+		n, err = tx.GetNamespaceByName(ctx, tenantID, nameOrID)
+	}
+	if err == nil && !n.DeletedAt.IsZero() {
+		return n, fault.Missing("namespace")
+	}
+	return n, missing(err, "namespace")
+}
+
+// GetNamespace tells about one namespace.
+func (s *Service) GetNamespace(ctx context.Context, r *cloudv1.GetNamespaceRequest) (*cloudv1.GetNamespaceResponse, error) {
+	n, t, err := s.namespace(ctx, r.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return &cloudv1.GetNamespaceResponse{Namespace: s.namespaceMessage(n, t)}, nil
+}
+
+// ListNamespaces lists by name.
+func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesRequest) (*cloudv1.ListNamespacesResponse, error) {
+	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListNamespaces")
+	if err != nil {
+		return nil, err
+	}
+	var found []store.Namespace
+	var t store.Tenant
+	err = s.read(ctx, func(tx store.Tx) (err error) {
+		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
+			return missing(err, "tenant")
+		}
+		found, err = tx.ListNamespaces(ctx, t.ID, l.page())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := new(cloudv1.ListNamespacesResponse)
+	found, res.NextPageToken = cut(s, l, found, func(n store.Namespace) string { return n.Name })
+	for _, n := range found {
+		res.Namespaces = append(res.Namespaces, s.namespaceMessage(n, t))
+	}
+	return res, nil
+}
+
+// UpdateNamespace changes the fields that the mask names.
+func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespaceRequest) (*cloudv1.UpdateNamespaceResponse, error) {
+	paths, err := masked(r.GetUpdateMask().GetPaths(), "name", "labels", "delete_protection")
+	if err != nil {
+		return nil, err
+	}
+	var n store.Namespace
+	var t store.Tenant
+	err = s.write(ctx, func(tx store.Tx) (err error) {
+		if n, err = findNamespace(ctx, tx, r.GetNamespace()); err != nil {
+			return err
+		}
+		if t, err = tx.GetTenant(ctx, n.TenantID); err != nil {
+			return missing(err, "tenant")
+		}
+		if err := checkEtag(r.GetEtag(), n.ID, n.Version); err != nil {
+			return err
+		}
+		return s.changeNamespace(ctx, tx, &n, r, paths)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.Observed >= n.Generation {
+		return &cloudv1.UpdateNamespaceResponse{Namespace: s.namespaceMessage(n, t)}, nil
+	}
+	m, err := s.namespaceObserved(ctx, n.ID, n.Generation)
+	return &cloudv1.UpdateNamespaceResponse{Namespace: m}, err
+}
+
+func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
+	was, changes := *n, audit.Changes{}
+	for _, p := range paths {
+		switch p {
+		case "name":
+			n.Name = r.GetName()
+		case "labels":
+			n.Labels = r.GetLabels()
+			changes["labels"] = store.Change{Before: was.Labels, After: n.Labels}
+		case "delete_protection":
+			n.DeleteProtection = r.GetDeleteProtection()
+			changes["delete_protection"] = store.Change{Before: was.DeleteProtection, After: n.DeleteProtection}
+		}
+	}
+	if err := checkNamespace(n.Name, n.Labels); err != nil {
+		return err
+	}
+	if n.Name != was.Name {
+		if err := s.freeName(ctx, tx, n.TenantID, n.Name); err != nil {
+			return err
+		}
+		changes["name"] = store.Change{Before: was.Name, After: n.Name}
+		n.Generation++ // The cell goes by names, too.
+		if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
+			return err
+		}
+	}
+	n.UpdatedAt = s.Now()
+	switch err := tx.UpdateNamespace(ctx, n); {
+	case errors.Is(err, store.ErrExists):
+		return nameTaken(n.Name)
+	case err != nil:
+		return err
+	}
+	return audit.Record(ctx, tx, s.IDs, s.Now(), "namespace.update", namespaceTarget(*n), changes)
+}
+
+// DeleteNamespace ends a namespace, and the keys that were good for it alone.
+func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespaceRequest) (*cloudv1.DeleteNamespaceResponse, error) {
+	var ended store.Namespace
+	err := s.write(ctx, func(tx store.Tx) error {
+		n, err := findNamespace(ctx, tx, r.GetNamespace())
+		if err != nil {
+			return err
+		}
+		if err := checkEtag(r.GetEtag(), n.ID, n.Version); err != nil {
+			return err
+		}
+		if n.DeleteProtection {
+			return fault.New(fault.Conflict, "DELETE_PROTECTED", "namespace %s is protected from deletion; set delete_protection to false first", n.Name)
+		}
+		ended, err = s.endNamespace(ctx, tx, n)
+		return err
+	})
+	switch {
+	case gone(err) && r.GetAllowMissing():
+		return &cloudv1.DeleteNamespaceResponse{}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &cloudv1.DeleteNamespaceResponse{}, s.awaitNamespace(ctx, ended.TenantID, ended.ID, ended.Generation)
+}
+
+func (s *Service) endNamespace(ctx context.Context, tx store.Tx, n store.Namespace) (store.Namespace, error) {
+	if err := s.leaveNamespace(ctx, tx, n.ID); err != nil {
+		return n, err
+	}
+	now, target := s.Now(), namespaceTarget(n)
+	n.DeletedAt, n.UpdatedAt = now, now
+	n.Name = n.ID // So that the name is free.
+	n.Generation++
+	if err := tx.UpdateNamespace(ctx, &n); err != nil {
+		return n, err
+	}
+	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
+		return n, err
+	}
+	return n, audit.Record(ctx, tx, s.IDs, now, "namespace.delete", target, nil)
+}

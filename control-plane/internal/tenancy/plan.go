@@ -1,0 +1,91 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// Plans of tenants.
+const (
+	PlanFree = "free"
+	// PlanUnlimited is for tenants of the operator: the one that a laptop starts with.
+	PlanUnlimited = "unlimited"
+)
+
+// What the plan PlanFree gives: enough to try everything with.
+const (
+	freeNamespacesMax = 60
+	freeKeysMax       = 200
+	// What is removed leaves a record in the cell for ever, and a cell takes so many of all
+	// its tenants: making and removing without end would leave nothing for the others.
+	freeNamespacesPerDay = 4 * freeNamespacesMax
+	freeKeysPerDay       = 5 * freeKeysMax
+
+	freePayloadBytesMax  = 256 << 10
+	freeEnqueuePerSecond = 1000
+	freeStreamsMax       = 200
+)
+
+// limits is how much of everything a plan gives.
+type limits struct {
+	namespaces, keys quota
+	cell             CellLimits
+}
+
+// quota is how many there may be at a time, and how many may be made in a day whatever
+// became of them; 0 a day is unlimited.
+type quota struct{ living, perDay int }
+
+// CellLimits are those that a cell holds a tenant to; zero is unlimited.
+type CellLimits struct {
+	PayloadBytesMax int64
+	// EnqueuePerSecond in each namespace.
+	EnqueuePerSecond int64
+	// StreamsMax at a time through one proxy.
+	StreamsMax int64
+}
+
+// limitsOf gives an unknown plan what the smallest gives.
+func limitsOf(plan string) limits {
+	if plan == PlanUnlimited {
+		return limits{namespaces: quota{living: math.MaxInt}, keys: quota{living: math.MaxInt}}
+	}
+	return limits{
+		namespaces: quota{freeNamespacesMax, freeNamespacesPerDay}, keys: quota{freeKeysMax, freeKeysPerDay},
+		cell: CellLimits{PayloadBytesMax: freePayloadBytesMax, EnqueuePerSecond: freeEnqueuePerSecond, StreamsMax: freeStreamsMax},
+	}
+}
+
+// CellLimitsOf a plan.
+func CellLimitsOf(plan string) CellLimits { return limitsOf(plan).cell }
+
+// within refuses one more of what a plan limits, and counts it if it may be.
+func (s *Service) within(ctx context.Context, tx store.Tx, tenantID, what string, count func(context.Context, string) (int, error), limit func(limits) quota) error {
+	t, err := tx.GetTenant(ctx, tenantID)
+	if err != nil {
+		return missing(err, "tenant")
+	}
+	n, err := count(ctx, tenantID)
+	if err != nil {
+		return fmt.Errorf("count %s: %w", what, err)
+	}
+	most := limit(limitsOf(t.Plan))
+	if n >= most.living {
+		// Not Exhausted: programs would wait and try again, and waiting does not help.
+		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s gives %d %s; remove one you do not need, or change the plan", t.Plan, t.Name, most.living, what)
+	}
+	refusal, err := flood.Count(ctx, tx, s.Now(), flood.Limit{
+		Bucket: "make." + what + ":" + tenantID, Window: 24 * time.Hour, Max: most.perDay, What: "new " + what + " in this tenant",
+	})
+	if err != nil || refusal == nil {
+		return err
+	}
+	refusal.Code, refusal.Reason = fault.Conflict, "PLAN_LIMIT" // As above, for hours.
+	return refusal
+}

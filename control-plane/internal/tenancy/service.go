@@ -1,0 +1,164 @@
+package tenancy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+// Service is the use cases. All fields are needed.
+type Service struct {
+	Store store.Store
+	IDs   *ids.Maker
+	Now   func() time.Time
+	Log   *slog.Logger
+	Seal  *seal.Box
+	URLs  urls.URLs
+	Keys  tokenkeys.Keys
+	// Wake tells the reconciler that there is something to carry; it does not block.
+	Wake func()
+	// ObserveWait is how long a call waits for its change to be usable.
+	ObserveWait time.Duration
+	Version     string
+}
+
+// ObserveWaitDefault is long enough for a healthy cell and short enough for a person.
+const ObserveWaitDefault = 5 * time.Second
+
+// observePoll is how often a waiting call looks.
+const observePoll = 20 * time.Millisecond
+
+// awaited polls seen until it reports true, the wait is over, or ctx ends. Not seen in
+// time is no error: the answer then says pending.
+func (s *Service) awaited(ctx context.Context, seen func(store.Tx) (bool, error)) error {
+	s.Wake()
+	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
+	defer cancel()
+	tick := time.NewTicker(observePoll)
+	defer tick.Stop()
+	for {
+		var done bool
+		err := s.read(ctx, func(tx store.Tx) (err error) {
+			done, err = seen(tx)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("wait for the cell: %w", err)
+		case done:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// read and write are transactions in the caller's tenant.
+func (s *Service) read(ctx context.Context, f func(store.Tx) error) error {
+	return s.Store.ReadTenant(ctx, access.From(ctx).TenantID, f)
+}
+
+func (s *Service) write(ctx context.Context, f func(store.Tx) error) error {
+	return s.Store.Tenant(ctx, access.From(ctx).TenantID, f)
+}
+
+// carry leaves a row for the reconciler, now and at each later time.
+func (s *Service) carry(ctx context.Context, tx store.Tx, kind store.OutboxKind, subject string, later ...time.Time) error {
+	now := s.Now()
+	for _, due := range append([]time.Time{now}, later...) {
+		o := store.Outbox{
+			TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: kind, Subject: subject, CreatedAt: now, DueAt: due,
+		}
+		if err := tx.InsertOutbox(ctx, o); err != nil {
+			return fmt.Errorf("hand %s on: %w", subject, err)
+		}
+	}
+	return nil
+}
+
+// missing turns the store's word for what is not there into the one answer for it.
+func missing(err error, what string) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return fault.Missing(what)
+	}
+	return err
+}
+
+// gone reports whether err says that something is not there.
+func gone(err error) bool {
+	f, ok := fault.As(err)
+	return ok && f.Code == fault.NotFound
+}
+
+// etag stands for one version of one record. It is a digest so that nobody counts on it
+// being a number.
+func etag(id string, version int64) string {
+	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + id + "\x00" + strconv.FormatInt(version, 10)))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// checkEtag refuses a change that was decided on an older version. None is no condition.
+func checkEtag(given, id string, version int64) error {
+	if given == "" || given == etag(id, version) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "ETAG_MISMATCH", "this was changed since you read it; read it again and repeat your change")
+}
+
+// syncOf tells how far a change is on its way into the cell.
+func syncOf(generation, observed int64, ended bool) cloudv1.Sync {
+	switch {
+	case observed >= generation:
+		return cloudv1.Sync_SYNC_READY
+	case ended:
+		return cloudv1.Sync_SYNC_DELETING
+	}
+	return cloudv1.Sync_SYNC_PENDING
+}
+
+// stamp is a time on the wire; the zero time is none.
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// ended tells whether a time that may be never has passed.
+func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// masked gives the paths of an update mask after checking that each may be changed.
+func masked(paths []string, allowed ...string) ([]string, error) {
+	var wrong []fault.Field
+	for _, p := range paths {
+		if !slices.Contains(allowed, p) {
+			wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can not be changed; possible are %q", p, allowed)})
+		}
+	}
+	if len(paths) == 0 {
+		wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("name what to change: %q", allowed)})
+	}
+	return paths, fault.InvalidFields(wrong)
+}

@@ -1,0 +1,139 @@
+package tenancy
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+)
+
+const (
+	owner     = cloudv1.TenantRole_TENANT_ROLE_OWNER
+	admin     = cloudv1.TenantRole_TENANT_ROLE_ADMIN
+	developer = cloudv1.TenantRole_TENANT_ROLE_DEVELOPER
+	viewer    = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+)
+
+// world is the use cases over a real database, with a cell that confirms at once if told.
+type world struct {
+	*Service
+	now   time.Time
+	woken atomic.Int64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	box, err := seal.New(seal.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := urls.New("http://corvo.test", func(name string) string { return "http://corvo.test/t/" + name })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{now: time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)}
+	w.Service = &Service{
+		Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
+		Wake: func() { w.woken.Add(1) }, ObserveWait: time.Millisecond, Version: "test",
+	}
+	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now}
+	return w
+}
+
+// tenant makes a tenant and gives contexts of its people, by role.
+func (w *world) tenant(t *testing.T, name, plan string) func(cloudv1.TenantRole) context.Context {
+	t.Helper()
+	id := w.IDs.New(ids.Tenant, w.now)
+	err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+		return tx.InsertTenant(t.Context(), store.Tenant{ID: id, Name: name, Plan: plan, Cell: "cell-1", CreatedAt: w.now, UpdatedAt: w.now, Version: 1, Generation: 1})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(r cloudv1.TenantRole) context.Context {
+		return access.With(t.Context(), access.Caller{
+			TenantID: id, Tenant: name, Role: r, UserID: "usr_0000000000000000000000000" + string('A'+rune(r)), Name: "someone@" + name + ".test", RequestID: "req_1",
+		})
+	}
+}
+
+// refused fails unless err is a refusal of that reason.
+func refused(t *testing.T, err error, reason string) *fault.Error {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok || f.Reason != reason {
+		t.Fatalf("%v, want a refusal %s", err, reason)
+	}
+	return f
+}
+
+// field fails unless err refuses that field.
+func field(t *testing.T, err error, name string) {
+	t.Helper()
+	f, ok := fault.As(err)
+	if ok {
+		for _, wrong := range f.Fields {
+			if wrong.Name == name {
+				return
+			}
+		}
+	}
+	t.Fatalf("%v, want a refusal of the field %s", err, name)
+}
+
+// must gives what a call returned.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// audit lists a tenant's log, newest first.
+func (w *world) auditOf(t *testing.T, ctx context.Context) []*cloudv1.AuditEvent {
+	t.Helper()
+	return must(w.ListAuditEvents(ctx, &cloudv1.ListAuditEventsRequest{PageSize: 1000}))(t).GetEvents()
+}
+
+// outbox empties the outbox and gives what was in it.
+func (w *world) outbox(t *testing.T) (rows []store.Outbox) {
+	t.Helper()
+	err := w.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+		if rows, err = tx.ClaimOutbox(t.Context(), "test", w.now.Add(30*24*time.Hour), w.now.Add(60*24*time.Hour), 1000); err != nil {
+			return err
+		}
+		for _, o := range rows {
+			if err := tx.FinishOutbox(t.Context(), o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}

@@ -1,0 +1,83 @@
+package tenancy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+// displayRunesMax bounds names that are for people only.
+const displayRunesMax = 100
+
+// displayName tells what is wrong with a name for people; empty: nothing.
+func displayName(s string) string {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return "give a name"
+	case strings.TrimSpace(s) != s:
+		return "must not begin or end with a space"
+	case !utf8.ValidString(s) || utf8.RuneCountInString(s) > displayRunesMax:
+		return fmt.Sprintf("must have at most %d characters", displayRunesMax)
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "must have printable characters only"
+	case apikey.Redact(s) != s:
+		return "holds an API key; names are seen by everybody, so revoke that key and choose a name"
+	}
+	return ""
+}
+
+func (s *Service) tenantMessage(t store.Tenant) *cloudv1.Tenant {
+	return &cloudv1.Tenant{
+		Id: t.ID, Name: t.Name, DisplayName: t.DisplayName, Plan: t.Plan, Url: s.URLs.Tenant(t.Name),
+		CreatedAt: stamp(t.CreatedAt), Etag: etag(t.ID, t.Version),
+	}
+}
+
+// GetTenant tells about the tenant.
+func (s *Service) GetTenant(ctx context.Context, _ *cloudv1.GetTenantRequest) (*cloudv1.GetTenantResponse, error) {
+	var t store.Tenant
+	err := s.read(ctx, func(tx store.Tx) (err error) {
+		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
+		return err
+	})
+	if err != nil {
+		return nil, missing(err, "tenant")
+	}
+	return &cloudv1.GetTenantResponse{Tenant: s.tenantMessage(t)}, nil
+}
+
+// UpdateTenant changes the name that people see.
+func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantRequest) (*cloudv1.UpdateTenantResponse, error) {
+	if p := displayName(r.GetDisplayName()); p != "" {
+		return nil, fault.InvalidField("display_name", "%s", p)
+	}
+	var t store.Tenant
+	err := s.write(ctx, func(tx store.Tx) (err error) {
+		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
+			return missing(err, "tenant")
+		}
+		if err := checkEtag(r.GetEtag(), t.ID, t.Version); err != nil {
+			return err
+		}
+		was := t.DisplayName
+		t.DisplayName, t.UpdatedAt = r.GetDisplayName(), s.Now()
+		if err := tx.UpdateTenant(ctx, &t); err != nil {
+			return err
+		}
+		return audit.Record(ctx, tx, s.IDs, s.Now(), "tenant.update", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name},
+			audit.Changes{"display_name": {Before: was, After: t.DisplayName}})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &cloudv1.UpdateTenantResponse{Tenant: s.tenantMessage(t)}, nil
+}

@@ -1,0 +1,117 @@
+package tokenkeys
+
+import (
+	"crypto/ed25519"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
+)
+
+func newKeys(t *testing.T, now *time.Time) Keys {
+	t.Helper()
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	box, err := seal.New(seal.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Keys{Store: s, Seal: box, Now: func() time.Time { return *now }}
+}
+
+func signing(t *testing.T, k Keys) (ed25519.PrivateKey, string) {
+	t.Helper()
+	private, id, err := k.Signing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return private, id
+}
+
+func public(t *testing.T, k Keys) (list []string) {
+	t.Helper()
+	all, err := k.Public(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if !p.NotAfter.After(k.Now()) || usertoken.KeyID(p.Key) != p.ID {
+			t.Errorf("%+v at %v", p, k.Now())
+		}
+		list = append(list, p.ID)
+	}
+	return list
+}
+
+func TestKeys_AreKnownToCellsBeforeAndAfterTheirYear(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	k := newKeys(t, &now)
+	_, first := signing(t, k)
+	if got := public(t, k); !slices.Equal(got, []string{first}) {
+		t.Errorf("in June: %v", got)
+	}
+	now = time.Date(2026, time.December, 15, 0, 0, 0, 0, time.UTC)
+	both := public(t, k)
+	if _, id := signing(t, k); id != first || len(both) != 2 || both[0] != first {
+		t.Errorf("in December %s signs and cells know %v", id, both)
+	}
+	now = time.Date(2027, time.January, 1, 0, 0, 1, 0, time.UTC)
+	if _, id := signing(t, k); id != both[1] {
+		t.Errorf("in the new year %s signs, want %s, which cells know", id, both[1])
+	}
+	if got := public(t, k); !slices.Contains(got, first) || !slices.Contains(got, both[1]) {
+		t.Errorf("one second into the year cells should take %v, got %v", both, got)
+	}
+	now = now.Add(overlap)
+	if got := public(t, k); slices.Contains(got, first) {
+		t.Errorf("last year's key is still handed out: %v", got)
+	}
+}
+
+func TestKeys_OfTwoThatMakeOneTheFirstCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	k := newKeys(t, &now)
+	got := make([]string, 4)
+	var all sync.WaitGroup
+	for i := range got {
+		all.Go(func() { _, got[i], _ = k.Signing(t.Context()) })
+	}
+	all.Wait()
+	for _, id := range got {
+		if id == "" || id != got[0] {
+			t.Fatalf("%v", got)
+		}
+	}
+}
+
+func TestKeys_LieSealedInTheDatabase(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	k := newKeys(t, &now)
+	private, _ := signing(t, k)
+	text, err := k.read(t.Context(), settingPrefix+"2026")
+	if err != nil || strings.Contains(text, string(private.Seed())) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if k.Seal, err = seal.New(seal.NewKey()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.Signing(t.Context()); err == nil {
+		t.Error("opened with another master key")
+	}
+}

@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/login"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
+	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+const (
+	owner  = cloudv1.TenantRole_TENANT_ROLE_OWNER
+	viewer = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+)
+
+func roles() (all []cloudv1.TenantRole) {
+	for n := range len(cloudv1.TenantRole_name) {
+		if r := cloudv1.TenantRole(n); access.Permissions(r) != nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func roleName(r cloudv1.TenantRole) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+}
+
+// unlimited takes the limits of floods away: tests are one.
+func (s *stage) unlimited() {
+	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, login.Limits{}, 0
+}
+
+// party is a tenant with whatever a call needs to be about something. Everything is made
+// fresh, since a call may end it.
+type party struct {
+	*stage
+	Seed
+	manage, jobs apikey.Key
+	// gone: nothing that it names is anywhere.
+	gone bool
+}
+
+func (s *stage) newParty(t testing.TB, tenant string) *party {
+	t.Helper()
+	seed, manage, jobs := s.seed(t, tenant)
+	return &party{stage: s, Seed: seed, manage: manage, jobs: jobs}
+}
+
+// nowhere is the same party of things that do not exist.
+func (p *party) nowhere() *party {
+	gone := *p
+	gone.gone = true
+	return &gone
+}
+
+// in runs a transaction, unless nothing is to be made.
+func (p *party) in(t testing.TB, f func(context.Context, store.Tx) error) {
+	t.Helper()
+	if p.gone {
+		return
+	}
+	if err := p.store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *party) id(k ids.Kind) string { return p.ids.New(k, p.now()) }
+
+func (p *party) namespace(t testing.TB) string {
+	n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Generation: 1}
+	n.Name = "n-" + strings.ToLower(n.ID[len(n.ID)-20:])
+	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertNamespace(ctx, n) })
+	return n.ID
+}
+
+func (p *party) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
+	made := newKey(t, apikey.Management)
+	k := p.seedKey(p.Seed, made)
+	edit(&k)
+	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+	return made
+}
+
+func (p *party) key(t testing.TB, r cloudv1.TenantRole) []string {
+	return bearer(p.insertKey(t, func(k *store.Key) { k.TenantRole = r }))
+}
+
+func (p *party) revokedKey(t testing.TB) []string {
+	return bearer(p.insertKey(t, func(k *store.Key) { k.RevokedAt = p.now() }))
+}
+
+func (p *party) expiredKey(t testing.TB) []string {
+	return bearer(p.insertKey(t, func(k *store.Key) { k.ExpiresAt = p.now() }))
+}
+
+// jobsKey is a key that any developer may change.
+func (p *party) jobsKey(t testing.TB) string {
+	made := newKey(t, apikey.DataPlane)
+	k := p.seedKey(p.Seed, made)
+	k.Roles = []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER}
+	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+	return made.ID()
+}
+
+func (p *party) user(t testing.TB, r cloudv1.TenantRole) store.User {
+	u := store.User{ID: p.id(ids.User), CreatedAt: p.now()}
+	u.Email = strings.ToLower(u.ID) + "@corvo.test"
+	p.in(t, func(ctx context.Context, tx store.Tx) error {
+		if err := tx.InsertUser(ctx, u); err != nil {
+			return err
+		}
+		return tx.InsertMembership(ctx, store.Membership{TenantID: p.TenantID, UserID: u.ID, Role: r, CreatedAt: p.now(), Version: 1})
+	})
+	return u
+}
+
+// session signs a new user of a role in, by mail or by the provider of a tenant.
+func (p *party) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string) (cookie string) {
+	u := p.user(t, r)
+	var opened session.Opened
+	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
+		opened, err = session.Open(ctx, tx, p.ids, p.now(), u.ID, ssoTenantID, "")
+		return err
+	})
+	return "corvo_session=" + opened.Token
+}
+
+func (p *party) expiredSession(t testing.TB) (cookie string) {
+	u := p.user(t, owner)
+	token, digest := seal.NewToken("corvo_session_")
+	long := p.now().Add(-2 * session.LifeMax)
+	p.in(t, func(ctx context.Context, tx store.Tx) error {
+		return tx.InsertSession(ctx, store.Session{
+			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, CreatedAt: long, SeenAt: p.now(), ExpiresAt: long.Add(session.LifeMax),
+		})
+	})
+	return "corvo_session=" + token
+}
+
+func (p *party) invitation(t testing.TB) (id, token string) {
+	token, digest := seal.NewToken("corvo_invitation_")
+	i := store.Invitation{
+		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Digest: digest, InvitedBy: "the owner",
+		CreatedAt: p.now(), ExpiresAt: p.now().Add(time.Hour),
+	}
+	i.Email = strings.ToLower(i.ID) + "@corvo.test"
+	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.PutInvitation(ctx, i) })
+	return i.ID, token
+}
+
+func (p *party) connection(t testing.TB) string {
+	c := store.Connection{
+		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
+		DefaultRole: viewer, CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Settings: 1,
+	}
+	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertConnection(ctx, c) })
+	return c.ID
+}
+
+// issuer is an identity provider that has nothing but its discovery document.
+func issuer(t testing.TB) string {
+	var s *httptest.Server
+	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/jwks" {
+			_, _ = fmt.Fprint(w, `{"keys":[]}`) // The caller may be gone.
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"issuer":%[1]q,"authorization_endpoint":"%[1]s/a","token_endpoint":"%[1]s/t","jwks_uri":"%[1]s/jwks",
+			"response_types_supported":["code"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":["RS256"],
+			"code_challenge_methods_supported":["S256"]}`, s.URL) // The caller may be gone.
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// flipped changes the last character of a text.
+func flipped(text string) string {
+	last := byte('0')
+	if text[len(text)-1] == last {
+		last = '1'
+	}
+	return text[:len(text)-1] + string(last)
+}
+
+// builder makes the request of an RPC about something fresh of a party.
+type builder struct {
+	build func(testing.TB, *party) proto.Message
+	// ids: the request names a thing of the tenant.
+	ids bool
+}
+
+func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
+
+// about is a builder of a request that names a thing.
+func about(build func(testing.TB, *party) proto.Message) builder {
+	return builder{build: build, ids: true}
+}
+
+func plain(build func(testing.TB, *party) proto.Message) builder { return builder{build: build} }
+
+// builders says how every RPC is called so that a caller with the permission succeeds.
+func builders() map[string]builder {
+	all := map[string]builder{
+		"TenantService/GetTenant": plain(func(testing.TB, *party) proto.Message { return new(cloudv1.GetTenantRequest) }),
+		"TenantService/UpdateTenant": plain(func(testing.TB, *party) proto.Message {
+			return &cloudv1.UpdateTenantRequest{DisplayName: "Some name"}
+		}),
+		"NamespaceService/CreateNamespace": plain(func(_ testing.TB, p *party) proto.Message {
+			return &cloudv1.CreateNamespaceRequest{Name: "n-" + strings.ToLower(p.id(ids.Namespace)[9:])}
+		}),
+		"NamespaceService/GetNamespace": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.GetNamespaceRequest{Namespace: p.namespace(t)}
+		}),
+		"NamespaceService/ListNamespaces": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListNamespacesRequest{PageSize: 1} }),
+		"NamespaceService/UpdateNamespace": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.UpdateNamespaceRequest{Namespace: p.namespace(t), UpdateMask: mask("labels")}
+		}),
+		"NamespaceService/DeleteNamespace": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.DeleteNamespaceRequest{Namespace: p.namespace(t)}
+		}),
+		"ApiKeyService/CreateApiKey": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.CreateApiKeyRequest{
+				Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER},
+				Namespaces: []string{p.namespace(t)},
+			}
+		}),
+		"ApiKeyService/GetApiKey": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.GetApiKeyRequest{KeyId: p.jobsKey(t)}
+		}),
+		"ApiKeyService/ListApiKeys": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListApiKeysRequest{PageSize: 1} }),
+		"ApiKeyService/UpdateApiKey": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.UpdateApiKeyRequest{KeyId: p.jobsKey(t), Name: "new", UpdateMask: mask("name")}
+		}),
+		"ApiKeyService/RotateApiKey": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.RotateApiKeyRequest{KeyId: p.jobsKey(t)}
+		}),
+		"ApiKeyService/RevokeApiKey": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.RevokeApiKeyRequest{KeyId: p.jobsKey(t)}
+		}),
+		"AuditService/ListAuditEvents": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListAuditEventsRequest{PageSize: 1} }),
+		"AuthService/GetCurrentIdentity": plain(func(testing.TB, *party) proto.Message {
+			return new(cloudv1.GetCurrentIdentityRequest)
+		}),
+		"AuthService/MintToken": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.MintTokenRequest{Namespace: p.namespace(t)}
+		}),
+	}
+	for name, b := range peopleBuilders() {
+		all[name] = b
+	}
+	out := make(map[string]builder, len(all))
+	for name, b := range all {
+		out["/corvo.cloud.v1."+name] = b
+	}
+	return out
+}

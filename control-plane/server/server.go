@@ -1,0 +1,235 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/login"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/server"
+	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
+	"github.com/corvo-cloud/corvo/control-plane/internal/sso"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// Config of a control plane.
+type Config struct {
+	// Database is sqlite:PATH or postgres://…
+	Database string
+	// PublicURL is where browsers find the console: http(s)://host[:port].
+	PublicURL string
+	// TenantURL is the base URL of a tenant's jobs.
+	TenantURL func(tenant string) string
+	// Cells are where tenants can live; new ones get the first.
+	Cells []Cell
+	// MasterKeys, 32 bytes each, seal secrets in the database; the first one seals, all
+	// of them open.
+	MasterKeys [][]byte
+	Mail       Mail
+	// Console is the built console: package web.
+	Console fs.FS
+	// AllowPrivateIssuers lets identity providers be at private addresses: for
+	// development and for companies' own networks.
+	AllowPrivateIssuers bool
+	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
+	// role: for a laptop.
+	AllowSuperuser bool
+	// Peer tells a client's address; nil: the connection's.
+	Peer    func(*http.Request) string
+	Version string
+	Logger  *slog.Logger
+}
+
+// Cell is a cell of the data plane as its administration sees it.
+type Cell struct {
+	Name string
+	// URLs are the API addresses of its nodes.
+	URLs   []string
+	Secret []byte
+	// TLS is the cell's mutual TLS; nil speaks h2c.
+	TLS *tls.Config
+}
+
+// Mail is how mails leave.
+type Mail struct {
+	// URL of the mail server: smtp://[user:password@]host:port, or smtps://.
+	URL string
+	// From is the sender's address.
+	From string
+}
+
+// Server is a control plane.
+type Server struct {
+	config  Config
+	log     *slog.Logger
+	now     func() time.Time
+	ids     *ids.Maker
+	box     *seal.Box
+	urls    urls.URLs
+	store   store.Store
+	keys    tokenkeys.Keys
+	tenancy *tenancy.Service
+	login   *login.Service
+	signup  *signup.Service
+	members *members.Service
+	sso     *sso.Service
+	cells   []*celladmin.Client
+	loop    *reconcile.Loop
+	handler http.Handler
+}
+
+// New opens the database and builds a control plane. Nothing runs before Run.
+func New(ctx context.Context, c Config) (_ *Server, err error) {
+	s := &Server{config: c, log: c.Logger, now: time.Now, ids: ids.NewMaker()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if len(c.Cells) == 0 || c.TenantURL == nil {
+		return nil, errors.New("control plane: a cell and the form of a tenant's URL are needed")
+	}
+	if s.box, err = seal.New(c.MasterKeys...); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	if s.urls, err = urls.New(c.PublicURL, c.TenantURL); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	s.store, err = store.Open(ctx, c.Database, store.Options{Log: s.log, AllowSuperuser: c.AllowSuperuser})
+	if err != nil {
+		return nil, fmt.Errorf("control plane: open database: %w", err)
+	}
+	if err := s.build(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("control plane: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// build puts the use cases together.
+func (s *Server) build(ctx context.Context) error {
+	s.keys = tokenkeys.Keys{Store: s.store, Seal: s.box, Now: s.now}
+	if _, err := s.keys.Public(ctx); err != nil { // Made at the first start, so that it fails here and not at the first sign-in.
+		return err
+	}
+	if err := s.buildLoop(); err != nil {
+		return err
+	}
+	s.tenancy = &tenancy.Service{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Keys: s.keys,
+		Wake: s.loop.Wake, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
+	}
+	s.login = login.New(login.Needs{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Limits: login.DefaultLimits(), Woken: s.loop.Wake,
+	})
+	s.signup = signup.New(signup.Needs{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Cell: s.config.Cells[0].Name,
+		Limits: signup.DefaultLimits(), Woken: s.loop.Wake, Ready: s.tenancy.KeysReady,
+	})
+	s.members = members.New(members.Needs{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
+		InvitationsPerHour: members.InvitationsPerHourDefault, Woken: s.loop.Wake,
+	})
+	s.sso = sso.New(sso.Needs{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
+		Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, StartsPerMinute: sso.StartsPerMinuteDefault, Woken: s.loop.Wake,
+	})
+	handler, err := server.New(server.Options{
+		Store: s.store, IDs: s.ids, URLs: s.urls, Now: s.now, Log: s.log, Methods: s.methods(), Browser: s.sso.Handler(), Console: s.config.Console,
+		Ready: s.checks(), Peer: s.config.Peer,
+	})
+	s.handler = handler
+	return err
+}
+
+// buildLoop connects what is written in the database with cells and the mail server.
+func (s *Server) buildLoop() error {
+	cells := make(map[string]reconcile.Cell, len(s.config.Cells))
+	for _, c := range s.config.Cells {
+		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS})
+		if err != nil {
+			return fmt.Errorf("cell %s: %w", c.Name, err)
+		}
+		s.cells = append(s.cells, client)
+		cells[c.Name] = client
+	}
+	where, err := mail.ParseURL(s.config.Mail.URL)
+	if err != nil {
+		return err
+	}
+	where.From = s.config.Mail.From
+	sender, err := mail.NewSender(s.log, s.box, s.now, where)
+	if err != nil {
+		return err
+	}
+	s.loop = reconcile.New(s.store, cells, sender.Deliver, reconcile.Options{
+		Log: s.log, Now: s.now, TokenKeys: s.tokenKeys, Limits: cellLimits,
+		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
+	})
+	return nil
+}
+
+// cellLimits are those of a plan, as a cell is told them.
+func cellLimits(plan string) *cellv1.Limits {
+	l := tenancy.CellLimitsOf(plan)
+	return &cellv1.Limits{PayloadBytesMax: l.PayloadBytesMax, EnqueuePerSecond: l.EnqueuePerSecond, StreamsMax: l.StreamsMax}
+}
+
+// tokenKeys are the keys whose tokens cells shall take.
+func (s *Server) tokenKeys(ctx context.Context) ([]*cellv1.TokenKey, error) {
+	keys, err := s.keys.Public(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []*cellv1.TokenKey
+	for _, k := range keys {
+		out = append(out, celladmin.TokenKey(k.Key, k.NotAfter))
+	}
+	return out, nil
+}
+
+// lagMax is how old the oldest waiting row may be before this process says that it is
+// not ready. A cell that is away for some seconds is no reason to take the console away.
+const lagMax = 2 * time.Minute
+
+func (s *Server) checks() []server.Check {
+	return []server.Check{{Name: "database", Check: s.store.Ping}, {Name: "reconciler", Check: s.checkLag}}
+}
+
+func (s *Server) checkLag(context.Context) error {
+	h := s.loop.Health()
+	if lag := s.now().Sub(h.Oldest); h.Waiting > 0 && lag > lagMax {
+		return fmt.Errorf("%d changes wait, the oldest for %v: %s", h.Waiting, lag.Round(time.Second), h.LastProblem)
+	}
+	return nil
+}
+
+// Handler answers the console, its API and the browsers' redirects.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run runs the background loops until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	s.loop.Run(ctx)
+	return nil
+}
+
+// Close ends what New opened. Call it after Run has returned.
+func (s *Server) Close() error {
+	for _, c := range s.cells {
+		c.Close()
+	}
+	return s.store.Close()
+}
