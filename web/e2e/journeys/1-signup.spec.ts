@@ -1,0 +1,57 @@
+// A stranger opens the hosted page and has run a first job a minute later.
+import { execFileSync } from "node:child_process";
+import { expect, MailServer, test } from "./fixtures.ts";
+
+test("sign-up: mail, key once, the snippet as printed, the first job live", async ({ page, service, mail }) => {
+  await page.goto(`${service.url}/signup`);
+  await page.getByLabel("Work e-mail").fill("grace@initech.example");
+  await expect(page.getByLabel("Tenant name")).toHaveValue("initech");
+  await expect(page.getByText(`${service.url}/t/initech`)).toBeVisible();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+
+  const link = MailServer.link(await mail.next("grace@initech.example", /confirm/i));
+  await page.goto(link);
+  await expect(page.getByRole("heading", { name: "Welcome, initech" })).toBeVisible();
+  await page.getByRole("button", { name: "Show the API key" }).click();
+  const key = await page.locator("[data-secret]").first().innerText();
+  expect(key).toMatch(/^corvo_dp_[0-9A-Za-z]{61}$/);
+  // The token of the link is gone from the address, and so from the history.
+  expect(page.url()).not.toContain("token");
+  await page.getByRole("link", { name: /continue|first job/i }).click();
+
+  await expect(page.getByRole("heading", { name: "Run your first job", level: 1 })).toBeVisible();
+  await expect(page.locator("figure pre").nth(1)).toBeVisible();
+  const shell = (await page.locator("figure pre").allInnerTexts()).join("\n");
+  expect(shell).toContain(`${service.url}/t/initech`);
+  // Everything on the page, pasted into a shell as it stands.
+  execFileSync("bash", ["-euo", "pipefail", "-c", shell.includes(key) ? shell : `export CORVO_API_KEY=${key}\n${shell.replace(/export CORVO_API_KEY=.*/, "")}`], { stdio: "pipe" });
+  await expect(page.getByText("5 of 5")).toBeVisible();
+
+  await page.getByRole("link", { name: "Jobs" }).first().click();
+  await expect(page.getByRole("row").filter({ hasText: "hello" }).getByText("Completed")).toBeVisible();
+});
+
+test("sign-up: a used link, a broken one and a taken name tell the way out", async ({ page, service, mail }) => {
+  await page.goto(`${service.url}/signup`);
+  await page.getByLabel("Work e-mail").fill("hal@example.com");
+  await page.getByLabel("Tenant name").fill("hal-corp");
+  await page.getByRole("button", { name: "Continue" }).click();
+  const link = MailServer.link(await mail.next("hal@example.com", /confirm/i));
+  await page.goto(link);
+  await expect(page.getByRole("heading", { name: "Welcome, hal-corp" })).toBeVisible();
+
+  await page.goto("about:blank");
+  await page.goto(link);
+  await expect(page.getByRole("heading", { name: "This link does not work" })).toBeVisible();
+  await expect(page.getByText(/sign in/i).first()).toBeVisible();
+
+  await page.goto("about:blank");
+  await page.goto(`${service.url}/signup/confirm#token=nonsense`);
+  await expect(page.getByRole("heading", { name: "This link does not work" })).toBeVisible();
+
+  await page.goto(`${service.url}/signup`);
+  await page.getByLabel("Work e-mail").fill("eve@example.com");
+  await page.getByLabel("Tenant name").fill("hal-corp");
+  await expect(page.getByText(/taken/i).first()).toBeVisible();
+});

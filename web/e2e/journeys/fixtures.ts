@@ -1,0 +1,78 @@
+// What every journey has: a service on the project's database, a mail server, an
+// identity provider. They start once for each project.
+import { test as base, type BrowserContext, expect, type Page } from "@playwright/test";
+import { Tenant } from "../rig/jobs.ts";
+import { MailServer } from "../rig/mail.ts";
+import { IdentityProvider } from "../rig/oidc.ts";
+import { Postgres } from "../rig/postgres.ts";
+import { Service } from "../rig/service.ts";
+
+interface World {
+  mail: MailServer;
+  service: Service;
+  provider: IdentityProvider;
+  /** The demo tenant's jobs. */
+  demo: Tenant;
+}
+
+/** The owner of the tenant that the service makes by itself. */
+export const demoOwner = "demo@corvo.localhost";
+
+export const test = base.extend<{ owner: Page }, World>({
+  mail: [
+    // biome-ignore lint/correctness/noEmptyPattern: the form that Playwright asks for
+    async ({}, use) => {
+      const mail = await MailServer.start();
+      await use(mail);
+      await mail.end();
+    },
+    { scope: "worker" },
+  ],
+  service: [
+    async ({ mail }, use, info) => {
+      const postgres = info.project.metadata.database === "postgres" ? await Postgres.start() : undefined;
+      const service = await Service.start({ database: postgres?.url, smtpPort: mail.smtpPort });
+      await use(service);
+      await service.end();
+      await postgres?.end();
+    },
+    { scope: "worker", timeout: 120_000 },
+  ],
+  provider: [
+    async ({ service }, use) => {
+      const provider = await IdentityProvider.start(`${service.url}/auth/oidc/callback`);
+      await use(provider);
+      await provider.end();
+    },
+    { scope: "worker" },
+  ],
+  demo: [
+    async ({ service }, use) => use(new Tenant(service.variable("CORVO_URL"), service.variable("CORVO_API_KEY"))),
+    { scope: "worker" },
+  ],
+  // A page of the demo tenant's owner, signed in by a one-time link from the mail.
+  owner: async ({ page, service, mail }, use) => {
+    await signIn(page, service, mail, demoOwner);
+    await use(page);
+  },
+});
+
+/** signIn goes the way a person goes: ask for a link, open the mail, follow the link. */
+export async function signIn(page: Page, service: Service, mail: MailServer, address: string): Promise<void> {
+  const before = await mail.count();
+  await page.goto(`${service.url}/signin`);
+  await page.getByLabel("E-mail").fill(address);
+  await page.getByRole("button", { name: "Mail me a link" }).click();
+  await page.goto(MailServer.link(await mail.next(address, /sign.in/i, before)));
+  await expect(page.getByRole("navigation").first()).toBeVisible();
+}
+
+/** A browser of another person: nothing shared with the test's own. */
+export async function otherPerson(page: Page): Promise<{ page: Page; context: BrowserContext }> {
+  const browser = page.context().browser();
+  if (!browser) throw new Error("the page has no browser");
+  const context = await browser.newContext({ viewport: page.viewportSize() });
+  return { page: await context.newPage(), context };
+}
+
+export { expect, MailServer, Tenant };

@@ -1,0 +1,53 @@
+// Calls of the tenant URL, as a worker makes them.
+
+export interface Lease {
+  job_id: string;
+  lease_token: string;
+}
+
+/** Tenant speaks JSON to one tenant URL with one key. */
+export class Tenant {
+  constructor(
+    readonly url: string,
+    readonly key: string,
+  ) {}
+
+  async call(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }> {
+    const res = await fetch(this.url + path, {
+      method,
+      headers: { "X-API-Key": this.key, "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await res.text();
+    return { status: res.status, body: text ? JSON.parse(text) : undefined };
+  }
+
+  private async ok<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const answer = await this.call(method, path, body);
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body as T;
+  }
+
+  async enqueue(queue: string, payload: unknown, options: object = {}): Promise<string> {
+    return (await this.ok<{ job_id: string }>("POST", "/api/v1/enqueue", { queue, payload, ...options })).job_id;
+  }
+
+  async fetch(queue: string): Promise<Lease> {
+    return await this.ok<Lease>("POST", "/api/v1/fetch", { queues: [queue], worker_id: "journey", timeout: 5 });
+  }
+
+  async ack(lease: Lease, result: unknown = { ok: true }): Promise<void> {
+    await this.ok("POST", `/api/v1/ack/${lease.job_id}`, { lease_token: lease.lease_token, result });
+  }
+
+  async fail(lease: Lease, error: string): Promise<void> {
+    await this.ok("POST", `/api/v1/fail/${lease.job_id}`, { lease_token: lease.lease_token, error });
+  }
+
+  /** run takes the next job of a queue and finishes it. */
+  async run(queue: string): Promise<string> {
+    const lease = await this.fetch(queue);
+    await this.ack(lease);
+    return lease.job_id;
+  }
+}

@@ -1,0 +1,63 @@
+// The service under test: corvo-cloud up, as anybody starts it.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Proc } from "./process.ts";
+
+export interface ServiceOptions {
+  /** Empty: SQLite in the data folder. */
+  database?: string;
+  /** Empty: the service's own mailbox. */
+  smtpPort?: number;
+}
+
+export class Service {
+  private constructor(
+    private readonly proc: Proc,
+    private readonly dir: string,
+    /** What a shell would have read from the file: CORVO_URL and so on. */
+    readonly env: Record<string, string>,
+  ) {}
+
+  static async start(options: ServiceOptions = {}): Promise<Service> {
+    const dir = mkdtempSync(join(tmpdir(), "corvo-up-"));
+    const file = join(dir, "env");
+    const args = ["up", "--listen", "127.0.0.1:0", "--data", join(dir, "data"), "--env-file", file];
+    if (options.database) args.push("--database", options.database);
+    if (options.smtpPort) args.push("--smtp", `127.0.0.1:${options.smtpPort}`);
+    const proc = Proc.start("corvo-cloud up", binary("corvo-cloud"), args);
+    const text = await proc.waitFor("being ready", async () => readFileSync(file, "utf8"));
+    return new Service(proc, dir, parse(text));
+  }
+
+  /** url is the public door: console and control API. */
+  get url(): string {
+    return this.variable("CORVO_ENDPOINT");
+  }
+
+  variable(name: string): string {
+    const value = this.env[name];
+    if (!value) throw new Error(`the service told no ${name}: ${Object.keys(this.env)}`);
+    return value;
+  }
+
+  said(): string {
+    return this.proc.said();
+  }
+
+  async end(): Promise<void> {
+    await this.proc.end("SIGINT");
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** binary is the path of a program: of make build, or in the folder that CORVO_BIN names. */
+export function binary(name: string): string {
+  if (process.env.CORVO_BIN) return join(process.env.CORVO_BIN, name);
+  return fileURLToPath(new URL(`../../../.bin/${name}`, import.meta.url));
+}
+
+function parse(text: string): Record<string, string> {
+  return Object.fromEntries(text.split("\n").flatMap((line) => (line.includes("=") ? [[line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]] : [])));
+}

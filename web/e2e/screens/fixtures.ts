@@ -1,0 +1,102 @@
+// What looking at pages needs: a service with a company in it, and people signed in.
+import { type Browser, type BrowserContextOptions, expect, type Page, test as base } from "@playwright/test";
+import { signIn } from "../journeys/fixtures.ts";
+import { MailServer } from "../rig/mail.ts";
+import { IdentityProvider } from "../rig/oidc.ts";
+import { seed } from "../rig/seed.ts";
+import { Service } from "../rig/service.ts";
+import type { Stage, View, Who } from "./manifest.ts";
+
+type Session = NonNullable<BrowserContextOptions["storageState"]>;
+
+interface World {
+  stage: Stage;
+  sessions: Record<Who, Session | undefined>;
+}
+
+export const test = base.extend<object, World>({
+  stage: [
+    // biome-ignore lint/correctness/noEmptyPattern: the form that Playwright asks for
+    async ({}, use) => {
+      const mail = await MailServer.start();
+      const service = await Service.start({ smtpPort: mail.smtpPort });
+      const provider = await IdentityProvider.start(`${service.url}/auth/oidc/callback`);
+      await use({ service, mail, provider, seed: await seed(service, mail, provider) });
+      await provider.end();
+      await service.end();
+      await mail.end();
+    },
+    { scope: "worker", timeout: 180_000 },
+  ],
+  sessions: [
+    async ({ browser, stage }, use) => {
+      const page = await signedIn(browser, stage, stage.seed.owner);
+      await tryAndSwitchOn(page, stage);
+      const owner = await sessionOf(page);
+      const viewer = await sessionOf(await signedIn(browser, stage, stage.seed.viewer));
+      await use({ nobody: undefined, owner, viewer });
+    },
+    { scope: "worker", timeout: 90_000 },
+  ],
+});
+
+async function signedIn(browser: Browser, stage: Stage, address: string): Promise<Page> {
+  const page = await (await browser.newContext()).newPage();
+  await signIn(page, stage.service, stage.mail, address);
+  return page;
+}
+
+async function sessionOf(page: Page): Promise<Session> {
+  const { cookies } = await page.context().storageState();
+  await page.context().close();
+  return { cookies, origins: [] };
+}
+
+/** The busy tenant's single sign-on has been tried, and is on. */
+async function tryAndSwitchOn(page: Page, { service, seed }: Stage): Promise<void> {
+  await page.goto(`${service.url}/${seed.tenant}/settings/sso`);
+  const opened = page.waitForEvent("popup");
+  await page.getByRole("button", { name: "Test sign-in" }).click();
+  const trial = await opened;
+  await trial.locator('input[name="login"]').fill("ada");
+  await trial.locator('input[name="password"]').fill("anything");
+  await trial.getByRole("button", { name: /sign-in/i }).click();
+  await trial.getByRole("button", { name: /continue/i }).click();
+  await expect(page.getByText("Would become")).toBeVisible();
+  await page.getByRole("button", { name: "Switch on" }).click();
+  await expect(page.getByRole("button", { name: "Switch off" })).toBeVisible();
+}
+
+/** show opens a view and waits until it has loaded what it shows, fonts included. */
+export async function show(page: Page, stage: Stage, view: View): Promise<void> {
+  const path = typeof view.path === "string" ? view.path : await view.path(stage);
+  await page.goto(path.startsWith("http") ? path : stage.service.url + path);
+  await view.act?.(page, stage);
+  await expect(page.getByText(view.shows).filter({ visible: true }).first()).toBeVisible();
+  await expect(page.locator('[role=status][aria-label^="Loading"]')).toHaveCount(0);
+  await page.evaluate(() => document.fonts.ready);
+}
+
+/** What a page did that no page may do: it grows while the page lives. */
+export type Complaints = readonly string[];
+
+/** complaintsOf listens for errors, for violations of the content security policy, and for requests elsewhere. */
+export async function complaintsOf(page: Page, origin: string): Promise<Complaints> {
+  const told: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") told.push(`console: ${message.text()} ${message.location().url}`);
+  });
+  page.on("pageerror", (error) => told.push(`page error: ${error.stack}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${origin}/`)) told.push(`request elsewhere: ${request.url()}`);
+  });
+  await page.exposeFunction("tellViolation", (what: string) => told.push(`content security policy: ${what}`));
+  await page.addInitScript(() =>
+    document.addEventListener("securitypolicyviolation", (event) =>
+      (window as unknown as { tellViolation(what: string): void }).tellViolation(`${event.violatedDirective} ${event.blockedURI}`),
+    ),
+  );
+  return told;
+}
+
+export { expect };

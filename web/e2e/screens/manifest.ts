@@ -1,0 +1,287 @@
+// Every page of the console in every state that looks different, as data: for the
+// pictures, and for the rules that each page must keep.
+import type { Page } from "@playwright/test";
+import { MailServer } from "../rig/mail.ts";
+import type { IdentityProvider } from "../rig/oidc.ts";
+import { type Seed, signUpLink } from "../rig/seed.ts";
+import type { Service } from "../rig/service.ts";
+
+/** Stage is what views are shown with. */
+export interface Stage {
+  service: Service;
+  mail: MailServer;
+  provider: IdentityProvider;
+  seed: Seed;
+}
+
+export type Who = "nobody" | "owner" | "viewer";
+
+export interface View {
+  name: string;
+  as: Who;
+  /** A path of the console, or a whole one-time link. */
+  path: string | ((stage: Stage) => string | Promise<string>);
+  /** What stands there once the view is whole. */
+  shows: string | RegExp;
+  /** What a person does on the page to get there. */
+  act?: (page: Page, stage: Stage) => Promise<void>;
+  /** The view is about a call that is refused. */
+  refused?: boolean;
+  /** A screenful shows it: something lies over the page, or rows come by scrolling. */
+  screenful?: boolean;
+}
+
+const busy = "/acme/production";
+const job =
+  (state: keyof Seed["jobs"], tab = "") =>
+  ({ seed }: Stage) =>
+    `${busy}/jobs/${seed.jobs[state]}${tab}`;
+const work =
+  (page: string, name: keyof Seed["work"]) =>
+  ({ seed }: Stage) =>
+    `${busy}/${page}/${seed.work[name]}`;
+const click = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click();
+const press = (keys: string) => async (page: Page) => {
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  await page.keyboard.press(keys);
+};
+
+// One-time links serve one visit, and a name one tenant.
+let newcomers = 0;
+
+async function newcomer({ service, mail }: Stage): Promise<string> {
+  const name = `newcomer-${++newcomers}`;
+  return await signUpLink(service, mail, `${name}@example.com`, name);
+}
+
+async function invitation({ mail, seed }: Stage): Promise<string> {
+  const email = `guest-${++newcomers}@example.com`;
+  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email, role: "TENANT_ROLE_VIEWER" });
+  return MailServer.link(await mail.next(email, /join/i));
+}
+
+async function newKey(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "New key" }).first().click();
+  await page.getByLabel("Name", { exact: true }).fill("image workers");
+}
+
+async function newSchedule(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "New schedule" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("weekday-digest");
+  await dialog.getByLabel("Queue").fill("digest.send");
+  await dialog.getByLabel("Time zone").fill("Europe/Berlin");
+  await dialog.getByLabel("Cron expression").fill("0 7 * * 1-5");
+  await dialog.getByRole("list", { name: "Next runs" }).waitFor();
+}
+
+async function openDrain(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Limits of payments.capture" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
+}
+
+export const views: readonly View[] = [
+  // Before the sign-in.
+  { name: "signup", as: "nobody", path: "/signup", shows: "Create your account" },
+  {
+    name: "signup-filled",
+    as: "nobody",
+    path: "/signup",
+    shows: /\/t\/initrode/,
+    act: (page) => page.getByLabel("Work e-mail").fill("bill@initrode.example"),
+  },
+  {
+    name: "signup-name-taken",
+    as: "nobody",
+    path: "/signup",
+    shows: /taken/i,
+    act: async (page) => {
+      await page.getByLabel("Work e-mail").fill("bill@example.com");
+      await page.getByLabel("Tenant name").fill("acme");
+    },
+  },
+  {
+    name: "signup-mail-sent",
+    as: "nobody",
+    path: "/signup",
+    shows: "Check your mail",
+    act: async (page) => {
+      const name = `asker-${++newcomers}`;
+      await page.getByLabel("Work e-mail").fill(`${name}@example.com`);
+      await page.getByLabel("Tenant name").fill(name);
+      await page.getByRole("button", { name: "Continue" }).click();
+    },
+  },
+  { name: "signup-confirm-keys", as: "nobody", path: newcomer, shows: "Management key" },
+  {
+    name: "signup-link-broken",
+    as: "nobody",
+    path: "/signup/confirm#token=nonsense",
+    shows: "This link does not work",
+    refused: true,
+  },
+  { name: "signin", as: "nobody", path: "/signin", shows: "There is no password to lose", refused: true },
+  {
+    name: "signin-mail-sent",
+    as: "nobody",
+    path: "/signin",
+    shows: "Check your mail",
+    act: async (page) => {
+      await page.getByLabel("E-mail").fill("nobody-in-particular@example.com");
+      await page.getByRole("button", { name: "Mail me a link" }).click();
+    },
+  },
+  { name: "signin-sso", as: "nobody", path: "/signin?tenant=acme", shows: "Use a mailed link instead" },
+  {
+    name: "signin-sso-refused",
+    as: "nobody",
+    path: "/signin?tenant=acme&problem=You+are+in+no+group+that+acme+lets+in.+Ask+an+admin+of+acme.",
+    shows: "in no group",
+  },
+  {
+    name: "signin-link-broken",
+    as: "nobody",
+    path: "/signin/confirm#token=nonsense",
+    act: click("Sign in"),
+    shows: "This link does not work",
+    refused: true,
+  },
+  {
+    name: "signin-link-of-elsewhere",
+    as: "nobody",
+    path: "/signin/confirm#token=whatever",
+    shows: "Sign in with this link?",
+  },
+  { name: "invite", as: "nobody", path: invitation, shows: "Join your team" },
+
+  // A namespace.
+  { name: "overview-first-steps", as: "owner", path: "/globex/default", shows: "Listening for your first call" },
+  { name: "overview", as: "owner", path: busy, shows: "Latest failures" },
+  { name: "queues-empty", as: "owner", path: "/globex/default/queues", shows: "No queue" },
+  { name: "queues", as: "owner", path: `${busy}/queues`, shows: "webhooks.deliver" },
+  { name: "queues-limits", as: "owner", path: `${busy}/queues`, shows: /Limits of|at once/, act: click("Limits of payments.capture"), screenful: true },
+  { name: "jobs-empty", as: "owner", path: "/globex/default/jobs", shows: "No job" },
+  { name: "jobs", as: "owner", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
+  { name: "jobs-filtered", as: "owner", path: `${busy}/jobs?state=dead%2Cretrying&queue=webhooks.deliver`, shows: "webhooks.deliver", screenful: true },
+  { name: "jobs-no-match", as: "owner", path: `${busy}/jobs?state=dead&queue=emails.send`, shows: "No job matches" },
+  { name: "job-pending", as: "owner", path: job("pending"), shows: "Enqueued" },
+  { name: "job-active", as: "owner", path: job("active"), shows: "resizer-2" },
+  { name: "job-completed", as: "owner", path: job("completed"), shows: "Completed" },
+  { name: "job-completed-payload", as: "owner", path: job("completed", "?tab=payload"), shows: "9007199254740993" },
+  { name: "job-completed-result", as: "owner", path: job("completed", "?tab=result"), shows: "48213" },
+  { name: "job-dead", as: "owner", path: job("dead"), shows: "TemplateError" },
+  { name: "job-dead-errors", as: "owner", path: job("dead", "?tab=errors"), shows: "templates/engine.ts" },
+  { name: "job-retrying", as: "owner", path: job("retrying"), shows: "503 Service Unavailable" },
+  { name: "job-scheduled", as: "owner", path: job("scheduled"), shows: "Scheduled for" },
+  { name: "job-cancelled", as: "owner", path: job("cancelled"), shows: "Cancelled" },
+  { name: "job-delete", as: "owner", path: job("dead"), shows: "Delete this job for good?", act: click("Delete"), screenful: true },
+  {
+    name: "job-not-found",
+    as: "owner",
+    path: `${busy}/jobs/job_00000000000000000000000000`,
+    shows: "There is no such job",
+    refused: true,
+  },
+  { name: "job-held", as: "owner", path: job("held"), shows: "returned parcels" },
+  { name: "job-hold", as: "owner", path: job("pending"), shows: "Hold this job?", act: click("Hold"), screenful: true },
+
+  { name: "job-blocked", as: "owner", path: job("blocked"), shows: "What it waits for" },
+  { name: "job-chained", as: "owner", path: job("chained"), shows: "Its chain" },
+  { name: "queues-drain", as: "owner", path: `${busy}/queues`, shows: "It takes no new jobs", act: openDrain, screenful: true },
+
+  // What goes beyond single jobs.
+  { name: "schedules-empty", as: "owner", path: "/globex/default/schedules", shows: "No schedules yet" },
+  { name: "schedules", as: "owner", path: `${busy}/schedules`, shows: "nightly-report" },
+  { name: "schedules-new", as: "owner", path: `${busy}/schedules`, shows: "Monday through Friday", act: newSchedule, screenful: true },
+  { name: "schedule", as: "owner", path: work("schedules", "schedule"), shows: "Next runs" },
+  { name: "batches-empty", as: "owner", path: "/globex/default/batches", shows: "No batches yet" },
+  { name: "batches", as: "owner", path: `${busy}/batches`, shows: "albums.ready" },
+  { name: "batch", as: "owner", path: work("batches", "batch"), shows: "8 of 12 jobs have ended" },
+  { name: "batch-open", as: "owner", path: work("batches", "openBatch"), shows: "Jobs join by its id" },
+  { name: "chains-empty", as: "owner", path: "/globex/default/chains", shows: "No chains yet" },
+  { name: "chains", as: "owner", path: `${busy}/chains`, shows: /steps done/ },
+  { name: "chain", as: "owner", path: work("chains", "chain"), shows: "Step 2 of 3 is on." },
+  { name: "chain-failed", as: "owner", path: work("chains", "failedChain"), shows: "Step 2 is dead." },
+  { name: "dead-empty", as: "owner", path: "/globex/default/dead", shows: "Nothing dead" },
+  { name: "dead", as: "owner", path: `${busy}/dead`, shows: "TemplateError" },
+  { name: "dead-of-queue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "401 Unauthorized" },
+  { name: "approvals-empty", as: "owner", path: "/globex/default/approvals", shows: "Nothing waits for you" },
+  { name: "approvals", as: "owner", path: `${busy}/approvals`, shows: "The second refund" },
+  { name: "approvals-reject", as: "owner", path: `${busy}/approvals`, shows: "Reject this job?", act: click(/^Reject job_/), screenful: true },
+  { name: "approvals-policies", as: "owner", path: `${busy}/approvals?tab=policies`, shows: "payouts" },
+  { name: "approvals-policy", as: "owner", path: `${busy}/approvals?tab=policies`, shows: "New approval policy", act: click("New policy"), screenful: true },
+  { name: "usage-empty", as: "owner", path: "/globex/default/usage", shows: "Nothing was used" },
+  { name: "usage", as: "owner", path: `${busy}/usage`, shows: "reviews.summarize" },
+  { name: "usage-by-model", as: "owner", path: `${busy}/usage?by=model&period=7d`, shows: "claude-haiku" },
+  { name: "usage-budget", as: "owner", path: `${busy}/usage`, shows: "When it is spent", act: click("New budget"), screenful: true },
+
+  // Keys.
+  { name: "keys-empty", as: "owner", path: "/globex/default/keys", shows: /No API key|No key/ },
+  { name: "keys", as: "owner", path: `${busy}/keys`, shows: "on-call tooling" },
+  { name: "keys-create", as: "owner", path: `${busy}/keys`, shows: "Create the key", act: newKey, screenful: true },
+  {
+    name: "keys-secret",
+    as: "owner",
+    path: "/initech/default/keys",
+    shows: "I have kept it",
+    act: async (page) => {
+      await newKey(page);
+      await page.getByRole("button", { name: "Create the key" }).click();
+    },
+    screenful: true,
+  },
+  { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Make a new secret", act: click("Rotate on-call tooling"), screenful: true },
+  { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
+
+  // The tenant.
+  { name: "namespaces", as: "owner", path: "/acme/settings/namespaces", shows: "sandbox" },
+  { name: "namespaces-create", as: "owner", path: "/acme/settings/namespaces", shows: "Create", act: click("New namespace"), screenful: true },
+  { name: "namespaces-delete", as: "owner", path: "/acme/settings/namespaces", shows: "Delete for ever", act: click("Delete sandbox"), screenful: true },
+  { name: "members", as: "owner", path: "/acme/settings/members", shows: "katherine@acme.example" },
+  { name: "members-alone", as: "owner", path: "/globex/settings/members", shows: "ada@acme.example" },
+  { name: "members-invite", as: "owner", path: "/acme/settings/members", shows: "Send the invitation", act: click("Invite"), screenful: true },
+  { name: "members-remove", as: "owner", path: "/acme/settings/members", shows: "Remove linus@acme.example?", act: click("Remove linus@acme.example"), screenful: true },
+  { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
+  { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
+  { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "Would become" },
+  { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "namespace.update" },
+  { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation", shows: "invitation.create" },
+
+  // The frame.
+  { name: "palette", as: "owner", path: busy, shows: "Theme: dark", act: press("Control+k"), screenful: true },
+  {
+    name: "palette-typed",
+    as: "owner",
+    path: busy,
+    shows: /queue emails/,
+    act: async (page) => {
+      await press("Control+k")(page);
+      await page.getByRole("dialog").waitFor();
+      await page.keyboard.type("emails");
+    },
+    screenful: true,
+  },
+  { name: "shortcuts", as: "owner", path: busy, shows: "Keyboard shortcuts", act: press("?"), screenful: true },
+  { name: "copy-as", as: "owner", path: `${busy}/queues`, shows: "Do the same elsewhere", act: press("."), screenful: true },
+  { name: "account-menu", as: "owner", path: busy, shows: "Sign out", act: click(/^Account/), screenful: true },
+  { name: "namespace-menu", as: "owner", path: busy, shows: "Manage namespaces", act: click(/Namespace/), screenful: true },
+  { name: "not-found", as: "owner", path: "/acme/production/nothing/here", shows: "There is no such page" },
+  { name: "tenant-not-found", as: "owner", path: "/umbrella/default", shows: "There is no such page" },
+
+  // The same pages as somebody who may only look.
+  { name: "viewer-overview", as: "viewer", path: busy, shows: "Latest failures" },
+  { name: "viewer-queues", as: "viewer", path: `${busy}/queues`, shows: "webhooks.deliver" },
+  { name: "viewer-jobs", as: "viewer", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
+  { name: "viewer-job", as: "viewer", path: job("dead"), shows: "TemplateError" },
+  { name: "viewer-schedules", as: "viewer", path: `${busy}/schedules`, shows: "nightly-report" },
+  { name: "viewer-batch", as: "viewer", path: work("batches", "openBatch"), shows: "Jobs join by its id" },
+  { name: "viewer-chain", as: "viewer", path: work("chains", "chain"), shows: "Step 2 of 3 is on." },
+  { name: "viewer-dead", as: "viewer", path: `${busy}/dead`, shows: "TemplateError" },
+  { name: "viewer-approvals", as: "viewer", path: `${busy}/approvals`, shows: "The second refund" },
+  { name: "viewer-usage", as: "viewer", path: `${busy}/usage`, shows: "reviews.summarize" },
+  { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /may not see API keys/i },
+  { name: "viewer-namespaces", as: "viewer", path: "/acme/settings/namespaces", shows: "sandbox" },
+  { name: "viewer-members", as: "viewer", path: "/acme/settings/members", shows: "grace@acme.example" },
+  { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "needs another role" },
+  { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "needs another role" },
+];

@@ -1,0 +1,35 @@
+import { Link } from "@tanstack/react-router";
+import { ListTree } from "lucide-react";
+import { buttonClass } from "~/components/ui/button";
+import { CodeBlock } from "~/components/ui/code";
+import { EmptyState } from "~/components/ui/empty";
+import type { Scope } from "~/data/token";
+
+/** The jobs page of a namespace that never had a job. */
+export default function NoJobs({ scope }: { scope: Scope }) {
+  return (
+    <EmptyState
+      icon={<ListTree aria-hidden />}
+      title="No jobs yet"
+      action={
+        <Link
+          to="/$tenant/$namespace"
+          params={scope}
+          search={{ view: "start" }}
+          className={buttonClass("primary")}
+        >
+          Run the first job
+        </Link>
+      }
+      snippet={
+        <CodeBlock
+          language="shell"
+          label="Enqueue"
+          code={`curl "$CORVO_URL/api/v1/enqueue" -H "X-API-Key: $CORVO_API_KEY" \\\n  -d '{"queue": "emails", "payload": {"to": "ada@example.com"}}'`}
+        />
+      }
+    >
+      Every job of {scope.namespace} appears here the moment it is enqueued, and stays until it is deleted.
+    </EmptyState>
+  );
+}

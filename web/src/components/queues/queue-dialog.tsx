@@ -1,0 +1,313 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { CircleArrowDown, Trash2 } from "lucide-react";
+import { type FormEvent, useState } from "react";
+import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
+import { CodeBlock } from "~/components/ui/code";
+import { ConfirmDialog, Dialog } from "~/components/ui/dialog";
+import { Field, Input, NativeSelect } from "~/components/ui/field";
+import { Tabs } from "~/components/ui/tabs";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import { DataError, jobsApi, type Queue } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import type { Scope } from "~/data/token";
+import { workApi } from "~/data/work-api";
+import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
+import { plural } from "~/lib/numbers";
+import { wireDuration } from "~/lib/wire-duration";
+
+const windows = [
+  { ms: 1_000, word: "second" },
+  { ms: 60_000, word: "minute" },
+  { ms: 3_600_000, word: "hour" },
+] as const;
+
+function wholeProblem(text: string): string | undefined {
+  if (text.trim() === "") return undefined;
+  const value = Number(text);
+  return Number.isInteger(value) && value > 0
+    ? undefined
+    : "Enter a whole number above zero, or nothing for no limit.";
+}
+
+interface RetryForm {
+  attempts: string;
+  backoff: string;
+  base: string;
+  most: string;
+}
+
+function retryForm(queue: Queue): RetryForm {
+  const delay = (ms: number | undefined) => (ms === undefined ? "" : wireDuration(ms));
+  return {
+    attempts: queue.max_retries === undefined ? "" : String(queue.max_retries),
+    backoff: queue.retry_backoff ?? "",
+    base: delay(queue.retry_base_delay_ms),
+    most: delay(queue.retry_max_delay_ms),
+  };
+}
+
+interface QueueDialogProps {
+  scope: Scope;
+  queue: Queue;
+  onClose: () => void;
+}
+
+/** The limits of a queue, and its end. */
+export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps) {
+  const client = useQueryClient();
+  const [max, setMax] = useState(queue.max_concurrency ? String(queue.max_concurrency) : "");
+  const [rate, setRate] = useState(queue.rate_limit ? String(queue.rate_limit) : "");
+  const [windowMs, setWindowMs] = useState(queue.rate_window_ms ?? 60_000);
+  const [retry, setRetry] = useState<RetryForm>(() => retryForm(queue));
+  const [form, setForm] = useState<"terraform" | "curl">("terraform");
+  const [asking, setAsking] = useState<"drain" | "delete" | null>(null);
+  const problems = {
+    max: wholeProblem(max),
+    rate: wholeProblem(rate),
+    attempts: wholeProblem(retry.attempts),
+  };
+  const wrong = Boolean(problems.max ?? problems.rate ?? problems.attempts);
+  const settings: QueueSettings = {
+    ...(max.trim() && !problems.max ? { max_concurrency: Number(max) } : {}),
+    ...(rate.trim() && !problems.rate ? { throttle: { limit: Number(rate), window_ms: windowMs } } : {}),
+    ...(retry.attempts.trim() && !problems.attempts ? { max_retries: Number(retry.attempts) } : {}),
+    ...(retry.backoff ? { retry_backoff: retry.backoff } : {}),
+    ...(retry.base.trim() ? { retry_base_delay: retry.base.trim() } : {}),
+    ...(retry.most.trim() ? { retry_max_delay: retry.most.trim() } : {}),
+  };
+
+  const save = useMutation({
+    mutationFn: () => jobsApi.setLimits(scope, queue.name, settings),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: reads.queues(scope).queryKey });
+      toast({ title: `Limits of ${queue.name} set`, description: "They hold from the next job on." });
+      onClose();
+    },
+  });
+  const refused = save.error instanceof DataError ? save.error.fields : {};
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    if (!wrong && !save.isPending) save.mutate();
+  }
+
+  async function changed() {
+    await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+    onClose();
+  }
+
+  async function remove() {
+    await jobsApi.deleteQueue(scope, queue.name);
+    toast({ title: `${queue.name} is deleted` });
+    await changed();
+  }
+
+  const jobs =
+    queue.pending +
+    queue.active +
+    queue.scheduled +
+    queue.retrying +
+    queue.held +
+    queue.dead +
+    queue.completed +
+    queue.cancelled;
+
+  const busy = queue.pending + queue.scheduled + queue.retrying + queue.active + (queue.cancelling ?? 0);
+
+  async function drain() {
+    const { remaining } = await workApi.drain(scope, queue.name);
+    toast({ title: `${queue.name} drains`, description: `${plural(remaining, "job")} left to run.` });
+    await changed();
+  }
+
+  if (asking === "drain") {
+    return (
+      <ConfirmDialog
+        open
+        onOpenChange={() => setAsking(null)}
+        title={`Drain ${queue.name}?`}
+        confirmLabel="Drain"
+        variant="primary"
+        onConfirm={drain}
+        describeError={describeError}
+      >
+        It takes no new jobs: whoever enqueues into it is refused. Workers go on with the{" "}
+        {plural(busy, "job")} it has, and what follows on those still enters. Resume it to take jobs again.
+      </ConfirmDialog>
+    );
+  }
+  if (asking === "delete") {
+    return (
+      <ConfirmDialog
+        open
+        onOpenChange={() => setAsking(null)}
+        title={`Delete ${queue.name} with its jobs?`}
+        confirmLabel="Delete the queue"
+        typeToConfirm={queue.name}
+        onConfirm={remove}
+        describeError={describeError}
+      >
+        {plural(jobs, "job")} in every state, their keys and these limits are gone at once. This cannot be
+        undone. The name can be used again.
+      </ConfirmDialog>
+    );
+  }
+
+  return (
+    <Dialog
+      open
+      onOpenChange={onClose}
+      title={`Limits of ${queue.name}`}
+      description="They hold over all workers together, from the next job on."
+      footer={
+        <>
+          <span className="mr-auto -ml-3 flex flex-wrap">
+            {queue.draining ? null : (
+              <Button
+                variant="ghost"
+                icon={<CircleArrowDown aria-hidden />}
+                onClick={() => setAsking("drain")}
+              >
+                Drain
+              </Button>
+            )}
+            <Button variant="danger-ghost" icon={<Trash2 aria-hidden />} onClick={() => setAsking("delete")}>
+              Delete
+            </Button>
+          </span>
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" form="queue-limits" variant="primary" busy={save.isPending}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <form id="queue-limits" onSubmit={submit} className="flex flex-col gap-4">
+        {save.error && Object.keys(refused).length === 0 ? (
+          <Banner tone="danger" title={describeError(save.error)} />
+        ) : null}
+        <Field
+          label="Jobs that may run at once"
+          hint="Empty: as many as workers take. Jobs that already run are not stopped."
+          error={problems.max ?? refused.max_concurrency}
+        >
+          <Input
+            inputMode="numeric"
+            placeholder="No limit"
+            value={max}
+            onChange={(event) => setMax(event.target.value)}
+          />
+        </Field>
+        <div className="grid grid-cols-[1fr_9rem] items-start gap-2">
+          <Field
+            label="Jobs that may start"
+            hint="Empty: no limit. A retry is a start too."
+            error={problems.rate ?? refused["throttle.limit"] ?? refused.throttle}
+          >
+            <Input
+              inputMode="numeric"
+              placeholder="No limit"
+              value={rate}
+              onChange={(event) => setRate(event.target.value)}
+            />
+          </Field>
+          <Field label="in each">
+            <WindowSelect value={windowMs} onChange={setWindowMs} />
+          </Field>
+        </div>
+        <fieldset className="flex flex-col gap-3">
+          <legend className="pb-1 text-13 font-medium">
+            Retries <span className="font-normal text-ink-3">of jobs whose producer does not say</span>
+          </legend>
+          <div className="grid items-start gap-3 sm:grid-cols-2">
+            <Field label="Attempts" error={problems.attempts ?? refused.max_retries}>
+              <Input
+                inputMode="numeric"
+                placeholder="3"
+                value={retry.attempts}
+                onChange={(event) => setRetry({ ...retry, attempts: event.target.value })}
+              />
+            </Field>
+            <Field label="Pauses grow" error={refused.retry_backoff}>
+              <NativeSelect value={retry.backoff} onChange={(backoff) => setRetry({ ...retry, backoff })}>
+                <option value="">exponentially (default)</option>
+                {["exponential", "linear", "fixed", "none"].map((backoff) => (
+                  <option key={backoff} value={backoff}>
+                    {backoff}
+                  </option>
+                ))}
+              </NativeSelect>
+            </Field>
+            <Field label="First pause" error={refused.retry_base_delay}>
+              <Input
+                autoComplete="off"
+                placeholder="5s"
+                value={retry.base}
+                onChange={(event) => setRetry({ ...retry, base: event.target.value })}
+              />
+            </Field>
+            <Field label="Longest pause" error={refused.retry_max_delay}>
+              <Input
+                autoComplete="off"
+                placeholder="10m"
+                value={retry.most}
+                onChange={(event) => setRetry({ ...retry, most: event.target.value })}
+              />
+            </Field>
+          </div>
+        </fieldset>
+        <Tabs
+          label="The same by other means"
+          value={form}
+          onChange={setForm}
+          panelClassName="pt-3!"
+          tabs={[
+            {
+              value: "terraform",
+              label: "Terraform",
+              content: (
+                <CodeBlock
+                  label="Terraform"
+                  language="hcl"
+                  code={queueTerraform(
+                    {
+                      name: queue.name,
+                      paused: queue.paused,
+                      max_concurrency: settings.max_concurrency,
+                      rate_limit: settings.throttle?.limit,
+                      rate_window_ms: settings.throttle?.window_ms,
+                    },
+                    scope.namespace,
+                  )}
+                />
+              ),
+            },
+            {
+              value: "curl",
+              label: "curl",
+              content: (
+                <CodeBlock label="curl" language="shell" code={queueSettingsCurl(queue.name, settings)} />
+              ),
+            },
+          ]}
+        />
+      </form>
+    </Dialog>
+  );
+}
+
+function WindowSelect({ value, onChange }: { value: number; onChange: (ms: number) => void }) {
+  const known = windows.some((window) => window.ms === value);
+  return (
+    <NativeSelect value={String(value)} onChange={(text) => onChange(Number(text))}>
+      {known ? null : <option value={value}>{value} ms</option>}
+      {windows.map((window) => (
+        <option key={window.ms} value={window.ms}>
+          {window.word}
+        </option>
+      ))}
+    </NativeSelect>
+  );
+}

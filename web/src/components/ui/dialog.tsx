@@ -1,0 +1,198 @@
+import { Dialog as Base } from "@base-ui/react/dialog";
+import { clsx } from "clsx";
+import { X } from "lucide-react";
+import { type ReactNode, useRef, useState } from "react";
+import { Button, type ButtonVariant } from "./button";
+import { CopyButton } from "./copy";
+import { Field, Input } from "./field";
+
+export interface DialogProps {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+  title: ReactNode;
+  description?: ReactNode;
+  children?: ReactNode;
+  /** Buttons at the bottom, the main one last. */
+  footer?: ReactNode;
+  size?: "sm" | "md" | "lg";
+  /** False for content that is shown once: only its own button may close it. */
+  dismissible?: boolean;
+  /** True for text without controls: people who scroll by keyboard must be able to reach it. */
+  readable?: boolean;
+}
+
+const widths = { sm: "sm:max-w-md", md: "sm:max-w-xl", lg: "sm:max-w-3xl" } as const;
+
+/** A modal dialog; a sheet from the bottom at phone width. */
+export function Dialog({
+  open,
+  onOpenChange,
+  title,
+  description,
+  children,
+  footer,
+  size = "sm",
+  dismissible = true,
+  readable = false,
+}: DialogProps) {
+  const opener = useOpener(open);
+  return (
+    <Base.Root open={open} onOpenChange={(next) => (next || dismissible) && onOpenChange(next)}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-overlay transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0" />
+        <Base.Viewport className="fixed inset-0 z-40 flex items-end justify-center overflow-y-auto sm:items-start sm:p-6 sm:pt-[12vh]">
+          <Base.Popup
+            data-modal
+            finalFocus={opener}
+            className={clsx(
+              "flex max-h-[92dvh] w-full flex-col rounded-t-xl border border-line bg-surface shadow-3 outline-none sm:max-h-[76dvh] sm:rounded-xl",
+              "transition-[opacity,transform] duration-150 data-ending-style:translate-y-3 data-ending-style:opacity-0 data-starting-style:translate-y-3 data-starting-style:opacity-0",
+              widths[size],
+            )}
+          >
+            <div className="flex items-start justify-between gap-4 px-5 pt-4 pb-1">
+              <div className="min-w-0">
+                <Base.Title className="text-16 font-semibold">{title}</Base.Title>
+                {description ? (
+                  <Base.Description className="mt-1 text-13 text-ink-2">{description}</Base.Description>
+                ) : null}
+              </div>
+              {dismissible ? (
+                <Base.Close
+                  aria-label="Close"
+                  className="-mr-1.5 grid size-7 shrink-0 place-items-center rounded-md text-ink-3 hover:bg-hover hover:text-ink"
+                >
+                  <X aria-hidden className="size-4" />
+                </Base.Close>
+              ) : null}
+            </div>
+            {children ? (
+              <div
+                tabIndex={readable ? 0 : undefined}
+                className="flex min-h-0 flex-col gap-4 overflow-y-auto px-5 py-3 focus-visible:-outline-offset-2"
+              >
+                {children}
+              </div>
+            ) : null}
+            {footer ? <div className="flex flex-wrap justify-end gap-2 px-5 pt-2 pb-4">{footer}</div> : null}
+          </Base.Popup>
+        </Base.Viewport>
+      </Base.Portal>
+    </Base.Root>
+  );
+}
+
+/**
+ * Where the focus was when the dialog opened, and goes again when it closes. Noted while
+ * rendering: an input inside with autoFocus takes the focus before any effect runs.
+ */
+function useOpener(open: boolean): () => HTMLElement | null {
+  const opener = useRef<HTMLElement>(null);
+  const was = useRef(false);
+  if (open && !was.current && document.activeElement instanceof HTMLElement)
+    opener.current = document.activeElement;
+  was.current = open;
+  return () => (opener.current?.isConnected ? opener.current : null);
+}
+
+export interface ConfirmDialogProps {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+  title: string;
+  /** What will happen, to what, and whether it can be undone. */
+  children: ReactNode;
+  confirmLabel: string;
+  variant?: ButtonVariant;
+  /** The text to type before the button works; for what cannot be undone. */
+  typeToConfirm?: string;
+  /** Resolves when done; a rejection is shown in the dialog, which stays open. */
+  onConfirm: () => Promise<unknown> | undefined;
+  describeError?: (error: unknown) => string;
+}
+
+/** Asks before an action that somebody would regret. */
+export function ConfirmDialog(props: ConfirmDialogProps) {
+  // The inner part holds what was typed; it is made anew each time the dialog opens.
+  return props.open ? <ConfirmInner {...props} /> : null;
+}
+
+function ConfirmInner({
+  open,
+  onOpenChange,
+  title,
+  children,
+  confirmLabel,
+  variant = "danger",
+  typeToConfirm,
+  onConfirm,
+  describeError = (error) => (error instanceof Error ? error.message : String(error)),
+}: ConfirmDialogProps) {
+  const [typed, setTyped] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string>();
+  const ready = !typeToConfirm || typed.trim() === typeToConfirm;
+
+  async function confirm() {
+    if (!ready || busy) return;
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      await onConfirm();
+      onOpenChange(false);
+    } catch (error) {
+      setFailure(describeError(error));
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <Dialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title={title}
+      footer={
+        <>
+          <Button onClick={() => onOpenChange(false)}>Keep it</Button>
+          <Button
+            variant={variant}
+            busy={busy}
+            onClick={confirm}
+            blockedBecause={ready ? undefined : `Type ${typeToConfirm} first.`}
+          >
+            {confirmLabel}
+          </Button>
+        </>
+      }
+    >
+      <div className="text-13 text-ink-2">{children}</div>
+      {typeToConfirm ? (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void confirm();
+          }}
+        >
+          <Field
+            label={
+              <>
+                Type <code className="rounded-sm bg-sunken px-1 font-mono text-12">{typeToConfirm}</code>{" "}
+                <CopyButton text={typeToConfirm} label="Copy the name" /> to confirm
+              </>
+            }
+          >
+            <Input mono autoComplete="off" value={typed} onChange={(event) => setTyped(event.target.value)} />
+          </Field>
+        </form>
+      ) : null}
+      {failure ? (
+        <p
+          role="alert"
+          className="rounded-md border border-danger-line bg-danger-soft px-3 py-2 text-13 text-danger-text"
+        >
+          {failure}
+        </p>
+      ) : null}
+    </Dialog>
+  );
+}

@@ -1,0 +1,67 @@
+import { Toast as Base } from "@base-ui/react/toast";
+import { clsx } from "clsx";
+import { CircleAlert, CircleCheck, Info, X } from "lucide-react";
+import { buttonClass } from "./button";
+
+import type { ToastOptions } from "./toast";
+
+const manager = Base.createToastManager();
+
+export function show({ title, description, kind = "ok", action }: ToastOptions): void {
+  manager.add({
+    title,
+    description,
+    type: kind,
+    timeout: kind === "error" ? 10_000 : 5_000,
+    priority: kind === "error" ? "high" : "low",
+    ...(action ? { actionProps: { children: action.label, onClick: action.onClick } } : {}),
+  });
+}
+
+const icons = {
+  ok: <CircleCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-ok-text" />,
+  error: <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-danger-text" />,
+  info: <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-info-text" />,
+} as const;
+
+export function ToastView() {
+  return (
+    <Base.Provider toastManager={manager} limit={4}>
+      <Base.Portal>
+        <Base.Viewport className="fixed right-3 bottom-18 z-60 lg:bottom-5 flex w-[calc(100vw-1.5rem)] flex-col gap-2 sm:right-5 sm:w-88">
+          <List />
+        </Base.Viewport>
+      </Base.Portal>
+    </Base.Provider>
+  );
+}
+
+function List() {
+  const { toasts } = Base.useToastManager();
+  return toasts.map((item) => (
+    <Base.Root
+      key={item.id}
+      toast={item}
+      swipeDirection={["right", "down"]}
+      className={clsx(
+        "w-full rounded-lg border border-line bg-raised text-ink shadow-3 transition-[opacity,transform] duration-200",
+        "data-ending-style:translate-y-2 data-ending-style:opacity-0 data-limited:hidden data-starting-style:translate-y-2 data-starting-style:opacity-0",
+      )}
+    >
+      <Base.Content className="flex items-start gap-2.5 py-2.5 pr-2 pl-3">
+        {icons[(item.type as keyof typeof icons) ?? "ok"]}
+        <div className="min-w-0 flex-1">
+          <Base.Title className="text-13 font-medium" />
+          <Base.Description className="text-12 wrap-anywhere text-ink-2" />
+        </div>
+        {item.actionProps ? <Base.Action className={buttonClass("secondary", "sm")} /> : null}
+        <Base.Close
+          aria-label="Dismiss"
+          className="grid size-6 shrink-0 place-items-center rounded-md text-ink-3 hover:bg-hover hover:text-ink"
+        >
+          <X aria-hidden className="size-3.5" />
+        </Base.Close>
+      </Base.Content>
+    </Base.Root>
+  ));
+}

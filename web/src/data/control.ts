@@ -1,0 +1,62 @@
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { AuthService } from "~/gen/corvo/cloud/v1/auth_pb";
+import { type Refusal, RefusalSchema } from "~/gen/corvo/cloud/v1/refusal_pb";
+import { NamespaceService, TenantService } from "~/gen/corvo/cloud/v1/tenant_pb";
+
+// The control API lies at the console's own origin; the session is a cookie that
+// scripts cannot read, so there is nothing to add to a call.
+export const transport = createConnectTransport({ baseUrl: "/" });
+
+/** What every page needs. The other services are in admin.ts, so that only their pages load them. */
+export const control = {
+  auth: createClient(AuthService, transport),
+  tenants: createClient(TenantService, transport),
+  namespaces: createClient(NamespaceService, transport),
+} as const;
+
+export function isUnauthenticated(error: unknown): boolean {
+  return error instanceof ConnectError && error.code === Code.Unauthenticated;
+}
+
+export function isNotFound(error: unknown): boolean {
+  return error instanceof ConnectError && error.code === Code.NotFound;
+}
+
+function refusal(error: unknown): Refusal | undefined {
+  return error instanceof ConnectError ? error.findDetails(RefusalSchema)[0] : undefined;
+}
+
+/** The server's complaint about each field of a request, by the field's name. */
+export function fieldErrors(error: unknown): Record<string, string> {
+  return Object.fromEntries(
+    (refusal(error)?.fields ?? []).map((field) => [field.name, sentence(field.problem)]),
+  );
+}
+
+/** The stable word of a refusal, for example LAST_OWNER; empty if there is none. */
+export function refusalReason(error: unknown): string {
+  return refusal(error)?.reason ?? "";
+}
+
+/** An error in words for people: what happened and what to do. */
+export function describeError(error: unknown): string {
+  if (error instanceof ConnectError) {
+    const { help } = refusal(error) ?? {};
+    if (help) return `${sentence(error.rawMessage)} ${sentence(help)}`;
+    if (error.code === Code.Unavailable)
+      return "The service does not answer at the moment. Try again in some seconds.";
+    if (error.code === Code.DeadlineExceeded) return "The service took too long to answer. Try again.";
+    if (error.code === Code.Unknown) return "Something broke on the way. Try again in some seconds.";
+    return sentence(error.rawMessage || error.message);
+  }
+  if (error instanceof TypeError)
+    return "The service could not be reached. Check your connection and try again.";
+  if (error instanceof Error) return sentence(error.message);
+  return "Something went wrong. Try again.";
+}
+
+function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}

@@ -1,0 +1,133 @@
+import type { InfiniteData } from "@tanstack/react-query";
+import { isJobState, type JobState } from "~/lib/states";
+import type { JobRow, JobsPage, Queue } from "./jobs-api";
+
+/** One event of a namespace's stream. */
+export interface LiveEvent {
+  seq: number;
+  /** Without the prefix "job.": enqueued, started, completed, … queue.paused, queue.resumed. */
+  type: string;
+  at: string;
+  job_id?: string;
+  queue?: string;
+  data?: EventData;
+}
+
+export interface EventData {
+  attempt?: number;
+  state?: string;
+  /** The state before; only in the first of several events of one change. */
+  from?: string;
+  error?: string;
+  worker_id?: string;
+  [key: string]: unknown;
+}
+
+interface WireEvent {
+  seq: number;
+  type: string;
+  at_ns?: number;
+  at?: string;
+  job_id?: string;
+  queue?: string;
+  data?: EventData;
+}
+
+/** Reads the data line of a frame; null for what is not an event. */
+export function decodeEvent(text: string): LiveEvent | null {
+  try {
+    const wire = JSON.parse(text) as WireEvent;
+    if (typeof wire.seq !== "number" || typeof wire.type !== "string" || wire.type === "") return null;
+    const at = wire.at ?? new Date(wire.at_ns ? wire.at_ns / 1e6 : Date.now()).toISOString();
+    return {
+      seq: wire.seq,
+      type: wire.type.replace(/^job\./, ""),
+      at,
+      ...(wire.job_id ? { job_id: wire.job_id } : {}),
+      ...(wire.queue ? { queue: wire.queue } : {}),
+      ...(wire.data && typeof wire.data === "object" ? { data: wire.data } : {}),
+    };
+  } catch {
+    return null;
+  }
+}
+
+/** The state of a job after an event, where the event tells. */
+export function stateAfter(event: LiveEvent): JobState | null {
+  const state = event.data?.state;
+  return state !== undefined && isJobState(state) ? state : null;
+}
+
+/** Whether the event is the birth of a job. */
+export function isNew(event: LiveEvent): boolean {
+  return (event.type === "enqueued" || event.type === "scheduled") && event.data?.from === undefined;
+}
+
+/**
+ * Moves the counts of queues by events: each says from which state to which it moved
+ * its job. An estimate that a refetch soon makes exact; it never goes below zero.
+ * Queues without an event keep their identity, so that their rows do not render again.
+ */
+export function applyToQueues(queues: Queue[], events: readonly LiveEvent[]): Queue[] {
+  const changed = new Map<string, Queue>();
+  const byName = new Map(queues.map((queue) => [queue.name, queue]));
+  for (const event of events) {
+    if (!event.queue) continue;
+    const queue = changed.get(event.queue) ?? byName.get(event.queue);
+    if (!queue) continue;
+    const next = moved(queue, event);
+    if (next !== queue) changed.set(event.queue, next);
+  }
+  if (changed.size === 0) return queues;
+  return queues.map((queue) => changed.get(queue.name) ?? queue);
+}
+
+function moved(queue: Queue, event: LiveEvent): Queue {
+  if (event.type === "queue.paused") return { ...queue, paused: true };
+  if (event.type === "queue.resumed") return { ...queue, paused: false };
+  const from = event.data?.from;
+  const to = stateAfter(event);
+  const born = isNew(event);
+  if (!born && from === undefined) return queue;
+  const next = { ...queue };
+  if (from !== undefined && isJobState(from)) next[from] = Math.max(0, (next[from] ?? 0) - 1);
+  if (to) next[to] = (next[to] ?? 0) + 1;
+  if (born) next.enqueued += 1;
+  if (event.type === "failed") next.failed += 1;
+  return next;
+}
+
+/** Brings one row up to an event. */
+export function applyToRow(row: JobRow, event: LiveEvent): JobRow {
+  const next: JobRow = { ...row, state: stateAfter(event) ?? row.state };
+  if (typeof event.data?.attempt === "number") next.attempt = event.data.attempt;
+  if (typeof event.data?.worker_id === "string") next.worker_id = event.data.worker_id;
+  if (typeof event.data?.error === "string") next.last_error = event.data.error;
+  if (event.type === "started") next.started_at = event.at;
+  if (event.type === "completed") next.completed_at = event.at;
+  if (event.type === "failed" || event.type === "dead" || event.type === "retrying")
+    next.failed_at = event.at;
+  return next;
+}
+
+/** Patches the rows of loaded pages in place; pages without a change keep their identity. */
+export function applyToPages(
+  data: InfiniteData<JobsPage>,
+  events: readonly LiveEvent[],
+): InfiniteData<JobsPage> {
+  const byJob = new Map<string, LiveEvent[]>();
+  for (const event of events) {
+    if (!event.job_id) continue;
+    const list = byJob.get(event.job_id);
+    if (list) list.push(event);
+    else byJob.set(event.job_id, [event]);
+  }
+  if (byJob.size === 0) return data;
+  let touched = false;
+  const pages = data.pages.map((page) => {
+    if (!page.jobs.some((row) => byJob.has(row.id))) return page;
+    touched = true;
+    return { ...page, jobs: page.jobs.map((row) => (byJob.get(row.id) ?? []).reduce(applyToRow, row)) };
+  });
+  return touched ? { ...data, pages } : data;
+}

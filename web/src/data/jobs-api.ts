@@ -1,0 +1,305 @@
+import type { QueueSettings } from "~/lib/equivalents";
+import type { JobState } from "~/lib/states";
+import { type Scope, type TokenSource, tokens } from "./token";
+
+// The data plane's HTTP API as the console uses it, at /t/<tenant> of our own origin.
+// Field names are the wire's, so that what people see here is what their code gets.
+
+export interface Queue {
+  name: string;
+  paused: boolean;
+  /** Takes no new jobs. */
+  draining?: boolean;
+  created_at: string;
+  pending: number;
+  active: number;
+  cancelling?: number;
+  held: number;
+  completed: number;
+  dead: number;
+  cancelled: number;
+  scheduled: number;
+  retrying: number;
+  enqueued: number;
+  failed: number;
+  oldest_pending_at?: string;
+  max_concurrency?: number;
+  rate_limit?: number;
+  rate_window_ms?: number;
+  /** Retry defaults, as far as the queue has some. */
+  max_retries?: number;
+  retry_backoff?: string;
+  retry_base_delay_ms?: number;
+  retry_max_delay_ms?: number;
+}
+
+export interface JobRow {
+  id: string;
+  queue: string;
+  state: JobState;
+  priority: number;
+  attempt: number;
+  max_retries: number;
+  tags?: Record<string, string>;
+  created_at: string;
+  scheduled_at?: string;
+  started_at?: string;
+  completed_at?: string;
+  failed_at?: string;
+  worker_id?: string;
+  last_error?: string;
+}
+
+export interface JobError {
+  id: number;
+  attempt: number;
+  error: string;
+  backtrace?: string;
+  created_at: string;
+}
+
+export interface Job extends Omit<JobRow, "last_error"> {
+  retry_backoff: string;
+  retry_base_delay_ms: number;
+  retry_max_delay_ms: number;
+  unique_key?: string;
+  hostname?: string;
+  lease_expires_at?: string;
+  expire_at?: string;
+  crashes?: number;
+  dead_reason?: string;
+  hold_reason?: string;
+  hold?: Hold;
+  batch_id?: string;
+  chain_id?: string;
+  chain_step?: number;
+  parent_id?: string;
+  depends_on?: string[];
+  /** How many of depends_on have not ended. */
+  waiting_on?: number;
+  usage?: JobUsage;
+  errors?: JobError[];
+  /** What the job itself remembers; the whole story is in its events. */
+  timeline?: TimelineEvent[];
+  /** Values of users, printed without touching a digit. */
+  payload: string;
+  result?: string;
+  progress?: string;
+  checkpoint?: string;
+}
+
+/** Why a job waits or waited for a person, and what was decided. */
+export interface Hold {
+  reason: string;
+  by?: string;
+  at: string;
+  until?: string;
+  policy?: string;
+  approvers?: string[];
+  decision?: "approved" | "rejected";
+  decided_by?: string;
+  comment?: string;
+  decided_at?: string;
+}
+
+export interface JobUsage {
+  input_tokens: number;
+  output_tokens: number;
+  cache_creation_tokens: number;
+  cache_read_tokens: number;
+  cost_usd: number;
+}
+
+export interface JobsPage {
+  jobs: JobRow[];
+  cursor?: string;
+  has_more: boolean;
+  /** How far the list may be behind the jobs themselves. */
+  lag_ms?: number;
+  rebuilding?: boolean;
+  as_of?: string;
+}
+
+export interface TimelineEvent {
+  seq: number;
+  type: string;
+  at: string;
+  attempt?: number;
+  worker_id?: string;
+  error?: string;
+  data?: unknown;
+}
+
+export interface JobFilter {
+  queue?: string | undefined;
+  state?: readonly JobState[] | undefined;
+  /** key:value */
+  tag?: string | undefined;
+  created_after?: string | undefined;
+  created_before?: string | undefined;
+}
+
+export interface Enqueue {
+  queue: string;
+  payload: unknown;
+  tags?: Record<string, string>;
+  max_retries?: number;
+  priority?: string;
+}
+
+export interface Fetched {
+  job_id: string;
+  queue: string;
+  attempt: number;
+  payload: unknown;
+  lease_token?: string;
+}
+
+/** A refusal of the data plane. */
+export class DataError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly requestId: string | undefined;
+  readonly fields: Record<string, string>;
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    requestId?: string,
+    fields: Record<string, string> = {},
+  ) {
+    super(message);
+    this.name = "DataError";
+    this.status = status;
+    this.code = code;
+    this.requestId = requestId;
+    this.fields = fields;
+  }
+}
+
+interface Problem {
+  error?: string;
+  code?: string;
+  request_id?: string;
+  fields?: { field: string; message: string }[];
+}
+
+async function refusal(response: Response): Promise<DataError> {
+  let body: Problem = {};
+  try {
+    body = (await response.json()) as Problem;
+  } catch {
+    // A front that is not ours may answer with something else; the status must do.
+  }
+  const fields = Object.fromEntries((body.fields ?? []).map((entry) => [entry.field, entry.message]));
+  return new DataError(
+    response.status,
+    body.code ?? "UNKNOWN",
+    body.error ?? statusWords(response.status),
+    body.request_id,
+    fields,
+  );
+}
+
+function statusWords(status: number): string {
+  if (status === 403) return "Your role may not do this.";
+  if (status === 404) return "There is no such thing here, or no longer.";
+  if (status === 429) return "Too many requests. Try again in a second.";
+  if (status >= 500) return "The queue does not answer at the moment. Try again in some seconds.";
+  return `The service answered with status ${status}.`;
+}
+
+/** Sends one request with a valid token; a token refused once is replaced once. */
+export async function send(
+  scope: Scope,
+  path: string,
+  init: RequestInit = {},
+  source: TokenSource = tokens,
+  fetcher: typeof fetch = fetch,
+): Promise<Response> {
+  const url = `/t/${encodeURIComponent(scope.tenant)}/api/v1${path}`;
+  for (let attempt = 1; ; attempt++) {
+    const token = await source.get(scope);
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${token}`);
+    if (init.body && !headers.has("Content-Type")) headers.set("Content-Type", "application/json");
+    const response = await fetcher(url, { ...init, headers, credentials: "omit", cache: "no-store" });
+    if (response.status === 401 && attempt === 1) {
+      source.drop(scope, token);
+      continue;
+    }
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+}
+
+export async function plain<T>(scope: Scope, path: string, init?: RequestInit): Promise<T> {
+  const response = await send(scope, path, init);
+  return (await response.json()) as T;
+}
+
+export function post<T>(scope: Scope, path: string, body?: unknown): Promise<T> {
+  return plain<T>(scope, path, { method: "POST", body: JSON.stringify(body ?? {}) });
+}
+
+export const seg = encodeURIComponent;
+
+export function filterQuery(filter: JobFilter): URLSearchParams {
+  const query = new URLSearchParams();
+  if (filter.queue) query.set("queue", filter.queue);
+  if (filter.state && filter.state.length > 0) query.set("state", filter.state.join(","));
+  if (filter.tag) query.set("tag", filter.tag);
+  if (filter.created_after) query.set("created_after", filter.created_after);
+  if (filter.created_before) query.set("created_before", filter.created_before);
+  return query;
+}
+
+export const jobsApi = {
+  queues: async (scope: Scope): Promise<Queue[]> => {
+    const answer = await plain<Queue[] | { queues: Queue[] } | null>(scope, "/queues");
+    return Array.isArray(answer) ? answer : (answer?.queues ?? []);
+  },
+  pause: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/pause`),
+  resume: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/resume`),
+  /** The whole of a queue's limits: one that is left out is no limit. Pausing is apart. */
+  setLimits: (scope: Scope, queue: string, settings: QueueSettings) =>
+    plain<Queue>(scope, `/queues/${seg(queue)}`, { method: "PUT", body: JSON.stringify(settings) }),
+  deleteQueue: (scope: Scope, queue: string) =>
+    plain(scope, `/queues/${seg(queue)}?confirm=true`, { method: "DELETE" }),
+  jobs: async (
+    scope: Scope,
+    filter: JobFilter,
+    cursor: string | undefined,
+    limit = 100,
+  ): Promise<JobsPage> => {
+    const query = filterQuery(filter);
+    query.set("limit", String(limit));
+    if (cursor) query.set("cursor", cursor);
+    const page = await plain<JobsPage>(scope, `/jobs?${query}`);
+    return { ...page, jobs: page.jobs ?? [] };
+  },
+  /** The exact text; see job-decode.ts. */
+  job: async (scope: Scope, id: string): Promise<string> => (await send(scope, `/jobs/${seg(id)}`)).text(),
+  timeline: async (scope: Scope, id: string): Promise<TimelineEvent[]> =>
+    (await plain<{ events?: TimelineEvent[] }>(scope, `/jobs/${seg(id)}/events`)).events ?? [],
+  retry: (scope: Scope, id: string) => post<{ status: string }>(scope, `/jobs/${seg(id)}/retry`),
+  cancel: (scope: Scope, id: string) => post<{ status: string }>(scope, `/jobs/${seg(id)}/cancel`),
+  remove: (scope: Scope, id: string) =>
+    plain<{ status: string }>(scope, `/jobs/${seg(id)}`, { method: "DELETE" }),
+  enqueue: (scope: Scope, job: Enqueue) => post<{ job_id: string; status: string }>(scope, "/enqueue", job),
+  /** Leases one job, waiting for it up to `seconds`; null if none came. */
+  fetchOne: async (
+    scope: Scope,
+    queue: string,
+    worker: string,
+    seconds: number,
+    signal: AbortSignal,
+  ): Promise<Fetched | null> => {
+    const body = JSON.stringify({ queues: [queue], worker_id: worker, timeout: seconds });
+    const response = await send(scope, "/fetch", { method: "POST", body, signal });
+    return response.status === 204 ? null : ((await response.json()) as Fetched);
+  },
+  ack: (scope: Scope, job: Fetched, result: unknown) =>
+    post(scope, `/ack/${seg(job.job_id)}`, { lease_token: job.lease_token, result }),
+} as const;

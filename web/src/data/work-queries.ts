@@ -1,0 +1,79 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import type { Scope } from "./token";
+import { type Page, workApi } from "./work-api";
+
+const key = (scope: Scope, ...parts: unknown[]) => ["data", scope.tenant, scope.namespace, ...parts];
+
+/** A list that is read page by page. */
+function pages<Row>(queryKey: unknown[], read: (cursor: string | undefined) => Promise<Page<Row>>) {
+  return infiniteQueryOptions({
+    queryKey,
+    queryFn: ({ pageParam }) => read(pageParam),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.cursor,
+    staleTime: 3_000,
+  });
+}
+
+/** The reads of pages that are loaded when they are visited. */
+export const workReads = {
+  dead: (scope: Scope, queue: string | undefined) =>
+    pages(key(scope, "dead", queue ?? null), (cursor) => workApi.dead(scope, queue, cursor)),
+  schedules: (scope: Scope) => pages(key(scope, "schedules"), (cursor) => workApi.schedules(scope, cursor)),
+  schedule: (scope: Scope, id: string) =>
+    queryOptions({
+      queryKey: key(scope, "schedules", id),
+      queryFn: () => workApi.schedule(scope, id),
+      staleTime: 3_000,
+    }),
+  preview: (scope: Scope, cron: string, timezone: string) =>
+    queryOptions({
+      queryKey: key(scope, "preview", cron, timezone),
+      queryFn: () => workApi.preview(scope, cron, timezone),
+      staleTime: 30_000,
+      retry: false,
+    }),
+  batches: (scope: Scope) => pages(key(scope, "batches"), (cursor) => workApi.batches(scope, cursor)),
+  batch: (scope: Scope, id: string) =>
+    infiniteQueryOptions({
+      queryKey: key(scope, "batches", id),
+      queryFn: ({ pageParam }) => workApi.batch(scope, id, pageParam),
+      initialPageParam: undefined as string | undefined,
+      getNextPageParam: (last) => last.cursor,
+      staleTime: 2_000,
+    }),
+  chains: (scope: Scope) => pages(key(scope, "chains"), (cursor) => workApi.chains(scope, cursor)),
+  chain: (scope: Scope, id: string) =>
+    queryOptions({
+      queryKey: key(scope, "chains", id),
+      queryFn: () => workApi.chain(scope, id),
+      staleTime: 2_000,
+    }),
+  why: (scope: Scope, id: string) =>
+    queryOptions({
+      queryKey: key(scope, "why", id),
+      queryFn: () => workApi.why(scope, id),
+      staleTime: 1_000,
+      // Workers come and places move without an event of this job.
+      refetchInterval: 5_000,
+    }),
+  held: (scope: Scope) => pages(key(scope, "held"), (cursor) => workApi.held(scope, cursor)),
+  policies: (scope: Scope) =>
+    queryOptions({
+      queryKey: key(scope, "policies"),
+      queryFn: () => workApi.policies(scope),
+      staleTime: 10_000,
+    }),
+  usage: (scope: Scope, period: string, by: string) =>
+    queryOptions({
+      queryKey: key(scope, "usage", period, by),
+      queryFn: () => workApi.usage(scope, period, by),
+      staleTime: 10_000,
+    }),
+  budgets: (scope: Scope) =>
+    queryOptions({
+      queryKey: key(scope, "budgets"),
+      queryFn: () => workApi.budgets(scope),
+      staleTime: 5_000,
+    }),
+} as const;

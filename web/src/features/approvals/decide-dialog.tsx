@@ -1,0 +1,110 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
+import { Dialog } from "~/components/ui/dialog";
+import { Field, Input } from "~/components/ui/field";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import type { Scope } from "~/data/token";
+import { workApi } from "~/data/work-api";
+
+export type Verb = "hold" | "approve" | "reject";
+
+const words = {
+  hold: {
+    title: "Hold this job?",
+    button: "Hold",
+    field: "Reason",
+    hint: "For the person who decides.",
+    done: "It is held",
+    explain:
+      "It waits until somebody approves or rejects it. A worker that runs it is asked to let go first.",
+  },
+  approve: {
+    title: "Approve this job?",
+    button: "Approve",
+    field: "Comment",
+    hint: "It stays with the job.",
+    done: "Approved",
+    explain: "It goes back into its queue and runs.",
+  },
+  reject: {
+    title: "Reject this job?",
+    button: "Reject",
+    field: "Comment",
+    hint: "It stays with the job, which is then dead.",
+    done: "Rejected",
+    explain: "It does not run. It can still be run again later, as any dead job.",
+  },
+} as const;
+
+interface DecideDialogProps {
+  scope: Scope;
+  job: { id: string; queue: string };
+  verb: Verb;
+  onClose: () => void;
+  onDone?: () => void;
+}
+
+/** Holds a job, or decides about one that is held, with a word to the others. */
+export default function DecideDialog({ scope, job, verb, onClose, onDone }: DecideDialogProps) {
+  const client = useQueryClient();
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string>();
+  const word = words[verb];
+
+  async function submit(event: FormEvent) {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      const why = text.trim();
+      const { status } = await (verb === "hold"
+        ? workApi.hold(scope, job.id, why)
+        : workApi.decide(scope, job.id, verb, why));
+      toast({
+        title: status === "cancelling" ? "Its worker was asked to let go" : word.done,
+        description: `${job.id} of ${job.queue}`,
+      });
+      onDone?.();
+      onClose();
+      await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+    } catch (error) {
+      setFailure(describeError(error));
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <Dialog
+      open
+      onOpenChange={onClose}
+      title={word.title}
+      description={word.explain}
+      footer={
+        <>
+          <Button onClick={onClose}>Leave it</Button>
+          <Button type="submit" form="decide" variant={verb === "reject" ? "danger" : "primary"} busy={busy}>
+            {word.button}
+          </Button>
+        </>
+      }
+    >
+      <form id="decide" onSubmit={submit} className="flex flex-col gap-4">
+        {failure ? <Banner tone="danger" title={failure} /> : null}
+        <Field label={word.field} note="optional" hint={word.hint}>
+          <Input
+            autoComplete="off"
+            maxLength={1024}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </Field>
+      </form>
+    </Dialog>
+  );
+}

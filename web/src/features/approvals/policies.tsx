@@ -1,0 +1,137 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { ShieldQuestionMark, Trash2 } from "lucide-react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { Badge } from "~/components/ui/badge";
+import { IconButton } from "~/components/ui/button";
+import { Card } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
+import { EmptyState } from "~/components/ui/empty";
+import { type Column, Table } from "~/components/ui/table";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import type { Scope } from "~/data/token";
+import { type Policy, workApi } from "~/data/work-api";
+import { workReads } from "~/data/work-queries";
+import { shortDuration } from "~/lib/wire-duration";
+import { firstPolicy } from "~/lib/work-equivalents";
+
+const Confirm = lazy(() => import("~/features/confirm"));
+
+interface PoliciesProps {
+  scope: Scope;
+  blocked: string | undefined;
+  /** The button that makes one. */
+  create: ReactNode;
+}
+
+/** Which jobs wait for a person. */
+export function Policies({ scope, blocked, create }: PoliciesProps) {
+  const client = useQueryClient();
+  const policies = useQuery(workReads.policies(scope));
+  const [deleted, setDeleted] = useState<Policy | null>(null);
+
+  const columns: Column<Policy>[] = [
+    {
+      id: "name",
+      header: "Policy",
+      phone: "title",
+      sort: (policy) => policy.name,
+      cell: (policy) => (
+        <span className="inline-flex flex-wrap items-center gap-2">
+          <span className="font-medium wrap-anywhere">{policy.name}</span>
+          {policy.enabled ? null : <Badge>off</Badge>}
+        </span>
+      ),
+    },
+    { id: "jobs", header: "Holds", phone: "block", cell: (policy) => conditions(policy) },
+    {
+      id: "approvers",
+      header: "Who decides",
+      cell: (policy) => (
+        <span className="wrap-anywhere">{policy.approvers?.join(", ") || "every operator"}</span>
+      ),
+    },
+    {
+      id: "expiry",
+      header: "Waits at most",
+      phoneSkip: (policy) => !policy.expires_after,
+      cell: (policy) =>
+        policy.expires_after ? (
+          `${shortDuration(policy.expires_after)}, then ${policy.on_expire === "approve" ? "approved" : "rejected"}`
+        ) : (
+          <span className="text-ink-3">for ever</span>
+        ),
+    },
+    {
+      id: "actions",
+      header: "Actions",
+      hideHeader: true,
+      align: "right",
+      width: "w-16",
+      phone: "corner",
+      cell: (policy) => (
+        <IconButton
+          size="sm"
+          variant="danger-ghost"
+          label={`Delete ${policy.name}`}
+          blockedBecause={blocked}
+          onClick={() => setDeleted(policy)}
+        >
+          <Trash2 aria-hidden />
+        </IconButton>
+      ),
+    },
+  ];
+
+  if (policies.error && !policies.data)
+    return <Problem error={policies.error} onRetry={() => void policies.refetch()} />;
+  return (
+    <Card flush>
+      <Table
+        label="Approval policies"
+        columns={columns}
+        rows={policies.data}
+        rowKey={(policy) => policy.id}
+        initialSort={{ column: "name", descending: false }}
+        empty={
+          <EmptyState
+            icon={<ShieldQuestionMark aria-hidden />}
+            title="No approval policies"
+            action={create}
+            snippet={<CodeBlock language="shell" label="Make a policy" code={firstPolicy} />}
+          >
+            A policy holds the jobs of a queue, or with a tag, until somebody has looked at them. Agents and
+            people hold single jobs without one.
+          </EmptyState>
+        }
+      />
+      <Suspense>
+        {deleted ? (
+          <Confirm
+            open
+            onOpenChange={() => setDeleted(null)}
+            title={`Delete ${deleted.name}?`}
+            confirmLabel="Delete"
+            describeError={describeError}
+            onConfirm={async () => {
+              await workApi.deletePolicy(scope, deleted.id);
+              toast({ title: `${deleted.name} is deleted` });
+              await client.invalidateQueries({ queryKey: workReads.policies(scope).queryKey });
+            }}
+          >
+            Jobs that are enqueued from now on run without asking. Jobs that it holds stay held.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </Card>
+  );
+}
+
+function conditions(policy: Policy): string {
+  const parts = [
+    ...(policy.queue ? [`jobs of ${policy.queue}`] : []),
+    ...(policy.tag_key ? [`jobs tagged ${policy.tag_key}:${policy.tag_value ?? ""}`] : []),
+  ];
+  return parts.join(policy.mode === "any" ? " or " : " and ") || "nothing";
+}

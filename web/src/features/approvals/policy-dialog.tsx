@@ -1,0 +1,163 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
+import { Choice } from "~/components/ui/choice";
+import { Dialog } from "~/components/ui/dialog";
+import { Field, Input } from "~/components/ui/field";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import { DataError } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import type { Scope } from "~/data/token";
+import { type PolicySettings, workApi } from "~/data/work-api";
+
+const modes = [
+  { value: "all", label: "all of the conditions hold" },
+  { value: "any", label: "one of the conditions holds" },
+] as const;
+
+const expiries = [
+  { value: "reject", label: "reject it" },
+  { value: "approve", label: "approve it" },
+] as const;
+
+/** Makes an approval policy. */
+export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose: () => void }) {
+  const client = useQueryClient();
+  const queues = useQuery(reads.queues(scope));
+  const [name, setName] = useState("");
+  const [queue, setQueue] = useState("");
+  const [tag, setTag] = useState("");
+  const [mode, setMode] = useState<"any" | "all">("all");
+  const [approvers, setApprovers] = useState("");
+  const [expires, setExpires] = useState("");
+  const [onExpiry, setOnExpiry] = useState<"approve" | "reject">("reject");
+  const [tried, setTried] = useState(false);
+  const at = tag.indexOf(":");
+  const own = {
+    name: name.trim() ? undefined : "Give it a name.",
+    queue: queue.trim() || tag.trim() ? undefined : "Name a queue or a tag: which jobs are meant?",
+    tag: tag.trim() && (at <= 0 || at === tag.length - 1) ? "Write it as key:value." : undefined,
+  };
+
+  const save = useMutation({
+    mutationFn: () => {
+      const policy: PolicySettings = {
+        name: name.trim(),
+        mode,
+        enabled: true,
+        ...(queue.trim() ? { queue: queue.trim() } : {}),
+        ...(tag.trim() ? { tag_key: tag.slice(0, at).trim(), tag_value: tag.slice(at + 1).trim() } : {}),
+        ...(approvers.trim() ? { approvers: approvers.split(",").map((entry) => entry.trim()) } : {}),
+        ...(expires.trim() ? { expires_after: expires.trim(), on_expire: onExpiry } : {}),
+      };
+      return workApi.putPolicy(scope, policy);
+    },
+    onSuccess: async () => {
+      toast({
+        title: `${name.trim()} is made`,
+        description: "It holds for jobs that are enqueued from now on.",
+      });
+      await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "policies"] });
+      onClose();
+    },
+  });
+  const refused: Record<string, string> = save.error instanceof DataError ? save.error.fields : {};
+  const problem = (field: keyof typeof own) => (tried ? own[field] : undefined) ?? refused[field];
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    setTried(true);
+    if (!own.name && !own.queue && !own.tag && !save.isPending) save.mutate();
+  }
+
+  return (
+    <Dialog
+      open
+      onOpenChange={onClose}
+      size="md"
+      title="New approval policy"
+      description="Jobs that match are held when they are enqueued, until somebody decides."
+      footer={
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" form="policy" variant="primary" busy={save.isPending}>
+            Create
+          </Button>
+        </>
+      }
+    >
+      <form id="policy" onSubmit={submit} noValidate className="grid items-start gap-4 sm:grid-cols-2">
+        {save.error && Object.keys(refused).length === 0 ? (
+          <Banner tone="danger" title={describeError(save.error)} className="sm:col-span-2" />
+        ) : null}
+        <Field label="Name" className="sm:col-span-2" error={problem("name")}>
+          <Input
+            autoComplete="off"
+            placeholder="refunds above a hundred"
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+        </Field>
+        <Field label="Jobs of the queue" note="optional" error={problem("queue")}>
+          <Input
+            autoComplete="off"
+            list="policy-queues"
+            placeholder="refunds"
+            value={queue}
+            onChange={(event) => setQueue(event.target.value)}
+          />
+        </Field>
+        <Field
+          label="Jobs with the tag"
+          note="optional"
+          error={problem("tag") ?? refused.tag_key ?? refused.tag_value}
+        >
+          <Input
+            autoComplete="off"
+            placeholder="size:large"
+            value={tag}
+            onChange={(event) => setTag(event.target.value)}
+          />
+        </Field>
+        <datalist id="policy-queues">
+          {(queues.data ?? []).map((entry) => (
+            <option key={entry.name} value={entry.name} />
+          ))}
+        </datalist>
+        {queue.trim() && tag.trim() ? (
+          <Field label="It matches when" className="sm:col-span-2">
+            <Choice options={modes} value={mode} onChange={setMode} />
+          </Field>
+        ) : null}
+        <Field
+          label="Who may decide"
+          note="optional"
+          className="sm:col-span-2"
+          hint="Users or keys, with commas between. Empty: everybody who may change jobs."
+          error={refused.approvers}
+        >
+          <Input
+            autoComplete="off"
+            value={approvers}
+            onChange={(event) => setApprovers(event.target.value)}
+          />
+        </Field>
+        <Field
+          label="Waits at most"
+          note="optional"
+          hint="Such as 24h. Empty: for ever."
+          error={refused.expires_after}
+        >
+          <Input autoComplete="off" value={expires} onChange={(event) => setExpires(event.target.value)} />
+        </Field>
+        {expires.trim() ? (
+          <Field label="Then" error={refused.on_expire}>
+            <Choice options={expiries} value={onExpiry} onChange={setOnExpiry} />
+          </Field>
+        ) : null}
+      </form>
+    </Dialog>
+  );
+}

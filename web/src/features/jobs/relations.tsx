@@ -1,0 +1,71 @@
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { type Edge, Graph, type Node } from "~/components/graph/graph";
+import { Card } from "~/components/ui/card";
+import type { Job } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import { useRefresh } from "~/data/refresh";
+import type { Scope } from "~/data/token";
+import { workReads } from "~/data/work-queries";
+import { chainGraph } from "~/lib/chain-graph";
+import { plural } from "~/lib/numbers";
+
+/** What a job follows on, and what follows on it. */
+export default function Relations({ scope, job }: { scope: Scope; job: Job }) {
+  return (
+    <>
+      {job.chain_id ? <InChain scope={scope} job={job} chain={job.chain_id} /> : null}
+      {job.depends_on?.length ? <Dependencies scope={scope} job={job} ids={job.depends_on} /> : null}
+    </>
+  );
+}
+
+function InChain({ scope, job, chain }: { scope: Scope; job: Job; chain: string }) {
+  const { data } = useQuery(workReads.chain(scope, chain));
+  useRefresh(workReads.chain(scope, chain).queryKey, (event) => event.job_id !== undefined);
+  return data ? (
+    <Card title="Its chain">
+      <Graph scope={scope} label="Steps of its chain" {...chainGraph(data, job.id)} />
+    </Card>
+  ) : null;
+}
+
+// Each is read; the rest is counted.
+const DRAWN = 12;
+
+function Dependencies({ scope, job, ids }: { scope: Scope; job: Job; ids: readonly string[] }) {
+  const drawn = ids.slice(0, DRAWN);
+  const jobs = useQueries({ queries: drawn.map((id) => reads.job(scope, id)) });
+  const nodes: Node[] = drawn.map((id, index) => ({
+    id,
+    role: "Waits for",
+    title: jobs[index]?.data?.queue ?? "…",
+    job: jobs[index]?.error ? undefined : id,
+    state: jobs[index]?.data?.state,
+    note: jobs[index]?.error ? "deleted" : "…",
+  }));
+  if (ids.length > DRAWN)
+    nodes.push({
+      id: "more",
+      role: "Waits for",
+      title: plural(ids.length - DRAWN, "more job"),
+      note: "not drawn",
+    });
+  const edges: Edge[] = nodes.map((node) => ({
+    from: node.id,
+    to: job.id,
+    open: node.state !== "completed",
+  }));
+  nodes.push({ id: job.id, role: "This job", title: job.queue, job: job.id, state: job.state, here: true });
+  return (
+    <Card
+      title="What it waits for"
+      description={
+        job.waiting_on
+          ? `${plural(job.waiting_on, "job")} of ${ids.length} not done yet.`
+          : "Nothing is left to wait for."
+      }
+    >
+      <Graph scope={scope} label="Jobs that it waits for" nodes={nodes} edges={edges} />
+    </Card>
+  );
+}

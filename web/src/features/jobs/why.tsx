@@ -1,0 +1,40 @@
+import { useQuery } from "@tanstack/react-query";
+import { Time } from "~/components/ui/time";
+import { useRefresh } from "~/data/refresh";
+import type { Scope } from "~/data/token";
+import { workReads } from "~/data/work-queries";
+
+/** What stands in a job's way, in the order in which somebody can do something about it. */
+export default function WhyCard({ scope, id }: { scope: Scope; id: string }) {
+  const { data } = useQuery(workReads.why(scope, id));
+  useRefresh(workReads.why(scope, id).queryKey, (event) => event.job_id === id);
+  if (!data || data.reasons.length === 0) return null;
+  return (
+    <section
+      aria-label="What stands in its way"
+      className="flex flex-col gap-2 rounded-xl border border-line bg-surface px-4 py-3 shadow-1"
+    >
+      <div className="flex flex-wrap items-baseline justify-between gap-x-4">
+        <h2 className="text-13 font-semibold">What stands in its way</h2>
+        {data.eta ? (
+          <p className="text-12 text-ink-3">
+            nothing is in its way <Time at={data.eta} />
+          </p>
+        ) : null}
+      </div>
+      <ol className="flex flex-col gap-1.5">
+        {data.reasons.map((reason, index) => (
+          <li key={reason.code} className="grid grid-cols-[1.25rem_minmax(0,1fr)_auto] gap-x-2 text-13">
+            <span aria-hidden className="nums text-ink-3">
+              {index + 1}
+            </span>
+            <span className="wrap-anywhere text-ink-2 first-letter:uppercase">{reason.message}</span>
+            {reason.until && reason.code !== "runs_next" ? (
+              <Time at={reason.until} className="text-12 leading-5 text-ink-3" />
+            ) : null}
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,142 @@
+import { useState } from "react";
+import { Button } from "~/components/ui/button";
+import { Choice } from "~/components/ui/choice";
+import { Dialog } from "~/components/ui/dialog";
+import { Field, Input } from "~/components/ui/field";
+import { admin } from "~/data/admin";
+import { newRequestId, useChange } from "~/data/admin-queries";
+import { describeError, fieldErrors } from "~/data/control";
+import { roleOptions } from "~/features/members/roles";
+import type { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
+import { KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
+import { inDays } from "~/lib/proto-time";
+import { type Preset, presetOptions, presets } from "./roles";
+
+interface CreateDialogProps {
+  tenant: string;
+  namespaces: readonly string[];
+  /** The namespace that was open. */
+  namespace: string;
+  holder: TenantRole;
+  onClose: () => void;
+  onCreated: (name: string, secret: string) => void;
+}
+
+const lives = [
+  { value: "30", label: "30 days" },
+  { value: "90", label: "90 days" },
+  { value: "365", label: "One year" },
+  { value: "0", label: "Until it is revoked" },
+];
+
+export default function CreateDialog(props: CreateDialogProps) {
+  const { tenant, namespaces, namespace, holder, onClose, onCreated } = props;
+  const [requestId] = useState(newRequestId);
+  const [name, setName] = useState("");
+  const [kind, setKind] = useState<"jobs" | "management">("jobs");
+  const [preset, setPreset] = useState<Preset>("app");
+  const [where, setWhere] = useState(namespace);
+  const [tenantRole, setTenantRole] = useState(holder);
+  const [life, setLife] = useState("0");
+
+  const create = useChange(
+    tenant,
+    () =>
+      admin.keys.createApiKey({
+        tenant,
+        requestId,
+        name,
+        expiresAt: life === "0" ? undefined : inDays(Number(life)),
+        ...(kind === "jobs"
+          ? { kind: KeyKind.JOBS, namespaces: [where], roles: [...presets[preset].roles] }
+          : { kind: KeyKind.MANAGEMENT, tenantRole }),
+      }),
+    { quiet: true },
+  );
+  const wrong = fieldErrors(create.error);
+  const refused = create.error && Object.keys(wrong).length === 0 ? describeError(create.error) : undefined;
+
+  function send() {
+    create.mutate(undefined, { onSuccess: (answer) => onCreated(name, answer.secret) });
+  }
+
+  return (
+    <Dialog
+      open
+      size="md"
+      onOpenChange={onClose}
+      title="New API key"
+      description="It is shown once, and works at every proxy the moment it is shown."
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            variant="primary"
+            busy={create.isPending}
+            onClick={send}
+            blockedBecause={name ? undefined : "Give it a name first."}
+          >
+            Create the key
+          </Button>
+        </>
+      }
+    >
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (name) send();
+        }}
+      >
+        <Field
+          label="Name"
+          hint="What it is for, so that somebody can revoke it in a year."
+          error={wrong.name ?? refused}
+        >
+          <Input
+            autoFocus
+            autoComplete="off"
+            placeholder="billing worker"
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+        </Field>
+        <Field label="Kind" error={wrong.kind}>
+          <Choice
+            options={[
+              { value: "jobs", label: "Jobs", description: "For producers and workers, at the tenant URL." },
+              { value: "management", label: "Management", description: "For Terraform and the control API." },
+            ]}
+            value={kind}
+            onChange={setKind}
+          />
+        </Field>
+        {kind === "jobs" ? (
+          <>
+            <Field label="May" error={wrong.roles}>
+              <Choice options={presetOptions} value={preset} onChange={setPreset} />
+            </Field>
+            <Field label="In the namespace" error={wrong.namespaces}>
+              <Choice
+                options={namespaces.map((value) => ({ value, label: value }))}
+                value={where}
+                onChange={setWhere}
+              />
+            </Field>
+          </>
+        ) : (
+          <Field label="Role" error={wrong.tenant_role}>
+            <Choice
+              options={roleOptions(holder)}
+              value={String(tenantRole)}
+              onChange={(value) => setTenantRole(Number(value) as TenantRole)}
+            />
+          </Field>
+        )}
+        <Field label="Ends" error={wrong.expires_at}>
+          <Choice options={lives} value={life} onChange={setLife} />
+        </Field>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,56 @@
+import type { Option } from "~/components/ui/select";
+import { roleNames } from "~/data/access";
+import { NamespaceRole } from "~/gen/corvo/cloud/v1/access_pb";
+import { type ApiKey, KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
+
+export const namespaceRoleNames: Record<NamespaceRole, string> = {
+  [NamespaceRole.UNSPECIFIED]: "none",
+  [NamespaceRole.ADMIN]: "admin",
+  [NamespaceRole.OPERATOR]: "operator",
+  [NamespaceRole.PRODUCER]: "producer",
+  [NamespaceRole.WORKER]: "worker",
+  [NamespaceRole.VIEWER]: "viewer",
+};
+
+/** What a key for jobs may do, in the bundles people ask for. */
+export const presets = {
+  app: {
+    label: "Producer and worker",
+    description: "Puts jobs in and works on them: what an application needs.",
+    roles: [NamespaceRole.PRODUCER, NamespaceRole.WORKER],
+  },
+  producer: {
+    label: "Producer",
+    description: "Puts jobs in.",
+    roles: [NamespaceRole.PRODUCER],
+  },
+  worker: {
+    label: "Worker",
+    description: "Takes jobs out and finishes them.",
+    roles: [NamespaceRole.WORKER],
+  },
+  operator: {
+    label: "Operator",
+    description: "Also pauses queues, retries, cancels and deletes jobs.",
+    roles: [NamespaceRole.OPERATOR],
+  },
+  viewer: {
+    label: "Viewer",
+    description: "Reads jobs and queues.",
+    roles: [NamespaceRole.VIEWER],
+  },
+} as const;
+
+export type Preset = keyof typeof presets;
+
+export const presetOptions: Option<Preset>[] = (Object.keys(presets) as Preset[]).map((value) => ({
+  value,
+  label: presets[value].label,
+  description: presets[value].description,
+}));
+
+/** What a key may do, in a few words. */
+export function rolesOf(key: ApiKey): string {
+  if (key.kind === KeyKind.MANAGEMENT) return `manages as ${roleNames[key.tenantRole].toLowerCase()}`;
+  return key.roles.map((role) => namespaceRoleNames[role]).join(", ");
+}

@@ -1,0 +1,60 @@
+import { useState } from "react";
+import { Button } from "~/components/ui/button";
+import { Choice } from "~/components/ui/choice";
+import { Dialog } from "~/components/ui/dialog";
+import { Field } from "~/components/ui/field";
+import { admin } from "~/data/admin";
+import { newRequestId, useChange } from "~/data/admin-queries";
+import { describeError } from "~/data/control";
+import type { ApiKey } from "~/gen/corvo/cloud/v1/apikey_pb";
+
+interface RotateDialogProps {
+  tenant: string;
+  apiKey: ApiKey;
+  onClose: () => void;
+  onRotated: (secret: string) => void;
+}
+
+const overlaps = [
+  { value: "0", label: "Not at all", description: "The old secret ends now: for one that leaked." },
+  { value: "3600", label: "One hour" },
+  { value: "86400", label: "One day" },
+  { value: "604800", label: "Seven days" },
+];
+
+export default function RotateDialog({ tenant, apiKey, onClose, onRotated }: RotateDialogProps) {
+  const [requestId] = useState(newRequestId);
+  const [overlap, setOverlap] = useState("86400");
+  const rotate = useChange(
+    tenant,
+    () => admin.keys.rotateApiKey({ tenant, keyId: apiKey.id, requestId, overlapSeconds: BigInt(overlap) }),
+    { quiet: true },
+  );
+  return (
+    <Dialog
+      open
+      onOpenChange={onClose}
+      title={`Rotate ${apiKey.name}`}
+      description="The key keeps its id and rights and gets a new secret."
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            variant="primary"
+            busy={rotate.isPending}
+            onClick={() => rotate.mutate(undefined, { onSuccess: (answer) => onRotated(answer.secret) })}
+          >
+            Make a new secret
+          </Button>
+        </>
+      }
+    >
+      <Field
+        label="How long the old secret works on"
+        error={rotate.error ? describeError(rotate.error) : undefined}
+      >
+        <Choice options={overlaps} value={overlap} onChange={setOverlap} />
+      </Field>
+    </Dialog>
+  );
+}

@@ -1,0 +1,188 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { CircleCheck, FlaskConical } from "lucide-react";
+import { useEffect, useRef } from "react";
+import { Badge } from "~/components/ui/badge";
+import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
+import { Facts } from "~/components/ui/card";
+import { Code } from "~/components/ui/code";
+import { CopyButton } from "~/components/ui/copy";
+import { Time } from "~/components/ui/time";
+import { roleNames } from "~/data/access";
+import { admin } from "~/data/admin";
+import { useChange } from "~/data/admin-queries";
+import type { SsoConnection, SsoTest } from "~/gen/corvo/cloud/v1/sso_pb";
+import { dateOf } from "~/lib/proto-time";
+import { Step } from "./step";
+
+interface TestCardProps {
+  tenant: string;
+  connection: SsoConnection | undefined;
+  blocked: string | undefined;
+}
+
+/** A trial sign-in in a window of its own, and what came of it. */
+export function TestCard({ tenant, connection, blocked }: TestCardProps) {
+  const refresh = useRefreshAfterTrial(tenant, connection?.lastTest);
+  const start = useChange(tenant, async () => {
+    if (!connection) return;
+    const connectionId = connection.id;
+    // Opened before the answer: later the browser would take it for an unasked pop-up.
+    const trial = window.open("about:blank", "corvo-sso-test", "width=560,height=720");
+    try {
+      const { url } = await admin.sso.startTestLogin({ tenant, connectionId });
+      if (trial) trial.location.href = url;
+      else window.location.href = url;
+      refresh.watch();
+    } catch (error) {
+      trial?.close();
+      throw error;
+    }
+  });
+  return (
+    <Step
+      number={3}
+      progress={connection === undefined ? "later" : connection.lastTest?.succeeded ? "done" : "now"}
+      title="Try it"
+      description="Sign in at your provider in a second window, and see here what we would learn of you."
+      action={
+        connection ? (
+          <Button
+            variant={connection.lastTest?.succeeded ? "secondary" : "primary"}
+            icon={<FlaskConical aria-hidden />}
+            busy={start.isPending}
+            blockedBecause={blocked}
+            onClick={() => start.mutate(undefined)}
+          >
+            Test sign-in
+          </Button>
+        ) : null
+      }
+    >
+      {connection?.lastTest ? (
+        <TestResult test={connection.lastTest} />
+      ) : (
+        <p className="text-13 text-ink-2">
+          Not tried since its last change. It can be switched on after a test that went well.
+        </p>
+      )}
+    </Step>
+  );
+}
+
+function TestResult({ test }: { test: SsoTest }) {
+  const at = dateOf(test.at);
+  if (!test.succeeded)
+    return (
+      <Banner
+        tone="danger"
+        title={
+          <>
+            The test did not go well
+            {at ? (
+              <>
+                {" "}
+                (<Time at={at} />)
+              </>
+            ) : null}
+          </>
+        }
+      >
+        {test.problem}
+      </Banner>
+    );
+  return (
+    <div className="flex flex-col gap-3">
+      <p className="flex items-center gap-2 text-13 font-medium text-ok-text">
+        <CircleCheck aria-hidden className="size-4" /> It works
+        {at ? (
+          <>
+            , tried <Time at={at} />
+          </>
+        ) : null}
+      </p>
+      <Facts
+        items={[
+          { label: "Subject", value: <Code>{test.subject}</Code> },
+          { label: "E-mail", value: test.email || "none given" },
+          {
+            label: "Groups",
+            value: test.groups.length ? (
+              <span className="flex flex-wrap gap-1">
+                {test.groups.map((group) => (
+                  <Badge key={group}>{group}</Badge>
+                ))}
+              </span>
+            ) : (
+              "none"
+            ),
+          },
+          { label: "Would become", value: roleNames[test.role] },
+        ]}
+      />
+    </div>
+  );
+}
+
+const pollEvery = 1500;
+const pollFor = 10 * 60_000;
+
+/**
+ * Reads the connection again until a trial has left its result. The trial's window cannot
+ * be asked: once it has been at the provider the browser keeps the two pages apart.
+ */
+function useRefreshAfterTrial(tenant: string, lastTest: SsoTest | undefined) {
+  const client = useQueryClient();
+  const timer = useRef<number>(undefined);
+  const stop = () => window.clearInterval(timer.current);
+  // Another result than before: the trial is over.
+  const result = dateOf(lastTest?.at)?.getTime();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the result is what ends it
+  useEffect(() => stop, [result]);
+  return {
+    watch() {
+      stop();
+      const until = Date.now() + pollFor;
+      timer.current = window.setInterval(() => {
+        void client.invalidateQueries({ queryKey: ["control", tenant, "sso"] });
+        if (Date.now() > until) stop();
+      }, pollEvery);
+    },
+  };
+}
+
+/** What the provider must be told, and where people of the tenant begin. */
+export function ProviderCard({
+  redirectUri,
+  loginUrl,
+  registered,
+}: {
+  redirectUri: string;
+  loginUrl: string;
+  registered: boolean;
+}) {
+  return (
+    <Step
+      number={1}
+      progress={registered ? "done" : "now"}
+      title="Register Corvo at your provider"
+      description="As a web application with OpenID Connect and the authorization code. Okta, Entra ID, Google, Keycloak and others offer it."
+    >
+      <Facts
+        items={[
+          { label: "Redirect URI", value: <Copyable text={redirectUri} /> },
+          { label: "Sign-in page", value: <Copyable text={loginUrl} /> },
+        ]}
+      />
+    </Step>
+  );
+}
+
+export function Copyable({ text }: { text: string }) {
+  return (
+    <span className="inline-flex max-w-full items-center gap-1">
+      <Code>{text}</Code>
+      <CopyButton text={text} label={`Copy ${text}`} />
+    </span>
+  );
+}

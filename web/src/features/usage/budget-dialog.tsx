@@ -1,0 +1,160 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
+import { Choice } from "~/components/ui/choice";
+import { Dialog } from "~/components/ui/dialog";
+import { Field, Input } from "~/components/ui/field";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import { DataError } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import type { Scope } from "~/data/token";
+import { type Budget, type BudgetSettings, workApi } from "~/data/work-api";
+
+const scopes = [
+  { value: "global", label: "the whole namespace" },
+  { value: "queue", label: "a queue" },
+  { value: "tag", label: "a tag" },
+] as const;
+
+const deeds = [
+  { value: "hold", label: "Hold", description: "Nothing more starts until the day ends, in UTC." },
+  { value: "reject", label: "Reject", description: "New jobs are refused too." },
+  { value: "alert_only", label: "Alert only", description: "An event says so; jobs go on." },
+] as const;
+
+const amount = (text: string) =>
+  /^\d+(\.\d{1,9})?$/.test(text.trim()) && Number(text) > 0 ? Number(text) : undefined;
+
+interface BudgetDialogProps {
+  scope: Scope;
+  /** The one to change; without it a new one is made. */
+  budget?: Budget | undefined;
+  onClose: () => void;
+}
+
+/** Makes or changes a budget: what models may cost. */
+export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogProps) {
+  const client = useQueryClient();
+  const queues = useQuery(reads.queues(scope));
+  const [kind, setKind] = useState<Budget["scope"]>(budget?.scope ?? "global");
+  const [target, setTarget] = useState(budget && budget.scope !== "global" ? budget.target : "");
+  const [daily, setDaily] = useState(budget?.daily_usd ? String(budget.daily_usd) : "");
+  const [perJob, setPerJob] = useState(budget?.per_job_usd ? String(budget.per_job_usd) : "");
+  const [on, setOn] = useState<Budget["on_exceed"]>(budget?.on_exceed ?? "hold");
+  const [tried, setTried] = useState(false);
+  const wrong = (text: string) =>
+    text.trim() && amount(text) === undefined ? "Enter dollars, such as 20 or 0.50." : undefined;
+  const own = {
+    target: kind !== "global" && !target.trim() ? `Name the ${kind}.` : undefined,
+    daily:
+      wrong(daily) ??
+      (!daily.trim() && !perJob.trim() ? "Set a limit a day, a limit a job, or both." : undefined),
+    perJob: wrong(perJob),
+  };
+
+  const save = useMutation({
+    mutationFn: () => {
+      const settings: BudgetSettings = {
+        scope: kind,
+        target: kind === "global" ? "*" : target.trim(),
+        on_exceed: on,
+        ...(daily.trim() ? { daily_usd: amount(daily) ?? 0 } : {}),
+        ...(perJob.trim() ? { per_job_usd: amount(perJob) ?? 0 } : {}),
+      };
+      return workApi.putBudget(scope, settings);
+    },
+    onSuccess: async () => {
+      toast({
+        title: budget ? "The budget is changed" : "The budget is made",
+        description: "It counts from now on.",
+      });
+      await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "budgets"] });
+      onClose();
+    },
+  });
+  const refused: Record<string, string> = save.error instanceof DataError ? save.error.fields : {};
+
+  function submit(event: FormEvent) {
+    event.preventDefault();
+    setTried(true);
+    if (!own.target && !own.daily && !own.perJob && !save.isPending) save.mutate();
+  }
+
+  return (
+    <Dialog
+      open
+      onOpenChange={onClose}
+      title={budget ? "Change the budget" : "New budget"}
+      description="What jobs may spend on models, as their workers report it."
+      footer={
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" form="budget" variant="primary" busy={save.isPending}>
+            {budget ? "Save" : "Create"}
+          </Button>
+        </>
+      }
+    >
+      <form id="budget" onSubmit={submit} noValidate className="flex flex-col gap-4">
+        {save.error && Object.keys(refused).length === 0 ? (
+          <Banner tone="danger" title={describeError(save.error)} />
+        ) : null}
+        <Field label="Counts" error={refused.scope}>
+          <Choice options={scopes} value={kind} onChange={setKind} disabled={budget !== undefined} />
+        </Field>
+        {kind === "global" ? null : (
+          <Field
+            label={kind === "queue" ? "Queue" : "Tag"}
+            hint={kind === "tag" ? "As key=value." : undefined}
+            error={(tried ? own.target : undefined) ?? refused.target}
+          >
+            <Input
+              autoComplete="off"
+              list={kind === "queue" ? "budget-queues" : undefined}
+              placeholder={kind === "queue" ? "summarize" : "customer=acme"}
+              disabled={budget !== undefined}
+              value={target}
+              onChange={(event) => setTarget(event.target.value)}
+            />
+          </Field>
+        )}
+        <datalist id="budget-queues">
+          {(queues.data ?? []).map((queue) => (
+            <option key={queue.name} value={queue.name} />
+          ))}
+        </datalist>
+        <div className="grid items-start gap-4 sm:grid-cols-2">
+          <Field
+            label="A day"
+            note="in UTC, optional"
+            error={(tried ? own.daily : undefined) ?? refused.daily_usd}
+          >
+            <Input
+              inputMode="decimal"
+              prefix="$"
+              value={daily}
+              onChange={(event) => setDaily(event.target.value)}
+            />
+          </Field>
+          <Field
+            label="A job"
+            note="optional"
+            error={(tried ? own.perJob : undefined) ?? refused.per_job_usd}
+          >
+            <Input
+              inputMode="decimal"
+              prefix="$"
+              value={perJob}
+              onChange={(event) => setPerJob(event.target.value)}
+            />
+          </Field>
+        </div>
+        <Field label="When it is spent" error={refused.on_exceed}>
+          <Choice options={deeds} value={on} onChange={setOn} />
+        </Field>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,195 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { clsx } from "clsx";
+import { Pencil, PiggyBank, Plus, Trash2, TriangleAlert } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { Badge } from "~/components/ui/badge";
+import { Button, IconButton } from "~/components/ui/button";
+import { Card } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
+import { EmptyState } from "~/components/ui/empty";
+import { type Column, Table } from "~/components/ui/table";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import type { Scope } from "~/data/token";
+import { type Budget, workApi } from "~/data/work-api";
+import { workReads } from "~/data/work-queries";
+import { dollars } from "~/lib/money";
+import { firstBudget } from "~/lib/work-equivalents";
+
+const BudgetDialog = lazy(() => import("./budget-dialog"));
+const Confirm = lazy(() => import("~/features/confirm"));
+
+const deeds: Record<Budget["on_exceed"], string> = {
+  hold: "jobs wait for the next day",
+  reject: "new jobs are refused",
+  alert_only: "an event says so",
+};
+
+// From here on a budget is worth a look before it is spent.
+const NEAR = 0.8;
+
+/** What models may cost, and how much of it is spent today. */
+export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | undefined }) {
+  const client = useQueryClient();
+  const budgets = useQuery({ ...workReads.budgets(scope), refetchInterval: 15_000 });
+  const [open, setOpen] = useState<{ what: "put" | "delete"; budget?: Budget } | null>(null);
+  const create = (
+    <Button
+      size="sm"
+      icon={<Plus aria-hidden />}
+      blockedBecause={blocked}
+      onClick={() => setOpen({ what: "put" })}
+    >
+      New budget
+    </Button>
+  );
+
+  const columns: Column<Budget>[] = [
+    {
+      id: "what",
+      header: "Budget of",
+      phone: "title",
+      cell: (budget) => <span className="font-medium wrap-anywhere">{nameOf(budget)}</span>,
+    },
+    {
+      id: "spent",
+      header: "Spent today",
+      width: "w-64",
+      phone: "block",
+      cell: (budget) => <Spent budget={budget} />,
+    },
+    {
+      id: "perJob",
+      header: "A job",
+      align: "right",
+      phoneSkip: (budget) => !budget.per_job_usd,
+      cell: (budget) =>
+        budget.per_job_usd ? (
+          <span className="nums">{dollars(budget.per_job_usd)}</span>
+        ) : (
+          <span className="text-ink-3">no limit</span>
+        ),
+    },
+    { id: "on", header: "When spent", cell: (budget) => deeds[budget.on_exceed] },
+    {
+      id: "actions",
+      header: "Actions",
+      hideHeader: true,
+      align: "right",
+      width: "w-20",
+      phone: "corner",
+      cell: (budget) => (
+        <span className="inline-flex gap-1">
+          <IconButton
+            size="sm"
+            label={`Change the budget of ${nameOf(budget)}`}
+            blockedBecause={blocked}
+            onClick={() => setOpen({ what: "put", budget })}
+          >
+            <Pencil aria-hidden />
+          </IconButton>
+          <IconButton
+            size="sm"
+            variant="danger-ghost"
+            label={`Delete the budget of ${nameOf(budget)}`}
+            blockedBecause={blocked}
+            onClick={() => setOpen({ what: "delete", budget })}
+          >
+            <Trash2 aria-hidden />
+          </IconButton>
+        </span>
+      ),
+    },
+  ];
+
+  return (
+    <Card
+      title="Budgets"
+      description="Days are those of UTC."
+      action={budgets.data?.length ? create : null}
+      flush
+    >
+      {budgets.error && !budgets.data ? (
+        <Problem error={budgets.error} onRetry={() => void budgets.refetch()} />
+      ) : (
+        <Table
+          label="Budgets"
+          columns={columns}
+          rows={budgets.data}
+          rowKey={(budget) => budget.id}
+          skeletonRows={2}
+          empty={
+            <EmptyState
+              icon={<PiggyBank aria-hidden />}
+              title="No budgets"
+              action={create}
+              snippet={<CodeBlock language="shell" label="Set a budget" code={firstBudget} />}
+            >
+              A budget stops a queue, a customer or everything before a loop of an agent spends more than you
+              meant.
+            </EmptyState>
+          }
+        />
+      )}
+      <Suspense>
+        {open?.what === "put" ? (
+          <BudgetDialog scope={scope} budget={open.budget} onClose={() => setOpen(null)} />
+        ) : null}
+        {open?.what === "delete" && open.budget ? (
+          <Confirm
+            open
+            onOpenChange={() => setOpen(null)}
+            title={`Delete the budget of ${nameOf(open.budget)}?`}
+            confirmLabel="Delete"
+            describeError={describeError}
+            onConfirm={async () => {
+              if (open.budget) await workApi.deleteBudget(scope, open.budget);
+              toast({ title: "The budget is deleted" });
+              await client.invalidateQueries({ queryKey: workReads.budgets(scope).queryKey });
+            }}
+          >
+            Nothing is limited by it any more, and what it counted is forgotten.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </Card>
+  );
+}
+
+function nameOf(budget: Budget): string {
+  if (budget.scope === "global") return "the namespace";
+  return budget.scope === "queue" ? budget.target : `tag ${budget.target}`;
+}
+
+function Spent({ budget }: { budget: Budget }) {
+  const spent = budget.spent_usd ?? 0;
+  if (!budget.daily_usd)
+    return (
+      <span className="nums text-12 text-ink-2">
+        {dollars(spent)} <span className="text-ink-3">no limit a day</span>
+      </span>
+    );
+  const share = spent / budget.daily_usd;
+  return (
+    <span className="flex flex-col gap-1">
+      <span className="nums flex flex-wrap items-center gap-2 text-12 text-ink-2">
+        {dollars(spent)} of {dollars(budget.daily_usd)}
+        {share >= NEAR ? (
+          <Badge tone={share >= 1 ? "danger" : "warn"} icon={<TriangleAlert aria-hidden />}>
+            {share >= 1 ? "spent" : "nearly spent"}
+          </Badge>
+        ) : null}
+      </span>
+      <span aria-hidden className="h-1.5 overflow-hidden rounded-full bg-muted-soft">
+        <span
+          className={clsx(
+            "block h-full rounded-full",
+            share >= 1 ? "bg-danger-text" : share >= NEAR ? "bg-warn-text" : "bg-accent",
+          )}
+          style={{ width: `${Math.min(100, share * 100)}%` }}
+        />
+      </span>
+    </span>
+  );
+}

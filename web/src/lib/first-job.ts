@@ -1,0 +1,48 @@
+import type { LiveEvent } from "~/data/events";
+
+/** How far the first job has come, told by real events only. */
+export interface FirstJob {
+  job?: string;
+  queue?: string;
+  enqueuedAt?: string;
+  startedAt?: string;
+  worker?: string;
+  doneAt?: string;
+  failedAt?: string;
+  error?: string;
+}
+
+/** The first job after an event. It follows the job that got furthest, and stays with one that is done. */
+export function advance(state: FirstJob, event: LiveEvent): FirstJob {
+  if (state.doneAt || !event.job_id) return state;
+  if (event.type === "enqueued" || event.type === "scheduled") {
+    if (state.job) return state;
+    return { job: event.job_id, ...(event.queue ? { queue: event.queue } : {}), enqueuedAt: event.at };
+  }
+  if (
+    event.type !== "started" &&
+    event.type !== "completed" &&
+    event.type !== "failed" &&
+    event.type !== "retrying" &&
+    event.type !== "dead"
+  )
+    return state;
+  if (state.job !== event.job_id && state.startedAt) return state;
+  const base: FirstJob =
+    state.job === event.job_id
+      ? state
+      : { job: event.job_id, ...(event.queue ? { queue: event.queue } : {}), enqueuedAt: event.at };
+  if (event.type === "started") {
+    const worker = event.data?.worker_id;
+    return {
+      ...base,
+      startedAt: event.at,
+      failedAt: undefined,
+      error: undefined,
+      ...(worker ? { worker } : {}),
+    };
+  }
+  if (event.type === "completed")
+    return { ...base, startedAt: base.startedAt ?? event.at, doneAt: event.at, failedAt: undefined };
+  return { ...base, failedAt: event.at, error: event.data?.error ?? base.error };
+}

@@ -1,0 +1,11 @@
+import type { JobState } from "./states";
+
+/** States from which a job can be held until somebody decides. */
+export function canHold(state: JobState): boolean {
+  return state === "pending" || state === "active" || state === "retrying" || state === "scheduled";
+}
+
+/** States in which a job waits for something. */
+export function waits(state: JobState): boolean {
+  return state === "pending" || state === "scheduled" || state === "retrying" || state === "held";
+}

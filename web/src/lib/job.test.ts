@@ -1,0 +1,131 @@
+import { describe, expect, it } from "vitest";
+import type { Job, Queue, TimelineEvent } from "~/data/jobs-api";
+import { jobSentence } from "./job-sentence";
+import { attention, totals } from "./overview";
+import { jobStates } from "./states";
+import { attempts, timelineEntries } from "./timeline";
+
+const now = Date.parse("2026-11-21T12:00:00Z");
+const at = (seconds: number) => new Date(now + seconds * 1000).toISOString();
+
+const job: Job = {
+  id: "job_1",
+  queue: "emails",
+  state: "pending",
+  priority: 2,
+  attempt: 2,
+  max_retries: 3,
+  created_at: at(-60),
+  retry_backoff: "exponential",
+  retry_base_delay_ms: 5000,
+  retry_max_delay_ms: 600000,
+  payload: "{}",
+};
+
+const queue: Queue = {
+  name: "emails",
+  paused: false,
+  created_at: at(-999),
+  pending: 1,
+  active: 0,
+  held: 0,
+  completed: 0,
+  dead: 0,
+  cancelled: 0,
+  scheduled: 0,
+  retrying: 0,
+  enqueued: 1,
+  failed: 0,
+};
+
+describe("why a job does not run", () => {
+  it("has a sentence for every state", () => {
+    for (const state of jobStates) expect(jobSentence({ ...job, state }, queue, now).what).toMatch(/[.!?…]$/);
+  });
+  it("names the pause before anything else", () => {
+    expect(jobSentence(job, { ...queue, paused: true }, now).what).toContain("paused");
+  });
+  it("names the limit that is used up", () => {
+    expect(jobSentence(job, { ...queue, max_concurrency: 4, active: 4 }, now).what).toContain(
+      "4 jobs at once",
+    );
+  });
+  it("suspects a missing worker only after a while", () => {
+    expect(jobSentence(job, queue, now).next).toContain("Start one");
+    expect(jobSentence({ ...job, created_at: at(-1) }, queue, now).next).not.toContain("Start one");
+  });
+  it("says when a failed attempt is tried again, and why it failed", () => {
+    const sentence = jobSentence(
+      {
+        ...job,
+        state: "retrying",
+        scheduled_at: at(30),
+        errors: [{ id: 1, attempt: 2, error: "SMTP 421\nmore", created_at: at(-1) }],
+      },
+      queue,
+      now,
+    );
+    expect(sentence.what).toBe("Attempt 2 of 3 failed: SMTP 421.");
+    expect(sentence.next).toBe("It is tried again in 30 s.");
+  });
+  it("tells dead by crashes from dead by failures", () => {
+    expect(
+      jobSentence({ ...job, state: "dead", dead_reason: "crash_loop", crashes: 5 }, queue, now).what,
+    ).toContain("5 times");
+  });
+});
+
+describe("timeline", () => {
+  const events: TimelineEvent[] = [
+    { seq: 1, type: "job.enqueued", at: at(0) },
+    { seq: 2, type: "job.started", at: at(1), attempt: 1, worker_id: "w1" },
+    { seq: 3, type: "job.failed", at: at(3), attempt: 1, error: "boom" },
+    { seq: 4, type: "job.retrying", at: at(3) },
+    { seq: 5, type: "job.started", at: at(8), attempt: 2 },
+  ];
+  it("puts events into words", () => {
+    expect(timelineEntries(events).map((entry) => entry.title)).toEqual([
+      "Enqueued",
+      "Attempt 1 started",
+      "Attempt 1 failed",
+      "Waits to be tried again",
+      "Attempt 2 started",
+    ]);
+    expect(timelineEntries(events)[4]?.gap).toBe("after 5 s");
+  });
+  it("shows an unknown event by its name", () => {
+    expect(timelineEntries([{ seq: 1, type: "job.turned_blue", at: at(0) }])[0]?.title).toBe("turned blue");
+  });
+  it("makes attempts of them, the last one open", () => {
+    expect(attempts(events)).toEqual([
+      { number: 1, worker: "w1", from: at(1), to: at(3), outcome: "failed" },
+      { number: 2, from: at(8), outcome: "running" },
+    ]);
+  });
+});
+
+describe("overview", () => {
+  it("sums what waits and finds the oldest", () => {
+    const sum = totals([
+      { ...queue, pending: 2, scheduled: 1, retrying: 1, oldest_pending_at: at(-5) },
+      { ...queue, name: "b", pending: 0, active: 3, oldest_pending_at: at(-50) },
+    ]);
+    expect(sum).toMatchObject({ waiting: 4, active: 3, busy: 1, oldest: at(-50) });
+  });
+  it("puts what stands still before what is dead before what is paused, and leaves the healthy out", () => {
+    const list = attention(
+      [
+        { ...queue, name: "paused", paused: true },
+        { ...queue, name: "dead", dead: 2 },
+        { ...queue, name: "stuck", oldest_pending_at: at(-600) },
+        { ...queue, name: "fine", active: 2, oldest_pending_at: at(-600) },
+      ],
+      now,
+    );
+    expect(list.map((item) => `${item.kind} ${item.queue}`)).toEqual([
+      "stuck stuck",
+      "dead dead",
+      "paused paused",
+    ]);
+  });
+});

@@ -1,0 +1,123 @@
+import type { TimelineEvent } from "~/data/jobs-api";
+import { duration } from "./time";
+
+export type TimelineTone = "neutral" | "info" | "ok" | "warn" | "danger" | "violet" | "pink";
+
+export interface TimelineEntry {
+  key: string;
+  title: string;
+  detail?: string;
+  tone: TimelineTone;
+  at: string;
+  /** Time since the event before: "after 4.2 s". */
+  gap?: string;
+}
+
+/** One attempt as a length of time. */
+export interface Attempt {
+  number: number;
+  worker?: string;
+  from: string;
+  /** Unset while it runs. */
+  to?: string;
+  outcome: "running" | "completed" | "failed" | "ended";
+}
+
+const titles: Record<string, [string, TimelineTone]> = {
+  enqueued: ["Enqueued", "neutral"],
+  scheduled: ["Scheduled", "violet"],
+  promoted: ["Became ready", "neutral"],
+  started: ["Started", "info"],
+  progress: ["Progress", "info"],
+  continued: ["Continued", "info"],
+  completed: ["Completed", "ok"],
+  failed: ["Attempt failed", "danger"],
+  retrying: ["Waits to be tried again", "warn"],
+  dead: ["Gave up", "danger"],
+  cancelled: ["Cancelled", "neutral"],
+  cancelling: ["Asked to stop", "warn"],
+  cancel_requested: ["Asked to stop", "warn"],
+  released: ["Given back", "neutral"],
+  reclaimed: ["Lease ran out", "warn"],
+  lease_expired: ["Lease ran out", "warn"],
+  expired: ["Expired", "danger"],
+  retried: ["Run again by hand", "neutral"],
+  held: ["Held", "pink"],
+  approved: ["Approved", "ok"],
+  rejected: ["Rejected", "danger"],
+  moved: ["Moved", "neutral"],
+  unblocked: ["What it waited for is done", "neutral"],
+  budget_exceeded: ["Its budget is spent", "warn"],
+};
+
+// Titles that read better with the number of the attempt.
+const inAttempt: Record<string, string> = {
+  started: "started",
+  failed: "failed",
+  completed: "completed",
+  reclaimed: "lost its lease",
+  lease_expired: "lost its lease",
+};
+
+function bare(type: string): string {
+  return type.replace(/^job\./, "");
+}
+
+/** The events of a job in words, oldest first. */
+export function timelineEntries(events: readonly TimelineEvent[]): TimelineEntry[] {
+  return events.map((event, index) => {
+    const type = bare(event.type);
+    const [title, tone] = titles[type] ?? [type.replaceAll("_", " "), "neutral" as const];
+    const before = events[index - 1];
+    const gap = before ? Date.parse(event.at) - Date.parse(before.at) : 0;
+    const detail = event.error ?? (type === "started" ? workerOf(event) : undefined);
+    return {
+      key: `${event.seq}-${index}`,
+      title: event.attempt && inAttempt[type] ? `Attempt ${event.attempt} ${inAttempt[type]}` : title,
+      tone,
+      at: event.at,
+      ...(detail ? { detail } : {}),
+      ...(gap >= 1 ? { gap: `after ${duration(gap)}` } : {}),
+    };
+  });
+}
+
+function workerOf(event: TimelineEvent): string | undefined {
+  return event.worker_id ? `by ${event.worker_id}` : undefined;
+}
+
+const ends: Record<string, Attempt["outcome"]> = {
+  completed: "completed",
+  failed: "failed",
+  retrying: "failed",
+  dead: "failed",
+  cancelled: "ended",
+  released: "ended",
+  reclaimed: "failed",
+  lease_expired: "failed",
+  held: "ended",
+};
+
+/** The attempts of a job, made of its events. */
+export function attempts(events: readonly TimelineEvent[]): Attempt[] {
+  const found: Attempt[] = [];
+  for (const event of events) {
+    const type = bare(event.type);
+    if (type === "started") {
+      found.push({
+        number: event.attempt ?? found.length + 1,
+        from: event.at,
+        outcome: "running",
+        ...(event.worker_id ? { worker: event.worker_id } : {}),
+      });
+      continue;
+    }
+    const outcome = ends[type];
+    const open = found.at(-1);
+    if (outcome && open && open.to === undefined) {
+      open.to = event.at;
+      open.outcome = outcome;
+    }
+  }
+  return found;
+}

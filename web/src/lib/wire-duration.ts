@@ -1,0 +1,15 @@
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+
+/** A length of time as the wire writes it: "90s", "10m", "1h". */
+export function wireDuration(ms: number): string {
+  if (ms > 0 && ms % HOUR === 0) return `${ms / HOUR}h`;
+  if (ms > 0 && ms % MINUTE === 0) return `${ms / MINUTE}m`;
+  return ms % SECOND === 0 ? `${ms / SECOND}s` : `${ms}ms`;
+}
+
+/** A length of time that the wire tells, without the parts that are zero: "24h0m0s" is "24h". */
+export function shortDuration(text: string): string {
+  return text.replace(/m0s$/, "m").replace(/h0m$/, "h");
+}

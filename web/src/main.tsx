@@ -1,0 +1,35 @@
+import { CSPProvider } from "@base-ui/react/csp-provider";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { Toaster } from "./components/ui/toast";
+import { TooltipLayer } from "./components/ui/tooltip";
+import { newQueryClient } from "./data/queries";
+import { tokens } from "./data/token";
+import { newRouter } from "./router";
+import "./styles.css";
+
+const client = newQueryClient(() => {
+  const { pathname, href } = router.state.location;
+  // The pages before the sign-in ask who is there, and may hear nobody.
+  if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite") return;
+  tokens.clear();
+  void router.navigate({ to: "/signin", search: { next: href } });
+});
+const router = newRouter(client);
+const element = document.getElementById("root");
+if (!element) throw new Error("index.html has no #root");
+
+createRoot(element).render(
+  <StrictMode>
+    {/* The policy allows no inline style elements; popups are styled by classes. */}
+    <CSPProvider disableStyleElements>
+      <QueryClientProvider client={client}>
+        <RouterProvider router={router} />
+        <TooltipLayer />
+        <Toaster />
+      </QueryClientProvider>
+    </CSPProvider>
+  </StrictMode>,
+);

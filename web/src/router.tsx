@@ -1,0 +1,339 @@
+import type { QueryClient } from "@tanstack/react-query";
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  notFound,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { NotFound, ProblemPage } from "./components/problem";
+import { Shell } from "./components/shell/shell";
+import { accessOf } from "./data/access";
+import { isUnauthenticated } from "./data/control";
+import { reads } from "./data/queries";
+import { parseJobSearch } from "./lib/job-search";
+import { isOwnPath } from "./lib/next";
+import { recentNamespace, recentTenant } from "./lib/recent";
+
+// One tree, by hand: it is short, and every page is a chunk of its own.
+
+const root = createRootRouteWithContext<{ client: QueryClient }>()({
+  component: Outlet,
+  errorComponent: ({ error }) => <ProblemPage error={error} />,
+  notFoundComponent: () => <NotFound />,
+});
+
+async function identityOrSignIn(client: QueryClient, href: string) {
+  try {
+    return await client.ensureQueryData(reads.identity());
+  } catch (error) {
+    if (isUnauthenticated(error))
+      throw redirect({ to: "/signin", search: href === "/" ? {} : { next: href } });
+    throw error;
+  }
+}
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: async ({ context, location }) => {
+    const identity = await identityOrSignIn(context.client, location.href);
+    const recent = recentTenant();
+    const entry = identity.tenants.find((tenant) => tenant.tenant === recent) ?? identity.tenants[0];
+    throw entry
+      ? redirect({ to: "/$tenant", params: { tenant: entry.tenant } })
+      : redirect({ to: "/signup" });
+  },
+});
+
+const signup = createRoute({
+  getParentRoute: () => root,
+  path: "/signup",
+  component: lazyRouteComponent(() => import("./routes/signup"), "SignupPage"),
+});
+
+const signupConfirm = createRoute({
+  getParentRoute: () => root,
+  path: "/signup/confirm",
+  component: lazyRouteComponent(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
+});
+
+const signin = createRoute({
+  getParentRoute: () => root,
+  path: "/signin",
+  validateSearch: (
+    search: Record<string, unknown>,
+  ): { next?: string; problem?: string; tenant?: string } => ({
+    // Only a path of ours: never another host.
+    ...(typeof search.next === "string" && isOwnPath(search.next) ? { next: search.next } : {}),
+    ...(typeof search.problem === "string" ? { problem: search.problem } : {}),
+    ...(typeof search.tenant === "string" ? { tenant: search.tenant } : {}),
+  }),
+  beforeLoad: ({ location }) => {
+    if (location.hash.startsWith("token=")) throw redirect({ to: "/signin/confirm", hash: location.hash });
+  },
+  component: lazyRouteComponent(() => import("./routes/signin"), "SigninPage"),
+});
+
+const signinConfirm = createRoute({
+  getParentRoute: () => root,
+  path: "/signin/confirm",
+  component: lazyRouteComponent(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
+});
+
+// What people type, and what older mails say.
+const login = createRoute({
+  getParentRoute: () => root,
+  path: "/login",
+  beforeLoad: ({ location }) => {
+    throw redirect({ to: "/signin", search: location.search, hash: location.hash });
+  },
+});
+
+const invite = createRoute({
+  getParentRoute: () => root,
+  path: "/invite",
+  component: lazyRouteComponent(() => import("./routes/invite"), "InvitePage"),
+});
+
+/** Takes texts of those names from a URL, and nothing else. */
+function texts<Name extends string>(...names: Name[]) {
+  return (search: Record<string, unknown>): { [name in Name]?: string } =>
+    Object.fromEntries(names.flatMap((name) => (search[name] ? [[name, String(search[name])]] : []))) as {
+      [name in Name]?: string;
+    };
+}
+
+// The control plane serves the files of the pages, cells the jobs in them. Whoever has
+// the console open has all of its pages, and so they open while the control plane is down.
+const PAGES_AFTER_MS = 1500;
+const fetchPages = () =>
+  void Promise.allSettled([
+    import("./routes/overview"),
+    import("./routes/queues"),
+    import("./routes/jobs"),
+    import("./routes/job"),
+    import("./routes/keys"),
+    import("./components/jobs/queue-filter"),
+    import("./components/jobs/no-jobs"),
+    import("./components/queues/queue-dialog"),
+    import("./features/confirm"),
+  ]);
+
+const tenant = createRoute({
+  getParentRoute: () => root,
+  path: "/$tenant",
+  beforeLoad: async ({ context, params, location }) => {
+    const identity = await identityOrSignIn(context.client, location.href);
+    const entry = identity.tenants.find((candidate) => candidate.tenant === params.tenant);
+    if (!entry) throw notFound();
+    return { identity, access: accessOf(entry) };
+  },
+  component: Shell,
+  errorComponent: ({ error }) => <ProblemPage error={error} />,
+  notFoundComponent: () => <NotFound />,
+  onEnter: () => void setTimeout(fetchPages, PAGES_AFTER_MS),
+});
+
+const tenantHome = createRoute({
+  getParentRoute: () => tenant,
+  path: "/",
+  beforeLoad: async ({ context, params }) => {
+    const namespaces = await context.client.ensureQueryData(reads.namespaces(params.tenant)).catch(() => []);
+    const recent = recentNamespace(params.tenant);
+    const name =
+      namespaces.find((entry) => entry.name === recent)?.name ??
+      namespaces.find((entry) => entry.name === "default")?.name ??
+      namespaces[0]?.name ??
+      "default";
+    throw redirect({ to: "/$tenant/$namespace", params: { tenant: params.tenant, namespace: name } });
+  },
+});
+
+const settingsNamespaces = createRoute({
+  getParentRoute: () => tenant,
+  path: "/settings/namespaces",
+  component: lazyRouteComponent(() => import("./routes/settings-namespaces"), "NamespacesPage"),
+});
+
+const settingsMembers = createRoute({
+  getParentRoute: () => tenant,
+  path: "/settings/members",
+  component: lazyRouteComponent(() => import("./routes/settings-members"), "MembersPage"),
+});
+
+const settingsSso = createRoute({
+  getParentRoute: () => tenant,
+  path: "/settings/sso",
+  component: lazyRouteComponent(() => import("./routes/settings-sso"), "SsoPage"),
+});
+
+const settingsAudit = createRoute({
+  getParentRoute: () => tenant,
+  path: "/settings/audit",
+  validateSearch: texts("action", "actor", "target"),
+  component: lazyRouteComponent(() => import("./routes/settings-audit"), "AuditPage"),
+});
+
+const settings = createRoute({
+  getParentRoute: () => tenant,
+  path: "/settings",
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: "/$tenant/settings/namespaces", params });
+  },
+});
+
+const namespace = createRoute({
+  getParentRoute: () => tenant,
+  path: "/$namespace",
+  component: Outlet,
+});
+
+const overview = createRoute({
+  getParentRoute: () => namespace,
+  path: "/",
+  validateSearch: (search: Record<string, unknown>): { view?: "start" | "numbers" } =>
+    search.view === "start" || search.view === "numbers" ? { view: search.view } : {},
+  component: lazyRouteComponent(() => import("./routes/overview"), "OverviewPage"),
+});
+
+const queues = createRoute({
+  getParentRoute: () => namespace,
+  path: "/queues",
+  component: lazyRouteComponent(() => import("./routes/queues"), "QueuesPage"),
+});
+
+const jobs = createRoute({
+  getParentRoute: () => namespace,
+  path: "/jobs",
+  validateSearch: parseJobSearch,
+  component: lazyRouteComponent(() => import("./routes/jobs"), "JobsPage"),
+});
+
+const job = createRoute({
+  getParentRoute: () => namespace,
+  path: "/jobs/$job",
+  validateSearch: (search: Record<string, unknown>): { tab?: "payload" | "result" | "errors" } =>
+    search.tab === "payload" || search.tab === "result" || search.tab === "errors" ? { tab: search.tab } : {},
+  component: lazyRouteComponent(() => import("./routes/job"), "JobPage"),
+});
+
+const work = () => import("./routes/work");
+const cron = () => import("./routes/cron");
+
+const schedules = createRoute({
+  getParentRoute: () => namespace,
+  path: "/schedules",
+  component: lazyRouteComponent(cron, "SchedulesPage"),
+});
+
+const schedule = createRoute({
+  getParentRoute: () => namespace,
+  path: "/schedules/$schedule",
+  component: lazyRouteComponent(cron, "SchedulePage"),
+});
+
+const batches = createRoute({
+  getParentRoute: () => namespace,
+  path: "/batches",
+  component: lazyRouteComponent(work, "BatchesPage"),
+});
+
+const batch = createRoute({
+  getParentRoute: () => namespace,
+  path: "/batches/$batch",
+  component: lazyRouteComponent(work, "BatchPage"),
+});
+
+const chains = createRoute({
+  getParentRoute: () => namespace,
+  path: "/chains",
+  component: lazyRouteComponent(work, "ChainsPage"),
+});
+
+const chain = createRoute({
+  getParentRoute: () => namespace,
+  path: "/chains/$chain",
+  component: lazyRouteComponent(work, "ChainPage"),
+});
+
+const dead = createRoute({
+  getParentRoute: () => namespace,
+  path: "/dead",
+  validateSearch: texts("queue", "error"),
+  component: lazyRouteComponent(work, "DeadPage"),
+});
+
+const approvals = createRoute({
+  getParentRoute: () => namespace,
+  path: "/approvals",
+  validateSearch: texts("queue", "tab"),
+  component: lazyRouteComponent(work, "ApprovalsPage"),
+});
+
+const usage = createRoute({
+  getParentRoute: () => namespace,
+  path: "/usage",
+  validateSearch: texts("period", "by"),
+  component: lazyRouteComponent(work, "UsagePage"),
+});
+
+const keys = createRoute({
+  getParentRoute: () => namespace,
+  path: "/keys",
+  component: lazyRouteComponent(() => import("./routes/keys"), "KeysPage"),
+});
+
+const tree = root.addChildren([
+  home,
+  signup,
+  signupConfirm,
+  signin,
+  signinConfirm,
+  login,
+  invite,
+  tenant.addChildren([
+    tenantHome,
+    settings,
+    settingsNamespaces,
+    settingsMembers,
+    settingsSso,
+    settingsAudit,
+    namespace.addChildren([
+      overview,
+      queues,
+      jobs,
+      job,
+      schedules,
+      schedule,
+      batches,
+      batch,
+      chains,
+      chain,
+      dead,
+      approvals,
+      usage,
+      keys,
+    ]),
+  ]),
+]);
+
+export function newRouter(client: QueryClient) {
+  return createRouter({
+    routeTree: tree,
+    context: { client },
+    defaultPreload: "intent",
+    defaultPreloadStaleTime: 0,
+    scrollRestoration: true,
+    defaultErrorComponent: ({ error }) => <ProblemPage error={error} />,
+    defaultNotFoundComponent: () => <NotFound />,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof newRouter>;
+  }
+}

@@ -1,0 +1,253 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, useRouteContext } from "@tanstack/react-router";
+import { Stamp } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { type Edge, Graph, type Node } from "~/components/graph/graph";
+import { NotFound, Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
+import { Button } from "~/components/ui/button";
+import { Card, Facts } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
+import { Page } from "~/components/ui/page";
+import { SkeletonRows } from "~/components/ui/skeleton";
+import { StateBadge } from "~/components/ui/state-badge";
+import { type Column, Table } from "~/components/ui/table";
+import { Time } from "~/components/ui/time";
+import { toast } from "~/components/ui/toast";
+import { Outcomes } from "~/components/work/outcomes";
+import { Back, Id, JobLink, More } from "~/components/work/parts";
+import { BatchStatus } from "~/components/work/status";
+import { describeError } from "~/data/control";
+import { DataError } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import { useRefresh } from "~/data/refresh";
+import type { Scope } from "~/data/token";
+import { type Batch, type BatchMember, workApi } from "~/data/work-api";
+import { workReads } from "~/data/work-queries";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import { count, plural } from "~/lib/numbers";
+import { batchEquivalents, joinBatch } from "~/lib/work-equivalents";
+
+const route = getRouteApi("/$tenant/$namespace/batches/$batch");
+const Confirm = lazy(() => import("~/features/confirm"));
+
+/** One batch: how far it is, how its jobs ended, and what follows. */
+export function BatchPage() {
+  const { batch: id, ...scope } = route.useParams();
+  const pages = useInfiniteQuery(workReads.batch(scope, id));
+  const batch = pages.data?.pages[0]?.batch;
+  useCopyAs(batchEquivalents(id));
+  useRefresh(workReads.batch(scope, id).queryKey, (event) => event.job_id !== undefined);
+
+  if (pages.error && !batch) {
+    if (pages.error instanceof DataError && pages.error.status === 404) return <NotFound what="batch" />;
+    return (
+      <Page
+        title="Batch"
+        above={
+          <Back scope={scope} to="/$tenant/$namespace/batches">
+            Batches
+          </Back>
+        }
+      >
+        <Problem error={pages.error} onRetry={() => void pages.refetch()} />
+      </Page>
+    );
+  }
+  return (
+    <Page
+      title={`Batch ${id}`}
+      heading={<Id id={id} />}
+      above={
+        <Back scope={scope} to="/$tenant/$namespace/batches">
+          Batches
+        </Back>
+      }
+      actions={batch?.status === "open" ? <Seal scope={scope} batch={batch} /> : null}
+    >
+      {batch ? (
+        <>
+          <Loaded scope={scope} batch={batch} />
+          <Card title="Jobs" flush>
+            <Table
+              label="Jobs of the batch"
+              columns={members(scope)}
+              rows={pages.data?.pages.flatMap((page) => page.members)}
+              rowKey={(member) => member.job_id}
+              empty={<p className="px-4 py-8 text-center text-13 text-ink-3">No job has joined yet.</p>}
+            />
+          </Card>
+          <More list={pages} />
+        </>
+      ) : (
+        <Card flush>
+          <SkeletonRows rows={5} columns={3} label="Loading the batch" />
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
+  const { access } = useRouteContext({ from: "/$tenant" });
+  const client = useQueryClient();
+  const [asking, setAsking] = useState(false);
+  async function seal() {
+    await workApi.sealBatch(scope, batch.id);
+    toast({ title: "The batch is sealed", description: "It ends with the last of its jobs." });
+    await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "batches"] });
+  }
+  return (
+    <>
+      <Button
+        variant="primary"
+        icon={<Stamp aria-hidden />}
+        blockedBecause={access.blocked(Permission.JOB_OPERATE)}
+        onClick={() => setAsking(true)}
+      >
+        Seal
+      </Button>
+      <Suspense>
+        {asking ? (
+          <Confirm
+            open
+            onOpenChange={() => setAsking(false)}
+            title="Seal this batch?"
+            confirmLabel="Seal"
+            variant="primary"
+            onConfirm={seal}
+            describeError={describeError}
+          >
+            No job can join it any more. Its callback is enqueued when the last of its{" "}
+            {plural(batch.total, "job")} has ended. This cannot be undone.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </>
+  );
+}
+
+function Loaded({ scope, batch }: { scope: Scope; batch: Batch }) {
+  const callback = useQuery({
+    ...reads.job(scope, batch.callback_job_id ?? ""),
+    enabled: batch.callback_job_id !== undefined,
+  });
+  return (
+    <>
+      <div role="status" className="-mt-2 flex flex-wrap items-center gap-x-3 gap-y-1.5">
+        <BatchStatus batch={batch} />
+        <p className="text-13 text-ink-2">{sentence(batch)}</p>
+      </div>
+      <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_22rem]">
+        <div className="flex min-w-0 flex-col gap-5">
+          <Card title={`${count(batch.total - batch.open)} of ${plural(batch.total, "job")} have ended`}>
+            <Outcomes batch={batch} />
+          </Card>
+          {batch.callback_queue ? (
+            <Card title="What follows">
+              <Graph
+                scope={scope}
+                label="The batch and its callback"
+                {...graphOf(batch, callback.data?.state)}
+              />
+            </Card>
+          ) : null}
+          {batch.status !== "open" ? null : (
+            <Card
+              title="Jobs join by its id"
+              description="With any enqueue, as long as the batch is not sealed."
+            >
+              <CodeBlock language="shell" label="Join the batch" code={joinBatch(batch.id)} />
+            </Card>
+          )}
+        </div>
+        <Card title="Details">
+          <Facts
+            items={[
+              { label: "Jobs", value: <span className="nums">{count(batch.total)}</span> },
+              {
+                label: "Takes more",
+                value: batch.status !== "open" ? "no, it is sealed" : "yes, until it is sealed",
+              },
+              { label: "Calls back to", value: batch.callback_queue ?? "nothing" },
+              ...(batch.callback_job_id
+                ? [{ label: "Callback", value: <JobLink scope={scope} id={batch.callback_job_id} /> }]
+                : []),
+              { label: "Created", value: <Time at={batch.created_at} format="local" /> },
+              ...(batch.finished_at
+                ? [{ label: "Finished", value: <Time at={batch.finished_at} format="local" /> }]
+                : []),
+            ]}
+          />
+        </Card>
+      </div>
+    </>
+  );
+}
+
+function sentence(batch: Batch): string {
+  if (batch.status === "open") return "Jobs can still join it. It cannot end before it is sealed.";
+  if (batch.status !== "finished")
+    return `${plural(batch.open, "job")} ${batch.open === 1 ? "has" : "have"} not ended yet.`;
+  if (batch.callback_job_id) return "Every job has ended, and its callback is enqueued.";
+  return "Every job has ended.";
+}
+
+/** All members as one node: they are many, and alike. */
+function graphOf(batch: Batch, callback: Node["state"]): { nodes: Node[]; edges: Edge[] } {
+  return {
+    nodes: [
+      {
+        id: "members",
+        role: batch.status !== "open" ? "Members" : "Members so far",
+        title: plural(batch.total, "job"),
+        note: batch.open > 0 ? `${count(batch.open)} not finished` : "all have ended",
+        here: true,
+      },
+      {
+        id: "callback",
+        role: "Callback",
+        title: batch.callback_queue ?? "",
+        job: batch.callback_job_id,
+        state: callback,
+        note: batch.callback_job_id ? "enqueued" : "when all have ended",
+      },
+    ],
+    edges: [{ from: "members", to: "callback", open: !batch.callback_job_id }],
+  };
+}
+
+function members(scope: Scope): Column<BatchMember>[] {
+  return [
+    {
+      id: "job",
+      header: "Job",
+      phone: "title",
+      cell: (member) =>
+        member.state ? (
+          <JobLink scope={scope} id={member.job_id} />
+        ) : (
+          <span className="font-mono text-12 text-ink-3">{member.job_id}</span>
+        ),
+    },
+    {
+      id: "queue",
+      header: "Queue",
+      phoneSkip: (member) => !member.queue,
+      cell: (member) => member.queue ?? <span className="text-ink-3">–</span>,
+    },
+    {
+      id: "state",
+      header: "State",
+      phone: "corner",
+      cell: (member) =>
+        member.state ? <StateBadge state={member.state} /> : <span className="text-12 text-ink-3">gone</span>,
+    },
+    {
+      id: "outcome",
+      header: "Counted as",
+      phoneSkip: (member) => !member.outcome,
+      cell: (member) => member.outcome ?? <span className="text-ink-3">not finished</span>,
+    },
+  ];
+}

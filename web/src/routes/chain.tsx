@@ -1,0 +1,115 @@
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { Graph } from "~/components/graph/graph";
+import { NotFound, Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
+import { Card, Facts } from "~/components/ui/card";
+import { Page } from "~/components/ui/page";
+import { SkeletonRows } from "~/components/ui/skeleton";
+import { Time } from "~/components/ui/time";
+import { Back, Id, JobLink } from "~/components/work/parts";
+import { ChainStatusBadge } from "~/components/work/status";
+import { DataError } from "~/data/jobs-api";
+import { useRefresh } from "~/data/refresh";
+import type { Scope } from "~/data/token";
+import type { Chain } from "~/data/work-api";
+import { workReads } from "~/data/work-queries";
+import { chainGraph, stepsDone } from "~/lib/chain-graph";
+import { plural } from "~/lib/numbers";
+import { chainEquivalents } from "~/lib/work-equivalents";
+
+const route = getRouteApi("/$tenant/$namespace/chains/$chain");
+
+/** One chain as a graph of its jobs. */
+export function ChainPage() {
+  const { chain: id, ...scope } = route.useParams();
+  const chain = useQuery(workReads.chain(scope, id));
+  useCopyAs(chainEquivalents(id));
+  useRefresh(workReads.chain(scope, id).queryKey, (event) => event.job_id !== undefined);
+
+  if (chain.error && !chain.data) {
+    if (chain.error instanceof DataError && chain.error.status === 404) return <NotFound what="chain" />;
+    return (
+      <Page
+        title="Chain"
+        above={
+          <Back scope={scope} to="/$tenant/$namespace/chains">
+            Chains
+          </Back>
+        }
+      >
+        <Problem error={chain.error} onRetry={() => void chain.refetch()} />
+      </Page>
+    );
+  }
+  return (
+    <Page
+      title={`Chain ${id}`}
+      heading={<Id id={id} />}
+      above={
+        <Back scope={scope} to="/$tenant/$namespace/chains">
+          Chains
+        </Back>
+      }
+    >
+      {chain.data ? (
+        <Loaded scope={scope} chain={chain.data} />
+      ) : (
+        <Card flush>
+          <SkeletonRows rows={5} columns={3} label="Loading the chain" />
+        </Card>
+      )}
+    </Page>
+  );
+}
+
+function Loaded({ scope, chain }: { scope: Scope; chain: Chain }) {
+  const latest = chain.steps[chain.current_step]?.job_id;
+  return (
+    <>
+      <div role="status" className="-mt-2 flex flex-wrap items-center gap-x-3 gap-y-1.5">
+        <ChainStatusBadge status={chain.status} />
+        <p className="text-13 wrap-anywhere text-ink-2">{sentence(chain)}</p>
+      </div>
+      <Card title={`${stepsDone(chain, chain.steps.length)} of ${plural(chain.steps.length, "step")} done`}>
+        <Graph scope={scope} label="Steps of the chain" {...chainGraph(chain)} />
+      </Card>
+      <Card title="Details">
+        <Facts
+          items={[
+            { label: "Created", value: <Time at={chain.created_at} format="local" /> },
+            ...(latest ? [{ label: "Latest step", value: <JobLink scope={scope} id={latest} /> }] : []),
+            ...(chain.finished_at
+              ? [{ label: "Finished", value: <Time at={chain.finished_at} format="local" /> }]
+              : []),
+            ...(chain.exit_reason ? [{ label: "Left because", value: chain.exit_reason }] : []),
+            { label: "When a step dies", value: onFailure(chain) },
+          ]}
+        />
+      </Card>
+    </>
+  );
+}
+
+function onFailure(chain: Chain): string {
+  if (chain.on_failure) return `a job in ${chain.on_failure.queue} is made`;
+  return chain.continue_on_failure ? "the next step runs all the same" : "the chain ends";
+}
+
+function sentence(chain: Chain): string {
+  const step = chain.current_step + 1;
+  switch (chain.status) {
+    case "completed":
+      return "Every step is done.";
+    case "exited":
+      return chain.exit_reason
+        ? `Step ${step} left the chain: ${chain.exit_reason}`
+        : `Step ${step} left the chain; the rest was not needed.`;
+    case "failed":
+      return `Step ${step} is dead. Run it again, and the chain goes on from there.`;
+    case "cancelled":
+      return `Step ${step} was cancelled, and nothing follows it.`;
+    default:
+      return `Step ${step} of ${chain.steps.length} is on.`;
+  }
+}

@@ -1,0 +1,495 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { ArrowLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
+import { Attempts, Timeline } from "~/components/jobs/timeline";
+import { NotFound, Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
+import { Button } from "~/components/ui/button";
+import { Card, Facts } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
+import { CopyButton } from "~/components/ui/copy";
+import { ConfirmDialog } from "~/components/ui/dialog";
+import { Page } from "~/components/ui/page";
+import { Skeleton, SkeletonRows } from "~/components/ui/skeleton";
+import { StateBadge } from "~/components/ui/state-badge";
+import { type Tab, Tabs } from "~/components/ui/tabs";
+import { Time, useNow } from "~/components/ui/time";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import { DataError, type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import type { Scope } from "~/data/token";
+import type { Verb } from "~/features/approvals/decide-dialog";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import { jobEquivalents } from "~/lib/equivalents";
+import { jobSentence } from "~/lib/job-sentence";
+import { canHold, waits } from "~/lib/job-verbs";
+import { dollars } from "~/lib/money";
+import { bytes, compact } from "~/lib/numbers";
+import { useShortcuts } from "~/lib/shortcuts";
+import { canCancel, canRetry } from "~/lib/states";
+import { duration } from "~/lib/time";
+
+const route = getRouteApi("/$tenant/$namespace/jobs/$job");
+const DecideDialog = lazy(() => import("~/features/approvals/decide-dialog"));
+const WhyCard = lazy(() => import("~/features/jobs/why"));
+const Relations = lazy(() => import("~/features/jobs/relations"));
+
+/** Everything about one job. */
+export function JobPage() {
+  const { job: id, ...scope } = route.useParams();
+  const query = useQuery(reads.job(scope, id));
+  useCopyAs(jobEquivalents(id));
+
+  if (query.error && !query.data) {
+    if (query.error instanceof DataError && query.error.status === 404) return <NotFound what="job" />;
+    return (
+      <Page title="Job" above={<Back scope={scope} />}>
+        <Problem error={query.error} onRetry={() => void query.refetch()} />
+      </Page>
+    );
+  }
+  if (!query.data) {
+    return (
+      <Page
+        title={`Job ${id}`}
+        heading={<Id id={id} />}
+        above={<Back scope={scope} />}
+        description={<Skeleton className="mt-1.5 h-4 w-72" />}
+      >
+        <Card flush>
+          <SkeletonRows rows={6} columns={3} label="Loading the job" />
+        </Card>
+      </Page>
+    );
+  }
+  return <Loaded scope={scope} job={query.data} />;
+}
+
+function Back({ scope }: { scope: Scope }) {
+  return (
+    <Link
+      to="/$tenant/$namespace/jobs"
+      params={scope}
+      className="-mb-3 inline-flex min-h-6 items-center gap-1.5 self-start text-12 text-ink-3 hover:text-ink"
+    >
+      <ArrowLeft aria-hidden className="size-3.5" />
+      Jobs
+    </Link>
+  );
+}
+
+function Id({ id }: { id: string }) {
+  return (
+    <span className="inline-flex flex-wrap items-center gap-1.5">
+      <span className="font-mono text-16 font-medium wrap-anywhere">{id}</span>
+      <CopyButton text={id} label="Copy the id" />
+    </span>
+  );
+}
+
+type Asking = "cancel" | "delete" | Verb | null;
+
+function Loaded({ scope, job }: { scope: Scope; job: Job }) {
+  const { access } = useRouteContext({ from: "/$tenant" });
+  const { tab = "timeline" } = route.useSearch();
+  const navigate = useNavigate({ from: "/$tenant/$namespace/jobs/$job" });
+  const client = useQueryClient();
+  const now = useNow();
+  const queues = useQuery(reads.queues(scope));
+  const timeline = useQuery(reads.timeline(scope, job.id));
+  const [asking, setAsking] = useState<Asking>(null);
+  const queue = queues.data?.find((entry) => entry.name === job.queue);
+  const sentence = jobSentence(job, queue, Math.max(now, Date.now()));
+  const events: readonly TimelineEvent[] | undefined =
+    timeline.data ?? (timeline.error ? job.timeline : undefined);
+  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const retryBlocked =
+    blocked ??
+    (canRetry(job.state)
+      ? undefined
+      : "Only a job that is dead, cancelled, completed or scheduled can be run again.");
+  const cancelBlocked =
+    blocked ?? (canCancel(job.state) ? undefined : "It has ended; there is nothing to cancel.");
+  const holdBlocked = blocked ?? (canHold(job.state) ? undefined : "It has ended; there is nothing to hold.");
+  const held = job.state === "held";
+
+  async function changed() {
+    await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+  }
+
+  const retry = useMutation({
+    mutationFn: () => jobsApi.retry(scope, job.id),
+    onSuccess: () => {
+      toast({ title: "It runs again", description: `${job.id} is back in ${job.queue}.` });
+      return changed();
+    },
+    onError: (error) =>
+      toast({ kind: "error", title: "It was not run again", description: describeError(error) }),
+  });
+
+  async function cancel() {
+    const { status } = await jobsApi.cancel(scope, job.id);
+    toast({ title: status === "cancelling" ? "Its worker was asked to stop" : "Cancelled" });
+    await changed();
+  }
+
+  async function remove() {
+    await jobsApi.remove(scope, job.id);
+    toast({ title: "Deleted", description: job.id });
+    client.removeQueries({ queryKey: reads.job(scope, job.id).queryKey });
+    await navigate({ to: "/$tenant/$namespace/jobs", params: scope });
+    void changed();
+  }
+
+  useShortcuts({
+    r: () => {
+      if (!retryBlocked && !retry.isPending) retry.mutate();
+    },
+    c: () => {
+      if (!cancelBlocked) setAsking("cancel");
+    },
+    d: () => {
+      if (!blocked) setAsking("delete");
+    },
+    h: () => {
+      if (!held && !holdBlocked) setAsking("hold");
+    },
+    a: () => {
+      if (held && !blocked) setAsking("approve");
+    },
+    x: () => {
+      if (held && !blocked) setAsking("reject");
+    },
+    u: () => void navigate({ to: "/$tenant/$namespace/jobs", params: scope }),
+  });
+
+  const tabs: Tab<"timeline" | "payload" | "result" | "errors">[] = [
+    {
+      value: "timeline",
+      label: "Timeline",
+      content:
+        events === undefined ? (
+          <SkeletonRows rows={5} columns={2} label="Loading the timeline" />
+        ) : (
+          <div className="flex flex-col gap-5">
+            <Attempts events={events} />
+            <Timeline events={events} />
+            {events.length === 0 ? (
+              <p className="py-6 text-center text-13 text-ink-3">Its events are not kept any more.</p>
+            ) : null}
+          </div>
+        ),
+    },
+    { value: "payload", label: "Payload", content: <Value name="Payload" text={job.payload} /> },
+    {
+      value: "result",
+      label: "Result",
+      content: (
+        <div className="flex flex-col gap-4">
+          {job.result === undefined && job.checkpoint === undefined && job.progress === undefined ? (
+            <p className="py-6 text-center text-13 text-ink-3">
+              Nothing yet. What the worker returns appears here.
+            </p>
+          ) : null}
+          {job.result === undefined ? null : <Value name="Result" text={job.result} />}
+          {job.progress === undefined ? null : <Value name="Progress" text={job.progress} />}
+          {job.checkpoint === undefined ? null : <Value name="Checkpoint" text={job.checkpoint} />}
+        </div>
+      ),
+    },
+    {
+      value: "errors",
+      label: "Errors",
+      ...(job.errors?.length ? { count: job.errors.length } : {}),
+      content: <Errors job={job} />,
+    },
+  ];
+
+  return (
+    <Page
+      title={`Job ${job.id}`}
+      heading={<Id id={job.id} />}
+      above={<Back scope={scope} />}
+      actions={
+        <>
+          {held ? (
+            <>
+              <Button
+                icon={<Check aria-hidden />}
+                variant="primary"
+                blockedBecause={blocked}
+                onClick={() => setAsking("approve")}
+              >
+                Approve
+              </Button>
+              <Button icon={<X aria-hidden />} blockedBecause={blocked} onClick={() => setAsking("reject")}>
+                Reject
+              </Button>
+            </>
+          ) : (
+            <>
+              <Button
+                icon={<RotateCw aria-hidden />}
+                variant="primary"
+                busy={retry.isPending}
+                blockedBecause={retryBlocked}
+                onClick={() => retry.mutate()}
+              >
+                Run again
+              </Button>
+              <Button
+                icon={<CirclePause aria-hidden />}
+                blockedBecause={holdBlocked}
+                onClick={() => setAsking("hold")}
+              >
+                Hold
+              </Button>
+            </>
+          )}
+          <Button
+            icon={<Ban aria-hidden />}
+            blockedBecause={cancelBlocked}
+            onClick={() => setAsking("cancel")}
+          >
+            Cancel
+          </Button>
+          <Button
+            icon={<Trash2 aria-hidden />}
+            variant="danger-ghost"
+            blockedBecause={blocked}
+            onClick={() => setAsking("delete")}
+          >
+            Delete
+          </Button>
+        </>
+      }
+    >
+      <div role="status" className="-mt-2 flex flex-wrap items-start gap-x-3 gap-y-1.5">
+        <StateBadge state={job.state} />
+        <p className="max-w-3xl min-w-0 basis-60 grow text-13 leading-5.5 wrap-anywhere text-ink-2">
+          <span className="font-medium text-ink">{sentence.what}</span> {sentence.next}
+        </p>
+      </div>
+
+      {waits(job.state) ? (
+        <Suspense>
+          <WhyCard scope={scope} id={job.id} />
+        </Suspense>
+      ) : null}
+      {job.chain_id || job.depends_on?.length ? (
+        <Suspense>
+          <Relations scope={scope} job={job} />
+        </Suspense>
+      ) : null}
+      <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_22rem]">
+        <Card>
+          <div className="-mt-2">
+            <Tabs
+              label="About the job"
+              value={tab}
+              onChange={(next) =>
+                void navigate({
+                  search: next === "timeline" ? {} : { tab: next },
+                  replace: true,
+                  resetScroll: false,
+                })
+              }
+              tabs={tabs}
+            />
+          </div>
+        </Card>
+        <Card title="Details">
+          <Facts items={facts(scope, job)} />
+        </Card>
+      </div>
+
+      <Suspense>
+        {asking === "hold" || asking === "approve" || asking === "reject" ? (
+          <DecideDialog scope={scope} job={job} verb={asking} onClose={() => setAsking(null)} />
+        ) : null}
+      </Suspense>
+      <ConfirmDialog
+        open={asking === "cancel"}
+        onOpenChange={() => setAsking(null)}
+        title="Cancel this job?"
+        confirmLabel="Cancel the job"
+        onConfirm={cancel}
+        describeError={describeError}
+      >
+        {job.state === "active"
+          ? `${job.worker_id ?? "Its worker"} is asked to stop with its next heartbeat. What it has done by then stays done.`
+          : "It is not handed out any more. You can run it again later."}
+      </ConfirmDialog>
+      <ConfirmDialog
+        open={asking === "delete"}
+        onOpenChange={() => setAsking(null)}
+        title="Delete this job for good?"
+        confirmLabel="Delete"
+        onConfirm={remove}
+        describeError={describeError}
+      >
+        Its payload, result and errors go with it. This cannot be undone.
+      </ConfirmDialog>
+    </Page>
+  );
+}
+
+function Value({ name, text }: { name: string; text: string }) {
+  const size = new Blob([text]).size;
+  return (
+    <CodeBlock
+      code={text}
+      language="json"
+      label={name}
+      wrap
+      title={
+        <>
+          {name} <span className="nums text-ink-3">· {bytes(size)}, numbers exact</span>
+        </>
+      }
+      maxHeight="max-h-160"
+    />
+  );
+}
+
+function Errors({ job }: { job: Job }) {
+  if (!job.errors?.length) return <p className="py-6 text-center text-13 text-ink-3">No attempt failed.</p>;
+  return (
+    <ol className="flex flex-col gap-4">
+      {[...job.errors].reverse().map((error) => (
+        <li key={`${error.attempt}-${error.id}`} className="flex flex-col gap-2">
+          <div className="flex items-baseline justify-between gap-3 text-12 text-ink-3">
+            <span className="font-medium text-ink">Attempt {error.attempt}</span>
+            <Time at={error.created_at} />
+          </div>
+          <CodeBlock
+            code={error.backtrace ? `${error.error}\n\n${error.backtrace}` : error.error}
+            label={`Error of attempt ${error.attempt}`}
+            wrap
+          />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const idLink =
+  "inline-flex min-h-6 items-center font-mono text-12 wrap-anywhere text-accent-text underline-offset-2 hover:underline";
+
+function chainStepWord(step: number | undefined): string {
+  if (step === -1) return "its exit";
+  if (step === -2) return "after a failure";
+  return `step ${(step ?? 0) + 1}`;
+}
+
+const priorities = ["critical", "high", "normal"];
+
+function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
+  const list: { label: string; value: ReactNode }[] = [
+    {
+      label: "Queue",
+      value: (
+        <Link
+          to="/$tenant/$namespace/jobs"
+          params={scope}
+          search={{ queue: job.queue }}
+          className="font-medium text-accent-text underline-offset-2 hover:underline"
+        >
+          {job.queue}
+        </Link>
+      ),
+    },
+    { label: "Attempt", value: <span className="nums">{`${job.attempt} of ${job.max_retries}`}</span> },
+    { label: "Priority", value: priorities[job.priority] ?? String(job.priority) },
+    { label: "Created", value: <Time at={job.created_at} format="local" /> },
+  ];
+  const add = (label: string, value: ReactNode) => list.push({ label, value });
+  if (job.scheduled_at)
+    add(
+      job.state === "retrying" ? "Next try" : "Scheduled for",
+      <Time at={job.scheduled_at} format="local" />,
+    );
+  if (job.started_at) add("Started", <Time at={job.started_at} format="local" />);
+  if (job.completed_at) add("Completed", <Time at={job.completed_at} format="local" />);
+  if (job.failed_at) add("Last failed", <Time at={job.failed_at} format="local" />);
+  if (job.worker_id) add("Worker", job.hostname ? `${job.worker_id} on ${job.hostname}` : job.worker_id);
+  if (job.batch_id)
+    add(
+      "Batch",
+      <Link
+        to="/$tenant/$namespace/batches/$batch"
+        params={{ ...scope, batch: job.batch_id }}
+        className={idLink}
+      >
+        {job.batch_id}
+      </Link>,
+    );
+  if (job.chain_id)
+    add(
+      "Chain",
+      <>
+        <Link
+          to="/$tenant/$namespace/chains/$chain"
+          params={{ ...scope, chain: job.chain_id }}
+          className={idLink}
+        >
+          {job.chain_id}
+        </Link>
+        <span className="text-ink-3">, {chainStepWord(job.chain_step)}</span>
+      </>,
+    );
+  if (job.parent_id)
+    add(
+      "Replays",
+      <Link to="/$tenant/$namespace/jobs/$job" params={{ ...scope, job: job.parent_id }} className={idLink}>
+        {job.parent_id}
+      </Link>,
+    );
+  if (job.hold?.decision)
+    add(
+      job.hold.decision === "approved" ? "Approved" : "Rejected",
+      `${job.hold.decided_by ? `by ${job.hold.decided_by}` : "when its time was over"}${job.hold.comment ? `: ${job.hold.comment}` : ""}`,
+    );
+  else if (job.hold) add("Held by", job.hold.by ?? (job.hold.policy ? "an approval policy" : "a rule"));
+  if (job.usage)
+    add(
+      "Used",
+      <span className="nums">
+        {dollars(job.usage.cost_usd)}
+        <span className="text-ink-3">
+          , {compact(job.usage.input_tokens)} tokens in, {compact(job.usage.output_tokens)} out
+        </span>
+      </span>,
+    );
+  if (job.crashes) add("Lost workers", <span className="nums">{job.crashes}</span>);
+  if (job.unique_key) add("Unique key", <code className="font-mono text-12">{job.unique_key}</code>);
+  if (job.expire_at) add("Expires", <Time at={job.expire_at} format="local" />);
+  add(
+    "Retries",
+    job.retry_backoff === "none"
+      ? "at once"
+      : `${job.retry_backoff}, ${duration(job.retry_base_delay_ms, 1)} to ${duration(job.retry_max_delay_ms, 1)}`,
+  );
+  const tags = Object.entries(job.tags ?? {});
+  if (tags.length > 0) {
+    add(
+      "Tags",
+      <span className="flex flex-wrap gap-1">
+        {tags.map(([key, value]) => (
+          <Link
+            key={key}
+            to="/$tenant/$namespace/jobs"
+            params={scope}
+            search={{ tag: `${key}:${value}` }}
+            className="inline-flex min-h-6 items-center rounded-sm bg-muted-soft px-1.5 text-12 wrap-anywhere text-ink-2 hover:bg-accent-soft hover:text-accent-text"
+          >
+            {key}:{value}
+          </Link>
+        ))}
+      </span>,
+    );
+  }
+  return list;
+}

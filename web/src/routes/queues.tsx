@@ -1,0 +1,282 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Link, useRouteContext } from "@tanstack/react-router";
+import { CircleArrowDown, CirclePause, CirclePlay, Gauge, Layers, Pause, Play, Search } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
+import { Badge } from "~/components/ui/badge";
+import { Button, buttonClass, IconButton } from "~/components/ui/button";
+import { Card } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
+import { EmptyState } from "~/components/ui/empty";
+import { Input } from "~/components/ui/field";
+import { Page } from "~/components/ui/page";
+import { type Column, Table } from "~/components/ui/table";
+import { useNow } from "~/components/ui/time";
+import { toast } from "~/components/ui/toast";
+import { describeError } from "~/data/control";
+import { jobsApi, type Queue } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import { queuesEquivalents } from "~/lib/equivalents";
+import { compact, count, plural } from "~/lib/numbers";
+import type { JobState } from "~/lib/states";
+import { duration } from "~/lib/time";
+
+const route = getRouteApi("/$tenant/$namespace/queues");
+const QueueDialog = lazy(() => import("~/components/queues/queue-dialog"));
+
+/** All queues with exact counts. */
+export function QueuesPage() {
+  const scope = route.useParams();
+  const { access } = useRouteContext({ from: "/$tenant" });
+  const queues = useQuery(reads.queues(scope));
+  const client = useQueryClient();
+  const [filter, setFilter] = useState("");
+  const [edited, setEdited] = useState<Queue | null>(null);
+  useCopyAs(queuesEquivalents(queues.data, scope.namespace));
+  const blocked = access.blocked(Permission.JOB_OPERATE);
+
+  const setPaused = useMutation({
+    mutationFn: ({ queue, paused }: { queue: Queue; paused: boolean }) =>
+      paused ? jobsApi.pause(scope, queue.name) : jobsApi.resume(scope, queue.name),
+    // Pausing is harmless to repeat and to undo, so the page does not wait for it.
+    onMutate: ({ queue, paused }) => {
+      client.setQueryData(reads.queues(scope).queryKey, (was) =>
+        was?.map((entry) =>
+          entry.name === queue.name
+            ? { ...entry, paused, draining: paused && Boolean(entry.draining) }
+            : entry,
+        ),
+      );
+    },
+    onSuccess: (_, { queue, paused }) =>
+      toast({
+        title: paused ? `${queue.name} is paused` : `${queue.name} is resumed`,
+        description: paused ? "It takes new jobs and hands out none." : "Workers get its jobs again.",
+        action: { label: "Undo", onClick: () => setPaused.mutate({ queue, paused: !paused }) },
+      }),
+    onError: (error, { queue }) =>
+      toast({ kind: "error", title: `${queue.name} was not changed`, description: describeError(error) }),
+    onSettled: () => client.invalidateQueries({ queryKey: reads.queues(scope).queryKey }),
+  });
+
+  const shown = queues.data?.filter((queue) =>
+    queue.name.toLowerCase().includes(filter.trim().toLowerCase()),
+  );
+
+  const columns: Column<Queue>[] = [
+    {
+      id: "name",
+      header: "Queue",
+      sort: (queue) => queue.name,
+      phone: "title",
+      cell: (queue) => (
+        <Link
+          to="/$tenant/$namespace/jobs"
+          params={scope}
+          search={{ queue: queue.name }}
+          className="inline-flex min-h-6 items-center font-medium wrap-anywhere underline-offset-2 hover:underline"
+        >
+          {queue.name}
+        </Link>
+      ),
+    },
+    {
+      id: "state",
+      header: "State",
+      sort: (queue) => (queue.paused ? 2 : queue.draining ? 1 : 0),
+      phone: "corner",
+      cell: (queue) =>
+        queue.draining && !queue.paused ? (
+          <Badge tone="violet" icon={<CircleArrowDown aria-hidden />}>
+            Draining
+          </Badge>
+        ) : queue.paused ? (
+          <Badge tone="warn" icon={<CirclePause aria-hidden />}>
+            {queue.draining ? "Paused, draining" : "Paused"}
+          </Badge>
+        ) : (
+          <Badge tone="ok" icon={<CirclePlay aria-hidden />}>
+            Open
+          </Badge>
+        ),
+    },
+    ...(
+      [
+        ["pending", "Pending", "pending"],
+        ["active", "Running", "active"],
+        ["scheduled", "Scheduled", "scheduled"],
+        ["retrying", "Retrying", "retrying"],
+        ["dead", "Dead", "dead"],
+        ["completed", "Completed", "completed"],
+      ] as const
+    ).map(
+      ([field, header, state]): Column<Queue> => ({
+        id: field,
+        header,
+        align: "right",
+        sort: (queue) => queue[field],
+        phoneSkip: (queue) => queue[field] === 0,
+        cell: (queue) => (
+          <Count
+            scope={scope}
+            queue={queue.name}
+            state={state}
+            value={queue[field]}
+            limit={field === "active" ? queue.max_concurrency : undefined}
+          />
+        ),
+      }),
+    ),
+    {
+      id: "oldest",
+      header: "Oldest waits",
+      phoneSkip: (queue) => !queue.oldest_pending_at,
+      align: "right",
+      sort: (queue) =>
+        queue.oldest_pending_at ? -Date.parse(queue.oldest_pending_at) : -Number.MAX_SAFE_INTEGER,
+      cell: (queue) => <Age at={queue.oldest_pending_at} />,
+    },
+    {
+      id: "actions",
+      header: "Actions",
+      hideHeader: true,
+      align: "right",
+      cell: (queue) => (
+        <span className="inline-flex gap-1">
+          <IconButton
+            label={stopped(queue) ? `Resume ${queue.name}` : `Pause ${queue.name}`}
+            size="sm"
+            blockedBecause={blocked}
+            onClick={() => setPaused.mutate({ queue, paused: !stopped(queue) })}
+          >
+            {stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />}
+          </IconButton>
+          <IconButton
+            label={`Limits of ${queue.name}`}
+            size="sm"
+            blockedBecause={blocked}
+            onClick={() => setEdited(queue)}
+          >
+            <Gauge aria-hidden />
+          </IconButton>
+        </span>
+      ),
+    },
+  ];
+
+  if (queues.error && !queues.data) {
+    return (
+      <Page title="Queues">
+        <Problem error={queues.error} onRetry={() => void queues.refetch()} />
+      </Page>
+    );
+  }
+
+  return (
+    <Page
+      title="Queues"
+      description={queues.data ? `${plural(queues.data.length, "queue")}, counted exactly` : "Loading"}
+      actions={
+        queues.data && queues.data.length > 5 ? (
+          <Input
+            data-filter
+            aria-label="Find a queue"
+            placeholder="Find a queue"
+            icon={<Search aria-hidden />}
+            className="w-56"
+            value={filter}
+            onChange={(event) => setFilter(event.target.value)}
+          />
+        ) : null
+      }
+    >
+      {queues.data?.length === 0 ? (
+        <EmptyState
+          icon={<Layers aria-hidden />}
+          title="No queues yet"
+          action={
+            <Link
+              to="/$tenant/$namespace"
+              params={scope}
+              search={{ view: "start" }}
+              className={buttonClass("primary")}
+            >
+              Run the first job
+            </Link>
+          }
+          snippet={
+            <CodeBlock
+              language="shell"
+              label="Enqueue"
+              code={`curl "$CORVO_URL/api/v1/enqueue" -H "X-API-Key: $CORVO_API_KEY" \\\n  -d '{"queue": "emails", "payload": {"to": "ada@example.com"}}'`}
+            />
+          }
+        >
+          A queue begins to exist when the first job goes into it. Nothing needs to be declared.
+        </EmptyState>
+      ) : (
+        <Card flush>
+          <Table
+            label="Queues"
+            columns={columns}
+            rows={shown}
+            rowKey={(queue) => queue.name}
+            initialSort={{ column: "name", descending: false }}
+            empty={
+              <EmptyState
+                icon={<Search aria-hidden />}
+                title="No queue of that name"
+                action={<Button onClick={() => setFilter("")}>Show all</Button>}
+              >
+                Nothing matches “{filter}”.
+              </EmptyState>
+            }
+          />
+        </Card>
+      )}
+      <Suspense>
+        {edited ? <QueueDialog scope={scope} queue={edited} onClose={() => setEdited(null)} /> : null}
+      </Suspense>
+    </Page>
+  );
+}
+
+/** Resuming ends both. */
+const stopped = (queue: Queue) => queue.paused || Boolean(queue.draining);
+
+interface CountProps {
+  scope: { tenant: string; namespace: string };
+  queue: string;
+  state: JobState;
+  value: number;
+  limit: number | undefined;
+}
+
+function Count({ scope, queue, state, value, limit }: CountProps) {
+  const text = limit ? `${compact(value)} / ${compact(limit)}` : compact(value);
+  if (value === 0) return <span className="nums text-ink-3">{text}</span>;
+  return (
+    <Link
+      to="/$tenant/$namespace/jobs"
+      params={scope}
+      search={{ queue, state: [state] }}
+      title={count(value)}
+      className={`nums inline-flex min-h-6 items-center underline-offset-2 hover:underline ${state === "dead" ? "font-medium text-danger-text" : ""}`}
+    >
+      {text}
+    </Link>
+  );
+}
+
+function Age({ at }: { at: string | undefined }) {
+  const now = useNow();
+  if (!at) return <span className="text-ink-3">–</span>;
+  const age = now - Date.parse(at);
+  return (
+    <span className={`nums ${age > 15 * 60_000 ? "font-medium text-warn-text" : ""}`}>
+      {duration(age, 1)}
+    </span>
+  );
+}

@@ -1,0 +1,214 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams, useRouteContext } from "@tanstack/react-router";
+import { Boxes, Lock, LockOpen, Plus, Trash2 } from "lucide-react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { Badge } from "~/components/ui/badge";
+import { Button, IconButton } from "~/components/ui/button";
+import { Card } from "~/components/ui/card";
+import { Code, CodeBlock } from "~/components/ui/code";
+import { CopyButton } from "~/components/ui/copy";
+import { EmptyState } from "~/components/ui/empty";
+import { Page } from "~/components/ui/page";
+import { Table } from "~/components/ui/table";
+import { Time } from "~/components/ui/time";
+import type { Access } from "~/data/access";
+import { useChange } from "~/data/admin-queries";
+import { control, describeError } from "~/data/control";
+import { reads } from "~/data/queries";
+import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
+import type { Namespace } from "~/gen/corvo/cloud/v1/tenant_pb";
+import { dateOf } from "~/lib/proto-time";
+
+// What opens on demand comes on demand.
+const NamespaceDialog = lazy(() => import("~/features/namespaces/namespace-dialog"));
+const Confirm = lazy(() => import("~/features/confirm"));
+
+const snippet = `resource "corvo_namespace" "staging" {
+  name = "staging"
+}`;
+
+export function NamespacesPage() {
+  const { tenant } = useParams({ from: "/$tenant" });
+  const { access } = useRouteContext({ from: "/$tenant" });
+  const namespaces = useQuery(reads.namespaces(tenant));
+  const [creating, setCreating] = useState(false);
+  const blocked = access.blocked(Permission.NAMESPACE_WRITE);
+  const create = (
+    <Button
+      variant="primary"
+      icon={<Plus aria-hidden />}
+      blockedBecause={blocked}
+      onClick={() => setCreating(true)}
+    >
+      New namespace
+    </Button>
+  );
+  return (
+    <Page
+      title="Namespaces"
+      description="Each has its own jobs, queues and keys. One for each environment or team."
+      actions={create}
+    >
+      {namespaces.error ? (
+        <Problem error={namespaces.error} onRetry={() => void namespaces.refetch()} />
+      ) : (
+        <Card flush>
+          <NamespaceTable tenant={tenant} access={access} rows={namespaces.data} create={create} />
+        </Card>
+      )}
+      <Suspense>
+        {creating ? <NamespaceDialog tenant={tenant} onClose={() => setCreating(false)} /> : null}
+      </Suspense>
+    </Page>
+  );
+}
+
+interface NamespaceTableProps {
+  tenant: string;
+  access: Access;
+  rows: Namespace[] | undefined;
+  create: ReactNode;
+}
+
+function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
+  const [deleting, setDeleting] = useState<Namespace>();
+  const protect = useChange(
+    tenant,
+    (namespace: Namespace) =>
+      control.namespaces.updateNamespace({
+        tenant,
+        namespace: namespace.id,
+        deleteProtection: !namespace.deleteProtection,
+        updateMask: { paths: ["delete_protection"] },
+        etag: namespace.etag,
+      }),
+    { done: (answer) => (answer.namespace?.deleteProtection ? "It is protected" : "It may be deleted now") },
+  );
+  const remove = useChange(
+    tenant,
+    (namespace: Namespace) =>
+      control.namespaces.deleteNamespace({ tenant, namespace: namespace.id, etag: namespace.etag }),
+    { quiet: true, done: () => "The namespace is deleted" },
+  );
+  return (
+    <>
+      <Table
+        label="namespaces"
+        rows={rows}
+        rowKey={(namespace) => namespace.id}
+        initialSort={{ column: "name", descending: false }}
+        empty={
+          <EmptyState
+            icon={<Boxes aria-hidden />}
+            title="No namespace yet"
+            action={create}
+            snippet={<CodeBlock language="hcl" label="Terraform" code={snippet} />}
+          >
+            A namespace holds jobs and queues, and keys that are good there only.
+          </EmptyState>
+        }
+        columns={[
+          {
+            id: "name",
+            header: "Name",
+            phone: "title",
+            sort: (namespace) => namespace.name,
+            cell: (namespace) => (
+              <span className="flex flex-wrap items-center gap-2">
+                <Link
+                  to="/$tenant/$namespace"
+                  params={{ tenant, namespace: namespace.name }}
+                  className="font-medium hover:underline"
+                >
+                  {namespace.name}
+                </Link>
+                <SyncBadge sync={namespace.sync} />
+                {namespace.deleteProtection ? <Badge icon={<Lock aria-hidden />}>protected</Badge> : null}
+              </span>
+            ),
+          },
+          {
+            id: "id",
+            header: "Id",
+            cell: (namespace) => (
+              <span className="inline-flex items-center gap-1 text-ink-2">
+                <Code>{namespace.id}</Code>
+                <CopyButton text={namespace.id} label={`Copy the id of ${namespace.name}`} />
+              </span>
+            ),
+          },
+          {
+            id: "created",
+            header: "Created",
+            width: "w-36",
+            sort: (namespace) => dateOf(namespace.createdAt)?.getTime() ?? 0,
+            cell: (namespace) => {
+              const at = dateOf(namespace.createdAt);
+              return at ? <Time at={at} className="text-ink-2" /> : null;
+            },
+          },
+          {
+            id: "actions",
+            header: "Actions",
+            hideHeader: true,
+            align: "right",
+            width: "w-20",
+            phone: "corner",
+            cell: (namespace) => (
+              <span className="inline-flex gap-1">
+                <IconButton
+                  size="sm"
+                  label={
+                    namespace.deleteProtection
+                      ? `Take the protection off ${namespace.name}`
+                      : `Protect ${namespace.name} from deletion`
+                  }
+                  blockedBecause={access.blocked(Permission.NAMESPACE_WRITE)}
+                  onClick={() => protect.mutate(namespace)}
+                >
+                  {namespace.deleteProtection ? <LockOpen aria-hidden /> : <Lock aria-hidden />}
+                </IconButton>
+                <IconButton
+                  size="sm"
+                  variant="danger-ghost"
+                  label={`Delete ${namespace.name}`}
+                  blockedBecause={
+                    access.blocked(Permission.NAMESPACE_DELETE) ??
+                    (namespace.deleteProtection
+                      ? "It is protected: take the protection off first."
+                      : undefined)
+                  }
+                  onClick={() => setDeleting(namespace)}
+                >
+                  <Trash2 aria-hidden />
+                </IconButton>
+              </span>
+            ),
+          },
+        ]}
+      />
+      <Suspense>
+        {deleting ? (
+          <Confirm
+            open
+            onOpenChange={() => setDeleting(undefined)}
+            title={`Delete ${deleting.name}?`}
+            confirmLabel="Delete for ever"
+            typeToConfirm={deleting.name}
+            describeError={describeError}
+            onConfirm={() => remove.mutateAsync(deleting)}
+          >
+            Its jobs and queues go with it, and its keys stop working within a second. This cannot be undone.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </>
+  );
+}
+
+function SyncBadge({ sync }: { sync: Sync }) {
+  if (sync === Sync.PENDING) return <Badge tone="warn">on its way to the cell</Badge>;
+  if (sync === Sync.DELETING) return <Badge tone="danger">being deleted</Badge>;
+  return null;
+}

@@ -1,0 +1,163 @@
+import { useQuery } from "@tanstack/react-query";
+import { useParams, useRouteContext } from "@tanstack/react-router";
+import { ShieldCheck, Trash2 } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { Button } from "~/components/ui/button";
+import { Facts } from "~/components/ui/card";
+import { EmptyState } from "~/components/ui/empty";
+import { Page } from "~/components/ui/page";
+import { SkeletonRows } from "~/components/ui/skeleton";
+import type { Access } from "~/data/access";
+import { admin } from "~/data/admin";
+import { adminReads, useChange } from "~/data/admin-queries";
+import { describeError } from "~/data/control";
+import { ConnectionForm } from "~/features/sso/connection-form";
+import { Step } from "~/features/sso/step";
+import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
+
+const Confirm = lazy(() => import("~/features/confirm"));
+
+export function SsoPage() {
+  const { tenant } = useParams({ from: "/$tenant" });
+  const { access } = useRouteContext({ from: "/$tenant" });
+  const unreadable = access.blocked(Permission.SSO_READ);
+  const connections = useQuery({ ...adminReads.connections(tenant), enabled: !unreadable });
+  return (
+    <Page
+      width="text"
+      title="Single sign-on"
+      description={`Let people of ${tenant} in through your own identity provider, with roles by their groups.`}
+    >
+      {unreadable ? (
+        <EmptyState icon={<ShieldCheck aria-hidden />} title="Single sign-on needs another role">
+          {unreadable}
+        </EmptyState>
+      ) : connections.error ? (
+        <Problem error={connections.error} onRetry={() => void connections.refetch()} />
+      ) : connections.data ? (
+        <SetUp tenant={tenant} access={access} connection={connections.data[0]} />
+      ) : (
+        <SkeletonRows rows={5} columns={2} label="Loading single sign-on" />
+      )}
+    </Page>
+  );
+}
+
+const byMail = "Signing in by mail goes on working for everybody who was invited.";
+
+interface SetUpProps {
+  tenant: string;
+  access: Access;
+  connection: SsoConnection | undefined;
+}
+
+function SetUp({ tenant, access, connection }: SetUpProps) {
+  const blocked = access.blocked(Permission.SSO_WRITE);
+  const origin = window.location.origin;
+  return (
+    <>
+      <ProviderCard
+        registered={connection !== undefined}
+        redirectUri={connection?.redirectUri ?? `${origin}/auth/oidc/callback`}
+        loginUrl={connection?.loginUrl ?? `${origin}/auth/oidc/start?tenant=${tenant}`}
+      />
+      <ConnectionForm
+        key={connection?.id ?? "new"}
+        tenant={tenant}
+        holder={access.role}
+        connection={connection}
+        blocked={blocked}
+      />
+      <TestCard tenant={tenant} connection={connection} blocked={blocked} />
+      {connection ? (
+        <SwitchOn tenant={tenant} connection={connection} blocked={blocked} />
+      ) : (
+        <Step number={4} progress="later" title="Switch it on" description={byMail} />
+      )}
+    </>
+  );
+}
+
+interface SwitchOnProps {
+  tenant: string;
+  connection: SsoConnection;
+  blocked: string | undefined;
+}
+
+function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
+  const [deleting, setDeleting] = useState(false);
+  const change = useChange(
+    tenant,
+    (enabled: boolean) =>
+      admin.sso.updateSsoConnection({
+        tenant,
+        connectionId: connection.id,
+        etag: connection.etag,
+        enabled,
+        updateMask: { paths: ["enabled"] },
+      }),
+    { done: (answer) => (answer.connection?.enabled ? "Single sign-on is on" : "Single sign-on is off") },
+  );
+  const remove = useChange(
+    tenant,
+    () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id }),
+    { quiet: true, done: () => "The connection is deleted" },
+  );
+  const tested = connection.lastTest?.succeeded;
+  return (
+    <>
+      <Step
+        number={4}
+        progress={connection.enabled ? "done" : tested ? "now" : "later"}
+        title={connection.enabled ? "It is on" : "Switch it on"}
+        description={byMail}
+        action={
+          <span className="flex flex-wrap gap-2">
+            <Button
+              variant="danger-ghost"
+              icon={<Trash2 aria-hidden />}
+              blockedBecause={blocked}
+              onClick={() => setDeleting(true)}
+            >
+              Delete
+            </Button>
+            <Button
+              variant={connection.enabled ? "secondary" : "primary"}
+              busy={change.isPending}
+              blockedBecause={
+                blocked ??
+                (connection.enabled || tested ? undefined : "Do a test sign-in that goes well first.")
+              }
+              onClick={() => change.mutate(!connection.enabled)}
+            >
+              {connection.enabled ? "Switch off" : "Switch on"}
+            </Button>
+          </span>
+        }
+      >
+        {connection.enabled ? (
+          <Facts
+            items={[{ label: "Your people start at", value: <Copyable text={connection.loginUrl} /> }]}
+          />
+        ) : null}
+      </Step>
+      <Suspense>
+        {deleting ? (
+          <Confirm
+            open
+            onOpenChange={() => setDeleting(false)}
+            title={`Delete ${connection.name}?`}
+            confirmLabel="Delete"
+            describeError={describeError}
+            onConfirm={() => remove.mutateAsync(undefined)}
+          >
+            Who came in through it is signed out and cannot come back that way.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </>
+  );
+}

@@ -1,0 +1,165 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ArrowRight, KeyRound, LoaderCircle, TriangleAlert } from "lucide-react";
+import { useEffect, useState } from "react";
+import { Entry } from "~/components/entry";
+import { Banner } from "~/components/ui/banner";
+import { Button, buttonClass } from "~/components/ui/button";
+import { CopyButton } from "~/components/ui/copy";
+import { admin } from "~/data/admin";
+import { describeError } from "~/data/control";
+import { type FreshKeys, holdKeys } from "~/data/onboarding";
+import { takeToken } from "~/lib/fragment";
+import { maskKey } from "~/lib/snippets";
+
+type Step =
+  | { at: "working" }
+  | { at: "failed"; problem: string }
+  | { at: "done"; keys: FreshKeys; ready: boolean };
+
+// A link works once, so it is followed once, however often React mounts the page.
+let following: Promise<Step> | null = null;
+
+async function follow(): Promise<Step> {
+  const token = takeToken();
+  if (!token)
+    return {
+      at: "failed",
+      problem: "The link is not whole. Open it from the mail again, or copy all of it.",
+    };
+  try {
+    const answer = await admin.signup.confirm({ token });
+    return {
+      at: "done",
+      ready: answer.ready,
+      keys: {
+        tenant: answer.tenant,
+        namespace: answer.namespace,
+        tenantUrl: answer.tenantUrl,
+        apiKey: answer.apiKey,
+        token: answer.token,
+      },
+    };
+  } catch (error) {
+    return { at: "failed", problem: describeError(error) };
+  }
+}
+
+/** Follows the link of the sign-up mail and shows the keys, this once. */
+export function SignupConfirmPage() {
+  const [step, setStep] = useState<Step>({ at: "working" });
+  const client = useQueryClient();
+
+  useEffect(() => {
+    let gone = false;
+    following ??= follow();
+    void following.then((result) => {
+      if (gone) return;
+      if (result.at === "done") {
+        holdKeys(result.keys);
+        // Whoever this browser was before, it is the new owner now.
+        client.clear();
+      }
+      setStep(result);
+    });
+    return () => {
+      gone = true;
+    };
+  }, [client]);
+
+  if (step.at === "working") {
+    return (
+      <Entry title="Making your tenant" description="This takes a second.">
+        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
+          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Confirming your address…
+        </p>
+      </Entry>
+    );
+  }
+  if (step.at === "failed") {
+    return (
+      <Entry title="This link does not work" description={step.problem}>
+        <div className="flex flex-wrap gap-2">
+          <Link to="/signin" className={buttonClass("primary", "lg")}>
+            Sign in
+          </Link>
+          <Link to="/signup" className={buttonClass("secondary", "lg")}>
+            Sign up again
+          </Link>
+        </div>
+      </Entry>
+    );
+  }
+  return <Keys keys={step.keys} ready={step.ready} />;
+}
+
+function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {
+  const [kept, setKept] = useState(false);
+  return (
+    <Entry
+      title={`Welcome, ${keys.tenant}`}
+      description="Your tenant is ready. These are its first two keys. We keep only a digest of them, so this is the one time you see them."
+    >
+      <div className="flex flex-col gap-4">
+        <Secret name="API key" use="for your code: enqueue and run jobs" value={keys.apiKey} />
+        <Secret name="Management key" use="for Terraform and the command line" value={keys.token} />
+        {ready ? null : (
+          <Banner tone="info" title="The keys work in a few seconds, as soon as every proxy knows them." />
+        )}
+        <label className="flex items-start gap-2.5 text-13 text-ink-2">
+          <input
+            type="checkbox"
+            checked={kept}
+            onChange={(event) => setKept(event.target.checked)}
+            className="mt-0.5 size-4.5 accent-(--accent)"
+          />
+          I stored them where I keep secrets.
+        </label>
+        <Link
+          to="/$tenant/$namespace"
+          params={{ tenant: keys.tenant, namespace: keys.namespace }}
+          className={buttonClass("primary", "lg", "w-full")}
+        >
+          {kept ? "Run the first job" : "Continue, and copy the key there"}
+          <ArrowRight aria-hidden />
+        </Link>
+        <p className="flex items-start gap-2 text-12 text-ink-3">
+          <TriangleAlert aria-hidden className="mt-0.5 size-3.5 shrink-0" />
+          Lost one? Make another under API keys and revoke the old one; nothing else breaks.
+        </p>
+      </div>
+    </Entry>
+  );
+}
+
+function Secret({ name, use, value }: { name: string; use: string; value: string }) {
+  const [shown, setShown] = useState(false);
+  return (
+    <div className="rounded-lg border border-line bg-surface shadow-1">
+      <div className="flex items-center justify-between gap-3 border-b border-line px-3 py-2">
+        <div className="flex min-w-0 items-center gap-2 text-13">
+          <KeyRound aria-hidden className="size-4 shrink-0 text-accent-text" />
+          <span className="font-medium">{name}</span>
+          <span className="truncate text-12 text-ink-3">{use}</span>
+        </div>
+      </div>
+      <div className="flex items-center gap-2 px-3 py-2">
+        <code
+          className={`min-w-0 flex-1 font-mono text-12 ${shown ? "wrap-anywhere" : "truncate"}`}
+          data-secret
+        >
+          {shown ? value : maskKey(value)}
+        </code>
+        <Button
+          size="sm"
+          variant="ghost"
+          onClick={() => setShown(!shown)}
+          aria-label={`${shown ? "Hide" : "Show"} the ${name}`}
+        >
+          {shown ? "Hide" : "Show"}
+        </Button>
+        <CopyButton text={value}>Copy</CopyButton>
+      </div>
+    </div>
+  );
+}
