@@ -1,0 +1,362 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+const keyAddr = "corvo_api_key.this"
+
+func newKey(t *testing.T, kind apikey.Kind) apikey.Key {
+	t.Helper()
+	k, err := apikey.Generate(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func keyHCL(name string, secret apikey.Key, version int, more string) string {
+	return fmt.Sprintf("resource \"corvo_api_key\" \"this\" {\n  name = %q\n  kind = %q\n  secret_wo = %q\n  secret_wo_version = %d\n  %s\n}\n",
+		name, secret.Kind(), secret.Reveal(), version, more)
+}
+
+func (o other) key(ctx context.Context, id string) (*cloudv1.ApiKey, error) {
+	res, err := o.keys.GetApiKey(ctx, connect.NewRequest(&cloudv1.GetApiKeyRequest{KeyId: id}))
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg.GetApiKey(), nil
+}
+
+func (o other) revoked(keys ...apikey.Key) resource.TestCheckFunc {
+	return func(*terraform.State) error {
+		for _, k := range keys {
+			got, err := o.key(context.Background(), k.ID())
+			if err != nil {
+				return err
+			}
+			if got.GetRevokedAt() == nil {
+				return fmt.Errorf("key %s was not revoked", k.ID())
+			}
+		}
+		return nil
+	}
+}
+
+// works reports whether a key for jobs may enqueue.
+func works(s *service, k apikey.Key, want bool) resource.TestCheckFunc {
+	return func(*terraform.State) error {
+		req, err := http.NewRequest(http.MethodPost, s.url()+"/api/v1/enqueue", strings.NewReader(`{"queue":"probe","payload":{}}`))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+k.Reveal())
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		if err := res.Body.Close(); err != nil {
+			return err
+		}
+		if got := res.StatusCode/100 == 2; got != want {
+			return fmt.Errorf("key %s: status %d, want it to work: %v", k.ID(), res.StatusCode, want)
+		}
+		return nil
+	}
+}
+
+func TestAPIKey_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	ns := name(t, "keys")
+	k := newKey(t, apikey.DataPlane)
+	head := block(s, "") + namespaceHCL(ns, ``)
+	all := []string{"secret_wo_version"}
+	const scope = "namespaces = [corvo_namespace.this.id]\n"
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             resource.ComposeAggregateTestCheckFunc(s.other().revoked(k), s.other().namespacesGone(ns)),
+		Steps: []resource.TestStep{
+			{
+				Config: head + keyHCL("ci", k, 1, scope+`roles = ["producer", "worker"]`),
+				ConfigStateChecks: []statecheck.StateCheck{
+					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("key_id"), knownvalue.StringExact(k.ID())),
+					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("prefix"), knownvalue.StringExact("corvo_dp_"+k.ID()[4:])),
+					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("secret_wo"), knownvalue.Null()),
+					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("status"), knownvalue.StringExact("ready")),
+					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("versions"), knownvalue.ListSizeExact(1)),
+				},
+				Check: works(s, k, true), // At once, not after a while.
+			},
+			{
+				ResourceName: keyAddr, ImportState: true, ImportStateId: k.ID(), ImportStateVerify: true,
+				ImportStateVerifyIdentifierAttribute: "key_id", ImportStateVerifyIgnore: all,
+			},
+			{
+				ResourceName: keyAddr, ImportState: true, ImportStateId: k.Reveal(),
+				ExpectError: regexp.MustCompile(`whole key with its secret`),
+			},
+			{Config: head + keyHCL("ci two", k, 1, scope+`roles = ["producer", "worker"]`), ConfigPlanChecks: updates(keyAddr)},
+			{Config: head + keyHCL("ci two", k, 1, scope+`roles = ["viewer"]`), ConfigPlanChecks: updates(keyAddr), Check: works(s, k, false)},
+			{Config: head + keyHCL("ci two", k, 1, `namespaces = ["default", corvo_namespace.this.id]`+"\n"+`roles = ["producer"]`), ConfigPlanChecks: updates(keyAddr)},
+			{Config: head + keyHCL("ci two", k, 1, `roles = ["producer"]`), ConfigPlanChecks: updates(keyAddr)},
+			{Config: head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\nnamespaces = []")},
+			{
+				Config:           head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\n"+`expires_at = "2035-01-01T01:00:00+01:00"`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check:            resource.TestCheckResourceAttr(keyAddr, "expires_at", "2035-01-01T01:00:00+01:00"),
+			},
+			{
+				Config:           head + keyHCL("ci two", k, 1, `roles = ["producer"]`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check:            resource.ComposeAggregateTestCheckFunc(resource.TestCheckNoResourceAttr(keyAddr, "expires_at"), works(s, k, true)),
+			},
+			{
+				Config:      head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\n"+`expires_at = "2001-01-01T00:00:00Z"`),
+				ExpectError: regexp.MustCompile(`(?s)expires_at.*past.*Request id`),
+			},
+		},
+	})
+}
+
+func TestAPIKey_OfKindManagementHasARoleInTheTenant(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	k := newKey(t, apikey.Management)
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().revoked(k),
+		Steps: []resource.TestStep{
+			{Config: block(s, "") + keyHCL("robot", k, 1, `tenant_role = "viewer"`)},
+			{
+				ResourceName: keyAddr, ImportState: true, ImportStateId: k.ID(), ImportStateVerify: true,
+				ImportStateVerifyIdentifierAttribute: "key_id", ImportStateVerifyIgnore: []string{"secret_wo_version"},
+			},
+		},
+	})
+}
+
+func TestAPIKey_RotatesUnderItsIDWithOverlap(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first := newKey(t, apikey.DataPlane)
+	second, third := renew(t, first), renew(t, first)
+	head := block(s, "")
+	const roles = `roles = ["producer"]` + "\n"
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().revoked(first),
+		Steps: []resource.TestStep{
+			{Config: head + keyHCL("r", first, 1, roles), Check: works(s, first, true)},
+			// Another secret without another number, as ephemeral ones are: nothing happens.
+			{
+				Config:           head + keyHCL("r", second, 1, roles),
+				ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionNoop),
+				Check:            works(s, second, false),
+			},
+			{
+				Config:           head + keyHCL("r", second, 2, roles+`rotation_overlap = "1h"`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					works(s, first, true), works(s, second, true),
+					resource.TestCheckResourceAttr(keyAddr, "key_id", first.ID()), resource.TestCheckResourceAttr(keyAddr, "versions.#", "2"),
+				),
+			},
+			{
+				Config:      head + keyHCL("r", third, 3, roles+`rotation_overlap = "0s"`),
+				ExpectError: regexp.MustCompile(`has two\s+secrets already`),
+			},
+		},
+	})
+}
+
+func renew(t *testing.T, k apikey.Key) apikey.Key {
+	t.Helper()
+	n, err := apikey.Renew(k.Kind(), k.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAPIKey_RotatesToAKeyOfAnotherIDWithOverlap(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first, second, third := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
+	head := block(s, "")
+	const roles = `roles = ["producer"]` + "\n"
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().revoked(first, second, third),
+		Steps: []resource.TestStep{
+			{Config: head + keyHCL("s", first, 1, roles)},
+			{
+				Config:           head + keyHCL("s", second, 2, roles+`rotation_overlap = "1h"`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					works(s, first, true), works(s, second, true),
+					resource.TestCheckResourceAttr(keyAddr, "key_id", second.ID()),
+					resource.TestCheckResourceAttr(keyAddr, "retiring.0.key_id", first.ID()),
+					func(*terraform.State) error {
+						old, err := s.other().key(context.Background(), first.ID())
+						if err != nil {
+							return err
+						}
+						if left := time.Until(old.GetExpiresAt().AsTime()); left < 50*time.Minute || left > time.Hour {
+							return fmt.Errorf("the old key ends in %s, want an hour", left)
+						}
+						return nil
+					},
+				),
+			},
+			{
+				Config:           head + keyHCL("s", third, 3, roles+`rotation_overlap = "0s"`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					works(s, second, false), works(s, third, true), resource.TestCheckResourceAttr(keyAddr, "retiring.#", "1"),
+				),
+			},
+		},
+	})
+}
+
+// A rotation whose second half fails is kept, and finished by the next apply.
+func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
+	m := meddle(t, s)
+	head := block(s, m.URL, `max_retries = 0`)
+	const roles = `roles = ["producer"]` + "\n"
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().revoked(first, second),
+		Steps: []resource.TestStep{
+			{Config: head + keyHCL("h", first, 1, roles)},
+			{
+				PreConfig: func() {
+					m.set(func(m *meddler) {
+						m.decide = func(call string, _ int) fate {
+							if call == "UpdateApiKey" {
+								return fate{status: http.StatusServiceUnavailable}
+							}
+							return fate{}
+						}
+					})
+				},
+				Config:      head + keyHCL("h", second, 2, roles),
+				ExpectError: regexp.MustCompile(`(?s)end the predecessor.*next\s+apply\s+tries\s+again`),
+			},
+			{
+				PreConfig:        func() { m.set(func(m *meddler) { m.decide = nil }) },
+				Config:           head + keyHCL("h", second, 2, roles),
+				ConfigPlanChecks: updates(keyAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					resource.TestCheckResourceAttr(keyAddr, "key_id", second.ID()), resource.TestCheckResourceAttrSet(keyAddr, "retiring.0.expires_at"),
+				),
+			},
+		},
+	})
+}
+
+func TestAPIKey_WhatOthersDidIsSeenAndMended(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
+	const roles = `roles = ["producer"]` + "\n"
+	o := s.other()
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.revoked(first, second),
+		Steps: []resource.TestStep{
+			{Config: block(s, "") + keyHCL("d", first, 1, roles)},
+			{
+				PreConfig: func() {
+					_, err := o.keys.UpdateApiKey(t.Context(), connect.NewRequest(&cloudv1.UpdateApiKeyRequest{
+						KeyId: first.ID(), Name: "theirs", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}},
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config:           block(s, "") + keyHCL("d", first, 1, roles),
+				ConfigPlanChecks: updates(keyAddr),
+				Check:            resource.TestCheckResourceAttr(keyAddr, "name", "d"),
+			},
+			{
+				PreConfig: func() {
+					if _, err := o.keys.RevokeApiKey(t.Context(), connect.NewRequest(&cloudv1.RevokeApiKeyRequest{KeyId: first.ID()})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config:           block(s, "") + keyHCL("d", second, 1, roles),
+				ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionCreate),
+				Check:            works(s, second, true),
+			},
+		},
+	})
+}
+
+// The whole chain: the secret is formed in the run, the key works, and a second run, which
+// forms another one, changes nothing.
+func TestAPIKey_WithAnEphemeralSecretWorksAndDoesNotChurn(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	config := block(s, "") + `
+ephemeral "corvo_api_key_secret" "this" {
+  kind = "dp"
+}
+provider "echo" {
+  data = ephemeral.corvo_api_key_secret.this
+}
+resource "echo" "this" {}
+resource "corvo_api_key" "this" {
+  name              = "chain"
+  kind              = "dp"
+  roles             = ["producer"]
+  secret_wo         = ephemeral.corvo_api_key_secret.this.key
+  secret_wo_version = 1
+}
+`
+	var made apikey.Key
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             func(st *terraform.State) error { return s.other().revoked(made)(st) },
+		Steps: []resource.TestStep{
+			{
+				Config: config,
+				Check: func(st *terraform.State) error {
+					text := st.RootModule().Resources["echo.this"].Primary.Attributes["data.key"]
+					k, err := apikey.Parse(text)
+					if err != nil {
+						return err
+					}
+					made = k
+					if id := st.RootModule().Resources[keyAddr].Primary.Attributes["key_id"]; id != k.ID() {
+						return fmt.Errorf("state has %s, the secret is of %s", id, k.ID())
+					}
+					return works(s, k, true)(st)
+				},
+			},
+			{Config: config, ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionNoop)},
+		},
+	})
+}

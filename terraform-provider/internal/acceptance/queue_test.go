@@ -1,0 +1,227 @@
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/knownvalue"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/statecheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+)
+
+const queueAddr = "corvo_queue.this"
+
+func queueHCL(name, namespace, more string) string {
+	return fmt.Sprintf("resource \"corvo_queue\" \"this\" {\n  name = %q\n  namespace = %s\n  %s\n}\n", name, namespace, more)
+}
+
+// queueCall speaks to the tenant URL as another operator, and returns the status.
+func (o other) queueCall(ctx context.Context, method, namespace, path string, body, into any) (status int, err error) {
+	var raw []byte
+	if body != nil {
+		if raw, err = json.Marshal(body); err != nil {
+			return 0, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, o.url+path, bytes.NewReader(raw))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+o.token)
+	req.Header.Set("X-Corvo-Namespace", namespace)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || into == nil || res.StatusCode/100 != 2 {
+		return res.StatusCode, err
+	}
+	return res.StatusCode, json.Unmarshal(answer, into)
+}
+
+func (o other) mustQueue(t *testing.T, method, namespace, path string, body any) {
+	t.Helper()
+	status, err := o.queueCall(t.Context(), method, namespace, path, body, nil)
+	if err != nil || status/100 != 2 {
+		t.Fatalf("%s %s: %d %v", method, path, status, err)
+	}
+}
+
+func (o other) queueGone(namespace, name string) resource.TestCheckFunc {
+	return func(*terraform.State) error {
+		status, err := o.queueCall(context.Background(), http.MethodGet, namespace, "/api/v1/queues/"+name, nil, nil)
+		if err != nil {
+			return err
+		}
+		if status/100 == 2 {
+			return fmt.Errorf("queue %s of %s is still there", name, namespace)
+		}
+		return nil
+	}
+}
+
+func TestQueue_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	ns, q := name(t, "queues"), "mail.out"
+	head := block(s, "") + namespaceHCL(ns, ``)
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().namespacesGone(ns),
+		Steps: []resource.TestStep{
+			{
+				Config: head + queueHCL(q, nsAddr+".id", ``),
+				ConfigStateChecks: []statecheck.StateCheck{
+					statecheck.ExpectKnownValue(queueAddr, tfjsonpath.New("paused"), knownvalue.Bool(false)),
+					statecheck.ExpectKnownValue(queueAddr, tfjsonpath.New("max_concurrency"), knownvalue.Null()),
+					statecheck.ExpectKnownValue(queueAddr, tfjsonpath.New("throttle"), knownvalue.Null()),
+				},
+			},
+			{
+				Config:           head + queueHCL(q, nsAddr+".id", `max_concurrency = 7`),
+				ConfigPlanChecks: updates(queueAddr),
+			},
+			{
+				Config:           head + queueHCL(q, nsAddr+".id", "max_concurrency = 7\n throttle = { limit = 10, window_ms = 1000 }"),
+				ConfigPlanChecks: updates(queueAddr),
+			},
+			{
+				Config:           head + queueHCL(q, nsAddr+".id", "throttle = { limit = 20, window_ms = 60000 }\n paused = true"),
+				ConfigPlanChecks: updates(queueAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					resource.TestCheckResourceAttr(queueAddr, "paused", "true"),
+					resource.TestCheckNoResourceAttr(queueAddr, "max_concurrency"),
+					resource.TestCheckResourceAttr(queueAddr, "throttle.limit", "20"),
+				),
+			},
+			{ResourceName: queueAddr, ImportState: true, ImportStateVerify: true},
+			{ResourceName: queueAddr, ImportState: true, ImportStateVerify: true, ImportStateId: ns + "/" + q},
+			{
+				ResourceName: queueAddr, ImportState: true, ImportStateId: q,
+				ExpectError: regexp.MustCompile(`want namespace/name`),
+			},
+			{
+				Config:           head + queueHCL(q, nsAddr+".id", `paused = false`),
+				ConfigPlanChecks: updates(queueAddr),
+				Check:            resource.TestCheckResourceAttr(queueAddr, "paused", "false"),
+			},
+			{
+				Config:           head + queueHCL("mail2", nsAddr+".id", ``),
+				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionReplace),
+				Check:            s.other().queueGone(ns, q),
+			},
+			{Config: head, Check: s.other().queueGone(ns, "mail2")},
+		},
+	})
+}
+
+func TestQueue_NamingTheNamespaceOtherwiseKeepsTheQueue(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	a, b := name(t, "before"), name(t, "after")
+	head := block(s, "")
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().namespacesGone(a, b),
+		Steps: []resource.TestStep{
+			{Config: head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".name", ``)},
+			{Config: head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".id", ``), ConfigPlanChecks: updates(queueAddr)},
+			{
+				Config:           head + namespaceHCL(b, ``) + queueHCL("q", nsAddr+".id", ``),
+				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionNoop),
+			},
+			// A queue that follows the name would be replaced, jobs and all, by a mere renaming.
+			{Config: head + namespaceHCL(b, ``) + queueHCL("q", nsAddr+".name", ``)},
+			{
+				Config:      head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".name", ``),
+				ExpectError: regexp.MustCompile(`(?s)Cannot tell whether this is the same.*namespace.s\s+id`),
+			},
+		},
+	})
+}
+
+func TestQueue_WhatOthersDidIsSeenAndMended(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	ns := name(t, "qdrift")
+	config := block(s, "") + namespaceHCL(ns, ``) + queueHCL("q", nsAddr+".id", "max_concurrency = 3")
+	o := s.other()
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.namespacesGone(ns),
+		Steps: []resource.TestStep{
+			{Config: config},
+			{
+				PreConfig: func() {
+					o.mustQueue(t, http.MethodPost, ns, "/api/v1/queues/q/concurrency", map[string]int{"max": 9})
+				},
+				Config:           config,
+				ConfigPlanChecks: updates(queueAddr),
+				Check:            resource.TestCheckResourceAttr(queueAddr, "max_concurrency", "3"),
+			},
+			{
+				// Not described, so people may pause by hand.
+				PreConfig:        func() { o.mustQueue(t, http.MethodPost, ns, "/api/v1/queues/q/pause", nil) },
+				Config:           config,
+				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionNoop),
+			},
+			{
+				Config:           block(s, "") + namespaceHCL(ns, ``) + queueHCL("q", nsAddr+".id", "max_concurrency = 4"),
+				ConfigPlanChecks: updates(queueAddr),
+				Check:            resource.TestCheckResourceAttr(queueAddr, "paused", "true"),
+			},
+			{
+				PreConfig:        func() { o.mustQueue(t, http.MethodDelete, ns, "/api/v1/queues/q?confirm=true", nil) },
+				Config:           config,
+				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionCreate),
+			},
+			{
+				PreConfig: func() {
+					if _, err := o.namespaces.DeleteNamespace(t.Context(), connect.NewRequest(&cloudv1.DeleteNamespaceRequest{Namespace: ns})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config:           config,
+				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionCreate),
+			},
+		},
+	})
+}
+
+func TestQueue_ThatExistsIsTakenOverWithItsJobs(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	ns := name(t, "adopt")
+	head := block(s, "") + namespaceHCL(ns, ``)
+	o := s.other()
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.namespacesGone(ns),
+		Steps: []resource.TestStep{
+			{Config: head},
+			{
+				PreConfig: func() {
+					o.mustQueue(t, http.MethodPut, ns, "/api/v1/queues/q", map[string]any{"max_concurrency": 2})
+				},
+				Config: head + queueHCL("q", nsAddr+".id", ``),
+				Check:  resource.TestCheckNoResourceAttr(queueAddr, "max_concurrency"),
+			},
+		},
+	})
+}

@@ -1,0 +1,213 @@
+package cloud
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxRetries       = 8
+	DefaultRequestTimeout   = 30 * time.Second
+	DefaultOperationTimeout = 10 * time.Minute
+)
+
+// Options says where the service is and how patient to be.
+type Options struct {
+	// Endpoint is the base URL of the control API.
+	Endpoint string
+	// Token is a management key.
+	Token string
+	// AllowHTTP permits a clear-text connection to another machine than this one.
+	AllowHTTP bool
+	// CAPEM holds further certificate authorities to trust.
+	CAPEM string
+	// MaxRetries is how often a call that failed for a moment is repeated.
+	MaxRetries int
+	// RequestTimeout bounds each attempt, OperationTimeout everything that one change of
+	// a resource does.
+	RequestTimeout   time.Duration
+	OperationTimeout time.Duration
+	UserAgent        string
+}
+
+// OptionError is a wrong option.
+type OptionError struct {
+	// Option is the name that the provider block gives it.
+	Option  string
+	Problem string
+}
+
+// Error implements error.
+func (e *OptionError) Error() string { return e.Option + ": " + e.Problem }
+
+// Client speaks to one service as one key. It is safe for concurrent use.
+type Client struct {
+	namespaces cloudv1connect.NamespaceServiceClient
+	keys       cloudv1connect.ApiKeyServiceClient
+	auth       cloudv1connect.AuthServiceClient
+
+	http      *http.Client
+	token     string
+	userAgent string
+	allowHTTP bool
+	patience  patience
+	operation time.Duration
+
+	mu       sync.Mutex
+	identity *Identity // Guarded by mu; nil until it was asked for.
+}
+
+// New makes a client. It makes no call.
+func New(o Options) (*Client, error) {
+	endpoint, err := checkURL(o.Endpoint, o.AllowHTTP)
+	if err != nil {
+		return nil, &OptionError{"endpoint", err.Error()}
+	}
+	if err := checkToken(o.Token); err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(o.CAPEM)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		http: &http.Client{
+			Transport: listening{transport},
+			// The token is for the endpoint and for nobody whom it names.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		token:     o.Token,
+		userAgent: o.UserAgent,
+		allowHTTP: o.AllowHTTP,
+		patience:  patience{retries: o.MaxRetries, each: o.RequestTimeout, first: 200 * time.Millisecond, most: 10 * time.Second, poll: 2 * time.Second},
+		operation: o.OperationTimeout,
+	}
+	opts := connect.WithInterceptors(connect.UnaryInterceptorFunc(c.intercept))
+	c.namespaces = cloudv1connect.NewNamespaceServiceClient(c.http, endpoint, opts)
+	c.keys = cloudv1connect.NewApiKeyServiceClient(c.http, endpoint, opts)
+	c.auth = cloudv1connect.NewAuthServiceClient(c.http, endpoint, opts)
+	return c, nil
+}
+
+// Namespaces speaks about namespaces. Errors of its calls are *Error.
+func (c *Client) Namespaces() cloudv1connect.NamespaceServiceClient { return c.namespaces }
+
+// Keys speaks about API keys. Errors of its calls are *Error.
+func (c *Client) Keys() cloudv1connect.ApiKeyServiceClient { return c.keys }
+
+// Operation bounds everything that one change of a resource does.
+func (c *Client) Operation(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.operation)
+}
+
+// intercept authenticates, repeats and translates the error of every call.
+func (c *Client) intercept(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		req.Header().Set("Authorization", "Bearer "+c.token)
+		req.Header().Set("User-Agent", c.userAgent)
+		var res connect.AnyResponse
+		err := c.patience.try(ctx, func(ctx context.Context) error {
+			var heard http.Header
+			var err error
+			if res, err = next(context.WithValue(ctx, heardKey{}, &heard), req); err != nil {
+				return fromRPC(req.Spec(), err, heard)
+			}
+			return nil
+		})
+		return res, err
+	}
+}
+
+// listening notes the headers of an answer for whoever asked: of one that a proxy gave
+// instead of the service, Connect keeps the status only, and not when to come back.
+type listening struct{ http.RoundTripper }
+
+type heardKey struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (l listening) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := l.RoundTripper.RoundTrip(req)
+	if heard, ok := req.Context().Value(heardKey{}).(*http.Header); ok && err == nil {
+		*heard = res.Header
+	}
+	return res, err
+}
+
+// checkURL refuses addresses at which a token could be read on the way.
+func checkURL(raw string, allowHTTP bool) (string, error) {
+	if raw == "" {
+		return "", fmt.Errorf("not set: give the base URL of the service, for example https://app.corvo.cloud")
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "", fmt.Errorf("%q is not a URL like https://app.corvo.cloud", raw)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("must hold neither credentials, query nor fragment")
+	}
+	switch u.Scheme {
+	case "https":
+	case "http":
+		if !allowHTTP && !isLoopback(u.Hostname()) {
+			return "", fmt.Errorf("%s://%s would send the token in clear text over the network: use https, or set allow_http if the network is yours", u.Scheme, u.Host)
+		}
+	default:
+		return "", fmt.Errorf("scheme %q is not https", u.Scheme)
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// checkToken never repeats any part of the token.
+func checkToken(token string) error {
+	if token == "" {
+		return &OptionError{"token", "not set: give a management key (corvo_mg_…), best by the environment variable CORVO_TOKEN"}
+	}
+	k, err := apikey.Parse(token)
+	if err != nil {
+		return &OptionError{"token", err.Error()}
+	}
+	if k.Kind() != apikey.Management {
+		return &OptionError{"token", fmt.Sprintf("%s is a key of kind %s; Terraform needs a management key (corvo_mg_…)", k.ID(), k.Kind())}
+	}
+	return nil
+}
+
+func newTransport(caPEM string) (*http.Transport, error) {
+	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // The standard library's own.
+	// Terraform changes ten resources at a time by default, and may be told to do more.
+	t.MaxIdleConnsPerHost = 64
+	if caPEM == "" {
+		return t, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM([]byte(caPEM)) {
+		return nil, &OptionError{"ca_pem", "holds no certificate in PEM form"}
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}

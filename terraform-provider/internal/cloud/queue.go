@@ -1,0 +1,169 @@
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+// answerMax bounds what is read of an answer; a queue takes less than a kilobyte.
+const answerMax = 1 << 20
+
+// Queue is what a queue is; 0 stands for no limit.
+type Queue struct {
+	Name           string `json:"name"`
+	Paused         bool   `json:"paused"`
+	MaxConcurrency int64  `json:"max_concurrency"`
+	RateLimit      int64  `json:"rate_limit"`
+	RateWindowMS   int64  `json:"rate_window_ms"`
+}
+
+// QueueSettings is the whole of what is wanted: a limit that is left out is no limit.
+type QueueSettings struct {
+	// Paused is nil to leave it as it is.
+	Paused         *bool     `json:"paused,omitempty"`
+	MaxConcurrency int64     `json:"max_concurrency,omitempty"`
+	Throttle       *Throttle `json:"throttle,omitempty"`
+}
+
+// Throttle is how many jobs may start in a window.
+type Throttle struct {
+	Limit    int64 `json:"limit"`
+	WindowMS int64 `json:"window_ms"`
+}
+
+// GetQueue reads a queue of the namespace with that name.
+func (c *Client) GetQueue(ctx context.Context, namespace, name string) (Queue, error) {
+	var q Queue
+	err := c.callQueue(ctx, "GetQueue", http.MethodGet, namespace, name, "", nil, &q)
+	return q, err
+}
+
+// PutQueue gives a queue its settings, and makes it if there is none.
+func (c *Client) PutQueue(ctx context.Context, namespace, name string, in QueueSettings) (Queue, error) {
+	var q Queue
+	err := c.callQueue(ctx, "PutQueue", http.MethodPut, namespace, name, "", in, &q)
+	return q, err
+}
+
+// DeleteQueue removes a queue with its jobs. It is no error if there is none.
+func (c *Client) DeleteQueue(ctx context.Context, namespace, name string) error {
+	err := c.callQueue(ctx, "DeleteQueue", http.MethodDelete, namespace, name, "?confirm=true", nil, nil)
+	if Is(err, NotFound) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) callQueue(ctx context.Context, call, method, namespace, name, query string, in, out any) error {
+	id, err := c.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	var body []byte
+	if in != nil {
+		if body, err = json.Marshal(in); err != nil {
+			return fmt.Errorf("encode the settings of queue %s: %w", name, err)
+		}
+	}
+	target := id.TenantURL + "/api/v1/queues/" + url.PathEscape(name) + query
+	return c.patience.try(ctx, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+		if err != nil {
+			return fmt.Errorf("address of queue %s: %w", name, err)
+		}
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		req.Header.Set("User-Agent", c.userAgent)
+		req.Header.Set("X-Corvo-Namespace", namespace)
+		if in != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		return c.do(call, req, out)
+	})
+}
+
+func (c *Client) do(call string, req *http.Request, out any) (err error) {
+	res, err := c.http.Do(req)
+	if err != nil {
+		return &Error{Kind: Unavailable, Call: call, Message: apikey.Redact(err.Error()), transient: isBroken(err), cause: err}
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(res.Body, answerMax))
+	if err != nil {
+		return &Error{Kind: Unavailable, Call: call, Message: "the answer was cut off: " + err.Error(), transient: isBroken(err), cause: err}
+	}
+	if res.StatusCode/100 != 2 {
+		return fromProblem(call, res, data)
+	}
+	if out == nil || len(data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return unexpected(call, "the answer is not what was expected: %v", err)
+	}
+	return nil
+}
+
+// fromProblem translates a refusal at the tenant URL.
+func fromProblem(call string, res *http.Response, data []byte) error {
+	var p struct {
+		Error     string `json:"error"`
+		Code      string `json:"code"`
+		RequestID string `json:"request_id"`
+		Fields    []struct {
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"fields"`
+		RetryAfterMS int64 `json:"retry_after_ms"`
+	}
+	if err := json.Unmarshal(data, &p); err != nil || p.Error == "" {
+		// Something between here and the service answered.
+		p.Error = res.Status
+	}
+	e := &Error{
+		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: p.Code, Message: apikey.Redact(p.Error), RequestID: p.RequestID,
+		Permission: "JOB_OPERATE", RetryAfter: retryAfter(res.Header),
+	}
+	if e.RequestID == "" {
+		e.RequestID = res.Header.Get("X-Request-Id")
+	}
+	if p.RetryAfterMS > 0 {
+		e.RetryAfter = time.Duration(min(p.RetryAfterMS, retryAfterMax.Milliseconds()+1)) * time.Millisecond
+	}
+	for _, f := range p.Fields {
+		e.Fields = append(e.Fields, Field{Name: f.Field, Problem: f.Message})
+	}
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.transient = true
+	}
+	return e
+}
+
+func kindOfStatus(status int) Kind {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return Invalid
+	case http.StatusUnauthorized:
+		return Unauthenticated
+	case http.StatusForbidden:
+		return Denied
+	case http.StatusNotFound:
+		return NotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return Conflict
+	case http.StatusTooManyRequests:
+		return Exhausted
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return Unavailable
+	}
+	return Failed
+}

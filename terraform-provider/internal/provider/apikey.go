@@ -1,0 +1,659 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/setvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
+)
+
+const (
+	overlapDefault = "24h"
+	overlapMax     = 7 * 24 * time.Hour
+)
+
+type apiKeyResource struct{ configured }
+
+type apiKeyModel struct {
+	KeyID           types.String         `tfsdk:"key_id"`
+	TenantID        types.String         `tfsdk:"tenant_id"`
+	Name            types.String         `tfsdk:"name"`
+	Kind            types.String         `tfsdk:"kind"`
+	Namespaces      types.Set            `tfsdk:"namespaces"`
+	Roles           types.Set            `tfsdk:"roles"`
+	TenantRole      types.String         `tfsdk:"tenant_role"`
+	ExpiresAt       timetypes.RFC3339    `tfsdk:"expires_at"`
+	SecretWO        types.String         `tfsdk:"secret_wo"`
+	SecretWOVersion types.Int64          `tfsdk:"secret_wo_version"`
+	RotationOverlap timetypes.GoDuration `tfsdk:"rotation_overlap"`
+	Prefix          types.String         `tfsdk:"prefix"`
+	Versions        types.List           `tfsdk:"versions"`
+	Retiring        types.List           `tfsdk:"retiring"`
+	Status          types.String         `tfsdk:"status"`
+	Generation      types.Int64          `tfsdk:"generation"`
+	ETag            types.String         `tfsdk:"etag"`
+	CreatedAt       types.String         `tfsdk:"created_at"`
+	CreatedBy       types.String         `tfsdk:"created_by"`
+}
+
+// Metadata implements resource.Resource.
+func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = "corvo_api_key"
+}
+
+// Schema implements resource.Resource.
+func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "An API key whose secret is made on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud is told the key's " +
+			"id and SHA-256 digest; the key itself stands in no plan and no state, and cannot be read back.\n\n" +
+			"**Rotation.** Raise `secret_wo_version`: the resource takes the secret of that run, and the old one works for `rotation_overlap` longer, so that " +
+			"everything that uses it can be moved over. Between two raises the secret of the run is not looked at, so plans stay empty although the " +
+			"ephemeral resource forms another key each time. A rotation with a key of another id (the usual one: every run forms a new id) makes a new key, " +
+			"`key_id` changes, and the old key is listed in `retiring` until it has expired. Destroying ends all of them at once.",
+		Attributes: map[string]schema.Attribute{
+			"key_id": schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`, which is part of the key itself."},
+			"tenant_id": schema.StringAttribute{
+				Computed: true, PlanModifiers: stable, MarkdownDescription: "Id of the tenant (`tn_…`).",
+			},
+			"name": schema.StringAttribute{
+				Required:            true,
+				Validators:          []validator.String{displayName()},
+				MarkdownDescription: "For people; need not be unique.",
+			},
+			"kind": schema.StringAttribute{
+				Required:            true,
+				Validators:          []validator.String{keyKind()},
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				MarkdownDescription: "`dp` for jobs at the tenant URL, `mg` for management (the control API, and queues at the tenant URL). Changing it replaces the key.",
+			},
+			"namespaces": schema.SetAttribute{
+				Optional:    true,
+				ElementType: types.StringType,
+				Validators:  []validator.Set{setvalidator.SizeAtMost(64), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				MarkdownDescription: "Ids (`ns_…`, preferred: `corvo_namespace.….id`) or names of the namespaces it is good for. " +
+					"Default: every namespace of the tenant.",
+			},
+			"roles": schema.SetAttribute{
+				Optional:    true,
+				ElementType: types.StringType,
+				Validators:  []validator.Set{setvalidator.ValueStringsAre(stringvalidator.OneOf(namespaceRoles()...))},
+				MarkdownDescription: "What a key of kind `dp` may do, at least one of `admin`, `operator`, `producer`, `worker`, `viewer`. " +
+					"Never more than the provider's token may.",
+			},
+			"tenant_role": schema.StringAttribute{
+				Optional:      true,
+				Validators:    []validator.String{stringvalidator.OneOf(tenantRoles()...)},
+				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				MarkdownDescription: "What a key of kind `mg` is in the tenant: `owner`, `admin`, `billing`, `developer`, `auditor` or `viewer`. " +
+					"Changing it replaces the key.",
+			},
+			"expires_at": schema.StringAttribute{
+				Optional:            true,
+				CustomType:          timetypes.RFC3339Type{},
+				MarkdownDescription: "When it stops working (RFC 3339). Default: never.",
+			},
+			"secret_wo": schema.StringAttribute{
+				Required:            true,
+				WriteOnly:           true,
+				Sensitive:           true,
+				Validators:          []validator.String{wellFormedKey{}},
+				MarkdownDescription: "The whole key, from `ephemeral.corvo_api_key_secret.….key`. Write-only: taken when the key is created and when `secret_wo_version` changes, never stored.",
+			},
+			"secret_wo_version": schema.Int64Attribute{
+				Required:            true,
+				Validators:          []validator.Int64{int64validator.AtLeast(0)},
+				MarkdownDescription: "Any number; changing it rotates the key in place. After an import the first number is only noted.",
+			},
+			"rotation_overlap": schema.StringAttribute{
+				Optional:            true,
+				Computed:            true,
+				CustomType:          timetypes.GoDurationType{},
+				Default:             stringdefault.StaticString(overlapDefault),
+				Validators:          []validator.String{positiveDuration{most: overlapMax}},
+				MarkdownDescription: "How long the old secret works on after a rotation, `0s` to `168h`. Default: `24h`.",
+			},
+			"prefix": schema.StringAttribute{Computed: true, MarkdownDescription: "Its public beginning, `corvo_<kind>_<id>`: what people recognise it by."},
+			"versions": schema.ListNestedAttribute{
+				Computed:            true,
+				MarkdownDescription: "The secrets that work now, oldest first, two at most.",
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"created_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
+					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null: as long as the key."},
+				}},
+			},
+			"retiring": schema.ListNestedAttribute{
+				Computed:            true,
+				MarkdownDescription: "Predecessors of other ids that still work.",
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"key_id":     schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`."},
+					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null: its end could not be set yet, the next apply does."},
+				}},
+			},
+			"status": schema.StringAttribute{
+				Computed:            true,
+				MarkdownDescription: "`ready` once every proxy goes by the newest change, `pending` until then. An apply that finds `pending` waits.",
+			},
+			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Counts changes that the data plane must learn."},
+			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every change; an apply refuses to overwrite one it has not seen."},
+			"created_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
+			"created_by": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the user or key that made it."},
+		},
+	}
+}
+
+func namespaceRoles() []string { return []string{"admin", "operator", "producer", "worker", "viewer"} }
+
+func tenantRoles() []string {
+	return []string{"owner", "admin", "billing", "developer", "auditor", "viewer"}
+}
+
+func displayName() validator.String {
+	return stringvalidator.RegexMatches(regexp.MustCompile(`^\S(.*\S)?$`), "must not be empty, nor begin or end with a space")
+}
+
+func keyID() validator.String {
+	return stringvalidator.RegexMatches(regexp.MustCompile(`^key_[0-9A-Za-z]{12}$`), "must be the id of an API key: key_ and 12 letters or digits")
+}
+
+func keyFields() attributes {
+	return attributes{
+		"name": "name", "kind": "kind", "namespaces": "namespaces", "roles": "roles", "tenant_role": "tenant_role", "expires_at": "expires_at",
+		"key_id": "secret_wo", "digest": "secret_wo", "overlap_seconds": "rotation_overlap",
+	}
+}
+
+// wellFormedKey checks the checksum, and never repeats the text.
+type wellFormedKey struct{}
+
+// Description implements validator.Describer.
+func (wellFormedKey) Description(context.Context) string { return "a whole API key" }
+
+// MarkdownDescription implements validator.Describer.
+func (v wellFormedKey) MarkdownDescription(ctx context.Context) string { return v.Description(ctx) }
+
+// ValidateString implements validator.String.
+func (wellFormedKey) ValidateString(_ context.Context, req validator.StringRequest, resp *validator.StringResponse) {
+	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
+		return
+	}
+	if _, err := apikey.Parse(req.ConfigValue.ValueString()); err != nil {
+		resp.Diagnostics.AddAttributeError(req.Path, "Not an API key",
+			err.Error()+". Use ephemeral.corvo_api_key_secret.<name>.key.")
+	}
+}
+
+// ValidateConfig checks what one attribute means for another.
+func (r *apiKeyResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var m apiKeyModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() || m.Kind.IsUnknown() || m.Kind.IsNull() {
+		return
+	}
+	wrong := func(name, problem string) {
+		resp.Diagnostics.AddAttributeError(path.Root(name), "Does not go with kind "+m.Kind.ValueString(), problem)
+	}
+	hasRoles := m.Roles.IsUnknown() || len(m.Roles.Elements()) > 0
+	switch apikey.Kind(m.Kind.ValueString()) {
+	case apikey.DataPlane:
+		if !hasRoles {
+			wrong("roles", "A key of kind dp needs at least one of "+strings.Join(namespaceRoles(), ", ")+".")
+		}
+		if !m.TenantRole.IsNull() {
+			wrong("tenant_role", "Only a key of kind mg has a role in the tenant; give a key of kind dp roles.")
+		}
+	case apikey.Management:
+		if m.TenantRole.IsNull() {
+			wrong("tenant_role", "A key of kind mg needs one of "+strings.Join(tenantRoles(), ", ")+".")
+		}
+		if m.Namespaces.IsUnknown() || len(m.Namespaces.Elements()) > 0 {
+			wrong("namespaces", "A key of kind mg is for the whole tenant; leave namespaces out.")
+		}
+		if hasRoles && !m.Roles.IsNull() {
+			wrong("roles", "Only a key of kind dp has roles; give a key of kind mg a tenant_role.")
+		}
+	default:
+	}
+	if k, err := apikey.Parse(m.SecretWO.ValueString()); err == nil && string(k.Kind()) != m.Kind.ValueString() {
+		wrong("secret_wo", fmt.Sprintf("The secret is a key of kind %s. Give ephemeral.corvo_api_key_secret the same kind.", k.Kind()))
+	}
+}
+
+// ModifyPlan says what a rotation changes, and goes on with what is unfinished.
+func (r *apiKeyResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var plan, state apiKeyModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !rotates(plan, state) {
+		plan.KeyID, plan.Prefix, plan.CreatedAt, plan.CreatedBy = state.KeyID, state.Prefix, state.CreatedAt, state.CreatedBy
+		plan.Retiring = state.Retiring
+	}
+	if unfinished(state.Retiring) {
+		plan.Retiring = types.ListUnknown(retiringType())
+	}
+	if unfinished(state.Retiring) || state.Status.ValueString() == statusPending {
+		plan.Status, plan.Generation, plan.ETag = types.StringUnknown(), types.Int64Unknown(), types.StringUnknown()
+		plan.Versions = types.ListUnknown(versionType())
+	}
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
+}
+
+// rotates: an imported key has no number yet, and its first one is only noted.
+func rotates(plan, state apiKeyModel) bool {
+	return !state.SecretWOVersion.IsNull() && !plan.SecretWOVersion.Equal(state.SecretWOVersion)
+}
+
+// Create implements resource.Resource.
+func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m apiKeyModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	secret := secretFrom(ctx, req.Config.GetAttribute, m, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	key, err := r.create(ctx, m, secret)
+	if err != nil {
+		addFieldErrors(&resp.Diagnostics, "create API key "+m.Name.ValueString(), err, keyFields())
+		return
+	}
+	m.Retiring = noRetiring()
+	m.fill(key, m.Namespaces)
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	m.fill(r.await(ctx, key, &resp.Diagnostics), m.Namespaces)
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// secretFrom takes the key out of the configuration: the only place where it stands.
+func secretFrom(ctx context.Context, attribute func(context.Context, path.Path, any) diag.Diagnostics, m apiKeyModel, diags *diag.Diagnostics) apikey.Key {
+	var text types.String
+	diags.Append(attribute(ctx, path.Root("secret_wo"), &text)...)
+	if diags.HasError() {
+		return apikey.Key{}
+	}
+	k, err := apikey.Parse(text.ValueString())
+	if err == nil && string(k.Kind()) != m.Kind.ValueString() {
+		err = fmt.Errorf("the secret is a key of kind %s, but kind is %s: give ephemeral.corvo_api_key_secret the same kind", k.Kind(), m.Kind.ValueString())
+	}
+	if err != nil {
+		diags.AddAttributeError(path.Root("secret_wo"), "The secret cannot be used", err.Error())
+	}
+	return k
+}
+
+// create hands over id and digest. The request id follows from the key, so a repeated call
+// meets its own first one; a later run forms another key and has nothing to meet.
+func (r *apiKeyResource) create(ctx context.Context, m apiKeyModel, secret apikey.Key) (*cloudv1.ApiKey, error) {
+	digest := secret.Digest()
+	res, err := r.cloud.Keys().CreateApiKey(ctx, connect.NewRequest(&cloudv1.CreateApiKeyRequest{
+		RequestId: deriveRequestID("create key", secret.ID(), fmt.Sprintf("%x", digest)),
+		Name:      m.Name.ValueString(), Kind: toKind(m.Kind), Namespaces: toStrings(m.Namespaces), Roles: toRoles(m.Roles),
+		TenantRole: toTenantRole(m.TenantRole), ExpiresAt: toTimestamp(m.ExpiresAt), KeyId: secret.ID(), Digest: digest[:],
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg.GetApiKey(), nil
+}
+
+// Read implements resource.Resource.
+func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m apiKeyModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	key, err := r.get(ctx, m.KeyID.ValueString())
+	if cloud.Is(err, cloud.NotFound) {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	var namespaces types.Set
+	if err == nil {
+		namespaces, err = r.namespacesAsWritten(ctx, m.Namespaces, key.GetNamespaceIds())
+	}
+	if err != nil {
+		addError(&resp.Diagnostics, "read API key "+m.KeyID.ValueString(), err)
+		return
+	}
+	m.fill(key, namespaces)
+	m.Retiring = stillRetiring(m.Retiring, time.Now())
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// Update changes the key, then rotates it, then waits; each step leaves a state from which
+// the next apply goes on.
+func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var plan, state apiKeyModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	var secret apikey.Key
+	if rotates(plan, state) {
+		secret = secretFrom(ctx, req.Config.GetAttribute, plan, &resp.Diagnostics)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	key, err := r.change(ctx, plan, state)
+	if err != nil {
+		addFieldErrors(&resp.Diagnostics, "change API key "+state.KeyID.ValueString(), err, keyFields())
+		return
+	}
+	version := plan.SecretWOVersion
+	plan.Retiring, plan.SecretWOVersion = state.Retiring, state.SecretWOVersion
+	plan.fill(key, plan.Namespaces)
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	if !secret.IsZero() {
+		if key, err = r.rotate(ctx, &plan, key, secret); err != nil {
+			addFieldErrors(&resp.Diagnostics, "rotate API key "+state.KeyID.ValueString(), err, keyFields())
+			return
+		}
+	}
+	plan.SecretWOVersion = version
+	plan.fill(key, plan.Namespaces)
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	if err := r.retire(ctx, &plan); err != nil {
+		addError(&resp.Diagnostics, "end the predecessor of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	plan.fill(r.await(ctx, key, &resp.Diagnostics), plan.Namespaces)
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+}
+
+func (r *apiKeyResource) change(ctx context.Context, plan, state apiKeyModel) (*cloudv1.ApiKey, error) {
+	id := state.KeyID.ValueString()
+	req := &cloudv1.UpdateApiKeyRequest{
+		KeyId: id, Etag: state.ETag.ValueString(), UpdateMask: &fieldmaskpb.FieldMask{}, Name: plan.Name.ValueString(),
+		Namespaces: toStrings(plan.Namespaces), Roles: toRoles(plan.Roles), ExpiresAt: toTimestamp(plan.ExpiresAt),
+	}
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"name", plan.Name.Equal(state.Name)},
+		{"namespaces", slices.Equal(toStrings(plan.Namespaces), toStrings(state.Namespaces))},
+		{"roles", slices.Equal(toStrings(plan.Roles), toStrings(state.Roles))},
+		{"expires_at", plan.ExpiresAt.Equal(state.ExpiresAt)},
+	} {
+		if !f.same {
+			req.UpdateMask.Paths = append(req.UpdateMask.Paths, f.name)
+		}
+	}
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
+		return r.get(ctx, id)
+	}
+	res, err := r.cloud.Keys().UpdateApiKey(ctx, connect.NewRequest(req))
+	if err == nil {
+		return res.Msg.GetApiKey(), nil
+	}
+	if isEtagConflict(err) {
+		// Perhaps the change is our own, and only its answer was lost.
+		if key, getErr := r.get(ctx, id); getErr == nil && r.isAsPlanned(ctx, key, plan) {
+			return key, nil
+		}
+	}
+	return nil, err
+}
+
+func (r *apiKeyResource) isAsPlanned(ctx context.Context, key *cloudv1.ApiKey, plan apiKeyModel) bool {
+	namespaces, err := r.namespacesAsWritten(ctx, plan.Namespaces, key.GetNamespaceIds())
+	now := plan
+	now.fill(key, namespaces)
+	return err == nil && now.Name.Equal(plan.Name) && now.Namespaces.Equal(plan.Namespaces) && now.Roles.Equal(plan.Roles) &&
+		now.ExpiresAt.Equal(plan.ExpiresAt)
+}
+
+// rotate gives the key a second secret, or, if the secret's id is another one, makes a
+// key that takes the old one's place.
+func (r *apiKeyResource) rotate(ctx context.Context, plan *apiKeyModel, key *cloudv1.ApiKey, secret apikey.Key) (*cloudv1.ApiKey, error) {
+	if secret.ID() != key.GetId() {
+		successor, err := r.create(ctx, *plan, secret)
+		if err != nil {
+			return nil, err
+		}
+		plan.Retiring = addRetiring(plan.Retiring, key.GetId())
+		return successor, nil
+	}
+	digest := secret.Digest()
+	res, err := r.cloud.Keys().RotateApiKey(ctx, connect.NewRequest(&cloudv1.RotateApiKeyRequest{
+		KeyId: key.GetId(), RequestId: deriveRequestID("rotate key", key.GetId(), fmt.Sprintf("%x", digest)),
+		OverlapSeconds: int64(plan.overlap().Seconds()), Digest: digest[:],
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return res.Msg.GetApiKey(), nil
+}
+
+// retire sets the end of predecessors that have none yet.
+func (r *apiKeyResource) retire(ctx context.Context, plan *apiKeyModel) error {
+	items := retiringItems(plan.Retiring)
+	defer func() { plan.Retiring = toRetiring(items) }()
+	for i := 0; i < len(items); {
+		if !items[i].ExpiresAt.IsNull() {
+			i++
+			continue
+		}
+		end, err := r.end(ctx, items[i].KeyID.ValueString(), plan.overlap())
+		if err != nil {
+			return err
+		}
+		if end == nil {
+			items = append(items[:i], items[i+1:]...)
+			continue
+		}
+		items[i].ExpiresAt = timestamp(end)
+		i++
+	}
+	return nil
+}
+
+// end lets a key work for overlap longer; nil if it works no more.
+func (r *apiKeyResource) end(ctx context.Context, id string, overlap time.Duration) (*timestamppb.Timestamp, error) {
+	if overlap < time.Second {
+		return nil, r.revoke(ctx, id)
+	}
+	for {
+		key, err := r.get(ctx, id)
+		if cloud.Is(err, cloud.NotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at := time.Now().Add(overlap).Truncate(time.Millisecond)
+		if e := key.GetExpiresAt(); e != nil && e.AsTime().Before(at) {
+			return e, nil
+		}
+		res, err := r.cloud.Keys().UpdateApiKey(ctx, connect.NewRequest(&cloudv1.UpdateApiKeyRequest{
+			KeyId: id, Etag: key.GetEtag(), ExpiresAt: timestamppb.New(at), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"expires_at"}},
+		}))
+		if isEtagConflict(err) && ctx.Err() == nil {
+			continue // Our own lost answer, or somebody's change of its name: look again.
+		}
+		if err != nil {
+			return nil, err
+		}
+		return res.Msg.GetApiKey().GetExpiresAt(), nil
+	}
+}
+
+// Delete ends the key and its predecessors.
+func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m apiKeyModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ids := []string{m.KeyID.ValueString()}
+	for _, item := range retiringItems(m.Retiring) {
+		ids = append(ids, item.KeyID.ValueString())
+	}
+	for _, id := range ids {
+		if err := r.revoke(ctx, id); err != nil {
+			addError(&resp.Diagnostics, "revoke API key "+id, err)
+		}
+	}
+}
+
+func (r *apiKeyResource) revoke(ctx context.Context, id string) error {
+	_, err := r.cloud.Keys().RevokeApiKey(ctx, connect.NewRequest(&cloudv1.RevokeApiKeyRequest{KeyId: id, AllowMissing: true}))
+	if cloud.Is(err, cloud.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// ImportState takes key_….
+func (r *apiKeyResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	if _, err := apikey.Parse(req.ID); err == nil {
+		resp.Diagnostics.AddError("Not the import id of an API key", "This is a whole key with its secret. Import by its id, key_<12 characters>; and consider the key known.")
+		return
+	}
+	key, err := r.get(ctx, req.ID)
+	if err != nil {
+		addError(&resp.Diagnostics, fmt.Sprintf("import API key %q (want an id key_…)", apikey.Redact(req.ID)), err)
+		return
+	}
+	m := apiKeyModel{
+		RotationOverlap: timetypes.NewGoDurationValueFromStringMust(overlapDefault), Retiring: noRetiring(),
+		Namespaces: types.SetNull(types.StringType), Roles: types.SetNull(types.StringType),
+	}
+	m.fill(key, toSet(key.GetNamespaceIds(), m.Namespaces))
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// get finds a key that has not been revoked.
+func (r *apiKeyResource) get(ctx context.Context, id string) (*cloudv1.ApiKey, error) {
+	res, err := r.cloud.Keys().GetApiKey(ctx, connect.NewRequest(&cloudv1.GetApiKeyRequest{KeyId: id}))
+	if err != nil {
+		return nil, err
+	}
+	if res.Msg.GetApiKey().GetRevokedAt() != nil {
+		return nil, &cloud.Error{Kind: cloud.NotFound, Call: "GetApiKey", Message: "the key was revoked"}
+	}
+	return res.Msg.GetApiKey(), nil
+}
+
+// await returns the key as it is once it is ready, or as it was last seen with a warning.
+// What somebody else changed during the wait is left for the next plan to show.
+func (r *apiKeyResource) await(ctx context.Context, key *cloudv1.ApiKey, diags *diag.Diagnostics) *cloudv1.ApiKey {
+	if key.GetSync() != cloudv1.Sync_SYNC_PENDING {
+		return key
+	}
+	last := key
+	err := r.cloud.Wait(ctx, func(ctx context.Context) (bool, error) {
+		now, err := r.get(ctx, key.GetId())
+		if err != nil {
+			return false, err
+		}
+		last = now
+		return now.GetSync() != cloudv1.Sync_SYNC_PENDING, nil
+	})
+	if err != nil {
+		warnPending(diags, "API key "+key.GetId(), err)
+	}
+	if last.GetEtag() != key.GetEtag() {
+		key.Sync = last.GetSync()
+		return key
+	}
+	return last
+}
+
+// namespacesAsWritten keeps the user's names as long as they mean the same ids.
+func (r *apiKeyResource) namespacesAsWritten(ctx context.Context, prior types.Set, ids []string) (types.Set, error) {
+	meant := map[string]bool{}
+	for _, text := range toStrings(prior) {
+		if isNamespaceID(text) {
+			meant[text] = true
+			continue
+		}
+		ns, err := findNamespace(ctx, r.cloud, text)
+		switch {
+		case cloud.Is(err, cloud.NotFound):
+			return toSet(ids, prior), nil
+		case err != nil:
+			return prior, err
+		}
+		meant[ns.GetId()] = true
+	}
+	if len(meant) != len(ids) || len(ids) == 0 {
+		return toSet(ids, prior), nil
+	}
+	for _, id := range ids {
+		if !meant[id] {
+			return toSet(ids, prior), nil
+		}
+	}
+	return prior, nil
+}
+
+func (m apiKeyModel) overlap() time.Duration { return orDuration(m.RotationOverlap, 24*time.Hour) }
+
+// fill takes what the service says. Namespaces are the user's words for them.
+func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {
+	m.KeyID = types.StringValue(key.GetId())
+	m.TenantID = types.StringValue(key.GetTenantId())
+	m.Name = types.StringValue(key.GetName())
+	m.Kind = fromKind(key.GetKind())
+	m.Namespaces = namespaces
+	m.Roles = toSet(fromRoles(key.GetRoles()), m.Roles)
+	m.TenantRole = types.StringNull()
+	if role := cloud.RoleName(key.GetTenantRole()); role != "" {
+		m.TenantRole = types.StringValue(role)
+	}
+	m.ExpiresAt = instant(key.GetExpiresAt(), m.ExpiresAt)
+	m.SecretWO = types.StringNull()
+	m.Prefix = types.StringValue(key.GetPrefix())
+	m.Versions = toVersions(key.GetVersions())
+	m.Status = status(key.GetSync())
+	m.Generation = types.Int64Value(int64(key.GetGeneration())) //nolint:gosec // Counts from 1.
+	m.ETag = types.StringValue(key.GetEtag())
+	m.CreatedAt = timestamp(key.GetCreatedAt())
+	m.CreatedBy = types.StringValue(key.GetCreatedBy())
+}
+
+var (
+	_ resource.ResourceWithConfigure      = (*apiKeyResource)(nil)
+	_ resource.ResourceWithImportState    = (*apiKeyResource)(nil)
+	_ resource.ResourceWithModifyPlan     = (*apiKeyResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*apiKeyResource)(nil)
+)

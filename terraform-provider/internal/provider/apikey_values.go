@@ -1,0 +1,124 @@
+package provider
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+)
+
+func toKind(v types.String) cloudv1.KeyKind {
+	switch apikey.Kind(v.ValueString()) {
+	case apikey.DataPlane:
+		return cloudv1.KeyKind_KEY_KIND_JOBS
+	case apikey.Management:
+		return cloudv1.KeyKind_KEY_KIND_MANAGEMENT
+	default:
+		return cloudv1.KeyKind_KEY_KIND_UNSPECIFIED
+	}
+}
+
+func fromKind(k cloudv1.KeyKind) types.String {
+	switch k {
+	case cloudv1.KeyKind_KEY_KIND_JOBS:
+		return types.StringValue(string(apikey.DataPlane))
+	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
+		return types.StringValue(string(apikey.Management))
+	case cloudv1.KeyKind_KEY_KIND_UNSPECIFIED:
+	}
+	return types.StringNull()
+}
+
+// Prefixes of the enums' values on the wire.
+const (
+	namespaceRolePrefix = "NAMESPACE_ROLE_"
+	tenantRolePrefix    = "TENANT_ROLE_"
+)
+
+func toRoles(v types.Set) []cloudv1.NamespaceRole {
+	var out []cloudv1.NamespaceRole
+	for _, word := range toStrings(v) {
+		out = append(out, cloudv1.NamespaceRole(cloudv1.NamespaceRole_value[namespaceRolePrefix+strings.ToUpper(word)]))
+	}
+	return out
+}
+
+func fromRoles(roles []cloudv1.NamespaceRole) []string {
+	out := make([]string, len(roles))
+	for i, r := range roles {
+		out[i] = strings.ToLower(strings.TrimPrefix(r.String(), namespaceRolePrefix))
+	}
+	return out
+}
+
+func toTenantRole(v types.String) cloudv1.TenantRole {
+	return cloudv1.TenantRole(cloudv1.TenantRole_value[tenantRolePrefix+strings.ToUpper(v.ValueString())])
+}
+
+func versionType() types.ObjectType {
+	return types.ObjectType{AttrTypes: map[string]attr.Type{"created_at": types.StringType, "expires_at": types.StringType}}
+}
+
+func toVersions(versions []*cloudv1.ApiKeyVersion) types.List {
+	items := make([]attr.Value, len(versions))
+	for i, v := range versions {
+		items[i] = types.ObjectValueMust(versionType().AttrTypes, map[string]attr.Value{
+			"created_at": timestamp(v.GetCreatedAt()), "expires_at": timestamp(v.GetExpiresAt()),
+		})
+	}
+	return types.ListValueMust(versionType(), items)
+}
+
+// retiringItem is a predecessor. ExpiresAt is null until its end is set.
+type retiringItem struct{ KeyID, ExpiresAt types.String }
+
+func retiringType() types.ObjectType {
+	return types.ObjectType{AttrTypes: map[string]attr.Type{"key_id": types.StringType, "expires_at": types.StringType}}
+}
+
+func noRetiring() types.List { return toRetiring(nil) }
+
+func toRetiring(items []retiringItem) types.List {
+	values := make([]attr.Value, len(items))
+	for i, item := range items {
+		values[i] = types.ObjectValueMust(retiringType().AttrTypes, map[string]attr.Value{"key_id": item.KeyID, "expires_at": item.ExpiresAt})
+	}
+	return types.ListValueMust(retiringType(), values)
+}
+
+func retiringItems(l types.List) []retiringItem {
+	var out []retiringItem
+	for _, e := range l.Elements() {
+		o, ok := e.(types.Object)
+		if !ok {
+			continue
+		}
+		id, idOK := o.Attributes()["key_id"].(types.String)
+		at, atOK := o.Attributes()["expires_at"].(types.String)
+		if idOK && atOK {
+			out = append(out, retiringItem{KeyID: id, ExpiresAt: at})
+		}
+	}
+	return out
+}
+
+func addRetiring(l types.List, id string) types.List {
+	return toRetiring(append(retiringItems(l), retiringItem{KeyID: types.StringValue(id), ExpiresAt: types.StringNull()}))
+}
+
+func unfinished(l types.List) bool {
+	return slices.ContainsFunc(retiringItems(l), func(i retiringItem) bool { return i.ExpiresAt.IsNull() })
+}
+
+// stillRetiring drops predecessors whose end has come.
+func stillRetiring(l types.List, now time.Time) types.List {
+	return toRetiring(slices.DeleteFunc(retiringItems(l), func(i retiringItem) bool {
+		at, err := time.Parse(time.RFC3339Nano, i.ExpiresAt.ValueString())
+		return err == nil && at.Before(now)
+	}))
+}

@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
+)
+
+// attributes maps the fields of the API to the attributes of a resource, where a problem
+// with a field is best shown. Fields with a path (roles[1]) are found by their first part.
+type attributes map[string]string
+
+// addError reports err as what went wrong while doing something.
+func addError(diags *diag.Diagnostics, doing string, err error) {
+	addFieldErrors(diags, doing, err, nil)
+}
+
+// addFieldErrors is addError with wrong fields shown at the attributes they came from.
+func addFieldErrors(diags *diag.Diagnostics, doing string, err error, known attributes) {
+	var e *cloud.Error
+	if !errors.As(err, &e) {
+		diags.AddError("Could not "+doing, err.Error())
+		return
+	}
+	summary, rest := "Could not "+doing+headline(e.Kind), 0
+	for _, f := range e.Fields {
+		first, _, _ := strings.Cut(strings.ReplaceAll(f.Name, "[", "."), ".")
+		if name, ok := known[first]; ok {
+			diags.AddAttributeError(path.Root(name), summary, trailer(f.Name+": "+f.Problem, e))
+			continue
+		}
+		rest++
+	}
+	if rest > 0 || len(e.Fields) == 0 {
+		diags.AddError(summary, trailer(e.Message, e))
+	}
+}
+
+func headline(k cloud.Kind) string {
+	switch k {
+	case cloud.Invalid:
+		return ": the request is not valid"
+	case cloud.Unauthenticated:
+		return ": the token is not accepted"
+	case cloud.Denied:
+		return ": the token may not do this"
+	case cloud.NotFound:
+		return ": not found"
+	case cloud.Exists:
+		return ": it exists already"
+	case cloud.Conflict:
+		return ": its state does not allow it"
+	case cloud.Exhausted:
+		return ": a limit was reached"
+	case cloud.Unavailable:
+		return ": the service cannot be reached now"
+	case cloud.Failed:
+	}
+	return ""
+}
+
+// trailer adds what to do and what to quote to a text.
+func trailer(text string, e *cloud.Error) string {
+	lines := []string{text}
+	if e.Help != "" {
+		lines = append(lines, e.Help)
+	}
+	switch e.Kind {
+	case cloud.Denied:
+		if e.Permission != "" {
+			lines = append(lines, fmt.Sprintf("%s needs the permission %s. Use a management key of a role that has it; "+
+				"data.corvo_current_identity shows what this key may do.", e.Call, e.Permission))
+		}
+	case cloud.Unauthenticated:
+		lines = append(lines, "The key may be revoked, expired, or of another service than the endpoint's.")
+	case cloud.Conflict:
+		if e.Reason == reasonEtag {
+			lines = append(lines, "It was changed by somebody else after this plan was made, and that change was left alone. "+
+				"Plan again to see it, then apply.")
+		}
+	default:
+	}
+	if e.RequestID != "" {
+		lines = append(lines, "Request id: "+e.RequestID)
+	}
+	return strings.Join(lines, "\n\n")
+}
+
+// reasonEtag is how the service says that something was changed in between.
+const reasonEtag = "ETAG_MISMATCH"
+
+func isEtagConflict(err error) bool {
+	var e *cloud.Error
+	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == reasonEtag
+}

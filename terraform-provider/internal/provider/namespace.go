@@ -1,0 +1,385 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-framework-validators/mapvalidator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
+)
+
+// replaysMax is how many creations of the same namespace within a day (create, destroy,
+// create …) can be told apart by their request ids; after that ids are random, and an
+// answer that was lost together with the provider's process is found as a name that is
+// taken.
+const replaysMax = 8
+
+// adoptedAfter: an answer about a namespace older than this was given to an earlier run.
+const adoptedAfter = time.Minute
+
+type namespaceResource struct{ configured }
+
+type namespaceModel struct {
+	ID               types.String `tfsdk:"id"`
+	TenantID         types.String `tfsdk:"tenant_id"`
+	Name             types.String `tfsdk:"name"`
+	Region           types.String `tfsdk:"region"`
+	Labels           types.Map    `tfsdk:"labels"`
+	DeleteProtection types.Bool   `tfsdk:"delete_protection"`
+	Endpoint         types.String `tfsdk:"endpoint"`
+	Status           types.String `tfsdk:"status"`
+	Generation       types.Int64  `tfsdk:"generation"`
+	ETag             types.String `tfsdk:"etag"`
+	CreatedAt        types.String `tfsdk:"created_at"`
+	UpdatedAt        types.String `tfsdk:"updated_at"`
+}
+
+// Metadata implements resource.Resource.
+func (r *namespaceResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = "corvo_namespace"
+}
+
+// Schema implements resource.Resource.
+func (r *namespaceResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "A namespace: isolation inside a tenant, with queues, jobs and keys of its own.\n\n" +
+			"Destroying a namespace ends its jobs and the keys that are good for it alone.",
+		Attributes: map[string]schema.Attribute{
+			"id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "`ns_…`, fixed for ever."},
+			"tenant_id": schema.StringAttribute{
+				Computed: true, PlanModifiers: stable, MarkdownDescription: "Id of the tenant (`tn_…`).",
+			},
+			"name": schema.StringAttribute{
+				Required:            true,
+				Validators:          []validator.String{namespaceName()},
+				MarkdownDescription: "Unique in the tenant. Changed in place: id, jobs and keys stay.",
+			},
+			"region": schema.StringAttribute{
+				Optional:            true,
+				Computed:            true,
+				Validators:          []validator.String{stringvalidator.LengthBetween(1, 64)},
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured()},
+				MarkdownDescription: "Where it lives. Default: the region of the tenant's placement. Changing it replaces the namespace.",
+			},
+			"labels": schema.MapAttribute{
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          labelsForm(),
+				MarkdownDescription: "Labels for people and their tools, 64 at most. Keys match `^[a-z][a-z0-9._/-]{0,62}$`, values have at most 256 characters.",
+			},
+			"delete_protection": schema.BoolAttribute{
+				Optional: true,
+				Computed: true,
+				Default:  booldefault.StaticBool(false),
+				MarkdownDescription: "Whether destroying it is refused, here and for everybody else. To destroy it, apply `false` first. " +
+					"Default: `false`.",
+			},
+			"endpoint": schema.StringAttribute{
+				Computed: true, PlanModifiers: stable,
+				MarkdownDescription: "Base URL for workers and producers, with a key of the namespace or the header `X-Corvo-Namespace`.",
+			},
+			"status": schema.StringAttribute{
+				Computed:            true,
+				MarkdownDescription: "`ready` once every proxy goes by the newest change, `pending` until then. An apply that finds `pending` waits.",
+			},
+			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Counts changes that the data plane must learn."},
+			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every change; an apply refuses to overwrite one it has not seen."},
+			"created_at": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "RFC 3339."},
+			"updated_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
+		},
+	}
+}
+
+func namespaceName() validator.String {
+	return stringvalidator.RegexMatches(regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
+		"must be 3 to 40 characters: lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen")
+}
+
+func labelsForm() []validator.Map {
+	return []validator.Map{
+		mapvalidator.SizeAtMost(64),
+		mapvalidator.KeysAre(stringvalidator.RegexMatches(regexp.MustCompile(`^[a-z][a-z0-9._/-]{0,62}$`),
+			"must be at most 63 lower-case letters, digits, dots, underscores, slashes and hyphens, beginning with a letter")),
+		mapvalidator.ValueStringsAre(stringvalidator.UTF8LengthAtMost(256)),
+	}
+}
+
+// namespaceFields is where the service's complaints about a field belong.
+func namespaceFields() attributes {
+	return attributes{"name": "name", "region": "region", "labels": "labels", "delete_protection": "delete_protection"}
+}
+
+// ModifyPlan makes an apply of what is still pending: it will only wait.
+func (r *namespaceResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	waitOnIfPending(ctx, req, resp, "etag", "updated_at")
+}
+
+// Create implements resource.Resource.
+func (r *namespaceResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m namespaceModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	began := time.Now()
+	ns, err := r.create(ctx, m)
+	if err != nil {
+		addFieldErrors(&resp.Diagnostics, "create namespace "+m.Name.ValueString(), r.explainTaken(ctx, m, err), namespaceFields())
+		return
+	}
+	if created := ns.GetCreatedAt().AsTime(); began.Sub(created) > adoptedAfter {
+		resp.Diagnostics.AddWarning("An earlier run had created it",
+			fmt.Sprintf("Namespace %s (%s) was created at %s by a request for exactly the same, whose answer did not reach the state. It was taken over.",
+				ns.GetName(), ns.GetId(), created.UTC().Format(time.RFC3339)))
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+	ns = r.await(ctx, ns, &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+}
+
+// create asks for the namespace under a request id that follows from what is asked, so
+// that a run whose predecessor died before the answer came meets what that one made. The
+// service keeps answers for a day: one about a namespace that has been destroyed since
+// is not ours, and the next id is tried.
+func (r *namespaceResource) create(ctx context.Context, m namespaceModel) (*cloudv1.Namespace, error) {
+	id, err := r.cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	labels := toStringMap(m.Labels)
+	for attempt := 0; ; attempt++ {
+		requestID := randomRequestID()
+		if attempt < replaysMax {
+			parts := []string{"namespace", id.TenantID, m.Name.ValueString(), m.Region.ValueString(), m.DeleteProtection.String(), fmt.Sprint(attempt)}
+			requestID = deriveRequestID(append(parts, flat(labels)...)...)
+		}
+		made, err := r.cloud.Namespaces().CreateNamespace(ctx, connect.NewRequest(&cloudv1.CreateNamespaceRequest{
+			RequestId: requestID, Name: m.Name.ValueString(), Labels: labels,
+			DeleteProtection: m.DeleteProtection.ValueBool(), Region: m.Region.ValueString(),
+		}))
+		if err != nil {
+			return nil, err
+		}
+		ns, err := r.get(ctx, made.Msg.GetNamespace().GetId())
+		switch {
+		case err == nil:
+			return ns, nil
+		case !cloud.Is(err, cloud.NotFound) || attempt > replaysMax:
+			// The namespace exists; reading it again is what the next apply does.
+			return made.Msg.GetNamespace(), nil //nolint:nilerr // Creation succeeded, and that is what counts.
+		}
+	}
+}
+
+// explainTaken tells how to go on when the name belongs to a namespace that this state
+// does not know.
+func (r *namespaceResource) explainTaken(ctx context.Context, m namespaceModel, err error) error {
+	var e *cloud.Error
+	if !errors.As(err, &e) || e.Kind != cloud.Exists {
+		return err
+	}
+	if ns, getErr := r.get(ctx, m.Name.ValueString()); getErr == nil {
+		e.Help = fmt.Sprintf("To manage the existing namespace, import it: terraform import <address> %s", ns.GetId())
+	}
+	return e
+}
+
+// Read implements resource.Resource.
+func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m namespaceModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ns, err := r.get(ctx, m.ID.ValueString())
+	if cloud.Is(err, cloud.NotFound) {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	if err != nil {
+		addError(&resp.Diagnostics, "read namespace "+m.ID.ValueString(), err)
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+}
+
+// Update implements resource.Resource.
+func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var plan, state namespaceModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ns, err := r.change(ctx, plan, state)
+	if err != nil {
+		addFieldErrors(&resp.Diagnostics, "change namespace "+state.Name.ValueString(), err, namespaceFields())
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan.from(ns))...)
+	ns = r.await(ctx, ns, &resp.Diagnostics)
+	resp.Diagnostics.Append(resp.State.Set(ctx, plan.from(ns))...)
+}
+
+func (r *namespaceResource) change(ctx context.Context, plan, state namespaceModel) (*cloudv1.Namespace, error) {
+	req := &cloudv1.UpdateNamespaceRequest{
+		Namespace: state.ID.ValueString(), Etag: state.ETag.ValueString(), UpdateMask: &fieldmaskpb.FieldMask{},
+		Name: plan.Name.ValueString(), Labels: toStringMap(plan.Labels), DeleteProtection: plan.DeleteProtection.ValueBool(),
+	}
+	if !plan.Name.Equal(state.Name) {
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "name")
+	}
+	if !maps.Equal(req.GetLabels(), toStringMap(state.Labels)) {
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "labels")
+	}
+	if !plan.DeleteProtection.Equal(state.DeleteProtection) {
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "delete_protection")
+	}
+	if len(req.GetUpdateMask().GetPaths()) == 0 {
+		return r.get(ctx, state.ID.ValueString())
+	}
+	res, err := r.cloud.Namespaces().UpdateNamespace(ctx, connect.NewRequest(req))
+	if err == nil {
+		return res.Msg.GetNamespace(), nil
+	}
+	if isEtagConflict(err) {
+		// Perhaps the change is our own, and only its answer was lost.
+		ns, getErr := r.get(ctx, state.ID.ValueString())
+		if getErr == nil && ns.GetName() == req.GetName() && maps.Equal(ns.GetLabels(), req.GetLabels()) &&
+			ns.GetDeleteProtection() == req.GetDeleteProtection() {
+			return ns, nil
+		}
+	}
+	return nil, err
+}
+
+// Delete implements resource.Resource.
+func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m namespaceModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if m.DeleteProtection.ValueBool() {
+		resp.Diagnostics.AddAttributeError(path.Root("delete_protection"), "The namespace is protected",
+			fmt.Sprintf("Namespace %s (%s) has delete_protection. Nothing was destroyed. To destroy it, set delete_protection = false, apply, and destroy then.",
+				m.Name.ValueString(), m.ID.ValueString()))
+		return
+	}
+	_, err := r.cloud.Namespaces().DeleteNamespace(ctx, connect.NewRequest(&cloudv1.DeleteNamespaceRequest{
+		Namespace: m.ID.ValueString(), Etag: m.ETag.ValueString(), AllowMissing: true,
+	}))
+	if err != nil && !cloud.Is(err, cloud.NotFound) {
+		addError(&resp.Diagnostics, "destroy namespace "+m.Name.ValueString(), err)
+	}
+}
+
+// ImportState takes ns_… or a name.
+func (r *namespaceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	ns, err := r.get(ctx, req.ID)
+	if err != nil {
+		addError(&resp.Diagnostics, fmt.Sprintf("import namespace %q (want an id ns_… or a name)", req.ID), err)
+		return
+	}
+	m := namespaceModel{Labels: types.MapNull(types.StringType)}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+}
+
+// get finds a living namespace by name or id.
+func (r *namespaceResource) get(ctx context.Context, nameOrID string) (*cloudv1.Namespace, error) {
+	return findNamespace(ctx, r.cloud, nameOrID)
+}
+
+func findNamespace(ctx context.Context, c *cloud.Client, nameOrID string) (*cloudv1.Namespace, error) {
+	res, err := c.Namespaces().GetNamespace(ctx, connect.NewRequest(&cloudv1.GetNamespaceRequest{Namespace: nameOrID}))
+	if err != nil {
+		return nil, err
+	}
+	ns := res.Msg.GetNamespace()
+	if ns.GetSync() == cloudv1.Sync_SYNC_DELETING {
+		return nil, &cloud.Error{Kind: cloud.NotFound, Call: "GetNamespace", Message: "the namespace is being deleted"}
+	}
+	return ns, nil
+}
+
+// await returns the namespace as it is once it is ready, or as it was last seen with a
+// warning. What somebody else changed during the wait is left for the next plan to show.
+func (r *namespaceResource) await(ctx context.Context, ns *cloudv1.Namespace, diags *diag.Diagnostics) *cloudv1.Namespace {
+	ready, err := awaitNamespace(ctx, r.cloud, ns)
+	if err != nil {
+		warnPending(diags, "Namespace "+ns.GetName(), err)
+	}
+	if ready.GetEtag() != ns.GetEtag() {
+		ns.Sync = ready.GetSync()
+		return ns
+	}
+	return ready
+}
+
+func awaitNamespace(ctx context.Context, c *cloud.Client, ns *cloudv1.Namespace) (*cloudv1.Namespace, error) {
+	if ns.GetSync() != cloudv1.Sync_SYNC_PENDING {
+		return ns, nil
+	}
+	err := c.Wait(ctx, func(ctx context.Context) (bool, error) {
+		now, err := findNamespace(ctx, c, ns.GetId())
+		if err != nil {
+			return false, err
+		}
+		ns = now
+		return now.GetSync() != cloudv1.Sync_SYNC_PENDING, nil
+	})
+	return ns, err
+}
+
+// from is the state of ns, with labels as the user wrote them in m.
+func (m namespaceModel) from(ns *cloudv1.Namespace) namespaceModel {
+	return namespaceModel{
+		ID:               types.StringValue(ns.GetId()),
+		TenantID:         types.StringValue(ns.GetTenantId()),
+		Name:             types.StringValue(ns.GetName()),
+		Region:           types.StringValue(ns.GetRegion()),
+		Labels:           toMap(ns.GetLabels(), m.Labels),
+		DeleteProtection: types.BoolValue(ns.GetDeleteProtection()),
+		Endpoint:         types.StringValue(ns.GetEndpoint()),
+		Status:           status(ns.GetSync()),
+		Generation:       types.Int64Value(int64(ns.GetGeneration())), //nolint:gosec // Counts from 1.
+		ETag:             types.StringValue(ns.GetEtag()),
+		CreatedAt:        timestamp(ns.GetCreatedAt()),
+		UpdatedAt:        timestamp(ns.GetUpdatedAt()),
+	}
+}
+
+var (
+	_ resource.ResourceWithConfigure   = (*namespaceResource)(nil)
+	_ resource.ResourceWithImportState = (*namespaceResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*namespaceResource)(nil)
+)

@@ -1,0 +1,247 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
+)
+
+// Environment variables that stand in for the provider block.
+const (
+	envEndpoint = "CORVO_ENDPOINT"
+	envToken    = "CORVO_TOKEN"
+	envTenant   = "CORVO_TENANT"
+)
+
+type corvoProvider struct{ version string }
+
+// New makes the provider's constructor, as the plugin server wants it.
+func New(version string) func() provider.Provider {
+	return func() provider.Provider { return &corvoProvider{version: version} }
+}
+
+type providerModel struct {
+	Endpoint         types.String         `tfsdk:"endpoint"`
+	Token            types.String         `tfsdk:"token"`
+	Tenant           types.String         `tfsdk:"tenant"`
+	MaxRetries       types.Int64          `tfsdk:"max_retries"`
+	RequestTimeout   timetypes.GoDuration `tfsdk:"request_timeout"`
+	OperationTimeout timetypes.GoDuration `tfsdk:"operation_timeout"`
+	CAPEM            types.String         `tfsdk:"ca_pem"`
+	AllowHTTP        types.Bool           `tfsdk:"allow_http"`
+}
+
+// Metadata implements provider.Provider.
+func (p *corvoProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName = "corvo"
+	resp.Version = p.version
+}
+
+// Schema implements provider.Provider.
+func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Namespaces, queues and API keys of [Corvo Cloud](https://corvo.cloud). Needs Terraform 1.11 or newer.",
+		Attributes: map[string]schema.Attribute{
+			"endpoint": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "Base URL of the service. Default: the environment variable `CORVO_ENDPOINT`. " +
+					"`http://` is accepted for this machine only, see `allow_http`.",
+			},
+			"token": schema.StringAttribute{
+				Optional:  true,
+				Sensitive: true,
+				MarkdownDescription: "A management key (`corvo_mg_…`). Default: the environment variable `CORVO_TOKEN`, " +
+					"which keeps it out of files.",
+			},
+			"tenant": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "A guard: name or id (`tn_…`) of the tenant that the token must belong to, so that a token of the wrong " +
+					"tenant changes nothing. Default: the environment variable `CORVO_TENANT`, else no guard.",
+			},
+			"max_retries": schema.Int64Attribute{
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.Between(0, 50)},
+				MarkdownDescription: "How often a call that failed for a moment (connection, 429, 503) is repeated. Default: `8`.",
+			},
+			"request_timeout": schema.StringAttribute{
+				Optional:            true,
+				CustomType:          timetypes.GoDurationType{},
+				Validators:          []validator.String{positiveDuration{}},
+				MarkdownDescription: "Bound of one attempt of a call, for example `30s`. Default: `30s`.",
+			},
+			"operation_timeout": schema.StringAttribute{
+				Optional:   true,
+				CustomType: timetypes.GoDurationType{},
+				Validators: []validator.String{positiveDuration{}},
+				MarkdownDescription: "Bound of everything that one change of a resource does, waiting until it is in force included. " +
+					"What was changed but is not in force by then has `status = \"pending\"`; the next apply waits on. Default: `10m`.",
+			},
+			"ca_pem": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "Certificate authorities (PEM) to trust besides the system's.",
+			},
+			"allow_http": schema.BoolAttribute{
+				Optional: true,
+				MarkdownDescription: "Permit `http://` to another machine than this one. The token then travels in clear text: " +
+					"only for a network that is yours alone. Default: `false`.",
+			},
+		},
+	}
+}
+
+// Configure implements provider.Provider.
+func (p *corvoProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	var m providerModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	refuseUnknown(m, &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	client, err := cloud.New(cloud.Options{
+		Endpoint:         orEnv(m.Endpoint, envEndpoint),
+		Token:            orEnv(m.Token, envToken),
+		AllowHTTP:        m.AllowHTTP.ValueBool(),
+		CAPEM:            m.CAPEM.ValueString(),
+		MaxRetries:       int(orInt(m.MaxRetries, cloud.DefaultMaxRetries)),
+		RequestTimeout:   orDuration(m.RequestTimeout, cloud.DefaultRequestTimeout),
+		OperationTimeout: orDuration(m.OperationTimeout, cloud.DefaultOperationTimeout),
+		UserAgent:        fmt.Sprintf("terraform-provider-corvo/%s terraform/%s", p.version, req.TerraformVersion),
+	})
+	if err != nil {
+		addOptionError(&resp.Diagnostics, err)
+		return
+	}
+	if want := orEnv(m.Tenant, envTenant); want != "" {
+		guardTenant(ctx, client, want, &resp.Diagnostics)
+		if resp.Diagnostics.HasError() {
+			return
+		}
+	}
+	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = client, client, client
+}
+
+// refuseUnknown: an endpoint that becomes known only during apply cannot be planned with.
+func refuseUnknown(m providerModel, diags *diag.Diagnostics) {
+	for name, v := range map[string]attr.Value{
+		"endpoint": m.Endpoint, "token": m.Token, "tenant": m.Tenant, "max_retries": m.MaxRetries, "request_timeout": m.RequestTimeout,
+		"operation_timeout": m.OperationTimeout, "ca_pem": m.CAPEM, "allow_http": m.AllowHTTP,
+	} {
+		if v.IsUnknown() {
+			diags.AddAttributeError(path.Root(name), "Not known before apply",
+				fmt.Sprintf("The provider is configured before anything is created, but %s depends on a resource that does not exist yet. "+
+					"Use a fixed value, a variable or an environment variable.", name))
+		}
+	}
+}
+
+func addOptionError(diags *diag.Diagnostics, err error) {
+	var oe *cloud.OptionError
+	if errors.As(err, &oe) {
+		diags.AddAttributeError(path.Root(oe.Option), "The provider cannot be used as configured", oe.Option+": "+oe.Problem)
+		return
+	}
+	diags.AddError("The provider cannot be used as configured", err.Error())
+}
+
+func guardTenant(ctx context.Context, client *cloud.Client, want string, diags *diag.Diagnostics) {
+	ctx, cancel := client.Operation(ctx)
+	defer cancel()
+	id, err := client.Identity(ctx)
+	if err != nil {
+		addError(diags, "ask whose token this is", err)
+		return
+	}
+	if want != id.TenantID && want != id.Tenant {
+		diags.AddAttributeError(path.Root("tenant"), "The token belongs to another tenant",
+			fmt.Sprintf("The provider block asks for tenant %q, but the token is of tenant %q (%s). Nothing was changed. "+
+				"Use a management key of tenant %q, or correct the guard.", want, id.Tenant, id.TenantID, want))
+	}
+}
+
+func orEnv(v types.String, name string) string {
+	if v.IsNull() {
+		return os.Getenv(name)
+	}
+	return v.ValueString()
+}
+
+func orInt(v types.Int64, otherwise int64) int64 {
+	if v.IsNull() {
+		return otherwise
+	}
+	return v.ValueInt64()
+}
+
+// orDuration relies on the attribute's type, which has checked the text.
+func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
+	d, diags := v.ValueGoDuration()
+	if v.IsNull() || diags.HasError() {
+		return otherwise
+	}
+	return d
+}
+
+// Resources implements provider.Provider.
+func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{
+		func() resource.Resource { return &namespaceResource{} },
+		func() resource.Resource { return &queueResource{} },
+		func() resource.Resource { return &apiKeyResource{} },
+	}
+}
+
+// DataSources implements provider.Provider.
+func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSource {
+	return []func() datasource.DataSource{
+		func() datasource.DataSource { return &identitySource{} },
+	}
+}
+
+// EphemeralResources implements provider.ProviderWithEphemeralResources.
+func (p *corvoProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{
+		func() ephemeral.EphemeralResource { return &secretResource{} },
+	}
+}
+
+var _ provider.ProviderWithEphemeralResources = (*corvoProvider)(nil)
+
+// configured is the client that every resource is handed, embedded by each.
+type configured struct{ cloud *cloud.Client }
+
+func (c *configured) set(data any, diags *diag.Diagnostics) {
+	if data == nil {
+		return // Terraform only validates.
+	}
+	client, ok := data.(*cloud.Client)
+	if !ok {
+		diags.AddError("The provider is broken", fmt.Sprintf("got %T for a client; please report this", data))
+		return
+	}
+	c.cloud = client
+}
+
+// Configure implements resource.ResourceWithConfigure.
+func (c *configured) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
+	c.set(req.ProviderData, &resp.Diagnostics)
+}

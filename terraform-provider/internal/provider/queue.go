@@ -1,0 +1,304 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
+)
+
+// windowMaxMS is the engine's longest window: 31 days.
+const windowMaxMS = 31 * 24 * 3600 * 1000
+
+type queueResource struct{ configured }
+
+type queueModel struct {
+	ID             types.String   `tfsdk:"id"`
+	Namespace      types.String   `tfsdk:"namespace"`
+	NamespaceID    types.String   `tfsdk:"namespace_id"`
+	Name           types.String   `tfsdk:"name"`
+	Paused         types.Bool     `tfsdk:"paused"`
+	MaxConcurrency types.Int64    `tfsdk:"max_concurrency"`
+	Throttle       *throttleModel `tfsdk:"throttle"`
+}
+
+type throttleModel struct {
+	Limit    types.Int64 `tfsdk:"limit"`
+	WindowMS types.Int64 `tfsdk:"window_ms"`
+}
+
+// Metadata implements resource.Resource.
+func (r *queueResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = "corvo_queue"
+}
+
+// Schema implements resource.Resource.
+func (r *queueResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "A queue's settings. A queue comes into being with its first job, so one that exists already is taken over and its jobs stay.\n\n" +
+			"**Destroying a queue deletes its jobs.**",
+		Attributes: map[string]schema.Attribute{
+			"id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "`namespace_id/name`."},
+			"namespace": schema.StringAttribute{
+				Required:   true,
+				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+				MarkdownDescription: "Id (`ns_…`) or name of the namespace. Prefer the id, `corvo_namespace.….id`: it stays when the namespace gets another name. " +
+					"Another namespace means another queue.",
+			},
+			"namespace_id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "Id of the namespace."},
+			"name": schema.StringAttribute{
+				Required:            true,
+				Validators:          []validator.String{queueName()},
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				MarkdownDescription: "Name of the queue. Another name means another queue.",
+			},
+			"paused": schema.BoolAttribute{
+				Optional: true,
+				Computed: true,
+				MarkdownDescription: "Whether no job is handed out; enqueueing goes on. Left out, it stays as it is, so that people can pause and resume " +
+					"by hand without a plan that undoes it.",
+			},
+			"max_concurrency": schema.Int64Attribute{
+				Optional:            true,
+				Validators:          []validator.Int64{int64validator.Between(1, 1_000_000)},
+				MarkdownDescription: "How many jobs may be active at a time. Default: any number.",
+			},
+			"throttle": schema.SingleNestedAttribute{
+				Optional:            true,
+				MarkdownDescription: "How many jobs may start in a window of time. Default: any number.",
+				Attributes: map[string]schema.Attribute{
+					"limit": schema.Int64Attribute{
+						Required: true, Validators: []validator.Int64{int64validator.Between(1, 1_000_000_000)}, MarkdownDescription: "Jobs per window.",
+					},
+					"window_ms": schema.Int64Attribute{
+						Required: true, Validators: []validator.Int64{int64validator.Between(1, windowMaxMS)}, MarkdownDescription: "Length of the window in milliseconds, at most 31 days.",
+					},
+				},
+			},
+		},
+	}
+}
+
+func queueName() validator.String {
+	return stringvalidator.RegexMatches(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
+		"must be 1 to 128 characters: letters, digits, dots, underscores and hyphens, beginning with a letter or digit")
+}
+
+func queueFields() attributes {
+	return attributes{"name": "name", "queue": "name", "paused": "paused", "max_concurrency": "max_concurrency", "throttle": "throttle", "limit": "throttle", "window_ms": "throttle"}
+}
+
+// ModifyPlan tells another namespace from another way of writing the same one: the first
+// needs another queue, the second must not cost the jobs of this one.
+func (r *queueResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var was, is, id types.String
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("namespace"), &was)...)
+	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("namespace_id"), &id)...)
+	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("namespace"), &is)...)
+	if resp.Diagnostics.HasError() || is.Equal(was) || is.Equal(id) {
+		return
+	}
+	if !is.IsUnknown() && !isNamespaceID(is.ValueString()) {
+		ns, err := findNamespace(ctx, r.cloud, is.ValueString())
+		switch {
+		case err == nil && ns.GetId() == id.ValueString():
+			return
+		case cloud.Is(err, cloud.NotFound):
+			resp.Diagnostics.AddAttributeError(path.Root("namespace"), "Cannot tell whether this is the same namespace",
+				fmt.Sprintf("There is no namespace %q yet. If the namespace is about to get that name, replacing the queue would delete its jobs; "+
+					"write the namespace's id (corvo_namespace.….id, now %s) instead, which stays.", is.ValueString(), id.ValueString()))
+			return
+		case err != nil:
+			addError(&resp.Diagnostics, "look up namespace "+is.ValueString(), err)
+			return
+		}
+	}
+	resp.RequiresReplace = append(resp.RequiresReplace, path.Root("namespace"))
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("namespace_id"), types.StringUnknown())...)
+	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("id"), types.StringUnknown())...)
+}
+
+// Create implements resource.Resource.
+func (r *queueResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m queueModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if r.put(ctx, "create", &m, &resp.Diagnostics) {
+		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	}
+}
+
+// Update implements resource.Resource.
+func (r *queueResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m queueModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if r.put(ctx, "change", &m, &resp.Diagnostics) {
+		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	}
+}
+
+func (r *queueResource) put(ctx context.Context, verb string, m *queueModel, diags *diag.Diagnostics) bool {
+	doing := fmt.Sprintf("%s queue %s", verb, m.Name.ValueString())
+	ns, err := r.readyNamespace(ctx, m.Namespace.ValueString())
+	if err != nil {
+		addFieldErrors(diags, doing+": find its namespace", err, attributes{"namespace": "namespace"})
+		return false
+	}
+	q, err := r.cloud.PutQueue(ctx, ns.GetName(), m.Name.ValueString(), m.settings())
+	if err != nil {
+		addFieldErrors(diags, doing, err, queueFields())
+		return false
+	}
+	m.fill(ns, q)
+	return true
+}
+
+// readyNamespace waits for a namespace that was made a moment ago: until the proxies know
+// it they refuse everything about it.
+func (r *queueResource) readyNamespace(ctx context.Context, nameOrID string) (*cloudv1.Namespace, error) {
+	ns, err := findNamespace(ctx, r.cloud, nameOrID)
+	if err != nil {
+		return nil, err
+	}
+	if ns, err = awaitNamespace(ctx, r.cloud, ns); err != nil {
+		return nil, fmt.Errorf("namespace %s is not in force yet; apply again later: %w", nameOrID, err)
+	}
+	return ns, nil
+}
+
+// Read implements resource.Resource.
+func (r *queueResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m queueModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	err := r.read(ctx, m.NamespaceID.ValueString(), &m)
+	if cloud.Is(err, cloud.NotFound) {
+		resp.State.RemoveResource(ctx)
+		return
+	}
+	if err != nil {
+		addError(&resp.Diagnostics, "read queue "+m.ID.ValueString(), err)
+		return
+	}
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+func (r *queueResource) read(ctx context.Context, namespace string, m *queueModel) error {
+	ns, err := findNamespace(ctx, r.cloud, namespace)
+	if err != nil {
+		return err
+	}
+	q, err := r.cloud.GetQueue(ctx, ns.GetName(), m.Name.ValueString())
+	if err != nil {
+		return err
+	}
+	m.fill(ns, q)
+	return nil
+}
+
+// Delete implements resource.Resource.
+func (r *queueResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	var m queueModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	ns, err := findNamespace(ctx, r.cloud, m.NamespaceID.ValueString())
+	if cloud.Is(err, cloud.NotFound) {
+		return // The queue ended with its namespace.
+	}
+	if err == nil {
+		err = r.cloud.DeleteQueue(ctx, ns.GetName(), m.Name.ValueString())
+	}
+	if err != nil {
+		addError(&resp.Diagnostics, "destroy queue "+m.ID.ValueString(), err)
+	}
+}
+
+// ImportState takes namespace/name, the namespace by name or id.
+func (r *queueResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	namespace, name, ok := strings.Cut(req.ID, "/")
+	if !ok || namespace == "" || name == "" {
+		resp.Diagnostics.AddError("Not the import id of a queue", fmt.Sprintf("%q: want namespace/name, the namespace by its name or id (ns_…).", req.ID))
+		return
+	}
+	m := queueModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}
+	if err := r.read(ctx, namespace, &m); err != nil {
+		addError(&resp.Diagnostics, "import queue "+req.ID, err)
+		return
+	}
+	m.Namespace = m.NamespaceID
+	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+}
+
+// settings is what is wanted. An unknown pause is one that the configuration leaves to
+// others.
+func (m queueModel) settings() cloud.QueueSettings {
+	in := cloud.QueueSettings{MaxConcurrency: m.MaxConcurrency.ValueInt64()}
+	if !m.Paused.IsUnknown() {
+		in.Paused = m.Paused.ValueBoolPointer()
+	}
+	if m.Throttle != nil {
+		in.Throttle = &cloud.Throttle{Limit: m.Throttle.Limit.ValueInt64(), WindowMS: m.Throttle.WindowMS.ValueInt64()}
+	}
+	return in
+}
+
+// fill takes what the service says, and leaves the user's way of naming the namespace.
+func (m *queueModel) fill(ns *cloudv1.Namespace, q cloud.Queue) {
+	m.NamespaceID = types.StringValue(ns.GetId())
+	m.ID = types.StringValue(ns.GetId() + "/" + m.Name.ValueString())
+	m.Paused = types.BoolValue(q.Paused)
+	m.MaxConcurrency = types.Int64Null()
+	if q.MaxConcurrency > 0 {
+		m.MaxConcurrency = types.Int64Value(q.MaxConcurrency)
+	}
+	m.Throttle = nil
+	if q.RateLimit > 0 {
+		m.Throttle = &throttleModel{Limit: types.Int64Value(q.RateLimit), WindowMS: types.Int64Value(q.RateWindowMS)}
+	}
+}
+
+// isNamespaceID tells ids from names: names have no underscore.
+func isNamespaceID(text string) bool { return strings.HasPrefix(text, "ns_") }
+
+var (
+	_ resource.ResourceWithConfigure   = (*queueResource)(nil)
+	_ resource.ResourceWithImportState = (*queueResource)(nil)
+	_ resource.ResourceWithModifyPlan  = (*queueResource)(nil)
+)
