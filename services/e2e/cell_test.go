@@ -291,6 +291,17 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 		APIKey string `json:"api_key"`
 	}
 	must(&key, "key", "create", "--tenant", "globex", "--role", "producer", "--namespace", "staging")
+	var known struct {
+		Index   uint64
+		Proxies []struct {
+			Index uint64
+			Ready bool
+		}
+	}
+	must(&known, "proxies")
+	if len(known.Proxies) != len(c.Proxies) || !known.Proxies[0].Ready || known.Proxies[0].Index != known.Index {
+		t.Errorf("after a key was made the proxies know %+v", known)
+	}
 	tenant := rig.NewTenant(c.Proxies[0].URL+"/t/globex", key.APIKey)
 	enqueueUntil(ctx, t, tenant)
 	must(nil, "key", "revoke", key.ID)

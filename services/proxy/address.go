@@ -11,6 +11,7 @@ const (
 	prefixAPI    = "/api/v1/"
 	prefixRPC    = "/corvo.v1."
 	pathInfo     = "/api/v1/info"
+	pathEvents   = "/api/v1/events"
 	pathDocs     = "/docs"
 	pathOpenAPI  = "/openapi.json"
 )
@@ -95,6 +96,14 @@ func tenantOfHost(host, domain string) string {
 	}
 	return name
 }
+
+// TenantOfHost is the tenant that a request's host names under a domain, or empty:
+// then the path or the key tells it, or nothing does.
+func TenantOfHost(host, domain string) string { return tenantOfHost(host, strings.ToLower(domain)) }
+
+// Canonical reports whether the proxy takes the spelling of r's path. Whoever
+// stands before it and goes by paths must refuse what it refuses.
+func Canonical(r *http.Request) bool { return canonical(r) }
 
 // canonical refuses every path that two readers could understand differently:
 // empty and dot segments, encoded slashes, backslashes and control characters.

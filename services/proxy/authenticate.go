@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
 const keyCookie = "corvo_api_key"
@@ -25,10 +26,15 @@ var unknownKey = &keyRecord{proto: &cellv1.Key{}, digests: [digestsMax][sha256.S
 
 // caller is who a request was authenticated as, by one snapshot.
 type caller struct {
-	key       *cellv1.Key
+	// Exactly one of the two is set.
+	key  *cellv1.Key
+	user *usertoken.Claims
+
+	principal string
+	roles     []string
 	tenant    *cellv1.Tenant
 	namespace *cellv1.Namespace
-	digest    [sha256.Size]byte
+	digest    [sha256.Size]byte // Of a key.
 	notAfter  time.Time
 	// checked is the last snapshot that allowed this. Calls guards it once the
 	// request is under way.
@@ -63,37 +69,76 @@ func credential(r *http.Request) (text string, fromCookie bool) {
 	}
 }
 
-// authenticate checks the key in r, that the address names the same tenant, and
-// the namespace asked for. It reads memory only.
+// shown is the credential of a request, read but not checked: a token, or else a key.
+type shown struct {
+	token string
+	key   apikey.Key
+}
+
+// authenticate checks the key or token in r, that the address names the same
+// tenant, and the namespace asked for. It reads memory only, except for what is
+// unknown: that may be newer than what this proxy has, and gets one more look.
 func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
+	cred, ref := p.read(r)
+	if ref != nil {
+		return caller{}, ref
+	}
+	asked := r.Header[identity.HeaderNamespace]
+	seen := p.view.current()
+	c, ref := seen.judge(cred, addr, asked, p.now())
+	if ref != nil && ref.mayBeNew && p.lookouts.lookAgain(r.Context()) {
+		if now := p.view.current(); now != seen {
+			c, ref = now.judge(cred, addr, asked, p.now())
+		}
+	}
+	if ref != nil && ref.stranger && !p.view.fresh(p.now()) {
+		return caller{}, refuseStale
+	}
+	return c, ref
+}
+
+// read takes the credential out of r.
+func (p *Proxy) read(r *http.Request) (shown, *refusal) {
 	text, fromCookie := credential(r)
 	if text == "" {
-		return caller{}, refuseNoKey
+		return shown{}, refuseNoKey
 	}
 	if fromCookie && p.crossOrigin.Check(r) != nil {
 		// A browser adds cookies to what other sites send.
-		return caller{}, refuseCrossOrigin
+		return shown{}, refuseCrossOrigin
+	}
+	if isUserToken(r, text, fromCookie) {
+		return shown{token: text}, nil
 	}
 	key, err := apikey.Parse(text)
-	if err != nil {
-		return caller{}, refuseBadKey
+	if err != nil || !opensDataPlane(key.Kind()) {
+		return shown{}, refuseBadKey
 	}
-	snap, now := p.view.current(), p.now()
-	c, tenant, ref := snap.lookup(key, now)
+	return shown{key: key}, nil
+}
+
+func (s *snapshot) judge(cred shown, addr address, asked []string, now time.Time) (caller, *refusal) {
+	if cred.token != "" {
+		return s.user(cred.token, addr, asked, now)
+	}
+	return s.key(cred.key, addr, asked, now)
+}
+
+// opensDataPlane: keys of other kinds have other doors, whatever the state says.
+func opensDataPlane(k apikey.Kind) bool { return k == apikey.DataPlane || k == apikey.Management }
+
+// key checks an API key against the snapshot.
+func (s *snapshot) key(key apikey.Key, addr address, asked []string, now time.Time) (caller, *refusal) {
+	c, tenant, ref := s.lookup(key, now)
 	if ref != nil {
-		if ref == refuseBadKey && !p.view.fresh(now) {
-			return caller{}, refuseStale
-		}
 		return caller{}, ref
 	}
 	if !addr.agrees(tenant.proto.GetName()) {
 		return caller{}, refuseOtherTenant
 	}
-	ns := tenant.choose(c.key, r.Header[identity.HeaderNamespace])
-	if ns == nil {
+	if c.namespace = tenant.choose(c.key, asked); c.namespace == nil {
 		return caller{}, refuseNoNamespace
 	}
-	c.namespace = ns
 	return c, nil
 }
 
@@ -120,7 +165,10 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return caller{}, nil, refuseExpired
 	}
-	return caller{key: rec.proto, tenant: tenant.proto, digest: digest, notAfter: rec.notAfter, checked: s}, tenant, nil
+	return caller{
+		key: rec.proto, principal: rec.proto.GetId(), roles: rec.proto.GetRoles(),
+		tenant: tenant.proto, digest: digest, notAfter: rec.notAfter, checked: s,
+	}, tenant, nil
 }
 
 // choose is the namespace a key works in: the one named, else the key's first.
@@ -166,9 +214,27 @@ func (t *tenantRecord) byDefault() *cellv1.Namespace {
 // stillAllowed reports whether what c was given is unchanged in s: asked again
 // for calls that are under way whenever the state changes.
 func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
-	if c.checked == s && (c.notAfter.IsZero() || now.Before(c.notAfter)) {
+	if c.expired(now) {
+		return false
+	}
+	if c.checked == s {
 		return true
 	}
+	if c.user != nil && !s.userStillAllowed(c, now) || c.user == nil && !s.keyStillAllowed(c, now) {
+		return false
+	}
+	tenant, _ := s.tenants.get(c.tenant.GetId())
+	if !tenant.alive() || tenant.byID[c.namespace.GetId()] == nil {
+		return false
+	}
+	c.checked = s
+	return true
+}
+
+func (c *caller) expired(now time.Time) bool { return !c.notAfter.IsZero() && !now.Before(c.notAfter) }
+
+// keyStillAllowed takes over a changed expiry.
+func (s *snapshot) keyStillAllowed(c *caller, now time.Time) bool {
 	rec, ok := s.keys.get(c.key.GetId())
 	if !ok || rec.proto.GetRevoked() || !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return false
@@ -184,10 +250,6 @@ func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
 			return false
 		}
 	}
-	tenant, _ := s.tenants.get(c.key.GetTenantId())
-	if !tenant.alive() || tenant.byID[c.namespace.GetId()] == nil {
-		return false
-	}
-	c.checked, c.notAfter = s, rec.notAfter
+	c.notAfter = rec.notAfter
 	return true
 }

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -24,6 +26,9 @@ var longAgo = time.Unix(1, 0)
 // Causes with which the proxy itself ends a call.
 var (
 	errNoLongerAllowed = errors.New("the key may no longer do this")
+	errExpired         = errors.New("the key has expired")
+	errTokenExpired    = errors.New("the user token has expired")
+	errWithdrawn       = errors.New("the user's access was withdrawn")
 	errEnding          = errors.New("the proxy is shutting down")
 )
 
@@ -37,6 +42,10 @@ type call struct {
 	// counted is whether the call is one of its tenant's streams.
 	counted bool
 	body    *endableBody // Of a worker stream.
+	// changesNothing: the call only reads, and may be repeated.
+	changesNothing bool
+	// events is set by the handler's own goroutine when the answer is an event stream.
+	events bool
 	// readingSince and writingSince are Unix nanoseconds while the handler waits
 	// for the client, else 0.
 	readingSince atomic.Int64
@@ -101,8 +110,21 @@ func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {
 		case c.caller.checked == before && !what.touches(c.caller):
 			c.caller.checked = snap
 		case !snap.stillAllowed(c.caller, now):
-			c.cancel(errNoLongerAllowed)
+			c.cancel(c.caller.whyNot(now))
 		}
+	}
+}
+
+func (c *caller) whyNot(now time.Time) error {
+	switch {
+	case c.user != nil && c.expired(now):
+		return errTokenExpired
+	case c.user != nil:
+		return errWithdrawn
+	case c.expired(now):
+		return errExpired
+	default:
+		return errNoLongerAllowed
 	}
 }
 
@@ -111,6 +133,8 @@ type touched struct {
 	all     bool
 	keys    map[string]bool
 	tenants map[string]bool
+	// users is set by token keys and cutoffs: they are rare and concern every user's call.
+	users bool
 }
 
 func touchedBy(msg *cellv1.WatchResponse) touched {
@@ -123,13 +147,15 @@ func touchedBy(msg *cellv1.WatchResponse) touched {
 			t.tenants[v.Tenant.GetId()] = true
 		case *cellv1.Change_Namespace:
 			t.tenants[v.Namespace.GetTenantId()] = true
+		case *cellv1.Change_TokenKey, *cellv1.Change_UserCutoff:
+			t.users = true
 		}
 	}
 	return t
 }
 
 func (t touched) touches(c *caller) bool {
-	return t.all || t.keys[c.key.GetId()] || t.tenants[c.key.GetTenantId()]
+	return t.all || t.tenants[c.tenant.GetId()] || t.keys[c.key.GetId()] || t.users && c.user != nil
 }
 
 // sweep ends the calls of clients that neither take nor send anything.
@@ -225,13 +251,42 @@ type guardedWriter struct {
 	http.ResponseWriter
 	call *call
 	now  func() time.Time
+	tail [2]byte // The last bytes written.
+	cut  bool    // A write failed.
 }
 
 // Write implements io.Writer.
 func (g *guardedWriter) Write(p []byte) (int, error) {
 	g.call.writingSince.Store(g.now().UnixNano())
 	defer g.call.writingSince.Store(0)
-	return g.ResponseWriter.Write(p)
+	n, err := g.ResponseWriter.Write(p)
+	for _, b := range p[max(0, n-len(g.tail)):n] {
+		g.tail[0], g.tail[1] = g.tail[1], b
+	}
+	g.cut = g.cut || err != nil
+	return n, err
+}
+
+// sayWhy is deferred around an answer: an event stream that the proxy itself ended
+// gets a last event with the reason and an orderly end, where anything else breaks
+// off. In the middle of an event there is no way to say anything.
+func (g *guardedWriter) sayWhy(ctx context.Context) {
+	broken := recover()
+	if broken == nil {
+		return
+	}
+	reason := endReason(context.Cause(ctx))
+	between := g.tail == [2]byte{} || g.tail == [2]byte{'\n', '\n'}
+	if broken != http.ErrAbortHandler || reason == nil || !g.call.events || g.cut || !between {
+		panic(broken)
+	}
+	text, err := json.Marshal(map[string]string{"code": reason.code, "message": reason.message})
+	if err != nil {
+		panic(broken)
+	}
+	if _, err := fmt.Fprintf(g, "event: end\ndata: %s\n\n", text); err != nil {
+		panic(broken)
+	}
 }
 
 // FlushError is what http.ResponseController calls.

@@ -19,19 +19,25 @@ import (
 // can lose and still work.
 const triesMax = 3
 
-// streamProcedures are the RPCs whose bodies are not read whole.
-var streamProcedures = func() map[string]bool {
-	set := map[string]bool{}
+// streamProcedures are the RPCs whose bodies are not read whole, watchProcedures
+// those that are asked once and answered without end.
+var streamProcedures, watchProcedures = func() (streams, watches map[string]bool) {
+	streams, watches = map[string]bool{}, map[string]bool{}
 	services := corvov1.File_corvo_v1_worker_proto.Services()
 	for i := range services.Len() {
 		methods := services.Get(i).Methods()
 		for j := range methods.Len() {
-			if m := methods.Get(j); m.IsStreamingClient() || m.IsStreamingServer() {
-				set["/"+string(services.Get(i).FullName())+"/"+string(m.Name())] = true
+			m := methods.Get(j)
+			path := "/" + string(services.Get(i).FullName()) + "/" + string(m.Name())
+			switch {
+			case m.IsStreamingClient():
+				streams[path] = true
+			case m.IsStreamingServer():
+				watches[path] = true
 			}
 		}
 	}
-	return set
+	return streams, watches
 }()
 
 const eventStream = "text/event-stream"
@@ -48,7 +54,8 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	defer cancel(nil)
 	worker := streamProcedures[addr.path]
 	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
-	cl.stream.Store(worker || r.Header.Get("Accept") == eventStream)
+	cl.changesNothing = r.Method == http.MethodGet || r.Method == http.MethodHead || watchProcedures[addr.path]
+	cl.stream.Store(worker || watchProcedures[addr.path] || addr.path == pathEvents || r.Header.Get("Accept") == eventStream)
 	r = r.WithContext(ctx)
 	r.Trailer = nil // Nothing of ours has request trailers.
 	if worker && r.ProtoMajor >= 2 && r.Body != nil {
@@ -64,8 +71,10 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		return
 	}
 	defer p.calls.leave(cl)
-	var body []byte
-	if !worker {
+	body := []byte{} // Where no key is needed there is none: strangers hold no memory.
+	if worker {
+		body = nil
+	} else if c != nil {
 		var release func()
 		var ref *refusal
 		body, release, ref = p.readBody(w, r, cl)
@@ -76,6 +85,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		}
 	}
 	gw := &guardedWriter{ResponseWriter: w, call: cl, now: p.now}
+	defer gw.sayWhy(ctx)
 	if ref := p.offer(gw, r, addr, cl, signed, body); ref != nil {
 		p.write(w, r, addr.rpc(), ref)
 	}
@@ -90,7 +100,7 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 	if c != nil {
 		id.TenantID, id.TenantName = c.tenant.GetId(), c.tenant.GetName()
 		id.NamespaceID, id.Namespace = c.namespace.GetId(), c.namespace.GetName()
-		id.Principal, id.Roles = c.key.GetId(), c.key.GetRoles()
+		id.Principal, id.Roles = c.principal, c.roles
 		id.PayloadBytesMax = int(c.tenant.GetLimits().GetPayloadBytesMax())
 	}
 	h := make(http.Header, 16)
@@ -115,7 +125,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		Path:     addr.path,
 		Body:     body,
 		Prepare:  func(h http.Header) { prepare(h, signed) },
-		Response: func(status int, h http.Header) { p.received(status, h, cl) },
+		Response: func(status int, h http.Header) { p.received(status, h, cl, isDocs(addr.path)) },
 	}
 	candidates := p.nodes.candidates(shard, namespaceID)
 	for _, n := range candidates[:min(triesMax, len(candidates))] {
@@ -128,7 +138,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 			return nil
 		}
 		if ref := ended(r); ref != nil {
-			if ref == refuseEnding && !forward.NeverSent(err) && !readOnly(r) {
+			if ref == refuseEnding && !forward.NeverSent(err) && !cl.changesNothing {
 				return refuseUnknown
 			}
 			return ref
@@ -137,7 +147,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		switch {
 		case forward.NeverSent(err) && body == nil:
 			return refuseNoNode
-		case !forward.NeverSent(err) && !readOnly(r):
+		case !forward.NeverSent(err) && !cl.changesNothing:
 			return refuseUnknown
 		}
 	}
@@ -166,19 +176,32 @@ func (p *Proxy) try(w http.ResponseWriter, r *http.Request, n *node, opts forwar
 // ended is why the call is over, if it was us who ended it. A client that went
 // away gets nothing.
 func ended(r *http.Request) *refusal {
-	switch cause := context.Cause(r.Context()); {
-	case cause == nil:
+	cause := context.Cause(r.Context())
+	if cause == nil {
 		return nil
-	case errors.Is(cause, errNoLongerAllowed):
-		return refuseRevoked
-	case errors.Is(cause, errEnding):
-		return refuseEnding
-	default:
-		panic(http.ErrAbortHandler)
 	}
+	if ref := endReason(cause); ref != nil {
+		return ref
+	}
+	panic(http.ErrAbortHandler)
 }
 
-func readOnly(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+// endReason is nil for causes that are not ours to tell.
+func endReason(cause error) *refusal {
+	switch {
+	case errors.Is(cause, errNoLongerAllowed):
+		return refuseRevoked
+	case errors.Is(cause, errExpired):
+		return refuseExpired
+	case errors.Is(cause, errTokenExpired):
+		return refuseTokenExpired
+	case errors.Is(cause, errWithdrawn):
+		return refuseWithdrawn
+	case errors.Is(cause, errEnding):
+		return refuseEnding
+	}
+	return nil
+}
 
 // prepare makes a client's headers those of a request inside the cell.
 func prepare(h, signed http.Header) {
@@ -198,17 +221,31 @@ func prepare(h, signed http.Header) {
 	}
 }
 
-// received removes what a node says to the proxy only.
-func (p *Proxy) received(status int, h http.Header, cl *call) {
+// received removes what a node says to the proxy only. At /t/<tenant> the answer
+// comes from the console's origin: it sets no cookie there, and no browser takes
+// what a tenant stored for a page of ours.
+func (p *Proxy) received(status int, h http.Header, cl *call, docs bool) {
 	identity.StripExternal(h)
 	h.Del(headerRequestID) // Ours stands already.
+	h.Del("Set-Cookie")
+	h["X-Content-Type-Options"] = nosniff
+	if !docs {
+		h["Content-Security-Policy"] = inert
+	}
 	if strings.HasPrefix(h.Get("Content-Type"), eventStream) {
 		cl.stream.Store(true)
+		cl.events = true
 	}
 	if status == http.StatusUnauthorized {
 		p.log.Error("a node refused the proxy's signature: cell secrets or clocks differ")
 	}
 }
+
+// Shared by all answers: nobody changes a header's values in place.
+var (
+	nosniff = []string{"nosniff"}
+	inert   = []string{"default-src 'none'; frame-ancestors 'none'"}
+)
 
 // readBody reads a unary body whole, so that it can be sent again and so that a
 // slow client costs a node nothing. release gives its memory back to the budget.
@@ -227,11 +264,12 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 	if r.ContentLength > 0 {
 		buf = make([]byte, 0, min(r.ContentLength, 64<<10)+1) // One more, to see the end.
 	}
+	tenant := cl.caller.tenant.GetId()
 	held := int64(cap(buf))
-	p.buffered.Add(held)
-	release = func() { p.buffered.Add(-held) }
+	within := p.buffered.add(tenant, held)
+	release = func() { p.buffered.add(tenant, -held) }
 	for {
-		if p.buffered.Load() > p.limits.BufferBytesMax {
+		if !within {
 			return nil, release, refuseBusy
 		}
 		n, err := from.Read(buf[len(buf):cap(buf)])
@@ -244,7 +282,7 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 		}
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
-			p.buffered.Add(int64(cap(buf)) - held)
+			within = p.buffered.add(tenant, int64(cap(buf))-held)
 			held = int64(cap(buf))
 		}
 	}

@@ -1,8 +1,10 @@
 package proxy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,19 +12,25 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/door"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -52,7 +60,7 @@ func startCell(t *testing.T) *cell {
 	for i, p := range peers {
 		n, err := node.Start(ctx, node.Config{
 			ID: p.ID, Dir: t.TempDir(), API: apis[i], Raft: rafts[i], Peers: peers, Secret: c.secret, Access: node.Signed,
-			Heartbeat: 200 * time.Millisecond, Fatal: func(err error) { t.Error(err) },
+			Heartbeat: 500 * time.Millisecond, Fatal: func(err error) { t.Error(err) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -81,12 +89,16 @@ func startCell(t *testing.T) *cell {
 	return c
 }
 
-func (c *cell) startProxy() {
+func (c *cell) startProxy() string { return c.startProxyBehind(nil) }
+
+// startProxyBehind starts a proxy, which call then asks, and returns its address.
+func (c *cell) startProxyBehind(front func(http.Handler) http.Handler) string {
 	c.t.Helper()
-	p, err := proxy.New(proxy.Options{Domain: "corvo.test", CellSecret: c.secret, Nodes: c.urls, DataDir: c.t.TempDir()})
+	p, err := proxy.New(proxy.Options{Domain: "corvo.test", CellSecret: c.secret, Nodes: c.urls, DataDir: c.t.TempDir(), Front: front})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	p.LookPatiently()
 	ln := listen(c.t)
 	c.base = "http://" + ln.Addr().String()
 	served := make(chan error, 1)
@@ -100,6 +112,7 @@ func (c *cell) startProxy() {
 		}
 	})
 	eventually(c.t, "the proxy is ready", p.Ready)
+	return c.base
 }
 
 // stop ends node i once.
@@ -123,18 +136,26 @@ func (c *cell) tenant(name string) apikey.Key {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	digest := key.Digest()
-	id := "tn_" + newULID()
-	client := cellv1connect.NewCellServiceClient(c.admin, c.urls[0])
-	_, err = client.Apply(c.t.Context(), connect.NewRequest(&cellv1.ApplyRequest{Changes: []*cellv1.Change{
-		{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: id, Name: name}}},
-		{Change: &cellv1.Change_Namespace{Namespace: &cellv1.Namespace{Id: "ns_" + newULID(), TenantId: id, Name: "default"}}},
-		{Change: &cellv1.Change_Key{Key: &cellv1.Key{Id: key.ID(), TenantId: id, Digests: [][]byte{digest[:]}, Roles: []string{"admin"}}}},
-	}}))
+	admin := c.adminClient()
+	tenant, err := admin.CreateTenant(c.t.Context(), name, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	if _, err := admin.Apply(c.t.Context(), celladmin.KeyChange(celladmin.KeyRecord(key, tenant.GetId(), "k", nil, []string{"admin"}))); err != nil {
+		c.t.Fatal(err)
+	}
 	return key
+}
+
+// adminClient repeats what a leader that was lost left open.
+func (c *cell) adminClient() *celladmin.Client {
+	c.t.Helper()
+	admin, err := celladmin.New(c.secret, c.urls, celladmin.Options{Name: "test"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(admin.Close)
+	return admin
 }
 
 // call makes one API call with a key.
@@ -184,11 +205,9 @@ func TestCell_JobGoesInAtATenantURLAndComesOutOfAWorker(t *testing.T) {
 	for i := range 4 {
 		keys = append(keys, c.tenant(fmt.Sprintf("tenant-%d", i)))
 	}
-	for _, k := range keys {
-		eventually(t, "the key is known", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status == 200 })
-	}
 	for i, k := range keys {
 		path := fmt.Sprintf("/t/tenant-%d/api/v1", i)
+		eventually(t, "the tenant's shard is led", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status != 503 })
 		status, job := c.call(k, "POST", path+"/enqueue", map[string]any{"queue": "mail", "payload": map[string]any{"tenant": i}})
 		if status != 201 {
 			t.Fatalf("enqueue: %d %v", status, job)
@@ -275,6 +294,246 @@ func TestCell_WritesResumeWhenANodeLeavesAndRevokedKeysStayOut(t *testing.T) {
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("refused after %v", took)
 	}
+}
+
+func TestCell_WhatEveryProxyConfirmedIsSoAtEveryProxy(t *testing.T) {
+	t.Parallel()
+	c := startCell(t)
+	bases := []string{c.base, c.startProxy()}
+	admin := c.adminClient()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	eventually(t, "both proxies count", func() bool { _, live, err := admin.WaitProxies(ctx, 1); return err == nil && live == 2 })
+
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := apikey.Generate(apikey.Management)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := celladmin.NewTenant("acme")
+	ns := celladmin.NewNamespace(tenant.GetId(), celladmin.DefaultNamespace)
+	record := celladmin.KeyRecord(key, tenant.GetId(), "k", nil, []string{"admin"})
+	user := "usr_" + newULID()
+	now := time.Now()
+	token, err := usertoken.Sign(private, usertoken.KeyID(public), usertoken.Claims{
+		TenantID: tenant.GetId(), NamespaceID: ns.GetId(), UserID: user, Roles: []string{"viewer"},
+		IssuedAt: now.Add(-time.Second), ExpiresAt: now.Add(usertoken.Life),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := func(credential string) (out []int) {
+		for _, c.base = range bases {
+			out = append(out, c.status(credential, "/t/acme/api/v1/queues"))
+		}
+		return out
+	}
+	generation := uint64(0)
+	apply := func(changes ...*cellv1.Change) {
+		t.Helper()
+		generation++
+		index, err := admin.ApplyAs(ctx, "test", generation, changes...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if confirmed, live, err := admin.WaitProxies(ctx, index); err != nil || confirmed != 2 || live != 2 {
+			t.Fatalf("confirmed by %d of %d, %v", confirmed, live, err)
+		}
+		if took := time.Since(start); took > 5*time.Second { // Milliseconds, on a machine that is not busy.
+			t.Errorf("confirmed after %v", took)
+		}
+	}
+	apply(celladmin.TenantChange(tenant), celladmin.NamespaceChange(ns), celladmin.KeyChange(record), celladmin.TokenKeyChange(celladmin.TokenKey(public, time.Time{})))
+	for what, credential := range map[string]string{"key": key.Reveal(), "token": token} {
+		if got := statuses(credential); !slices.Equal(got, []int{200, 200}) {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	record.Revoked = true
+	apply(celladmin.KeyChange(record), celladmin.UserCutoffChange(tenant.GetId(), user, now))
+	for what, credential := range map[string]string{"key": key.Reveal(), "token": token} {
+		if got := statuses(credential); !slices.Equal(got, []int{401, 401}) {
+			t.Errorf("%s, withdrawn: %v", what, got)
+		}
+	}
+	stale := new(celladmin.StaleError)
+	if _, err := admin.ApplyAs(ctx, "test", generation, celladmin.KeyChange(record)); !errors.As(err, &stale) || stale.Index == 0 {
+		t.Errorf("a repetition: %v, index %d", err, stale.Index)
+	}
+}
+
+// follower reads a tenant's events, as a console does that was signed in at the
+// same origin.
+type follower struct {
+	c     *cell
+	key   apikey.Key
+	last  string // The newest event's id.
+	body  io.Closer
+	lines *bufio.Scanner
+	end   context.CancelFunc
+}
+
+func (f *follower) open() {
+	f.c.t.Helper()
+	f.close()
+	ctx, cancel := context.WithTimeout(f.c.t.Context(), 20*time.Second)
+	f.end = cancel
+	eventually(f.c.t, "the events are told", func() bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.base+"/t/acme/api/v1/events", nil)
+		if err != nil {
+			f.c.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+f.key.Reveal())
+		req.Header.Set("Cookie", "corvo_session=of-the-console")
+		if f.last != "" {
+			req.Header.Set("Last-Event-Id", f.last)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			f.c.t.Fatal(err)
+		}
+		if resp.StatusCode != 200 || len(resp.Cookies()) > 0 {
+			_ = resp.Body.Close()
+			return false
+		}
+		f.body, f.lines = resp.Body, bufio.NewScanner(resp.Body)
+		return true
+	})
+}
+
+func (f *follower) close() {
+	if f.body != nil {
+		_ = f.body.Close()
+		f.end()
+	}
+}
+
+// until reads on to an event of a job. A stream ends when its shard's leader moves.
+func (f *follower) until(job string) {
+	f.c.t.Helper()
+	for opened := 0; opened < 5; opened++ {
+		for f.lines.Scan() {
+			if id, ok := strings.CutPrefix(f.lines.Text(), "id: "); ok {
+				f.last = id
+			}
+			if strings.HasPrefix(f.lines.Text(), "data:") && strings.Contains(f.lines.Text(), job) {
+				return
+			}
+		}
+		f.open()
+	}
+	f.c.t.Fatalf("no event of %s: %v", job, f.lines.Err())
+}
+
+// startControl is a control plane that answers everything with its name.
+func startControl(t *testing.T) (url string, kill func()) {
+	t.Helper()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	srv := &http.Server{Protocols: &protocols, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "console")
+	})}
+	ln := listen(t)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(ln) }()
+	kill = sync.OnceFunc(func() { _ = srv.Close(); <-done })
+	t.Cleanup(kill)
+	return "http://" + ln.Addr().String(), kill
+}
+
+func TestCell_ADeadControlPlaneTouchesNoJob(t *testing.T) {
+	t.Parallel()
+	c := startCell(t)
+	control, kill := startControl(t)
+	carrier, err := door.NewCarrier(control, door.CarrierOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(carrier.Close)
+	c.startProxyBehind(func(data http.Handler) http.Handler {
+		return door.New(data, door.Options{Domain: "corvo.test", Control: carrier})
+	})
+	k := c.tenant("acme")
+	eventually(t, "writes work", func() bool { status, _ := c.call(k, "GET", "/t/acme/api/v1/queues", nil); return status == 200 })
+	f := &follower{c: c, key: k}
+	defer f.close()
+	f.open()
+	round := func(when string) {
+		t.Helper()
+		var job any
+		eventually(t, when+" a job goes in", func() bool { // A young cell still moves its leaders: 503.
+			status, got := c.call(k, "POST", "/t/acme/api/v1/enqueue", map[string]any{"queue": "q"})
+			job = got["job_id"]
+			return status == 201
+		})
+		f.until(fmt.Sprint(job))
+	}
+	if status := c.statusNow("", "/"); status != 200 {
+		t.Errorf("the console: %d", status)
+	}
+	round("while it lives")
+	kill()
+	if status := c.statusNow("", "/"); status != 503 {
+		t.Errorf("the console, dead: %d", status)
+	}
+	round("while it is dead")
+	for _, host := range []string{"acme.corvo.test", "app.acme.corvo.test"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != 404 {
+			t.Errorf("the root of %s: %d, want 404", host, resp.StatusCode)
+		}
+	}
+}
+
+func TestCell_AKeyWorksTheMomentItWasMade(t *testing.T) {
+	t.Parallel()
+	c := startCell(t)
+	for i := range 20 {
+		k := c.tenant(fmt.Sprintf("tenant-%d", i))
+		eventually(t, "the key works", func() bool { // A young cell still moves its leaders: 503.
+			status, got := c.call(k, "GET", "/api/v1/queues", nil)
+			if status == 401 {
+				t.Fatalf("key %d: %v", i, got)
+			}
+			return status == 200
+		})
+	}
+}
+
+// status is the answer to a GET with a bearer credential, once it is not 503: a
+// young cell still moves its leaders.
+func (c *cell) status(credential, path string) (got int) {
+	c.t.Helper()
+	eventually(c.t, "an answer", func() bool { got = c.statusNow(credential, path); return got != 503 })
+	return got
+}
+
+func (c *cell) statusNow(credential, path string) int {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.base+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+credential)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }
 
 // newULID has the form of one; nothing here depends on its time.

@@ -374,3 +374,44 @@ func TestOpenPaths_NeedNoKey(t *testing.T) {
 		t.Errorf("TRACE: %d", got.status)
 	}
 }
+
+func TestAnswers_AreNoPagesOfTheConsolesOrigin(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Set-Cookie", "corvo_session=stolen")
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Security-Policy", "default-src *")
+		_, _ = w.Write([]byte("<script>alert(1)</script>"))
+	})
+	r.up[0].handle.Store(&h)
+	for path, inertPage := range map[string]bool{"/t/acme/api/v1/jobs/job_1": true, "/t/acme/docs": false} {
+		got := r.ask(r.http1, "GET", path, "", withKey(r.acme.key))
+		if got.header.Get("Set-Cookie") != "" || got.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, got.header)
+		}
+		if csp := got.header.Get("Content-Security-Policy"); (csp == inert[0]) != inertPage {
+			t.Errorf("%s: policy %q", path, csp)
+		}
+	}
+}
+
+func TestFront_StandsBeforeTheProxyOnItsListener(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{options: func(o *Options) {
+		o.Front = func(data http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Path == "/console" {
+					w.WriteHeader(http.StatusTeapot)
+					return
+				}
+				data.ServeHTTP(w, q)
+			})
+		}
+	}})
+	for path, want := range map[string]int{"/console": http.StatusTeapot, "/t/acme/api/v1/queues": 200} {
+		if got := r.ask(r.h2c, "GET", path, "", withKey(r.acme.key)); got.status != want {
+			t.Errorf("%s: %d, want %d", path, got.status, want)
+		}
+	}
+}

@@ -53,7 +53,8 @@ const (
 type Limits struct {
 	// BodyBytesMax of one unary request; 4 MiB.
 	BodyBytesMax int64
-	// BufferBytesMax of all unary bodies held at a time; 256 MiB.
+	// BufferBytesMax of all unary bodies held at a time; 256 MiB. One tenant may hold a
+	// part of it: whoever sends slowly must not keep the others out.
 	BufferBytesMax int64
 }
 
@@ -74,19 +75,26 @@ type Options struct {
 	// CellTLS is used towards nodes; nil speaks h2c.
 	CellTLS *tls.Config
 	Limits  Limits
-	Logger  *slog.Logger
+	// Front may put something before the proxy on the same listener, which passes
+	// on what is the data plane's; nil puts nothing there.
+	Front  func(data http.Handler) http.Handler
+	Logger *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time
 }
 
 // Proxy is one front door of a cell.
 type Proxy struct {
+	// id names this life of the process to the nodes it follows.
+	id          string
 	domain      string
 	log         *slog.Logger
 	now         func() time.Time
 	limits      Limits
 	signer      *identity.Signer
 	view        *view
+	applied     *progress
+	lookouts    *lookouts
 	files       *stateFiles
 	nodes       *nodes
 	calls       *calls
@@ -97,8 +105,12 @@ type Proxy struct {
 	crossOrigin *http.CrossOriginProtection
 	server      *http.Server
 	unsaved     chan struct{} // One waiting note; never closed.
-	buffered    atomic.Int64  // Bytes of unary bodies in memory.
+	buffered    *budget       // Bytes of unary bodies in memory.
 	ending      atomic.Bool
+
+	// takeMu lets one message at a time become the state with all that follows, so
+	// that applied never runs ahead.
+	takeMu sync.Mutex
 
 	watchedMu sync.Mutex
 	// watched are the base URLs being followed. Guarded by watchedMu.
@@ -128,6 +140,7 @@ func New(opts Options) (*Proxy, error) {
 	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
+		id: newProxyID(opts.Name), applied: newProgress(),
 		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, calls: newCalls(), transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
@@ -135,9 +148,11 @@ func New(opts Options) (*Proxy, error) {
 		forwarder:   forward.New(transport),
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
+		buffered:    newBudget(opts.Limits),
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
+	p.lookouts = newLookouts(p.catchUp)
 	p.server = p.newServer(opts)
 	if err := p.start(); err != nil {
 		return nil, err
@@ -187,8 +202,12 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(opts.TLS == nil)
 	protocols.SetHTTP2(opts.TLS != nil)
+	var handler http.Handler = p
+	if opts.Front != nil {
+		handler = opts.Front(p)
+	}
 	return &http.Server{
-		Handler: p, TLSConfig: opts.TLS, Protocols: &protocols,
+		Handler: handler, TLSConfig: opts.TLS, Protocols: &protocols,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: clientPingEvery, PingTimeout: clientPingTimeout,
@@ -207,6 +226,7 @@ func (p *Proxy) start() error {
 	}
 	if state != nil {
 		p.view.publish(snapshotOf(state))
+		p.applied.set(state.GetIndex())
 		p.log.Info("state taken from disk", "index", state.GetIndex(), "keys", len(state.GetKeys()))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -217,6 +237,7 @@ func (p *Proxy) start() error {
 	}
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
+	p.loops.Go(func() { p.lookouts.run(ctx) })
 	return nil
 }
 
@@ -356,4 +377,10 @@ func newRequestID() string {
 	var b [12]byte
 	rand.Read(b[:])
 	return "req_" + hex.EncodeToString(b[:])
+}
+
+func newProxyID(name string) string {
+	var b [8]byte
+	rand.Read(b[:])
+	return name + "-" + hex.EncodeToString(b[:])
 }

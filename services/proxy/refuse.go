@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
 // refusal is an answer of the proxy itself. Its text never depends on whether
@@ -19,11 +21,20 @@ type refusal struct {
 	title      string
 	message    string
 	retryAfter time.Duration
+	// stranger marks an answer to somebody who has shown no known secret; what is
+	// unknown to a state that is old may be right.
+	stranger bool
+	// mayBeNew marks what one more look at the cell may turn into a yes.
+	mayBeNew bool
 }
 
 func refuse(status int, code string, rpc connect.Code, title, message string) *refusal {
 	return &refusal{status: status, code: code, rpc: rpc, title: title, message: message}
 }
+
+func (r *refusal) ofStranger() *refusal { r.stranger, r.mayBeNew = true, true; return r }
+
+func (r *refusal) orNew() *refusal { r.mayBeNew = true; return r }
 
 func (r *refusal) after(d time.Duration) *refusal { r.retryAfter = d; return r }
 
@@ -32,17 +43,26 @@ var (
 	refuseNoKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"no API key: send it in X-API-Key or as a bearer token")
 	refuseBadKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key is not valid")
+		"the API key is not valid").ofStranger()
 	refuseRevoked = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the API key was revoked")
 	refuseExpired = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the API key has expired")
+	refuseBadToken = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"the user token is not valid; sign in again")
+	// refuseUnknownSigner looks like refuseBadToken from outside.
+	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
+		"the user token is not valid; sign in again").ofStranger()
+	refuseTokenExpired = refuse(401, "TOKEN_EXPIRED", connect.CodeUnauthenticated, titleNoAuth,
+		"the user token has expired; ask for a new one")
+	refuseWithdrawn = refuse(401, "TOKEN_WITHDRAWN", connect.CodeUnauthenticated, titleNoAuth,
+		"the user's access to this tenant was withdrawn or changed; ask for a new token").orNew()
 	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
 		"a key in a cookie is not accepted from another site")
 	refuseOtherTenant = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
 		"the API key does not belong to the tenant of this address")
 	refuseNoNamespace = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"no such namespace for this API key")
+		"no such namespace for this API key").orNew()
 	refuseNotFound = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
 		"there is nothing at this path")
 	refuseBadPath = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
@@ -132,4 +152,16 @@ func (p *Proxy) write(w http.ResponseWriter, r *http.Request, rpc bool, ref *ref
 // that existing clients read.
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+}
+
+// tokenRefusal says no more than the holder of a token that was good knows.
+func tokenRefusal(err error) *refusal {
+	switch {
+	case errors.Is(err, usertoken.ErrExpired):
+		return refuseTokenExpired
+	case errors.Is(err, usertoken.ErrUnknownKey):
+		return refuseUnknownSigner
+	default:
+		return refuseBadToken
+	}
 }

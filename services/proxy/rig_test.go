@@ -44,10 +44,14 @@ type cellState struct {
 	changed chan struct{}
 	// muted makes watches say nothing at all.
 	muted atomic.Bool
+	// asked counts the questions for the index.
+	asked atomic.Int64
+	// confirmed is the newest confirmation of each proxy. Guarded by mu.
+	confirmed map[string]*cellv1.ConfirmWatchRequest
 }
 
 func newCellState(changes ...*cellv1.Change) *cellState {
-	s := &cellState{all: &snapshot{}, changed: make(chan struct{})}
+	s := &cellState{all: &snapshot{}, changed: make(chan struct{}), confirmed: map[string]*cellv1.ConfirmWatchRequest{}}
 	if len(changes) > 0 {
 		s.apply(changes...)
 	}
@@ -219,6 +223,22 @@ func (u *upstream) Watch(ctx context.Context, req *connect.Request[cellv1.WatchR
 	}
 }
 
+// GetIndex implements CellServiceHandler.
+func (u *upstream) GetIndex(context.Context, *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {
+	u.state.asked.Add(1)
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	return connect.NewResponse(&cellv1.GetIndexResponse{Index: u.state.index}), nil
+}
+
+// ConfirmWatch implements CellServiceHandler.
+func (u *upstream) ConfirmWatch(_ context.Context, req *connect.Request[cellv1.ConfirmWatchRequest]) (*connect.Response[cellv1.ConfirmWatchResponse], error) {
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	u.state.confirmed[req.Msg.GetProxyId()] = req.Msg
+	return connect.NewResponse(&cellv1.ConfirmWatchResponse{}), nil
+}
+
 // GetNodeStatus implements CellServiceHandler.
 func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNodeStatusRequest]) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
 	role := "follower"
@@ -228,6 +248,18 @@ func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNod
 	return connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
 		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1}},
 	}}), nil
+}
+
+// Subscribe tells one event and then nothing.
+func (u *upstream) Subscribe(ctx context.Context, req *connect.Request[corvov1.SubscribeRequest], to *connect.ServerStream[corvov1.SubscribeEvent]) error {
+	u.streams.Add(1)
+	defer u.streams.Add(-1)
+	id, _ := ctx.Value(identityKey{}).(identity.Identity)
+	if err := to.Send(&corvov1.SubscribeEvent{Seq: req.Msg.GetLastEventId() + 1, Queue: id.TenantName}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // StreamLifecycle echoes request ids with the tenant's name.

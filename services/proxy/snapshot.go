@@ -18,6 +18,8 @@ type snapshot struct {
 	// nodes by id; few, so a change copies them all.
 	nodes  []*cellv1.Node
 	shards []uint32
+	// tokens is replaced as a whole: there are few, and they change rarely.
+	tokens *tokens
 }
 
 // digestsMax is how many secrets of a key are accepted at a time: two while it is
@@ -61,7 +63,8 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 // snapshotOf lays out a whole state.
 func snapshotOf(state *cellv1.State) *snapshot {
 	base := &snapshot{}
-	changes := make([]*cellv1.Change, 0, len(state.GetTenants())+len(state.GetNamespaces())+len(state.GetKeys())+len(state.GetNodes()))
+	changes := make([]*cellv1.Change, 0, len(state.GetTenants())+len(state.GetNamespaces())+len(state.GetKeys())+
+		len(state.GetNodes())+len(state.GetTokenKeys())+len(state.GetUserCutoffs()))
 	for _, t := range state.GetTenants() {
 		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: t}})
 	}
@@ -74,6 +77,12 @@ func snapshotOf(state *cellv1.State) *snapshot {
 	for _, n := range state.GetNodes() {
 		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
 	}
+	for _, k := range state.GetTokenKeys() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: k}})
+	}
+	for _, c := range state.GetUserCutoffs() {
+		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: c}})
+	}
 	s := base.with(changes, state.GetIndex())
 	s.shards = state.GetShards()
 	return s
@@ -81,7 +90,7 @@ func snapshotOf(state *cellv1.State) *snapshot {
 
 // with is the successor of s after changes, as of index.
 func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
-	next := &snapshot{index: index, nodes: s.nodes, shards: s.shards}
+	next := &snapshot{index: index, nodes: s.nodes, shards: s.shards, tokens: s.tokens.with(changes)}
 	keys, tenants := s.keys.edit(), s.tenants.edit()
 	fresh := map[string]bool{} // Tenants already copied in this edit.
 	tenant := func(id string) *tenantRecord {
@@ -167,6 +176,7 @@ func (s *snapshot) state() *cellv1.State {
 	for _, k := range s.keys.all {
 		out.Keys = append(out.Keys, k.proto)
 	}
+	s.tokens.state(out)
 	// Map order must not make two files of one state differ.
 	slices.SortFunc(out.Tenants, func(a, b *cellv1.Tenant) int { return strings.Compare(a.GetId(), b.GetId()) })
 	slices.SortFunc(out.Namespaces, func(a, b *cellv1.Namespace) int { return strings.Compare(a.GetId(), b.GetId()) })

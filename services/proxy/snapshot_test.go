@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,7 +46,7 @@ func TestSnapshot_ChangesOneByOneEqualTheWholeState(t *testing.T) {
 	if text(t, frozen) != frozenText {
 		t.Fatal("an old snapshot changed")
 	}
-	if one.keys.size == 0 || one.tenants.size == 0 {
+	if one.keys.size == 0 || one.tenants.size == 0 || len(one.tokens.keys) == 0 || len(one.tokens.cuts) == 0 {
 		t.Fatal("nothing was tested")
 	}
 }
@@ -78,7 +79,7 @@ func checkNames(t *testing.T, s *snapshot) {
 
 func randomChange(rng *rand.Rand) *cellv1.Change {
 	tenant := fmt.Sprintf("tn_%d", rng.IntN(5))
-	switch rng.IntN(5) {
+	switch rng.IntN(7) {
 	case 0:
 		return &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: tenant, Name: tenant, Deleted: rng.IntN(4) == 0}}}
 	case 1:
@@ -91,6 +92,11 @@ func randomChange(rng *rand.Rand) *cellv1.Change {
 		return &cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: fmt.Sprintf("n%d", rng.IntN(4)), ApiUrl: "http://h:1"}}}
 	case 3:
 		return &cellv1.Change{Change: &cellv1.Change_RemoveNodeId{RemoveNodeId: fmt.Sprintf("n%d", rng.IntN(4))}}
+	case 4:
+		return &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: &cellv1.TokenKey{Id: fmt.Sprintf("tk_%d", rng.IntN(4)), Deleted: rng.IntN(3) == 0}}}
+	case 5:
+		// Close together: what is forgotten is another test's.
+		return cutoffChange(tenant, fmt.Sprintf("usr_%d", rng.IntN(3)), time.Unix(100, rng.Int64N(1000)))
 	default:
 		return keyChange(&cellv1.Key{Id: fmt.Sprintf("key_%d", rng.IntN(40)), TenantId: tenant, Revoked: rng.IntN(2) == 0})
 	}

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -419,6 +420,57 @@ func TestLimits_StreamsOfATenant(t *testing.T) {
 	}
 }
 
+// A subscription is asked once and answered without end: it counts as a stream, goes
+// to another node if one is dead, and ends with the key and with the proxy.
+func TestSubscribe_IsAStreamOfItsTenant(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 2})
+	limited, changes := newTenant(t, "small", 2)
+	changes[0].GetTenant().Limits.StreamsMax = 2
+	r.apply(changes...)
+	subscribe := func(key apikey.Key, opts ...connect.ClientOption) (*connect.ServerStreamForClient[corvov1.SubscribeEvent], error) {
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		s, err := r.worker(key, opts...).Subscribe(ctx, connect.NewRequest(&corvov1.SubscribeRequest{LastEventId: 6}))
+		if err == nil && !s.Receive() {
+			err = s.Err()
+		}
+		return s, err
+	}
+	var open []*connect.ServerStreamForClient[corvov1.SubscribeEvent]
+	for _, opts := range [][]connect.ClientOption{nil, {connect.WithGRPC()}} {
+		s, err := subscribe(limited.key, opts...)
+		if err != nil || s.Msg().GetSeq() != 7 || s.Msg().GetQueue() != "small" {
+			t.Fatalf("%v, %v", s.Msg(), err)
+		}
+		open = append(open, s)
+	}
+	if _, err := subscribe(limited.key); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("the third: %v", err)
+	}
+	k := proto.CloneOf(limited.record)
+	k.Revoked = true
+	r.state.apply(keyChange(k))
+	for _, s := range open {
+		if s.Receive() || s.Err() == nil {
+			t.Errorf("after the key was revoked: %v, %v", s.Msg(), s.Err())
+		}
+	}
+	last, err := subscribe(r.acme.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.proxy.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	if last.Receive() || last.Err() == nil {
+		t.Errorf("after the proxy: %v, %v", last.Msg(), last.Err())
+	}
+	eventually(t, "the nodes' streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
+}
+
 func TestLimits_Bodies(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{options: func(o *Options) { o.Limits = Limits{BodyBytesMax: 100_000, BufferBytesMax: 300_000} }})
@@ -448,14 +500,42 @@ func TestLimits_Bodies(t *testing.T) {
 			t.Errorf("too large: %d", got.status)
 		}
 	}
-	if n := r.proxy.buffered.Load(); n != 0 {
-		t.Errorf("%d bytes still counted", n)
+	if b := r.proxy.buffered; b.all != 0 || len(b.byTenant) != 0 {
+		t.Errorf("still counted: %d bytes, %v", b.all, b.byTenant)
 	}
-	r.proxy.buffered.Add(300_000)
-	if got := post(strings.NewReader("x")); got.status != 429 {
-		t.Errorf("full: %d", got.status)
+	for tenant, want := range map[string]struct {
+		bytes  int64
+		status int
+	}{
+		"all together": {300_000, 429},
+		"another":      {200_001, 200},
+		r.acme.id:      {200_001, 429},
+	} {
+		r.proxy.buffered.add(tenant, want.bytes)
+		if got := post(strings.NewReader("x")); got.status != want.status {
+			t.Errorf("%s holds %d bytes: %d, want %d", tenant, want.bytes, got.status, want.status)
+		}
+		r.proxy.buffered.add(tenant, -want.bytes)
 	}
-	r.proxy.buffered.Add(-300_000)
+}
+
+// Nobody is asked who they are there, so nothing is kept for them.
+func TestLimits_BodiesOfStrangersAreNotHeld(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	body, hold := io.Pipe()
+	defer func() { _ = hold.Close() }()
+	req, err := http.NewRequest("POST", r.base+"/api/v1/info", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := r.h2c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readAnswer(t, resp); got.status != 200 || got.seen.Body != "" {
+		t.Errorf("%d, %q arrived", got.status, got.seen.Body)
+	}
 }
 
 // Measured over client, proxy and node together; not parallel, because the heap

@@ -96,7 +96,7 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	defer silence.Stop()
 	p.loops.Go(func() { p.leave(ctx, base, cancel) })
 	client := cellv1connect.NewCellServiceClient(p.cellClient, base, connect.WithReadMaxBytes(watchMessageBytesMax))
-	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index}))
+	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index, ProxyId: p.id}))
 	if err != nil {
 		return false, fmt.Errorf("watch: %w", err)
 	}
@@ -104,6 +104,9 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	for lags := 0; stream.Receive(); {
 		silence.Reset(watchSilence)
 		if !p.take(life, stream.Msg()) {
+			if !heard {
+				p.loops.Go(func() { p.confirm(ctx, client) })
+			}
 			heard, lags = true, 0
 			continue
 		}
@@ -141,6 +144,8 @@ func (p *Proxy) leave(ctx context.Context, base string, cancel context.CancelCau
 // take applies one message and carries its consequences through; ctx lives as long
 // as the proxy.
 func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind bool) {
+	p.takeMu.Lock()
+	defer p.takeMu.Unlock()
 	before := p.view.current()
 	if p.view.take(msg, p.now()) {
 		return true
@@ -151,6 +156,7 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 	}
 	p.log.Debug("cell state changed", "index", after.index)
 	p.calls.recheck(before, after, touchedBy(msg), p.now())
+	p.applied.set(after.index)
 	p.nodes.reconcile(ctx, after.nodes)
 	p.noteUnsaved()
 	return false

@@ -11,65 +11,115 @@ import (
 	"os"
 	"strings"
 
+	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/node"
-	"github.com/corvo-cloud/corvo/services/celladmin"
 	"github.com/corvo-cloud/corvo/services/datadir"
 )
 
 const (
-	demoTenant      = "demo"
+	demoTenant = "demo"
+	// demoEmail belongs to nobody: its mails end in the mailbox of this process.
+	demoEmail       = "demo@corvo.localhost"
 	secretFile      = "cell.secret"
+	masterFile      = "control.key"
 	credentialsFile = "credentials.json"
 	shapeFile       = "shape"
 	formedFile      = "formed"
 	secretBytes     = 32
 )
 
-// credentials are for development: the one place where a key is kept as it is.
+// credentials are for development: the one place where keys are kept as they are.
 type credentials struct {
 	Tenant    string `json:"tenant"`
 	Namespace string `json:"namespace"`
 	APIKey    string `json:"api_key"`
+	// Token manages the tenant; files of before the control plane lack it.
+	Token string `json:"token"`
+	// The ids are kept for a cell that outlives the control plane's database.
+	TenantID    string `json:"tenant_id"`
+	NamespaceID string `json:"namespace_id"`
 
-	key apikey.Key
+	key, token apikey.Key
 }
 
-// credentials makes or reads the secrets of this data directory. They are on disk
-// before the cell hears of them: a key that nobody knows would be of no use.
-func (s *Service) credentials() (credentials, error) {
-	text, err := keep(s.dir.Join(secretFile), func() ([]byte, error) {
-		var b [secretBytes]byte
-		rand.Read(b[:])
-		return []byte(hex.EncodeToString(b[:]) + "\n"), nil
-	})
+// secrets makes or reads what the parts of this data directory share.
+func (s *Service) secrets() error {
+	cell, err := keep(s.dir.Join(secretFile), newSecret)
 	if err != nil {
-		return credentials{}, err
+		return err
 	}
 	// The same bytes that --cell-secret-file reads.
-	s.secret = []byte(strings.TrimSpace(string(text)))
-	text, err = keep(s.dir.Join(credentialsFile), newCredentials)
+	s.secret = []byte(strings.TrimSpace(string(cell)))
+	master, err := keep(s.dir.Join(masterFile), newSecret)
+	if err != nil {
+		return err
+	}
+	if s.master, err = hex.DecodeString(strings.TrimSpace(string(master))); err != nil {
+		return fmt.Errorf("read %s: %w", s.dir.Join(masterFile), err)
+	}
+	return nil
+}
+
+func newSecret() ([]byte, error) {
+	var b [secretBytes]byte
+	rand.Read(b[:])
+	return []byte(hex.EncodeToString(b[:]) + "\n"), nil
+}
+
+// credentials makes or reads the keys of the demo tenant. They are on disk before
+// anybody hears of them: a key that nobody knows would be of no use.
+func (s *Service) credentials() (credentials, error) {
+	path := s.dir.Join(credentialsFile)
+	text, err := keep(path, func() ([]byte, error) { return complete(credentials{}) })
 	if err != nil {
 		return credentials{}, err
 	}
 	var c credentials
 	if err := json.Unmarshal(text, &c); err != nil {
-		return credentials{}, fmt.Errorf("read %s: %w", s.dir.Join(credentialsFile), err)
+		return credentials{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	if c.key, err = apikey.Parse(c.APIKey); err != nil {
-		return credentials{}, fmt.Errorf("key in %s: %w", s.dir.Join(credentialsFile), err)
+	if c.Token == "" || c.TenantID == "" {
+		if text, err = complete(c); err != nil {
+			return credentials{}, err
+		}
+		if err := datadir.WriteFile(path, text); err != nil {
+			return credentials{}, err
+		}
+		return s.credentials()
+	}
+	var errToken error
+	c.key, err = apikey.Parse(c.APIKey)
+	c.token, errToken = apikey.Parse(c.Token)
+	if err := errors.Join(err, errToken); err != nil {
+		return credentials{}, fmt.Errorf("keys in %s: %w", path, err)
 	}
 	return c, nil
 }
 
-func newCredentials() ([]byte, error) {
-	k, err := apikey.Generate(apikey.DataPlane)
-	if err != nil {
-		return nil, fmt.Errorf("make the demo key: %w", err)
+// complete makes the keys that are missing.
+func complete(c credentials) ([]byte, error) {
+	c.Tenant, c.Namespace = demoTenant, celladmin.DefaultNamespace
+	if c.TenantID == "" {
+		c.TenantID = celladmin.NewTenant(c.Tenant).GetId()
+		c.NamespaceID = celladmin.NewNamespace(c.TenantID, c.Namespace).GetId()
 	}
-	text, err := json.MarshalIndent(credentials{Tenant: demoTenant, Namespace: celladmin.DefaultNamespace, APIKey: k.Reveal()}, "", "  ")
+	for _, missing := range []struct {
+		key  *string
+		kind apikey.Kind
+	}{{&c.APIKey, apikey.DataPlane}, {&c.Token, apikey.Management}} {
+		if *missing.key != "" {
+			continue
+		}
+		k, err := apikey.Generate(missing.kind)
+		if err != nil {
+			return nil, fmt.Errorf("make the demo keys: %w", err)
+		}
+		*missing.key = k.Reveal()
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
 	return append(text, '\n'), err
 }
 
@@ -85,48 +135,39 @@ func keep(path string, content func() ([]byte, error)) ([]byte, error) {
 	return text, datadir.WriteFile(path, text)
 }
 
-// settle tells the cell where its nodes are at this start, and makes what is
-// missing of the demo tenant. What is there stays as it is: a revoked key stays
-// revoked.
-func settle(ctx context.Context, admin *celladmin.Client, nodes []node.Peer, creds credentials) error {
+// settle tells the cell where its nodes are at this start.
+func settle(ctx context.Context, admin *celladmin.Client, nodes []node.Peer) (*cellv1.State, error) {
 	var moved []*cellv1.Change
 	for _, n := range nodes {
 		moved = append(moved, celladmin.NodeChange(&cellv1.Node{Id: n.ID, RaftAddress: n.RaftAddress, ApiUrl: n.APIURL}))
 	}
 	index, err := admin.Apply(ctx, moved...)
 	if err != nil {
-		return fmt.Errorf("tell the cell where its nodes are: %w", err)
+		return nil, fmt.Errorf("tell the cell where its nodes are: %w", err)
 	}
 	// Behind the change above lies everything that was acknowledged before.
-	state, err := admin.StateAt(ctx, index)
-	if err != nil {
-		return err
-	}
-	missing, err := missing(state, creds)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	if _, err := admin.Apply(ctx, missing...); err != nil {
-		return fmt.Errorf("make the tenant %s: %w", creds.Tenant, err)
-	}
-	return nil
+	return admin.StateAt(ctx, index)
 }
 
-func missing(s *cellv1.State, creds credentials) ([]*cellv1.Change, error) {
-	var out []*cellv1.Change
+// seed is the demo tenant as the control plane shall know it. A cell that has it
+// already, from before there was a control plane, keeps its ids and so its jobs.
+func seed(s *cellv1.State, creds credentials) (server.Seed, error) {
+	out := server.Seed{
+		Tenant: creds.Tenant, TenantID: creds.TenantID, Namespace: creds.Namespace, NamespaceID: creds.NamespaceID,
+		Email: demoEmail, Keys: []apikey.Key{creds.key, creds.token},
+	}
 	tenant, err := celladmin.FindTenant(s, creds.Tenant)
 	if errors.Is(err, celladmin.ErrNotFound) {
-		tenant, err = celladmin.NewTenant(creds.Tenant), nil
-		out = append(out, celladmin.TenantChange(tenant))
+		return out, nil
 	}
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	if _, err := celladmin.FindNamespace(s, tenant.GetId(), creds.Namespace); err != nil {
-		out = append(out, celladmin.NamespaceChange(celladmin.NewNamespace(tenant.GetId(), creds.Namespace)))
+	out.TenantID = tenant.GetId()
+	namespace, err := celladmin.FindNamespace(s, out.TenantID, creds.Namespace)
+	if errors.Is(err, celladmin.ErrNotFound) {
+		return out, nil
 	}
-	if _, err := celladmin.FindKey(s, creds.key.ID()); err != nil {
-		out = append(out, celladmin.KeyChange(celladmin.KeyRecord(creds.key, tenant.GetId(), "development", nil, []string{identity.RoleAdmin})))
-	}
-	return out, nil
+	out.NamespaceID = namespace.GetId()
+	return out, err
 }

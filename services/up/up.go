@@ -10,13 +10,18 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/corvo-cloud/corvo/control-plane/server"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
-	"github.com/corvo-cloud/corvo/services/celladmin"
 	"github.com/corvo-cloud/corvo/services/datadir"
+	"github.com/corvo-cloud/corvo/services/door"
+	"github.com/corvo-cloud/corvo/services/mailbox"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -54,8 +59,15 @@ type Config struct {
 	// SyncDelay and Heartbeat are the nodes'.
 	SyncDelay time.Duration
 	Heartbeat time.Duration
-	Version   string
-	Logger    *slog.Logger
+	// Database of the control plane: sqlite:PATH or postgres://…; empty is SQLite in Dir.
+	Database string
+	// MailURL names a mail server, smtp://[user:password@]host:port; empty keeps mails in
+	// the mailbox of this process, shown at /mail.
+	MailURL string
+	// Console is the built console.
+	Console fs.FS
+	Version string
+	Logger  *slog.Logger
 }
 
 // Info is what a user needs to know of a running service.
@@ -65,7 +77,15 @@ type Info struct {
 	// BaseURL is the public door without a tenant.
 	BaseURL string
 	APIKey  string
-	// CredentialsFile keeps the key over restarts.
+	// Token manages the tenant: Terraform, the control API.
+	Token string
+	// Email is the address of the demo tenant's owner.
+	Email string
+	// SignInURL signs in the owner, once.
+	SignInURL string
+	// MailURL is the mailbox page; empty if mails go elsewhere.
+	MailURL string
+	// CredentialsFile keeps the keys over restarts.
 	CredentialsFile string
 	Dir             string
 	Nodes           int
@@ -73,15 +93,24 @@ type Info struct {
 
 // Service is a service in one process that has its data directory.
 type Service struct {
-	cfg    Config
-	dir    *datadir.Dir
-	log    *slog.Logger
-	secret []byte
-	nodes  []*node.Node
-	peers  []node.Peer
-	urls   []string // The peers' APIs.
-	proxy  *proxy.Proxy
-	failed chan error // The proxy's end; one place.
+	cfg     Config
+	dir     *datadir.Dir
+	log     *slog.Logger
+	base    string // The public door.
+	secret  []byte // The cell's.
+	master  []byte // The control plane's.
+	nodes   []*node.Node
+	peers   []node.Peer
+	urls    []string // The peers' APIs.
+	proxy   *proxy.Proxy
+	mailbox *mailbox.Mailbox // Nil if mails go elsewhere.
+	control *server.Server
+	failed  chan error // The end of a part that should not end; one place.
+
+	// life ends the loops of control plane and mailbox, which loops waits for.
+	life  context.Context
+	end   context.CancelFunc
+	loops sync.WaitGroup
 }
 
 // New claims the data directory; nothing runs before Run. Nobody else uses the
@@ -91,7 +120,8 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Listener.Close())
 	}
-	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1)}
+	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1), base: "http://" + reachable(cfg.Listener.Addr())}
+	s.life, s.end = context.WithCancel(context.Background())
 	if err := errors.Join(s.checkShape(), s.checkComplete()); err != nil {
 		return nil, errors.Join(err, cfg.Listener.Close(), dir.Release())
 	}
@@ -160,29 +190,53 @@ func (s *Service) run(ctx context.Context, ready func(Info) error) error {
 }
 
 func (s *Service) start(ctx context.Context) (Info, error) {
-	creds, err := s.credentials()
+	creds, err := s.prepare(ctx)
 	if err != nil {
-		return Info{}, errors.Join(err, s.cfg.Listener.Close())
-	}
-	if err := s.startNodes(ctx); err != nil {
 		return Info{}, errors.Join(err, s.cfg.Listener.Close())
 	}
 	if err := s.startProxy(); err != nil {
 		return Info{}, err
 	}
-	if err := s.settle(ctx, creds); err != nil {
+	cell, err := s.settle(ctx)
+	if err != nil {
 		return Info{}, err
 	}
-	base := "http://" + reachable(s.cfg.Listener.Addr())
+	if err := s.ensureDemo(ctx, cell, creds); err != nil {
+		return Info{}, err
+	}
 	info := Info{
-		BaseURL: base, TenantURL: base + "/t/" + creds.Tenant, APIKey: creds.APIKey,
-		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes,
+		BaseURL: s.base, TenantURL: s.tenantURL(creds.Tenant), APIKey: creds.APIKey, Token: creds.Token,
+		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes, Email: demoEmail,
+	}
+	if s.mailbox != nil {
+		info.MailURL = s.base + "/mail"
 	}
 	if err := s.waitServing(ctx, info); err != nil {
 		return Info{}, err
 	}
+	if info.SignInURL, err = s.control.SignInLink(ctx, demoEmail); err != nil {
+		return Info{}, fmt.Errorf("make a sign-in link: %w", err)
+	}
 	_, err = keep(s.dir.Join(formedFile), func() ([]byte, error) { return []byte("yes\n"), nil })
 	return info, err
+}
+
+// prepare starts everything behind the public door.
+func (s *Service) prepare(ctx context.Context) (credentials, error) {
+	if err := s.secrets(); err != nil {
+		return credentials{}, err
+	}
+	creds, err := s.credentials()
+	if err != nil {
+		return creds, err
+	}
+	if err := s.startNodes(ctx); err != nil {
+		return creds, err
+	}
+	if err := s.startMailbox(); err != nil {
+		return creds, err
+	}
+	return creds, s.startControl(ctx)
 }
 
 // startNodes starts all nodes at once: none is ready without another.
@@ -253,9 +307,19 @@ func closeListeners(configs []node.Config) error {
 	return errors.Join(errs...)
 }
 
+// front puts console, control API and mailbox on the proxy's port.
+func (s *Service) front(data http.Handler) http.Handler {
+	o := door.Options{Domain: s.cfg.Domain, Control: s.control.Handler()}
+	if s.mailbox != nil {
+		o.Mail = s.mailbox.Handler()
+	}
+	return door.New(data, o)
+}
+
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecret: s.secret, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
+		Front: s.front,
 	})
 	if err != nil {
 		return errors.Join(err, s.cfg.Listener.Close())
@@ -269,15 +333,14 @@ func (s *Service) startProxy() error {
 	return nil
 }
 
-// settle writes into the cell what has to be there: where the nodes are now, and
-// the demo tenant.
-func (s *Service) settle(ctx context.Context, creds credentials) error {
+// settle writes into the cell where the nodes are now, and reads what it has.
+func (s *Service) settle(ctx context.Context) (*cellv1.State, error) {
 	admin, err := celladmin.New(s.secret, s.urls, celladmin.Options{Name: "up"})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer admin.Close()
-	return settle(ctx, admin, s.peers, creds)
+	return settle(ctx, admin, s.peers)
 }
 
 // waitServing asks for something that needs proxy, key, route and leader.
@@ -322,10 +385,9 @@ func probe(ctx context.Context, client *http.Client, info Info) error {
 func (s *Service) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
+	s.end()
 	var stopping errgroup.Group
-	if s.proxy != nil {
-		stopping.Go(func() error { return ignoreDeadline(s.proxy.Shutdown(ctx)) })
-	}
+	stopping.Go(func() error { return s.stopFront(ctx) })
 	for _, n := range s.nodes {
 		if n != nil {
 			stopping.Go(func() error { return ignoreDeadline(n.Shutdown(ctx, true)) })
@@ -339,6 +401,19 @@ func (s *Service) stop() error {
 	case <-time.After(stopLatest):
 		return ErrStuck
 	}
+}
+
+// stopFront closes the door first and the database behind it last.
+func (s *Service) stopFront(ctx context.Context) error {
+	var errs []error
+	if s.proxy != nil {
+		errs = append(errs, ignoreDeadline(s.proxy.Shutdown(ctx)))
+	}
+	s.loops.Wait()
+	if s.control != nil {
+		errs = append(errs, s.control.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // ignoreDeadline: whoever was not answered in time has been cut off, as promised.

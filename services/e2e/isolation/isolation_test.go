@@ -86,10 +86,10 @@ func (s *setting) tableIsComplete(t *testing.T) {
 		if !slices.Contains(routes, route) {
 			t.Errorf("%s is in the table of doors, and the service does not have it", route)
 		}
-		if d.job == nil && d.names == nil && !d.queue {
+		if d.job == nil && d.thing == nil && d.names == nil && !d.queue {
 			t.Errorf("%s is in the table of doors and nothing is asked at it", route)
 		}
-		if strings.Contains(route, "{id}") && d.job == nil || strings.Contains(route, "{name}") && !d.queue {
+		if strings.Contains(route, "{id}") && d.job == nil && d.thing == nil || strings.Contains(route, "{name}") && !d.queue {
 			t.Errorf("%s takes a name in its path, and the table does not use it", route)
 		}
 	}
@@ -149,17 +149,29 @@ func (s *setting) questions(route string) (all []question) {
 			all = append(all, aboutJobs(d, method, path, mixed, mixed.random()))
 		}
 	}
+	if d.thing != nil {
+		for _, ns := range s.b.namespaces {
+			theirs, nobodys := ns.things[d.thingKind], d.thingKind+crockford(26)
+			at := func(id string) request {
+				return request{method: method, path: strings.ReplaceAll(path, "{id}", id) + d.query, body: d.thing(id)}
+			}
+			all = append(all, question{ask: at(theirs), twin: at(nobodys), hasTwin: true, named: []string{theirs, nobodys}})
+		}
+	}
 	if d.queue {
 		at := func(name string) request {
-			return request{method: method, path: strings.ReplaceAll(path, "{name}", name)}
+			return request{method: method, path: strings.ReplaceAll(path, "{name}", name) + d.query}
 		}
-		nobodys := onlyQueue("books")
+		theirs, nobodys := s.b.books, onlyQueue("books")
+		if d.makesNone { // By now one's own books may be there, made at another door.
+			theirs, nobodys = s.b.shelf, onlyQueue("shelf")
+		}
 		all = append(all,
-			question{ask: at(s.b.books), twin: at(nobodys), hasTwin: true, named: []string{s.b.books, nobodys}},
+			question{ask: at(theirs), twin: at(nobodys), hasTwin: true, named: []string{theirs, nobodys}},
 			question{ask: at(queue)}) // A queue of one's own, of the same name.
 	}
 	if d.names != nil {
-		all = append(all, question{ask: request{method: method, path: path, body: d.names()}})
+		all = append(all, question{ask: request{method: method, path: path + d.query, body: d.names(), watch: d.watch}})
 	}
 	return all
 }
@@ -284,7 +296,7 @@ func (s *setting) nodesAlone(t *testing.T, route string) {
 		for _, key := range []string{"", s.a.key, s.b.key} {
 			for _, headers := range s.forgeries() {
 				for _, q := range s.questions(route)[:1] {
-					q.ask.base, q.ask.key, q.ask.headers = n.URL, key, headers
+					q.ask.base, q.ask.key, q.ask.headers, q.ask.watch = n.URL, key, headers, false // A stream's status is always 200.
 					a, err := q.ask.send(s.ctx)
 					if err != nil {
 						t.Errorf("%s at %s: %v", route, n.ID, err)

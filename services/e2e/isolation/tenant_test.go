@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
-	"github.com/corvo-cloud/corvo/services/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -23,6 +24,7 @@ type tenant struct {
 	canary     string // Stands in everything that the tenant wrote.
 	ledger     string // A queue that no other tenant has, and nobody speaks of.
 	books      string // Another, which others ask about.
+	shelf      string // Another, which others ask about and do not make.
 	namespaces []*namespace
 }
 
@@ -31,6 +33,8 @@ type namespace struct {
 	id    string
 	shard uint32
 	jobs  []job
+	// things are ids of what is no job, by their kind.
+	things map[string]string
 }
 
 // job is what somebody may know of a job.
@@ -72,7 +76,7 @@ func settle(t *testing.T, c *rig.Cell, name string) *tenant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	b := &tenant{name: name, canary: "CANARY" + rand.Text(), ledger: onlyQueue("ledger"), books: onlyQueue("books")}
+	b := &tenant{name: name, canary: "CANARY" + rand.Text(), ledger: onlyQueue("ledger"), books: onlyQueue("books"), shelf: onlyQueue("shelf")}
 	if name != rig.CellTenant { // The rig has made that one.
 		if _, err := c.Admin.CreateTenant(ctx, name, nil); err != nil {
 			t.Fatal(err)
@@ -184,6 +188,8 @@ func (b *tenant) work(ctx context.Context, t *testing.T, c *rig.Cell, ns *namesp
 	keep(enqueue(queue, o{"unique_key": uniqueKey, "idempotency_key": idempotency}), "pending")
 	keep(enqueue(b.ledger, nil), "pending")
 	keep(enqueue(b.books, nil), "pending")
+	keep(enqueue(b.shelf, nil), "pending")
+	b.group(call, ns)
 	for _, j := range ns.jobs {
 		var out rig.Job
 		call("GET", "/api/v1/jobs/"+j.id, nil, &out)
@@ -191,6 +197,24 @@ func (b *tenant) work(ctx context.Context, t *testing.T, c *rig.Cell, ns *namesp
 			t.Fatalf("a job that should be %s is %s", j.state, out.State)
 		}
 	}
+}
+
+// group makes an open batch and a chain, each with a job that nobody fetches, and a
+// schedule that is paused.
+func (b *tenant) group(call func(method, path string, in, out any), ns *namespace) {
+	var out struct {
+		BatchID string `json:"batch_id"`
+		ChainID string `json:"chain_id"`
+	}
+	call("POST", "/api/v1/batches", o{"callback_queue": b.ledger, "callback_payload": o{"secret": b.canary}}, &out)
+	call("POST", "/api/v1/enqueue", o{"queue": b.ledger, "batch_id": out.BatchID, "chain": o{
+		"steps": []o{{"queue": b.ledger}, {"queue": b.ledger, "payload": o{"secret": b.canary}}},
+	}}, &out)
+	var made struct {
+		ID string `json:"id"`
+	}
+	call("POST", "/api/v1/schedules", o{"name": "nightly", "cron": "@yearly", "queue": queue, "paused": true, "payload": o{"secret": b.canary}}, &made)
+	ns.things = map[string]string{aBatch: out.BatchID, aChain: out.ChainID, aSchedule: made.ID}
 }
 
 // call is one the tenant makes for itself.
@@ -219,6 +243,10 @@ func (b *tenant) snapshot(t *testing.T, c *rig.Cell) string {
 		for _, j := range ns.jobs {
 			paths = append(paths, "/api/v1/jobs/"+j.id)
 		}
+		for kind, path := range map[string]string{aBatch: "/api/v1/batches/", aChain: "/api/v1/chains/", aSchedule: "/api/v1/schedules/"} {
+			paths = append(paths, path+ns.things[kind])
+		}
+		slices.Sort(paths)
 		for _, path := range paths {
 			var raw json.RawMessage
 			if err := b.call(ctx, c, ns, "GET", path, nil, &raw); err != nil {
@@ -235,6 +263,9 @@ func (b *tenant) secrets() []string {
 	secrets := []string{b.canary, b.id, b.key, b.ledger}
 	for _, ns := range b.namespaces {
 		secrets = append(secrets, ns.id)
+		for _, id := range ns.things {
+			secrets = append(secrets, id)
+		}
 		for _, j := range ns.jobs {
 			secrets = append(secrets, j.id)
 			if j.token != "" {

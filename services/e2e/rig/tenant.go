@@ -14,6 +14,8 @@ import (
 type Tenant struct {
 	URL string
 	Key string
+	// Namespace, if set, is asked for by name.
+	Namespace string
 
 	client *http.Client
 }
@@ -61,6 +63,9 @@ func (t Tenant) Call(ctx context.Context, method, path string, in, out any) (sta
 		return 0, err
 	}
 	req.Header.Set("X-API-Key", t.Key)
+	if t.Namespace != "" {
+		req.Header.Set("X-Corvo-Namespace", t.Namespace)
+	}
 	res, err := t.client.Do(req)
 	if err != nil {
 		return 0, err

@@ -15,7 +15,12 @@ const startLimit = 60 * time.Second
 type Up struct {
 	*Process
 	Tenant
-	Data string
+	// API is the control API with the demo tenant's management key; its URL is the
+	// public door.
+	API API
+	// SignInURL signs the demo tenant's owner in, once.
+	SignInURL string
+	Data      string
 }
 
 // StartUp runs `corvo-cloud up` on data and a free port, and returns when a job can
@@ -27,6 +32,7 @@ func StartUp(t testing.TB, data string, args ...string) *Up {
 	u := &Up{Process: Start(t, "up", all...), Data: data}
 	vars := ReadEnv(u.WaitFile(env, startLimit))
 	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
+	u.API, u.SignInURL = NewAPI(vars["CORVO_ENDPOINT"], vars["CORVO_TOKEN"]), vars["CORVO_CONSOLE_URL"]
 	return u
 }
 

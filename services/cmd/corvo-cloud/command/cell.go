@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
-	"github.com/corvo-cloud/corvo/services/celladmin"
 )
 
 // The values of --output.
@@ -47,7 +47,7 @@ func (s *session) cellCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.statusCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
+	c.AddCommand(s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; give all you know")
@@ -116,6 +116,72 @@ func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, strings.Join(leads, ","), behind)
 	}
 	_ = t.Flush() // Into memory.
+}
+
+func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "proxies", Short: "Show the proxies and up to where each knows what the cell was told", Args: cobra.NoArgs,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			index, err := c.Index(ctx)
+			if err != nil {
+				return err
+			}
+			proxies, silent, err := c.Proxies(ctx)
+			if err != nil {
+				return err
+			}
+			out := proxiesOutput{Index: index, SilentNodes: append([]string{}, silent...), Proxies: []proxyOutput{}}
+			for _, p := range proxies {
+				out.Proxies = append(out.Proxies, proxyOutput{ID: p.GetProxyId(), Index: p.GetIndex(), Ready: p.GetReady()})
+			}
+			return s.emitJSON(out, out.write)
+		}),
+	}
+}
+
+type proxiesOutput struct {
+	Index       uint64        `json:"index"` // Of the newest change.
+	Proxies     []proxyOutput `json:"proxies"`
+	SilentNodes []string      `json:"silent_nodes"`
+}
+
+type proxyOutput struct {
+	ID    string `json:"id"`
+	Index uint64 `json:"index"`
+	Ready bool   `json:"ready"`
+}
+
+func (o proxiesOutput) write(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PROXY\tREADY\tBEHIND")
+	for _, p := range o.Proxies {
+		ready := "yes"
+		if !p.Ready {
+			ready = "no"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\n", p.ID, ready, o.Index-min(o.Index, p.Index))
+	}
+	_ = t.Flush() // Into memory.
+	if len(o.SilentNodes) > 0 {
+		fmt.Fprintf(w, "these nodes did not answer: %s\n", strings.Join(o.SilentNodes, ", "))
+	}
+}
+
+// everywhereWait is how long a change is waited for that is made all the same.
+const everywhereWait = 3 * time.Second
+
+// everywhere waits until every proxy has what was just written, and says so if one
+// has not: the change itself is made and lasts.
+func (s *session) everywhere(ctx context.Context, c *celladmin.Client) {
+	ctx, cancel := context.WithTimeout(ctx, everywhereWait)
+	defer cancel()
+	index, err := c.Index(ctx)
+	if err == nil {
+		_, _, err = c.WaitProxies(ctx, index)
+	}
+	if err != nil {
+		fmt.Fprintf(s.proc.Stderr, "done, but not every proxy has confirmed it: %v\n  look with `corvo-cloud cell proxies`\n", err)
+	}
 }
 
 func (s *session) addNodeCommand(f *adminFlags) *cobra.Command {
@@ -243,6 +309,7 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.everywhere(ctx, c)
 			return s.emitJSON(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles},
 				func(w io.Writer) { fmt.Fprintln(w, k.Reveal()) })
 		}),
@@ -268,6 +335,7 @@ func (s *session) revokeKeyCommand(f *adminFlags) *cobra.Command {
 				if err := c.RevokeKey(ctx, id); err != nil {
 					return err
 				}
+				s.everywhere(ctx, c)
 				return s.emitJSON(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
 			})(c, args)
 		},

@@ -55,6 +55,7 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"half of TLS":               {nodeWith("--peers", peers, "--cell-secret-file", good, "--cell-tls"), "--cell-cert"},
 		"certificates without TLS":  {nodeWith("--peers", peers, "--cell-secret-file", good, "--cell-ca", good), "--cell-tls"},
 		"proxy without nodes":       {[]string{"proxy", "--cell-secret-file", good}, "--nodes"},
+		"proxy carries to no URL":   {[]string{"proxy", "--cell-secret-file", good, "--nodes", "http://127.0.0.1:1", "--control", "127.0.0.1:8090"}, "--control"},
 		"cell without nodes":        {[]string{"cell", "status", "--cell-secret-file", good}, "--nodes"},
 		"cell node without scheme":  {[]string{"cell", "status", "--cell-secret-file", good, "--nodes", "127.0.0.1:7101"}, "127.0.0.1:7101"},
 		"cell output":               {[]string{"cell", "status", "--output", "xml"}, "--output"},
@@ -72,6 +73,22 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
 		t.Error("a refused node made its data directory")
+	}
+}
+
+// Whoever may list processes reads their command lines.
+func TestControl_TakesWhatHoldsAPasswordFromVariablesToo(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{envDatabase: "postgres://corvo:secret@db/corvo", envSMTP: "smtp://u:secret@mail"}
+	s := &session{proc: Process{Env: func(name string) string { return env[name] }}}
+	for flag, want := range map[string]string{"": env[envSMTP], "other:25": "other:25"} {
+		if got := s.orEnv(flag, envSMTP); got != want {
+			t.Errorf("--smtp %q: %q, want %q", flag, got, want)
+		}
+	}
+	_, err := s.controlConfig(controlFlags{publicURL: "http://localhost", nodes: "http://127.0.0.1:1", mailFrom: "a@b.test"})
+	if err == nil || !strings.Contains(toFailure(err).What, "--cell-secret-file") || strings.Contains(toFailure(err).What, "secret@") {
+		t.Errorf("with both variables: %v", err)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/corvo-cloud/corvo/services/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/services/datadir"
 	"github.com/corvo-cloud/corvo/services/up"
 )
@@ -88,6 +88,8 @@ func listenFailure(flag, address string, err error) error {
 		f.Fix = "stop it, or choose another port with " + flag + " (port 0 takes a free one)"
 	case errors.Is(err, syscall.EACCES):
 		f.Fix = "ports below 1024 need rights; choose a higher one with " + flag
+	default:
+		f.Fix = "give host and port of this machine, such as 127.0.0.1:8080, with " + flag
 	}
 	return f
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corvo-cloud/corvo/services/datadir"
+	"github.com/corvo-cloud/corvo/services/door"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -18,6 +20,7 @@ type proxyFlags struct {
 	domain          string
 	nodes           string
 	data            string
+	control         string
 	name            string
 	cert, key       string
 	cell            cellFlags
@@ -34,6 +37,10 @@ func (s *session) proxyCommand() *cobra.Command {
 keys and nodes from the cell; --nodes are only the first ones it asks. With --data it
 keeps what it knows over a restart, so that it can serve before a node answers.
 
+With --control it is the one public port: whatever is not the data plane's is carried
+to the control plane, which serves the console and its API. While that is away its
+part is answered with 503; the data plane does not notice.
+
 A line is printed when it serves. SIGTERM ends in order: streams are told to go
 elsewhere, running calls are answered. A second signal ends at once.`,
 		Example: `  corvo-cloud proxy --nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret --data proxy`,
@@ -45,6 +52,7 @@ elsewhere, running calls are answered. A second signal ends at once.`,
 	fs.StringVar(&f.domain, "domain", "localhost", "tenants are hosts under this `DOMAIN`")
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of some nodes")
 	fs.StringVar(&f.data, "data", "", "`DIR` that keeps the cell's state over a restart; without it nothing is kept")
+	fs.StringVar(&f.control, "control", "", "carry all that is not data plane to the control plane at `URL`")
 	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in the nodes' logs")
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public door, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
@@ -68,6 +76,16 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	}
 	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
+	}
+	if f.control != "" {
+		carrier, err := door.NewCarrier(f.control, door.CarrierOptions{Logger: opts.Logger})
+		if err != nil {
+			return usagef("--control: %v", err)
+		}
+		defer carrier.Close()
+		opts.Front = func(data http.Handler) http.Handler {
+			return door.New(data, door.Options{Domain: f.domain, Control: carrier})
+		}
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()

@@ -64,7 +64,7 @@ parts alone.`,
 	root.SetErr(s.proc.Stderr)
 	root.PersistentFlags().StringVar(&s.logLevel, "log-level", "", "debug, info, warn or error; logs go to stderr (default warn, error for up)")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(s.upCommand(), s.nodeCommand(), s.proxyCommand(), s.cellCommand())
+	root.AddCommand(s.upCommand(), s.controlCommand(), s.nodeCommand(), s.proxyCommand(), s.cellCommand(), s.mailboxCommand())
 	return root
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corvo-cloud/corvo/services/up"
+	"github.com/corvo-cloud/corvo/web"
 )
 
 // upMemory is how much of the memory `up` may fill: it shares a laptop.
@@ -29,20 +30,27 @@ type upFlags struct {
 	envFile   string
 	syncDelay time.Duration
 	heartbeat time.Duration
+	database  string
+	smtp      string
 }
 
 func (s *session) upCommand() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Run the whole service in one process: three nodes and a proxy",
-		Long: `Starts three nodes with raft between them and a proxy in front, over the same
-transports as separate processes, and makes the tenant "demo" with a key. The key
-lies in a file under --data that only its owner can read, and stays the same.
+		Short: "Run the whole service in one process: control plane, console, three nodes and a proxy",
+		Long: `Starts a control plane with its console, three nodes with raft between them and a
+proxy in front, over the same transports as separate processes, and makes the tenant
+"demo" with its keys. The keys lie in a file under --data that only its owner can read,
+and stay the same. A sign-in link for the console is printed; it works once.
+
+Mails, such as those of sign-up, are kept in this process and shown at /mail, unless
+--smtp names a mail server. The control plane's database is SQLite under --data, unless
+--database names a PostgreSQL.
 
 --env-file is written when a job can go in: CORVO_URL (the tenant's URL) and
-CORVO_API_KEY. The variables of the control plane (CORVO_CONSOLE_URL,
-CORVO_ENDPOINT, CORVO_TOKEN) are not there yet, because it is not.
+CORVO_API_KEY for jobs, CORVO_ENDPOINT and CORVO_TOKEN for Terraform and the control
+API, CORVO_CONSOLE_URL with the sign-in link.
 
 Ctrl-C ends everything within three seconds, a second one at once. Nothing that was
 acknowledged is lost either way.`,
@@ -57,6 +65,8 @@ acknowledged is lost either way.`,
 	fs.StringVar(&f.domain, "domain", "localhost", "tenants are also hosts under this `DOMAIN`")
 	fs.IntVar(&f.nodes, "nodes", 3, "how many nodes: 1, 3 or 5; may not change once there is data")
 	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs; may not change once there is data")
+	fs.StringVar(&f.database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
+	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the mailbox at /mail (env CORVO_SMTP)")
 	fs.StringVar(&f.envFile, "env-file", "", "write variables for a shell to `FILE` when ready")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the logs this much slower, like a real disk")
 	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
@@ -78,10 +88,11 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	if err != nil {
 		return listenFailure("--listen", f.listen, err)
 	}
-	fmt.Fprintf(s.proc.Stderr, "starting %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
+	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
 	service, err := up.New(up.Config{
 		Dir: f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
 		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
+		Database: s.orEnv(f.database, envDatabase), MailURL: mailURL(s.orEnv(f.smtp, envSMTP)), Console: web.Files(),
 	})
 	if err != nil {
 		return serverFailure("the service did not start", err)
@@ -95,8 +106,19 @@ func (s *session) runUp(ctx context.Context, service *up.Service, envFile string
 	}
 	return service.Run(ctx, func(i up.Info) error {
 		greet(s.proc.Stdout, i)
-		return writeEnvFile(envFile, [][2]string{{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey}})
+		return writeEnvFile(envFile, [][2]string{
+			{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey},
+			{"CORVO_ENDPOINT", i.BaseURL}, {"CORVO_TOKEN", i.Token}, {"CORVO_CONSOLE_URL", i.SignInURL},
+		})
 	})
+}
+
+// mailURL takes the short form host:port too.
+func mailURL(text string) string {
+	if text == "" || strings.Contains(text, "://") {
+		return text
+	}
+	return "smtp://" + text
 }
 
 // hushAtEnd silences the log once the service ends: all nodes leave together, and
@@ -113,8 +135,10 @@ func (s *session) hushAtEnd(ctx context.Context) (stop func() bool) {
 // are printed.
 func greet(w io.Writer, i up.Info) {
 	fmt.Fprintf(w, `
-Corvo Cloud is ready: %[4]d nodes and a proxy.
+Corvo Cloud is ready: control plane, %[4]d nodes and a proxy.
 
+  console      %[6]s   (signs you in as %[10]s, once)
+  sign-up      %[7]s/signup%[8]s
   tenant URL   %[1]s
   API key      %[2]s   (kept in %[3]s)
 
@@ -129,8 +153,19 @@ The same with the command line, and with a worker in Go (from the repository):
   CORVO_URL=%[1]s CORVO_API_KEY=%[2]s %[5]s enqueue hello '{"name":"Ada"}'
   CORVO_URL=%[1]s CORVO_API_KEY=%[2]s go run ./sdks/go/examples/hello
 
+Terraform and the control API, with the token in the same file:
+
+  CORVO_ENDPOINT=%[7]s CORVO_TOKEN=%[9]s
+
 Ctrl-C stops it; the jobs stay.
-`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary())
+`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary(), i.SignInURL, i.BaseURL, mailHint(i), i.Token, i.Email)
+}
+
+func mailHint(i up.Info) string {
+	if i.MailURL == "" {
+		return ""
+	}
+	return "   (its mail is at " + i.MailURL + ")"
 }
 
 // corvoBinary is how to call corvo: it is built beside this program, where no

@@ -1,9 +1,0 @@
-// Package celladmin is the client of a cell's administration: it writes tenants,
-// namespaces and keys into the cell's desired state and moves nodes and leaders.
-//
-// It owns the signed connection to whichever node answers, and the making of
-// records with their ids. It must not know jobs, nor how a cell keeps its state.
-//
-// Surprising: a read asks every node and takes the newest answer, because any one
-// of them may be a moment behind what another has just acknowledged.
-package celladmin

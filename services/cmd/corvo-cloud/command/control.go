@@ -1,0 +1,240 @@
+package command
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/control-plane/server"
+	"github.com/corvo-cloud/corvo/web"
+)
+
+const (
+	masterKeyBytes = 32
+
+	controlReadHeader = 10 * time.Second
+	// controlRead is for a whole request: a slow body must not hold its connection for ever
+	// where no proxy of ours stands before this.
+	controlRead    = time.Minute
+	controlIdle    = 2 * time.Minute
+	headerBytesMax = 32 << 10 // As the proxies'.
+)
+
+type controlFlags struct {
+	listen          string
+	database        string
+	publicURL       string
+	tenantURL       string
+	nodes           string
+	cellName        string
+	cell            cellFlags
+	masterKeyFile   string
+	smtp            string
+	mailFrom        string
+	privateIssuers  bool
+	trustProxy      bool
+	cert, key       string
+	shutdownTimeout time.Duration
+	envFile         string
+}
+
+func (s *session) controlCommand() *cobra.Command {
+	var f controlFlags
+	c := &cobra.Command{
+		Use:   "control",
+		Short: "Run the control plane with its console",
+		Long: `Runs the control plane: sign-up, console, tenants, namespaces, members and keys. It
+tells the cell through its nodes what shall be, and is on the path of no job: while it
+is down, every job flows, and nothing but changes of tenants and keys waits.
+
+Several may run on one PostgreSQL. A SQLite file takes one.
+
+A line is printed when it serves. SIGTERM answers running calls and ends.`,
+		Example: `  (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' > control.key)
+  corvo-cloud control --database postgres://corvo@db/corvo --public-url https://app.example.com \
+    --tenant-url https://{tenant}.example.com --nodes http://10.0.0.1:7101,http://10.0.0.2:7101 \
+    --cell-secret-file cell.secret --master-key-file control.key --smtp smtp://mail:587 --mail-from 'Corvo <no-reply@example.com>'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.control(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS`; port 0 takes a free one")
+	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE, for one with a password: others can read a command line)")
+	fs.StringVar(&f.publicURL, "public-url", "", "`URL` at which browsers find the console; that of the proxies if they carry it on")
+	fs.StringVar(&f.tenantURL, "tenant-url", "", "form of a tenant's `URL`, with {tenant} in it (default PUBLIC-URL/t/{tenant})")
+	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes")
+	fs.StringVar(&f.cellName, "cell-name", "cell-1", "`NAME` of the cell in the database")
+	f.cell.add(c)
+	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with 64 hex digits that seal secrets in the database; older keys on the lines below still open")
+	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
+	fs.StringVar(&f.mailFrom, "mail-from", "", "sender's `ADDRESS`")
+	fs.BoolVar(&f.privateIssuers, "allow-private-issuers", false, "tenants' identity providers may be at private addresses")
+	fs.BoolVar(&f.trustProxy, "trust-proxy", false, "believe X-Forwarded-For; only with nothing but the cell's proxies in front")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
+	return c
+}
+
+func (s *session) control(ctx context.Context, f controlFlags) error {
+	cfg, err := s.controlConfig(f)
+	if err != nil {
+		return err
+	}
+	tls, err := publicTLS(f.cert, f.key)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return listenFailure("--listen", f.listen, err)
+	}
+	control, err := server.New(ctx, cfg)
+	if err != nil {
+		return serverFailure("the control plane did not start", errors.Join(err, listener.Close()))
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(tls == nil)
+	protocols.SetHTTP2(tls != nil)
+	front := &http.Server{Handler: control.Handler(), TLSConfig: tls, Protocols: &protocols,
+		ReadHeaderTimeout: controlReadHeader, ReadTimeout: controlRead, IdleTimeout: controlIdle, MaxHeaderBytes: headerBytesMax}
+	err = s.serveControl(ctx, control, front, listener, f)
+	return serverFailure("the control plane stopped", errors.Join(err, control.Close()))
+}
+
+// serveControl runs door and loops until ctx ends or one of them fails.
+func (s *session) serveControl(ctx context.Context, control *server.Server, front *http.Server, listener net.Listener, f controlFlags) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	failed := make(chan error, 2)
+	ran := make(chan struct{})
+	go func() { failed <- control.Run(life); close(ran) }() // Ends with life.
+	go func() {                                             // Ends with Shutdown.
+		if front.TLSConfig != nil {
+			failed <- front.ServeTLS(listener, "", "")
+		} else {
+			failed <- front.Serve(listener)
+		}
+	}()
+	url := hostURL(front.TLSConfig, listener.Addr().String())
+	fmt.Fprintf(s.proc.Stdout, "ready: control plane %s\n", url)
+	err := writeEnvFile(f.envFile, [][2]string{{"CORVO_CONTROL_URL", url}})
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		}
+	}
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
+	defer cancel()
+	err = errors.Join(err, front.Shutdown(shutdown))
+	end()
+	<-ran
+	return err
+}
+
+func (s *session) controlConfig(f controlFlags) (server.Config, error) {
+	f.database, f.smtp = s.orEnv(f.database, envDatabase), s.orEnv(f.smtp, envSMTP)
+	switch {
+	case f.database == "":
+		return server.Config{}, usagef("--database is missing: sqlite:FILE or postgres://…")
+	case f.publicURL == "":
+		return server.Config{}, usagef("--public-url is missing: links in mails begin with it")
+	case len(list(f.nodes)) == 0:
+		return server.Config{}, usagef("--nodes is missing")
+	case f.smtp == "" || f.mailFrom == "":
+		return server.Config{}, usagef("--smtp and --mail-from are needed: sign-up and sign-in go by mail")
+	}
+	if f.tenantURL == "" {
+		f.tenantURL = strings.TrimRight(f.publicURL, "/") + "/t/{tenant}"
+	}
+	if !strings.Contains(f.tenantURL, "{tenant}") {
+		return server.Config{}, usagef("--tenant-url %q has no {tenant} in it", f.tenantURL)
+	}
+	secret, err := f.cell.secret()
+	if err != nil {
+		return server.Config{}, err
+	}
+	cellTLS, err := f.cell.config()
+	if err != nil {
+		return server.Config{}, err
+	}
+	keys, err := readMasterKeys(f.masterKeyFile)
+	if err != nil {
+		return server.Config{}, err
+	}
+	return server.Config{
+		Database: f.database, PublicURL: f.publicURL,
+		TenantURL:  func(tenant string) string { return strings.ReplaceAll(f.tenantURL, "{tenant}", tenant) },
+		Cells:      []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secret: secret, TLS: cellTLS}},
+		MasterKeys: keys, Mail: server.Mail{URL: mailURL(f.smtp), From: f.mailFrom}, Console: web.Files(),
+		AllowPrivateIssuers: f.privateIssuers, Peer: peerOf(f.trustProxy), Version: version(), Logger: s.logger(),
+	}, nil
+}
+
+// Variables for what may hold a password.
+const (
+	envDatabase = "CORVO_DATABASE"
+	envSMTP     = "CORVO_SMTP"
+)
+
+// orEnv is a flag's value, or else a variable's.
+func (s *session) orEnv(flag, name string) string {
+	if flag != "" {
+		return flag
+	}
+	return s.proc.Env(name)
+}
+
+// peerOf tells a client's address: the last one that X-Forwarded-For names is the one
+// our own proxy saw.
+func peerOf(trust bool) func(*http.Request) string {
+	if !trust {
+		return nil
+	}
+	return func(r *http.Request) string {
+		hops := list(strings.Join(r.Header.Values("X-Forwarded-For"), ","))
+		if len(hops) == 0 {
+			host, _, err := net.SplitHostPort(r.RemoteAddr)
+			if err != nil {
+				return r.RemoteAddr
+			}
+			return host
+		}
+		return hops[len(hops)-1]
+	}
+}
+
+func readMasterKeys(path string) ([][]byte, error) {
+	const howTo = "make one with: (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n' > control.key)"
+	if path == "" {
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file is missing", Fix: howTo}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usagef("--master-key-file: %v", err)
+	}
+	var keys [][]byte
+	for line := range strings.FieldsSeq(string(text)) {
+		key, err := hex.DecodeString(line)
+		if err != nil || len(key) != masterKeyBytes {
+			return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " must hold lines of 64 hex digits", Fix: howTo}
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " is empty", Fix: howTo}
+	}
+	return keys, nil
+}

@@ -1,0 +1,68 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/services/mailbox"
+)
+
+type mailboxFlags struct {
+	smtp    string
+	listen  string
+	envFile string
+}
+
+func (s *session) mailboxCommand() *cobra.Command {
+	var f mailboxFlags
+	c := &cobra.Command{
+		Use:   "mailbox",
+		Short: "Take mails and show them: a mail server for trying things out",
+		Long: `Takes every mail it is given, keeps the last ones in memory and shows them at /mail,
+as JSON at /mail/messages. It is for trying the control plane without a mail server;
+"up" has one built in.`,
+		Example: `  corvo-cloud mailbox --smtp 127.0.0.1:2525 --listen 127.0.0.1:8025`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return s.mailbox(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "SMTP `ADDRESS`, on loopback")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8025", "`ADDRESS` of the page; port 0 takes a free one")
+	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_MAILBOX_URL to `FILE` when ready")
+	return c
+}
+
+func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	box, err := mailbox.New(mailbox.Options{Addr: f.smtp, Logger: s.logger()})
+	if err != nil {
+		return listenFailure("--smtp", f.smtp, err)
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return listenFailure("--listen", f.listen, err)
+	}
+	front := &http.Server{Handler: box.Handler(), ReadHeaderTimeout: controlReadHeader, IdleTimeout: controlIdle}
+	failed := make(chan error, 2)
+	go func() { failed <- box.Run(ctx) }()          // Ends with ctx.
+	go func() { failed <- front.Serve(listener) }() // Ends with Close.
+	url := "http://" + listener.Addr().String() + "/mail"
+	fmt.Fprintf(s.proc.Stdout, "ready: mailbox %s, smtp %s\n", url, box.Addr())
+	err = writeEnvFile(f.envFile, [][2]string{{"CORVO_MAILBOX_URL", url}})
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return serverFailure("the mailbox stopped", errors.Join(err, front.Close()))
+}

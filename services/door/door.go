@@ -1,0 +1,154 @@
+package door
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/services/proxy"
+)
+
+// bodyTimeout is how long a body for the control plane or the mailbox may take to
+// arrive; the data plane has its own rules.
+const bodyTimeout = 30 * time.Second
+
+// Options of a Door.
+type Options struct {
+	// Domain is the one under which tenants are hosts, as the proxy's.
+	Domain string
+	// Control is the console and the control API; nil: nobody answers there.
+	Control http.Handler
+	// Mail is the development mailbox; nil: there is none.
+	Mail http.Handler
+}
+
+// Door routes between the sides of one public port.
+type Door struct {
+	data          http.Handler
+	control, mail http.Handler
+	domain        string
+}
+
+// New makes a door before data, the proxy. What no side wants is answered by data,
+// which knows how to refuse.
+func New(data http.Handler, o Options) *Door {
+	if o.Domain == "" {
+		o.Domain = "localhost"
+	}
+	d := &Door{data: data, control: data, mail: data, domain: o.Domain}
+	if o.Control != nil {
+		d.control = cleaned(o.Control)
+	}
+	if o.Mail != nil {
+		d.mail = cleaned(o.Mail)
+	}
+	return d
+}
+
+// ServeHTTP implements http.Handler.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.side(r).ServeHTTP(w, r)
+}
+
+// side is the table of the public port. A path that two readers could understand
+// differently is the proxy's to refuse.
+func (d *Door) side(r *http.Request) http.Handler {
+	path := r.URL.Path
+	switch {
+	case proxy.TenantOfHost(r.Host, d.domain) != "", !proxy.Canonical(r):
+		return d.data
+	case under(path, "/t"), under(path, "/api"), under(path, "/docs"), path == "/openapi.json":
+		return d.data
+	case path == "/healthz", path == "/readyz":
+		return d.data
+	case under(path, "/metrics"), under(path, "/debug"):
+		return d.data // Which has none in public: these have a port of their own.
+	case strings.HasPrefix(path, "/corvo."):
+		if strings.HasPrefix(path, "/corvo.cloud.v1.") {
+			return d.control
+		}
+		return d.data // corvo.v1, and never corvo.cell.v1.
+	case under(path, "/mail"):
+		return d.mail
+	default:
+		return d.control
+	}
+}
+
+func under(path, prefix string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// cleaned hands a request on as a program behind a door may believe it: what a
+// client says about its own address, and every header of the cell, is gone.
+func cleaned(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		clean(r)
+		if r.Body != nil && r.Body != http.NoBody {
+			rc := http.NewResponseController(w)
+			// Where it is not supported a slow body costs no more than its connection.
+			_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
+			r.Body = &timedBody{ReadCloser: r.Body, rc: rc}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// clean sets the headers that a client may not set.
+func clean(r *http.Request) {
+	// First, or a client could have what is set below removed on the next hop.
+	for _, line := range r.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			r.Header.Del(strings.TrimSpace(name))
+		}
+	}
+	r.Header.Del("Connection")
+	identity.StripExternal(r.Header)
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			delete(r.Header, name)
+		}
+	}
+	for _, name := range [...]string{"Forwarded", "X-Real-Ip", "X-Request-Id", "X-Original-Url", "X-Rewrite-Url"} {
+		delete(r.Header, name)
+	}
+	proto := "http"
+	if r.TLS != nil {
+		proto = "https"
+	}
+	r.Header.Set("X-Forwarded-Proto", proto)
+	r.Header.Set("X-Forwarded-Host", r.Host)
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		r.Header.Set("X-Forwarded-For", host)
+	}
+	r.Header.Set("X-Request-Id", newRequestID())
+}
+
+func newRequestID() string {
+	var b [12]byte
+	rand.Read(b[:])
+	return "req_" + hex.EncodeToString(b[:])
+}
+
+// timedBody ends the wait for a body with the body: the answer may take longer.
+type timedBody struct {
+	io.ReadCloser
+	rc *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.rc.SetReadDeadline(time.Time{}) // As above.
+	}
+	return n, err
+}

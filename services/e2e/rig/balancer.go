@@ -1,0 +1,72 @@
+package rig
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Balancer spreads connections over addresses, as a TCP balancer in front of proxies
+// does: it knows nothing of what it carries, and goes on to the next address when one
+// does not take a connection.
+type Balancer struct {
+	Address string
+
+	backends []string
+	next     atomic.Int64
+	listener net.Listener
+	carrying sync.WaitGroup
+}
+
+// StartBalancer runs until the test ends.
+func StartBalancer(t testing.TB, backends ...string) *Balancer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Balancer{Address: l.Addr().String(), backends: backends, listener: l}
+	b.carrying.Go(b.accept)
+	t.Cleanup(func() {
+		_ = l.Close() // Ends accept; connections end with their processes.
+	})
+	return b
+}
+
+func (b *Balancer) accept() {
+	for {
+		client, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		b.carrying.Go(func() { b.carry(client) })
+	}
+}
+
+func (b *Balancer) carry(client net.Conn) {
+	defer client.Close() //nolint:errcheck // Either side may have gone.
+	first := int(b.next.Add(1))
+	for i := range b.backends {
+		backend, err := net.DialTimeout("tcp", b.backends[(first+i)%len(b.backends)], time.Second)
+		if err != nil {
+			continue
+		}
+		defer backend.Close() //nolint:errcheck // Either side may have gone.
+		var both sync.WaitGroup
+		both.Go(func() { copyHalf(backend, client) })
+		both.Go(func() { copyHalf(client, backend) })
+		both.Wait()
+		return
+	}
+}
+
+// copyHalf hands an end of one side on to the other.
+func copyHalf(to, from net.Conn) {
+	_, _ = io.Copy(to, from) // An error is an end like another.
+	if tcp, ok := to.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite() // Closed by the other side already, or soon.
+	}
+}

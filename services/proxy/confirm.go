@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+)
+
+const (
+	// confirmEvery repeats what was said: a node forgets a proxy that is silent for
+	// two of these.
+	confirmEvery = 5 * time.Second
+	// readyPoll is how soon a node hears that this proxy serves, or no longer does.
+	readyPoll      = 100 * time.Millisecond
+	confirmTimeout = 2 * time.Second
+)
+
+// confirm tells a followed node up to where this proxy has applied what it was
+// sent, until ctx ends: at once after each change, and now and then.
+func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceClient) {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	var said *cellv1.ConfirmWatchRequest
+	var at time.Time
+	for {
+		index, moved := p.applied.now()
+		now := &cellv1.ConfirmWatchRequest{ProxyId: p.id, Index: index, Ready: p.Ready()}
+		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || time.Since(at) >= confirmEvery {
+			switch err := p.sayConfirm(ctx, client, now); {
+			case err == nil:
+				said, at = now, time.Now()
+			case connect.CodeOf(err) == connect.CodeUnimplemented:
+				return // A node of an older version.
+			default:
+				p.log.Debug("confirm to a node", "index", index, "err", err)
+				said, moved = nil, nil // Said again at the next tick.
+			}
+		}
+		select {
+		case <-moved:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *Proxy) sayConfirm(ctx context.Context, client cellv1connect.CellServiceClient, req *cellv1.ConfirmWatchRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	_, err := client.ConfirmWatch(ctx, connect.NewRequest(req))
+	return err
+}

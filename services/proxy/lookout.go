@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+)
+
+const (
+	// lookMax is how long a request with an unknown key waits for an answer.
+	lookMax = 250 * time.Millisecond
+	// lookEvery paces the questions of one proxy, however many ask.
+	lookEvery = 20 * time.Millisecond
+	// lookersMax bounds the requests that wait; more are answered at once.
+	lookersMax = 256
+)
+
+// lookouts asks the cell whether this proxy is behind, on behalf of requests whose
+// key it does not know. All requests that wait share one question; what they may
+// cost the cell does not grow with their number.
+type lookouts struct {
+	ask func(ctx context.Context) error
+	// max is lookMax; a test on a busy machine has more patience.
+	max  time.Duration
+	wake chan struct{} // One waiting note; never closed.
+
+	mu sync.Mutex
+	// Guarded by mu.
+	next    *look // The question that has not been asked yet; nil if nobody waits.
+	waiting int
+}
+
+// look is one question. ok may be read when done is closed.
+type look struct {
+	done chan struct{}
+	ok   bool
+}
+
+func newLookouts(ask func(ctx context.Context) error) *lookouts {
+	return &lookouts{ask: ask, max: lookMax, wake: make(chan struct{}, 1)}
+}
+
+// lookAgain reports, within max, whether the proxy has by now everything that
+// the cell had when the request came. A question that is under way is of no use to
+// a newcomer: it may have been answered before the newcomer's key was made.
+func (l *lookouts) lookAgain(ctx context.Context) bool {
+	mine := l.join()
+	if mine == nil {
+		return false
+	}
+	defer l.leave()
+	late := time.NewTimer(l.max)
+	defer late.Stop()
+	select {
+	case <-mine.done:
+		return mine.ok
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (l *lookouts) join() *look {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting >= lookersMax {
+		return nil
+	}
+	l.waiting++
+	if l.next == nil {
+		l.next = &look{done: make(chan struct{})}
+		select {
+		case l.wake <- struct{}{}:
+		default: // It is awake.
+		}
+	}
+	return l.next
+}
+
+func (l *lookouts) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting--
+}
+
+// run asks one question after another until ctx ends.
+func (l *lookouts) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		l.mu.Lock()
+		mine := l.next
+		l.next = nil
+		l.mu.Unlock()
+		limited, cancel := context.WithTimeout(ctx, l.max)
+		mine.ok = l.ask(limited) == nil
+		cancel()
+		close(mine.done)
+		wait(ctx, lookEvery)
+	}
+}
+
+// catchUp returns nil when the proxy has applied what the leader of the cell has.
+func (p *Proxy) catchUp(ctx context.Context) error {
+	err := errors.New("no node is known")
+	for _, base := range p.watchedFirst() {
+		client := cellv1connect.NewCellServiceClient(p.cellClient, base)
+		var res *connect.Response[cellv1.GetIndexResponse]
+		if res, err = client.GetIndex(ctx, connect.NewRequest(&cellv1.GetIndexRequest{})); err == nil {
+			return p.applied.reach(ctx, res.Msg.GetIndex())
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	p.log.Debug("ask the cell for its index", "err", err)
+	return err
+}
+
+// watchedFirst lists the nodes that are being followed, then all others.
+func (p *Proxy) watchedFirst() []string {
+	bases := p.nodes.bases()
+	p.watchedMu.Lock()
+	defer p.watchedMu.Unlock()
+	var first, rest []string
+	for _, b := range bases {
+		if p.watched[b] {
+			first = append(first, b)
+		} else {
+			rest = append(rest, b)
+		}
+	}
+	return append(first, rest...)
+}
+
+// progress is the index up to which the state is applied, to calls under way too.
+type progress struct {
+	mu    sync.Mutex
+	index uint64        // Guarded by mu.
+	moved chan struct{} // Guarded by mu; closed at the next move.
+}
+
+func newProgress() *progress { return &progress{moved: make(chan struct{})} }
+
+func (p *progress) set(index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if index <= p.index {
+		return
+	}
+	p.index = index
+	close(p.moved)
+	p.moved = make(chan struct{})
+}
+
+// now is the index and what to wait for.
+func (p *progress) now() (index uint64, moved <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.index, p.moved
+}
+
+func (p *progress) reach(ctx context.Context, index uint64) error {
+	for {
+		at, moved := p.now()
+		if at >= index {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/corvo-cloud/corvo/control-plane/server"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/services/mailbox"
+)
+
+const (
+	cellName = "local"
+	mailFrom = "Corvo Cloud <no-reply@corvo.localhost>"
+)
+
+// startMailbox takes the mails of this process, unless a mail server was named.
+func (s *Service) startMailbox() error {
+	if s.cfg.MailURL != "" {
+		return nil
+	}
+	box, err := mailbox.New(mailbox.Options{Domain: s.cfg.Domain, Logger: s.log})
+	if err != nil {
+		return fmt.Errorf("start the mailbox: %w", err)
+	}
+	s.mailbox = box
+	s.loops.Go(func() { s.fail(box.Run(s.life)) })
+	return nil
+}
+
+// startControl builds the control plane over this process's cell; its loops run until
+// the service stops.
+func (s *Service) startControl(ctx context.Context) error {
+	database := s.cfg.Database
+	if database == "" {
+		database = "sqlite:" + s.dir.Join("control.db")
+	}
+	mail := server.Mail{URL: s.cfg.MailURL, From: mailFrom}
+	if s.mailbox != nil {
+		mail.URL = "smtp://" + s.mailbox.Addr()
+	}
+	control, err := server.New(ctx, server.Config{
+		Database:  database,
+		PublicURL: s.base, TenantURL: s.tenantURL,
+		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secret: s.secret}},
+		MasterKeys: [][]byte{s.master}, Mail: mail, Console: s.cfg.Console,
+		// Who can reach a loopback address may have his identity provider there.
+		AllowPrivateIssuers: isLoopback(s.cfg.Listener.Addr()),
+		Version:             s.cfg.Version, Logger: s.log.With("part", "control"),
+	})
+	if err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	s.control = control
+	s.loops.Go(func() { s.fail(control.Run(s.life)) })
+	return nil
+}
+
+// ensureDemo makes the demo tenant, through the same door as everybody's.
+func (s *Service) ensureDemo(ctx context.Context, cell *cellv1.State, creds credentials) error {
+	demo, err := seed(cell, creds)
+	if err != nil {
+		return err
+	}
+	if err := s.control.Ensure(ctx, demo); err != nil {
+		return fmt.Errorf("make the tenant %s: %w", demo.Tenant, err)
+	}
+	return nil
+}
+
+func (s *Service) tenantURL(tenant string) string { return s.base + "/t/" + tenant }
+
+// fail notes the end of a part that ended by itself.
+func (s *Service) fail(err error) {
+	if err == nil || s.life.Err() != nil {
+		return
+	}
+	select {
+	case s.failed <- err:
+	default: // Another one failed before; one is enough to stop.
+	}
+}
+
+func isLoopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
