@@ -18,6 +18,9 @@ MODULES := $(shell awk '$$1 ~ /^\.\// {print substr($$1, 3)}' go.work)
 # A clone owned by another user (containers, CI) makes `go build` refuse to stamp.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
+BUF      := $(BIN)/npm/node_modules/.bin/buf
+WEB_DEPS := web/node_modules/.stamp
+
 # Arguments a caller may set.
 ARGS         ?=
 QUICK        ?=
@@ -52,17 +55,20 @@ run: build ## Start the whole service on this machine: corvo-cloud up $(ARGS).
 	@exec $(BIN)/corvo-cloud up $(ARGS)
 
 .PHONY: build
-build: ## Build corvo and corvo-cloud into .bin.
+build: web ## Build the console, corvo, corvo-cloud and the Terraform provider (into .bin).
 	@mkdir -p $(BIN)
 	cd data-plane && go build -o $(BIN)/corvo ./cmd/corvo
 	cd services && go build -o $(BIN)/corvo-cloud ./cmd/corvo-cloud
+	cd terraform-provider && go build -o $(BIN)/terraform-provider-corvo .
 
 .PHONY: test
 test: ## Everything CI runs: verify, lint and all tests (25 minutes at most on two cores).
 	@$(MAKE) verify
 	@$(MAKE) lint
+	@$(MAKE) test-web
 	@$(MAKE) test-go
 	@$(MAKE) test-docs
+	@$(MAKE) test-console
 
 .PHONY: fmt
 fmt: ## Rewrite Go files with gofmt -s.
@@ -70,7 +76,7 @@ fmt: ## Rewrite Go files with gofmt -s.
 
 .PHONY: clean
 clean: ## Remove built binaries, tools and local data.
-	rm -rf $(BIN) $(ROOT)/.run $(ROOT)/.bench
+	rm -rf $(BIN) $(ROOT)/.run $(ROOT)/.bench $(ROOT)/.screens web/node_modules web/e2e/node_modules web/dist/assets web/dist/index.html
 
 ##@ Tests
 
@@ -82,8 +88,20 @@ test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
 	@$(call in-each,$(MODULES),go test -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
 
 .PHONY: test-docs
-test-docs: ## Do what docs/quickstart.md and docs/operations.md say, against the real service.
+test-docs: ## Do what the pages of docs/ say, against the real service.
 	@cd tools && GOWORK=off go test -count=1 -timeout 5m ./quickstart
+
+.PHONY: test-web
+test-web: web ## Type check, lint and unit tests of the console.
+	@cd web && npm run --silent check && npm run --silent test
+
+.PHONY: test-console
+test-console: build $(BIN)/.console-tools.stamp ## The four journeys in a real browser, with a mail server and an identity provider that are not ours.
+	@cd web/e2e && npx playwright test $(TEST_FLAGS)
+
+.PHONY: screens
+screens: build $(BIN)/.console-tools.stamp ## Pictures of every page, desktop and phone, light and dark, into .screens.
+	@cd web/e2e && npx playwright test --config screens.config.ts
 
 .PHONY: test-short
 test-short: ## The Go tests without the long ones (seconds to a minute).
@@ -113,8 +131,10 @@ bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
 ##@ Checks and generated code
 
 .PHONY: generate
-generate: setup ## Regenerate code from the protos.
+generate: setup $(WEB_DEPS) ## Regenerate code from the protos.
 	cd data-plane/api && $(BUF) generate --clean
+	cd control-plane/api && $(BUF) generate --clean
+	cd web && $(BUF) generate --clean
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum up to date.
@@ -126,8 +146,9 @@ verify: verify-generated verify-modules verify-builds ## Fail if generated code,
 	@$(MAKE) fmt-check
 
 .PHONY: verify-generated
-verify-generated: setup
+verify-generated: setup $(WEB_DEPS)
 	cd data-plane/api && $(BUF) lint
+	cd control-plane/api && $(BUF) lint
 	@tools/verify-generated $(BUF)
 
 .PHONY: verify-modules
@@ -153,8 +174,6 @@ lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rule
 
 ##@ Tools
 
-BUF := $(BIN)/npm/node_modules/.bin/buf
-
 .PHONY: setup
 setup: $(BIN)/.go-tools.stamp $(BIN)/.npm-tools.stamp ## Install the pinned tools into .bin (done once, again when a pin changes).
 
@@ -172,6 +191,26 @@ $(BIN)/.npm-tools.stamp: tools/npm/package.json tools/npm/package-lock.json
 	@mkdir -p $(BIN)/npm
 	cp tools/npm/package.json tools/npm/package-lock.json $(BIN)/npm/
 	cd $(BIN)/npm && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The console. Its packages are those of web/package-lock.json. Not `npm ci`: that also
+# wants the binaries of every other platform, which a mirror of packages may not hold.
+$(WEB_DEPS): web/package.json web/package-lock.json web/.npmrc
+	cd web && npm install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: web
+web: web/dist/index.html ## Build the console into web/dist, which the control plane embeds.
+
+web/dist/index.html: $(WEB_DEPS) $(shell find web/src web/public web/index.html web/vite.config.ts -type f 2>/dev/null)
+	cd web && npm run --silent build
+	@touch $@
+
+# A browser from the system's packages, and the servers of the journeys from npm.
+$(BIN)/.console-tools.stamp: web/e2e/package.json web/e2e/package-lock.json
+	@mkdir -p $(BIN)
+	@command -v chromium >/dev/null || tools/install-chromium
+	cd web/e2e && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Every Go file of ours that people write, NUL-separated.

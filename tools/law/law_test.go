@@ -238,7 +238,7 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 }
 
 // outside matches pages and folders that a reader of this repository does not have.
-var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|traps\.md|\bworker-api\b`)
+var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|design/traps|\bworker-api\b`)
 
 func TestText_PointsNowhereOutside(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -35,7 +36,8 @@ func run(module, only string, from int) error {
 	}
 	survivors, ran := 0, 0
 	var broken error
-	for _, m := range mutations[min(from, len(mutations)):] {
+	all := slices.Concat(mutations, ruleMutations)
+	for _, m := range all[min(from, len(all)):] {
 		if !strings.Contains(m.what, only) {
 			continue
 		}

@@ -19,6 +19,16 @@ const (
 	txn        = "internal/statedb/txn.go"
 	transfer   = "internal/statedb/transfer.go"
 	cursor     = "internal/feed/cursor.go"
+	events     = "internal/state/events.go"
+	limits     = "internal/state/limits.go"
+	throttle   = "internal/state/throttle.go"
+	settings   = "internal/state/setqueue.go"
+	destroy    = "internal/state/deletequeue.go"
+	sweep      = "internal/state/sweep.go"
+	readsweep  = "internal/state/readsweep.go"
+	read       = "internal/state/read.go"
+	memory     = "internal/dispatch/limits.go"
+	waiters    = "internal/dispatch/waiters.go"
 )
 
 // mutations is what may not go unnoticed.
@@ -26,31 +36,31 @@ var mutations = []mutation{
 	// Leases and tokens.
 	{"any token is taken", work, "return by.Token.Epoch == h.Epoch", "return true"},
 	{"a token of the same entry is taken", work, "return by.Token.Epoch == h.Epoch", "return by.Token.Epoch.Index == h.Epoch.Index"},
-	{"without a token anybody settles, crash or not", work, "case h.Crashes == 0:", "case true:"},
-	{"without a token only the holder settles, ever", work, "case h.Crashes == 0:", "case false:"},
+	{"without a token anybody settles, crash or not", work, "case h.Crashes == 0 && !h.has(flagRanOut):", "case true:"},
+	{"without a token only the holder settles, ever", work, "case h.Crashes == 0 && !h.has(flagRanOut):", "case false:"},
 	{"a worker id is not compared", work, "return by.Worker == h.Worker", "return true"},
 	{"a peer is not compared", work, "return by.Peer == h.Peer", "return true"},
-	{"a repeated ack is refused", work, "h.State == job.Completed && Holds(&h, c.By)", "false"},
-	{"a repeated ack is taken from anybody", work, "h.State == job.Completed && Holds(&h, c.By)", "h.State == job.Completed"},
+	{"a repeated ack is refused", work, "again := h.State == job.Completed && Holds(h, c.By)", "again := false"},
+	{"a repeated ack is taken from anybody", work, "again := h.State == job.Completed && Holds(h, c.By)", "again := h.State == job.Completed"},
 	{"a repeated fail is refused", work, "res.Refusal == LeaseLost && settled && Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
 	{"a job that is not leased may be settled", work, "case !h.State.Leased(), !Holds(&h, by):", "case !Holds(&h, by):"},
-	{"a fetch takes jobs that are not pending", work, "if err != nil || !ok || h.State != job.Pending {", "if err != nil || !ok || h.State.Leased() {"},
+	{"a fetch takes jobs that are not pending", work, "h.State != job.Pending || h.Blocked() {", "h.State.Leased() || h.Blocked() {"},
 	{"a fetch takes jobs of a paused queue", work, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
 	{"a fetch does not count the attempt", work, "h.Attempt++", "_ = h.Attempt"},
 	{"a release spends the attempt", work, "h.Attempt--", "_ = h.Attempt"},
-	{"a release of a cancelled job counts as a failure", work, "if !c.Release {", "if true {"},
-	{"a worker asked to let go gets its job again", work, "cancelling := h.State == job.Cancelling", "cancelling := false"},
-	{"a heartbeat does not pass on the cancel", work, "res.Cancel = h.State == job.Cancelling", "res.Cancel = false"},
-	{"a renewal of another lease counts", work, "h.Epoch != c.Epoch || c.Until", "c.Until"},
-	{"a renewal may shorten a lease", work, "c.Until <= h.Due", "c.Until == h.Due"},
+	{"a release of a cancelled job counts as a failure", work, "if !c.Release && !h.has(flagHoldNext) {", "if !h.has(flagHoldNext) {"},
+	{"a worker asked to let go gets its job again", work, "\tcase cancelling:\n\t\terr = x.letGo(c, &h)", "\tcase cancelling && c == nil:\n\t\terr = x.letGo(c, &h)"},
+	{"a heartbeat does not pass on the cancel", work, "h.State == job.Cancelling, h.StoppedByBudget()", "false, h.StoppedByBudget()"},
+	{"a renewal of another lease counts", work, "h.Epoch != c.Epoch || until", "until"},
+	{"a renewal may shorten a lease", work, "until <= h.Due", "until == h.Due"},
 	{"a renewal leaves the old due row", work, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))", "_ = h.Due"},
 	{"floors may fall", work, "!q.counts.Floor[f.Priority].Less(f.Pos)", "q.counts.Floor[f.Priority] == f.Pos"},
 	{"an ack does not say it has a result", work, "h.flags |= flagResult", "h.flags |= 0"},
 
 	// Attempts and timers.
-	{"one attempt more than asked", work, "if h.Attempt >= h.Retry.MaxRetries {", "if h.Attempt > h.Retry.MaxRetries {"},
+	{"one attempt more than asked", work, "case h.Attempt >= h.Retry.MaxRetries:", "case h.Attempt > h.Retry.MaxRetries:"},
 	{"remaining attempts are off by one", work, "res.Remaining = h.Retry.MaxRetries - h.Attempt", "res.Remaining = h.Retry.MaxRetries - h.Attempt + 1"},
-	{"the backoff has no jitter", work, "int64(job.Jitter(delay, c.ID, h.Attempt))", "int64(delay)"},
+	{"the backoff has no jitter", work, "return job.Jitter(h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay), c.ID, h.Attempt)", "return h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay)"},
 	{"failures are not counted", work, "x.touched(q).Failed++", "x.touched(q)"},
 	{"failures without a text are not counted", work, "return x.countFailure(c.NS, h)", "if c.Error == \"\" {\n\t\treturn nil\n\t}\n\treturn x.countFailure(c.NS, h)"},
 	{"an expired lease is no crash", timers, "h.Crashes++", "_ = h.Crashes"},
@@ -65,13 +75,13 @@ var mutations = []mutation{
 
 	// Locks.
 	{"the first owner's end frees the next owner's key", enqueue, "if !owner.IsZero() && l.Owner != owner {", "if false {"},
-	{"a lock is in force at its end", enqueue, "l.Expires > x.now, err", "l.Expires >= x.now, err"},
-	{"a lock never ends by itself", enqueue, "l.Expires > x.now, err", "true, err"},
+	{"a lock is in force at its end", enqueue, "l.Expires > x.now && l.gen == q.gen", "l.Expires >= x.now && l.gen == q.gen"},
+	{"a lock never ends by itself", enqueue, "l.Expires > x.now && l.gen == q.gen", "l.gen == q.gen"},
 	{"taking a lock over leaves the old due row", enqueue, "x.txn.Delete(x.m.space.Due(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}))", "_ = l.Expires"},
-	{"a replay forgets that it was a duplicate", enqueue, "Duplicate: l.Duplicate, Replayed: true", "Replayed: true"},
+	{"a replay forgets that it was a duplicate", enqueue, "Duplicate: l.Duplicate, Replayed: held", "Replayed: held"},
 	{"the due row of a key names the holder instead of the caller", enqueue, "By: c.ID, Expires: x.after(int64(c.IdempotencyFor))", "By: res.ID, Expires: x.after(int64(c.IdempotencyFor))"},
 	{"times wrap around at their end", enqueue, "if d > endOfTime-x.now {", "if false {"},
-	{"a job scheduled for now waits", enqueue, "if c.ScheduledAt > x.now {", "if c.ScheduledAt >= x.now {"},
+	{"a job scheduled for now waits", enqueue, "case c.ScheduledAt > x.now:", "case c.ScheduledAt >= x.now:"},
 	{"ending a job keeps its unique key", transition, "if h.has(flagUnique) {", "if false {"},
 	{"deleting a job keeps its unique key", admin, "if h.has(flagUnique) {", "if false {"},
 	{"a key is given back twice", transition, "h.flags &^= flagUnique", "_ = flagUnique"},
@@ -81,16 +91,16 @@ var mutations = []mutation{
 	{"the due row stays", transition, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: dueKind(h.State), NS: ns, ID: id}))", "_ = h.Due"},
 	{"the old state keeps its count", transition, "c.Jobs[h.State]--", "c.Jobs[h.State] += 0"},
 	{"the leader is not told of the first due time", transition, "x.out.FirstDue = d.At", "_ = d.At"},
-	{"the leader is not told of jobs that left", admin, "if h.State == job.Pending {\n\t\tx.out.Unready", "if h.State == job.Held {\n\t\tx.out.Unready"},
+	{"the leader is not told of jobs that left", admin, "if !h.Pos.IsZero() {\n\t\tx.out.Unready", "if h.State == job.Held {\n\t\tx.out.Unready"},
 	{"all places of an entry are the same", machine, "x.ordinal++", "x.ordinal = 1"},
 	{"a cached head outlives its lease", machine, "delete(x.m.leased, k)", "_ = k"},
-	{"an entry's events replace each other", machine, "x.events = append(x.events, feed.Event{Type: t, NS: ns,", "x.events = append(x.events[:0], feed.Event{Type: t, NS: ns,"},
+	{"an entry's events replace each other", events, "x.events = append(x.events, e)", "x.events = append(x.events[:0], e)"},
 	{"a history changes the copies that share it", records, "append(keep[:len(keep):len(keep)], Moment", "append(keep, Moment"},
 	{"a history loses its beginning", records, "keep[0]), keep[2:]...)", "keep[1]), keep[2:]...)"},
 
 	// Administration.
-	{"a retry keeps the crashes", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished = 0, 0, NotDead, 0", "h.Attempt, h.Reason, h.Finished = 0, NotDead, 0"},
-	{"a retry keeps the attempts", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished = 0, 0, NotDead, 0", "h.Crashes, h.Reason, h.Finished = 0, NotDead, 0"},
+	{"a retry keeps the crashes", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}", "h.Attempt, h.Reason, h.Finished, h.Epoch = 0, NotDead, 0, keys.Position{}"},
+	{"a retry keeps the attempts", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}", "h.Crashes, h.Reason, h.Finished, h.Epoch = 0, NotDead, 0, keys.Position{}"},
 	{"a retry does not take scheduled jobs", admin, "case job.Dead, job.Cancelled, job.Completed, job.Scheduled, job.Retrying:", "case job.Dead, job.Cancelled, job.Completed, job.Retrying:"},
 	{"a leased job may be deleted", admin, "if h.State.Leased() {", "if false {"},
 	{"a deleted job's errors stay", admin, "if h.has(flagErrors) {", "if false {"},
@@ -98,6 +108,55 @@ var mutations = []mutation{
 	{"a dead job may be cancelled", admin, "case job.Completed, job.Dead:", "case job.Completed:"},
 	{"the feed's trim may go back", admin, "if err == nil && string(v) >= string(feed.TrimRecord(c.Before)) {", "if v == nil && err == nil {"},
 	{"the feed is trimmed beyond the entry", admin, "c.Before <= 1 || c.Before > x.index", "c.Before <= 1"},
+
+	// Limits of queues.
+	{"a limit of slots is one too high", limits, "n.Leased() >= int64(c.MaxConcurrency)", "n.Leased() > int64(c.MaxConcurrency)"},
+	{"a cancelling job has no slot", records, "return c.Jobs[job.Active] + c.Jobs[job.Cancelling]", "return c.Jobs[job.Active]"},
+	{"a throttle is not asked", limits, "return c.Throttle.IsZero() || n.starts.room(now, c.Throttle) > 0", "return c.Throttle.IsZero() || now > 0"},
+	{"a refused queue goes on in the same entry", limits, "if q.refused || shut != 0 || !q.config.hasRoom", "if shut != 0 || !q.config.hasRoom"},
+	{"a refusal lasts for ever", machine, "q.refused, q.tell = false, false, false, false, false", "q.tell = false, false, false, false"},
+	{"the memory is not told of a refusal", limits, "\t\tq.refused = true\n\t\tx.tell(q)", "\t\tq.refused = true"},
+	{"the memory is not told of freed slots", machine, "if q.tell || q.config.Limited() {", "if q.tell {"},
+	{"starts are not counted", limits, "if !q.config.Throttle.IsZero() {", "if q == nil {"},
+	{"a start leaves its window early", throttle, "return now-r.last >= int64(t.Window) }", "return now-r.last >= int64(t.Window)-1 }"},
+	{"a run leaves with its first start", throttle, "return now-r.last >= int64(t.Window) }", "return now-r.first >= int64(t.Window) }"},
+	{"runs are longer than a grain", throttle, "<= int64(t.Window)/startGrain", "<= int64(t.Window)/2"},
+	{"the throttle opens with the first run", throttle, "if used < int64(t.Limit) {", "if used <= int64(t.Limit) {"},
+	{"starts share their memory", throttle, "slices.Clone(s.live(now, t))", "slices.Grow(s.live(now, t), 0)"},
+	{"the oldest run is forgotten when there are many", throttle, "s[1].n += s[0].n", "s[1].n += 0"},
+	{"a removed throttle is still counted", settings, "x.touched(q).starts = nil", "x.touched(q)"},
+	{"a setting that was not named is set", settings, "if c.Set&command.SetConcurrency != 0 {", "if true {"},
+	{"nothing changed and everybody is told", settings, "if made || q.config != was {", "if made || q != nil {"},
+	{"the memory does not know what the entry took", memory, "\t\tq.takes++", "\t\t_ = q.takes"},
+	{"a settled job frees its slot twice", memory, "if _, twice := t.freed[id]; twice {", "if false {"},
+	{"a newcomer takes the slot that somebody waits for", memory, "if q.frees > 0 && q.waiting() == nil {", "if q.frees > 0 {"},
+	{"a stranger's ack frees a slot", memory, "|| !h.State.Leased() || !state.Holds(&h, by)", "|| !h.State.Leased()"},
+	{"what an entry took is counted for ever", memory, "q.takes, q.frees, q.isCounted = 0, 0, false", "q.frees, q.isCounted = 0, false"},
+	{"a throttle opens and nobody looks", memory, "\t\tq.isBlocked = false\n\t\tt.heatIfOpen(q)", "\t\tq.isBlocked = false"},
+	{"a new job is promised before older ones", waiters, "(t.room(q) == 0 || q.mayHaveReady())", "t.room(q) == 0"},
+
+	// Deleted queues.
+	{"a job outlives its queue", machine, "if err != nil || h.gen != q.gen {", "if err != nil || q == nil {"},
+	{"a deleted job is read", read, "if h.gen != gen {", "if h.gen != gen && gen == 1 {"},
+	{"a lock outlives its queue", enqueue, "l.Expires > x.now && l.gen == q.gen", "l.Expires > x.now && q != nil"},
+	{"a job is not of its queue's generation", enqueue, "Retry: retryOf(c, &q.config), gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
+	{"a lock is not of its queue's generation", enqueue, "l.gen = q.gen", "_ = q.gen"},
+	{"a queue made again is of the old generation", machine, "QueueConfig{CreatedAt: x.now, gen: q.gen}", "QueueConfig{CreatedAt: x.now}"},
+	{"a generation comes twice in an entry", destroy, "max(x.index, q.gen+1)", "x.index"},
+	{"the generation of a name without a queue is forgotten", machine, "q.gen = mark.gen", "_ = mark.gen"},
+	{"the ready order outlives its queue", destroy, "x.txn.DeleteRange(x.m.space.ReadyOf(c.NS, c.Queue))", "_ = c.Queue"},
+	{"the counters outlive their queue", destroy, "x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))", "_ = keys.QueueCounts"},
+	{"an unused queue is swept", destroy, "if q.counts.Enqueued > 0 {", "if true {"},
+	{"the leader is not told to sweep", destroy, "x.out.Sweep = true", "x.out.Sweep = false"},
+	{"a sweep takes what is alive", sweep, "h.Queue != q.key.name || h.gen == q.gen", "h.Queue != q.key.name"},
+	{"a sweep takes another queue's jobs", sweep, "h.Queue != q.key.name || h.gen == q.gen", "h.gen == q.gen"},
+	{"a sweep leaves due rows", sweep, "if h.Due != 0 {", "if false {"},
+	{"a sweep takes locks that are alive", sweep, "if err != nil || !ok || l.gen == q.gen {", "if err != nil || !ok || l.gen == q.gen+1 {"},
+	{"the end of an old sweep counts", sweep, "if !ok || mark.gen != gen {", "if !ok || mark.gen == 0 {"},
+	{"after a sweep the generation stays in memory", sweep, "if !q.hasConfig {", "if q == nil {"},
+	{"a swept job is told to nobody", sweep, "x.events = append(x.events,", "_ = append(x.events,"},
+	{"the walk forgets the locks", readsweep, "if err == nil && l.gen != s.gen {", "if err == nil && l.gen > s.gen {"},
+	{"the walk ends after its first part", readsweep, "\t\t\tmore = true\n\t\t\treturn false, nil", "\t\t\treturn false, nil"},
 
 	// What the machine stands on.
 	{"a deletion is not seen by the entry", txn, "if t.slots[i].value == nil {\n\t\t\treturn nil, ErrNotFound", "if t.slots[i].value == nil {\n\t\t\treturn t.group.Get(key)"},

@@ -48,7 +48,7 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 	t.Run("curl and corvo", func(t *testing.T) {
 		script := "set -euo pipefail\n" + strings.Join(shell, "\n")
 		out := desk.bash(t, script)
-		for _, want := range []string{`"status":"pending"`, `"lease_token":"`, `"state":"completed"`, `"said":"hello Ada"`} {
+		for _, want := range []string{`"status":"pending"`, `"lease_token":"`, `"state":"completed"`, `"said":"hello Ada"`, "Apply complete!", "No changes."} {
 			if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
 				t.Errorf("no %s in the output:\n%s", want, out)
 			}
@@ -77,33 +77,68 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 	})
 }
 
-// The page's addresses are replaced by free ones; everything else is run as it
+func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the whole service")
+	}
+	root, shell := page(t, "architecture", 5)
+	desk := newDesk(t, root)
+	desk.startService()
+	out := desk.bash(t, "set -euo pipefail\n"+strings.Join(shell, "\n"))
+	for _, want := range []string{"owner", `"status":"pending"`, "FORBIDDEN", "UNAUTHORIZED", `"lag_ms"`, "event: job.enqueued"} {
+		if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
+			t.Errorf("no %s in the output:\n%s", want, out)
+		}
+	}
+}
+
+// The pages' addresses are replaced by free ones; everything else is run as it
 // stands.
 func TestOperations_PageDoesWhatItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cell of processes")
 	}
-	root, err := law.Root()
-	if err != nil {
-		t.Fatal(err)
+	runProcesses(t, "operations", 4, "corvo_dp_", "job_", "n4")
+}
+
+func TestSelfHosting_PageDoesWhatItSays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the whole service as processes")
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell := blocks(string(page), "sh test=operations")
-	if len(shell) < 4 {
-		t.Fatalf("found %d shell blocks on the page", len(shell))
-	}
+	runProcesses(t, "self-hosting", 4, "job_", "owner", "1 done")
+}
+
+// runProcesses runs a page that starts processes of its own, and ends them.
+func runProcesses(t *testing.T, name string, least int, wants ...string) {
+	t.Helper()
+	root, shell := page(t, name, least)
 	desk := newDesk(t, root)
 	script := "set -euo pipefail\nPATH=$PWD/.bin:$PATH\n" +
 		"trap 'kill $(jobs -p); wait || true' EXIT\n" + strings.Join(shell, "\n")
 	out := desk.bash(t, withFreePorts(t, script))
-	for _, want := range []string{"corvo_dp_", "job_", "n4"} {
+	for _, want := range wants {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in the output:\n%s", want, out)
 		}
 	}
+}
+
+// page reads the blocks of docs/NAME.md that are marked with its name.
+func page(t *testing.T, name string, least int) (root string, shell []string) {
+	t.Helper()
+	root, err := law.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", name+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell = blocks(string(text), "sh test="+name)
+	if len(shell) < least {
+		t.Fatalf("found %d shell blocks on the page", len(shell))
+	}
+	return root, shell
 }
 
 var loopbackAddress = regexp.MustCompile(`127\.0\.0\.1:\d+`)
@@ -185,6 +220,7 @@ func newDesk(t *testing.T, root string) *desk {
 	}
 	d.build("data-plane", "./cmd/corvo", "corvo")
 	d.build("services", "./cmd/corvo-cloud", "corvo-cloud")
+	d.build("terraform-provider", ".", "terraform-provider-corvo")
 	return d
 }
 

@@ -1,0 +1,88 @@
+package main
+
+const (
+	hold        = "internal/state/hold.go"
+	expire      = "internal/state/expire.go"
+	admit       = "internal/state/admit.go"
+	retrypolicy = "internal/state/retrypolicy.go"
+	usage       = "internal/state/usage.go"
+	deliver     = "internal/state/deliver.go"
+	chain       = "internal/state/chain.go"
+	batch       = "internal/state/batch.go"
+	depend      = "internal/state/depend.go"
+	overlay     = "internal/state/overlay.go"
+)
+
+// ruleMutations break what jobs do to each other, and what people and producers may ask.
+var ruleMutations = []mutation{
+	// Holds.
+	{"a held job keeps its place", hold, "\t\tx.leavingReady(c.NS, c.ID, &h)\n\t\tif err = x.leave(c.NS, c.ID, &h); err == nil {", "\t\tif err == nil {"},
+	{"the memory keeps a job that was held", hold, "\t\tx.leavingReady(c.NS, c.ID, &h)\n\t\tif err = x.leave", "\t\tif err = x.leave"},
+	{"an attempt that ends in a hold counts", hold, "h.Attempt--", "_ = h.Attempt"},
+	{"a worker asked to let go for a hold cancels", hold, "h.flags |= flagHoldNext", "h.flags |= 0"},
+	{"a job that is not held is approved", hold, "if h.State != job.Held {", "if h.State.Terminal() {"},
+	{"anybody decides", hold, "if len(why.Approvers) > 0 && !slices.Contains(why.Approvers, c.By) {", "if len(why.Approvers) > 1000 && !slices.Contains(why.Approvers, c.By) {"},
+	{"a rejected job runs", hold, "\tif approve {\n", "\tif approve || !approve {\n"},
+	{"a rejected job is called by the wrong name", hold, "DeadRejected", "DeadRetries"},
+	{"a hold has no end", hold, "if why.Until != 0 {", "if false {"},
+	{"a hold that ended is approved", hold, "why, why.ApproveAtLast)", "why, true)"},
+	{"a cancel of a job that is to be held holds it", admin, "h.flags &^= flagHoldNext // It ends instead.", "h.flags &^= 0"},
+	{"what a worker was to let go for outlives it", transition, "h.flags &^= flagHoldNext | flagExpired", "h.flags &^= 0"},
+
+	// Time to live.
+	{"a finished job keeps the row of its end", transition, "\tx.dropExpiry(ns, id, h)\n", ""},
+	{"a deleted job keeps the row of its end", admin, "\tx.dropExpiry(c.NS, c.ID, &h)\n", ""},
+	{"the end of a job that waits asks nobody", expire, "if h.State.Leased() {\n\t\terr = x.expireLeased", "if true {\n\t\terr = x.expireLeased"},
+	{"a job that expired is cancelled", expire, "h.flags = h.flags&^flagHoldNext | flagExpired", "h.flags = h.flags &^ flagHoldNext"},
+	{"a job that is to be cancelled expires", expire, "|| h.State == job.Cancelling && !h.has(flagHoldNext) {", "{"},
+	{"the row of another end counts", expire, "h.ExpireAt != d.At ||", "h.ExpireAt == 0 ||"},
+	{"a retry keeps an end that is past", expire, "if h.ExpireAt <= x.now {", "if false {"},
+	{"a job that expired is called by the wrong name", expire, "DeadExpired", "DeadRetries"},
+
+	// Draining, retry defaults, explicit failures.
+	{"a draining queue takes jobs in", admit, "if q.config.Draining {", "if q == nil {"},
+	{"a repetition is refused by a draining queue", enqueue, "\tif !known {\n\t\twhy, err := x.admits(c)", "\tif known || !known {\n\t\twhy, err := x.admits(c)"},
+	{"a refused job lets the others in", admit, "x.bond.why = why", "_ = why"},
+	{"a group is refused behind its end", admit, "\t\tx.bond.left--\n", ""},
+	{"the queue says nothing of retries", retrypolicy, "take(&p, q.Retry, open&q.RetrySet)", "_ = q.RetrySet"},
+	{"the queue's word counts for parts that it has none of", retrypolicy, "open&q.RetrySet", "open"},
+	{"a terminal failure is tried again", work, "case c.More != nil && c.More.Terminal:", "case c.More != nil && c.More.Terminal && h.Attempt > 1000:"},
+	{"a delay that was asked for is the backoff's", work, "if delay, ok := delayOf(c); ok {\n\t\treturn delay", "if delay, ok := delayOf(c); ok && delay < 0 {\n\t\treturn delay"},
+	{"a release with a delay is ready at once", work, "ok && delay > 0 {", "ok && delay < 0 {"},
+
+	// Usage.
+	{"a total is added", usage, "news = said.minus(l.total)", "news = said"},
+	{"an attempt's totals take the place of the one before's", usage, "\tif u.Lease != lease {\n", "\tif false {\n"},
+	{"the hour forgets what it had", usage, "news = sum.Plus(news)", "_ = sum"},
+	{"models are not told apart", usage, "l.Provider == provider && l.Model == model {", "l.Provider == provider {"},
+
+	// What an ending does to others.
+	{"an ending is delivered to nobody", deliver, "x.ended = append(x.ended, d)", "_ = d"},
+	{"a chain ends with its first step", deliver, "if d.head.has(flagChain) {\n\t\t\tif err := x.advance", "if false {\n\t\t\tif err := x.advance"},
+	{"a batch does not learn of its members' ends", deliver, "if d.head.has(flagBatch) {", "if false {"},
+	{"those who wait are not told", deliver, "if d.head.has(flagDependents) {", "if false {"},
+	{"a retried member stays counted", deliver, "\tif h.has(flagBatch) {\n\t\treturn x.reopenMember", "\tif false {\n\t\treturn x.reopenMember"},
+	{"a retried step does not resume its chain", deliver, "\tif h.has(flagChain) {\n\t\tif err := x.resumeChain", "\tif false {\n\t\tif err := x.resumeChain"},
+	{"a next step does not join the batch", deliver, "c.More.Batch = m.Batch", "_ = m.Batch"},
+	{"what follows has no time to live", deliver, "if m.ExpireAt != 0 {", "if false {"},
+	{"what follows has its own priority", deliver, "Priority: d.head.Priority", "Priority: job.Normal"},
+	{"a deleted job is delivered to nobody", admin, "if err := x.deliver(c.NS, c.ID, &h, OutcomeDeleted, nil); err != nil {", "if err := error(nil); err != nil {"},
+	{"a swept job is delivered to nobody", sweep, "if err := x.deliver(q.key.ns, id, &h, OutcomeDeleted, nil); err != nil {", "if err := error(nil); err != nil {"},
+	{"a step that is not the last advances", chain, "step != len(s.Jobs)-1 || s.Status != ChainRunning", "s.Status != ChainRunning"},
+	{"a chain that ended goes on", chain, "step != len(s.Jobs)-1 || s.Status != ChainRunning", "step != len(s.Jobs)-1"},
+	{"exit is not heard", chain, "d.outcome == OutcomeCompleted && d.exit:", "d.outcome == OutcomeCompleted && d.exit && step < 0:"},
+	{"a dead step always lets the chain go on", chain, "d.outcome == OutcomeDead && c.GoOn:", "d.outcome == OutcomeDead:"},
+	{"on_failure runs at every death", chain, "c.OnFailure == nil || !s.OnFailure.IsZero()", "c.OnFailure == nil"},
+	{"the result of the step before is not told", chain, "d.outcome == OutcomeCompleted && d.head.has(flagResult)", "false"},
+	{"a batch fires open", batch, "if !b.Sealed || b.Open > 0 || b.Fired() {", "if b.Open > 0 || b.Fired() {"},
+	{"a batch fires before its last member", batch, "if !b.Sealed || b.Open > 0 || b.Fired() {", "if !b.Sealed || b.Open > 1 || b.Fired() {"},
+	{"a member counts twice", batch, "if err != nil || b.Fired() || was != NoOutcome {", "if err != nil || b.Fired() || was > outcomesEnd {"},
+	{"a sealed batch takes members", batch, "case b.Sealed:", "case b.Fired():"},
+	{"a batch that fired opens again", batch, "if err != nil || b.Fired() || was == NoOutcome {", "if err != nil || was == NoOutcome {"},
+	{"a job waits for one of those it names", depend, "open = append(open, on)", "open = []job.ID{on}"},
+	{"a dependency that failed before does not count", depend, "failed = failed || m.OnDependency != command.DependencyRun", "failed = failed || m.OnDependency > command.DependencyCancel"},
+	{"a failed dependency is as good as a completed one", depend, "if o != OutcomeCompleted && body.More.OnDependency != command.DependencyRun {", "if o == NoOutcome {"},
+	{"a firing of endings forgets the rest", depend, "case n < len(waiting):", "case n < 0:"},
+	{"a blocked job is handed out", transition, "if h.has(flagBlocked) {", "if false {"},
+	{"an own member of a follow-up's payload loses", overlay, "if _, taken := mine[m.name]; taken {", "if taken := false; taken {"},
+}
