@@ -78,6 +78,7 @@ type QueueView struct {
 
 // Try makes an HTTP/JSON call.
 func (t *T) Try(method, path string, in, out any) error {
+	defer t.took(time.Now())
 	_, err := t.admin.call(t.Context, method, path, in, out)
 	return err
 }

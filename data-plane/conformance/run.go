@@ -158,27 +158,45 @@ func Check(ctx context.Context, url, key string, o Options) *Report {
 	return report
 }
 
+// A rule about time means nothing while the server, the disk or this process stands
+// still for longer than the times it speaks of. So a failure counts only of a run in
+// which every call was answered within stall, or of the last of several runs.
+const (
+	stall   = 300 * time.Millisecond
+	runsMax = 4
+)
+
 // on runs the rule on one protocol.
 func (r *Rule) on(ctx context.Context, protocol string, target Target, queues string, limit time.Duration) Outcome {
+	var t *T
+	for n := range runsMax {
+		t = r.once(ctx, protocol, target, fmt.Sprintf("%s-%d", queues, n), limit)
+		if t.failure == "" || t.slowest() < stall {
+			break
+		}
+	}
+	switch {
+	case t.failure != "" && r.Known != "":
+		return Outcome{Word: "known", Text: r.Known}
+	case t.failure != "":
+		return Outcome{Word: "FAIL", Text: t.failure}
+	case t.unable != "":
+		return Outcome{Word: "n/a", Text: t.unable}
+	default:
+		return Outcome{Word: "ok"}
+	}
+}
+
+func (r *Rule) once(ctx context.Context, protocol string, target Target, queues string, limit time.Duration) *T {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t := &T{Client: dial(protocol, target), Context: ctx, Protocol: protocol, admin: newHTTP(target), queues: queues}
+	t := &T{Context: ctx, Protocol: protocol, admin: newHTTP(target), queues: queues}
+	t.Client = &timed{Client: dial(protocol, target), watch: &t.watch}
 	var done sync.WaitGroup
 	done.Go(func() { r.Run(t) }) // Of its own, so that Fatalf can end it.
 	done.Wait()
 	t.end()
-	var out Outcome
-	switch {
-	case t.failure != "" && r.Known != "":
-		out.Word, out.Text = "known", r.Known
-	case t.failure != "":
-		out.Word, out.Text = "FAIL", t.failure
-	case t.unable != "":
-		out.Word, out.Text = "n/a", t.unable
-	default:
-		out.Word = "ok"
-	}
-	return out
+	return t
 }
 
 // TB is what Run needs of a testing.T.
@@ -197,10 +215,10 @@ func Run(t TB, url, key string, o Options) *Report {
 	if err := report.Write(&table); err != nil {
 		t.Errorf("write the table: %v", err)
 	}
-	t.Logf("%s\n%s", url, table.String())
-	for _, failure := range report.Failures() {
+	for _, failure := range report.Failures() { // Before the table: a cut log shows its beginning.
 		t.Errorf("%s", failure)
 	}
+	t.Logf("%s\n%s", url, table.String())
 	if len(report.Rows) == 0 {
 		t.Errorf("no rule is called like %q", o.Only)
 	}

@@ -35,6 +35,7 @@ type T struct {
 	queues  string
 	failure string
 	unable  string
+	watch
 
 	mu   sync.Mutex // Guards made.
 	made []string   // Queues of the rule.
@@ -212,5 +213,5 @@ func (t *T) Eventually(what string, ok func() bool) {
 	}
 }
 
-// about is equal but for the time that a call takes.
+// about is equal but for the time that calls take.
 func about(a, b time.Duration) bool { return (a - b).Abs() < time.Second }

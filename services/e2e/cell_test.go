@@ -274,6 +274,20 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 			}
 		}
 	}
+	// A hand-over of leadership may fail for a moment (R5: nobody repeats it unasked).
+	repeated := func(args ...string) {
+		t.Helper()
+		for {
+			out, talk, exit := c.Command(args...)
+			if exit == 0 {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%v: exit %d: %s%s", args, exit, out, talk)
+			}
+			t.Logf("%v: exit %d: %s%s", args, exit, out, talk)
+		}
+	}
 	refused := func(exit int, args ...string) {
 		t.Helper()
 		if out, talk, got := c.Command(args...); got != exit {
@@ -298,9 +312,10 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 			Ready bool
 		}
 	}
-	must(&known, "proxies")
-	if len(known.Proxies) != len(c.Proxies) || !known.Proxies[0].Ready || known.Proxies[0].Index != known.Index {
-		t.Errorf("after a key was made the proxies know %+v", known)
+	for must(&known, "proxies"); len(known.Proxies) != len(c.Proxies) || !known.Proxies[0].Ready || known.Proxies[0].Index != known.Index; must(&known, "proxies") {
+		if ctx.Err() != nil {
+			t.Fatalf("after a key was made the proxies know %+v", known)
+		}
 	}
 	tenant := rig.NewTenant(c.Proxies[0].URL+"/t/globex", key.APIKey)
 	enqueueUntil(ctx, t, tenant)
@@ -334,8 +349,8 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 			t.Fatalf("node %s has no vote: %+v", n4.ID, status)
 		}
 	}
-	must(nil, "transfer", "--group", "1", "--to", n4.ID)
-	must(nil, "remove-node", "--id", "n1")
+	repeated("transfer", "--group", "1", "--to", n4.ID)
+	repeated("remove-node", "--id", "n1")
 	c.Nodes[0].Kill()
 	enqueueUntil(ctx, t, c.Tenant(0))
 }
