@@ -84,8 +84,8 @@ clean: ## Remove built binaries, tools and local data.
 # other; inside a package tests are parallel. -count=1: many run binaries they build,
 # which the test cache does not see.
 .PHONY: test-go
-test-go: ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
-	@$(call in-each,$(MODULES),go test -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
+test-go: $(BIN)/.go-tools.stamp ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
+	@$(call in-each,$(MODULES),$(BIN)/gotestsum --format pkgname --hide-summary=skipped -- -p 1 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG))
 
 .PHONY: test-docs
 test-docs: ## Do what the pages of docs/ say, against the real service.
@@ -183,6 +183,7 @@ $(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go
 	cd tools && GOWORK=off go build -o $(BIN)/ \
 		google.golang.org/protobuf/cmd/protoc-gen-go \
 		connectrpc.com/connect/cmd/protoc-gen-connect-go \
+		gotest.tools/gotestsum \
 		honnef.co/go/tools/cmd/staticcheck \
 		./cmd/corvovet
 	@touch $@
