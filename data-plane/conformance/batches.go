@@ -79,6 +79,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q, back := t.Queue(), t.Queue()
 		batch := t.openBatch(back)
 		e := t.Enqueue(Job{Queue: q, BatchID: batch})
+		Equal(t, "batch of the enqueue", e.BatchID, batch)
 		Equal(t, "batch of the job", t.Job(e.ID).BatchID, batch)
 		t.Ack(t.Fetch(q))
 		t.Nothing(back)

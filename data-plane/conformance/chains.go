@@ -27,8 +27,9 @@ func (t *T) steps(n int, payload string) []Step {
 
 // begin enqueues a chain and takes its first step.
 func (t *T) begin(c *Chain) Lease {
-	t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: c.Steps[0].Payload})
+	e := t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: c.Steps[0].Payload})
 	l := t.Fetch(c.Steps[0].Queue)
+	Equal(t, "chain of the enqueue", e.ChainID, l.ChainID)
 	if l.ChainID == "" || l.ChainStep == nil || *l.ChainStep != 0 {
 		t.Fatalf("the first step is told %q, step %v", l.ChainID, l.ChainStep)
 	}

@@ -85,6 +85,8 @@ type Enqueued struct {
 	ID       string
 	Status   string // pending, scheduled, held or duplicate.
 	Existing bool   // The unique key was held; ID is the holder.
+	ChainID  string // The chain that begins with the job.
+	BatchID  string // The batch that it joined.
 }
 
 // EnqueuedBatch answers an enqueue of many, in their order.

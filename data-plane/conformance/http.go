@@ -168,9 +168,13 @@ type enqueuedBody struct {
 	JobID          string `json:"job_id"`
 	Status         string `json:"status"`
 	UniqueExisting bool   `json:"unique_existing"`
+	ChainID        string `json:"chain_id"`
+	BatchID        string `json:"batch_id"`
 }
 
-func (b enqueuedBody) enqueued() Enqueued { return Enqueued{b.JobID, b.Status, b.UniqueExisting} }
+func (b enqueuedBody) enqueued() Enqueued {
+	return Enqueued{b.JobID, b.Status, b.UniqueExisting, b.ChainID, b.BatchID}
+}
 
 func (h *overHTTP) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
 	var out enqueuedBody

@@ -131,7 +131,7 @@ func usageToProto(u *Usage) *corvov1.UsageReport {
 }
 
 func enqueuedFromProto(m *corvov1.EnqueueResponse) Enqueued {
-	return Enqueued{m.GetJobId(), m.GetStatus(), m.GetUniqueExisting()}
+	return Enqueued{m.GetJobId(), m.GetStatus(), m.GetUniqueExisting(), m.GetChainId(), m.GetBatchId()}
 }
 
 func (c *overRPC) Enqueue(ctx context.Context, j Job) (Enqueued, error) {

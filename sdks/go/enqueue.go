@@ -36,6 +36,9 @@ type Enqueued struct {
 	Status string
 	// Duplicate: the unique key was held and ID is the job that holds it.
 	Duplicate bool
+	// ChainID is the chain that begins with the job, BatchID the batch that it joined;
+	// empty without.
+	ChainID, BatchID string
 }
 
 // EnqueueOption changes one job.
@@ -262,5 +265,7 @@ func (s *JobSpec) message(now time.Time) (*corvov1.EnqueueRequest, error) {
 }
 
 func enqueuedFromProto(r *corvov1.EnqueueResponse) *Enqueued {
-	return &Enqueued{ID: r.GetJobId(), Status: r.GetStatus(), Duplicate: r.GetUniqueExisting()}
+	return &Enqueued{
+		ID: r.GetJobId(), Status: r.GetStatus(), Duplicate: r.GetUniqueExisting(), ChainID: r.GetChainId(), BatchID: r.GetBatchId(),
+	}
 }

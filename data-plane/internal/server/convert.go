@@ -130,7 +130,9 @@ func timeToProto(t time.Time) *timestamppb.Timestamp {
 }
 
 func enqueueToProto(r queue.EnqueueResult) *corvov1.EnqueueResponse {
-	return &corvov1.EnqueueResponse{JobId: r.JobID.String(), Status: string(r.Status), UniqueExisting: r.UniqueExisting}
+	return &corvov1.EnqueueResponse{
+		JobId: r.JobID.String(), Status: string(r.Status), UniqueExisting: r.UniqueExisting, ChainId: idOrNone(r.Chain), BatchId: idOrNone(r.Batch),
+	}
 }
 
 func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {

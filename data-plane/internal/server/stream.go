@@ -314,5 +314,5 @@ func (st *stream) notLeader(requestID uint64, p Placement) *frameOut {
 	if addr == "" {
 		addr = p.LeaderURL
 	}
-	return &frameOut{RequestId: requestID, Error: textNotLeader, LeaderAddr: addr}
+	return &frameOut{RequestId: requestID, Error: textNotLeader, Code: textNotLeader, LeaderAddr: addr}
 }

@@ -240,7 +240,7 @@ func TestStream_ToldNotLeaderOnOpenAndOnAFrame(t *testing.T) {
 			k.ended()
 			k = b.open(t.Context(), opts...)
 			k.send(&frameIn{RequestId: 7})
-			if out := k.receive(); out.GetError() != "NOT_LEADER" || out.GetLeaderAddr() != "http://leader:1" || out.GetRequestId() != 0 {
+			if out := k.receive(); out.GetError() != "NOT_LEADER" || out.GetCode() != "NOT_LEADER" || out.GetLeaderAddr() != "http://leader:1" || out.GetRequestId() != 0 {
 				t.Errorf("open at a non-leader: %v", out)
 			}
 			k.ended()

@@ -725,8 +725,11 @@ type EnqueueResponse struct {
 	// pending, scheduled or duplicate.
 	Status         string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	UniqueExisting bool   `protobuf:"varint,3,opt,name=unique_existing,json=uniqueExisting,proto3" json:"unique_existing,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The chain that begins with the job, and the batch it joined; empty without.
+	ChainId       string `protobuf:"bytes,20,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
+	BatchId       string `protobuf:"bytes,21,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnqueueResponse) Reset() {
@@ -778,6 +781,20 @@ func (x *EnqueueResponse) GetUniqueExisting() bool {
 		return x.UniqueExisting
 	}
 	return false
+}
+
+func (x *EnqueueResponse) GetChainId() string {
+	if x != nil {
+		return x.ChainId
+	}
+	return ""
+}
+
+func (x *EnqueueResponse) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
 }
 
 type EnqueueBatchRequest struct {
@@ -2164,7 +2181,8 @@ type HeartbeatJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok, cancel or lost.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// The job, or its queue, has cost more than a budget allows.
+	// What is reported for the job, its queue, a tag of it or the namespace is more
+	// than a budget allows.
 	BudgetExceeded bool `protobuf:"varint,20,opt,name=budget_exceeded,json=budgetExceeded,proto3" json:"budget_exceeded,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3176,11 +3194,13 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12!\n" +
 	"\fpayload_json\x18\x02 \x01(\tR\vpayloadJson\x12+\n" +
 	"\x05agent\x18\x03 \x01(\v2\x15.corvo.v1.AgentConfigR\x05agent\x122\n" +
-	"\aoptions\x18\x14 \x01(\v2\x18.corvo.v1.EnqueueOptionsR\aoptions\"i\n" +
+	"\aoptions\x18\x14 \x01(\v2\x18.corvo.v1.EnqueueOptionsR\aoptions\"\x9f\x01\n" +
 	"\x0fEnqueueResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12'\n" +
-	"\x0funique_existing\x18\x03 \x01(\bR\x0euniqueExisting\"q\n" +
+	"\x0funique_existing\x18\x03 \x01(\bR\x0euniqueExisting\x12\x19\n" +
+	"\bchain_id\x18\x14 \x01(\tR\achainId\x12\x19\n" +
+	"\bbatch_id\x18\x15 \x01(\tR\abatchId\"q\n" +
 	"\x13EnqueueBatchRequest\x12,\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x18.corvo.v1.EnqueueRequestR\x04jobs\x12,\n" +
 	"\x05batch\x18\x02 \x01(\v2\x16.corvo.v1.BatchOptionsR\x05batch\"f\n" +
