@@ -159,8 +159,9 @@ func Check(ctx context.Context, url, key string, o Options) *Report {
 }
 
 // A rule about time means nothing while the server, the disk or this process stands
-// still for longer than the times it speaks of. So a failure counts only of a run in
-// which every call was answered within stall, or of the last of several runs.
+// still for longer than the times it speaks of, or while a shard changes its leader. So
+// a failure counts only of a run in which every call was answered within stall and none
+// met an election, or of the last of several runs.
 const (
 	stall   = 300 * time.Millisecond
 	runsMax = 4
@@ -171,7 +172,7 @@ func (r *Rule) on(ctx context.Context, protocol string, target Target, queues st
 	var t *T
 	for n := range runsMax {
 		t = r.once(ctx, protocol, target, fmt.Sprintf("%s-%d", queues, n), limit)
-		if t.failure == "" || t.slowest() < stall {
+		if t.failure == "" || !t.disturbed() {
 			break
 		}
 	}

@@ -6,10 +6,24 @@ import (
 	"time"
 )
 
-// watch remembers how long the slowest call took.
-type watch struct{ longest atomic.Int64 }
+// watch remembers how long the slowest call took, and whether one met a change of
+// leaders, which any caller must expect.
+type watch struct {
+	longest  atomic.Int64
+	election atomic.Bool
+}
 
-func (w *watch) slowest() time.Duration { return time.Duration(w.longest.Load()) }
+// disturbed: what a rule about time saw may not be the server's doing.
+func (w *watch) disturbed() bool {
+	return w.election.Load() || time.Duration(w.longest.Load()) >= stall
+}
+
+// met looks at a call's error.
+func (w *watch) met(err error) {
+	if r := AsRefusal(err); r != nil && (r.Code == "LEADER_UNAVAILABLE" || r.Code == "NOT_LEADER") {
+		w.election.Store(true)
+	}
+}
 
 func (w *watch) took(since time.Time) {
 	d := int64(time.Since(since))
@@ -25,37 +39,51 @@ type timed struct {
 
 func (c *timed) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
 	defer c.watch.took(time.Now())
-	return c.Client.Enqueue(ctx, j)
+	out, err := c.Client.Enqueue(ctx, j)
+	c.watch.met(err)
+	return out, err
 }
 
 func (c *timed) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (EnqueuedBatch, error) {
 	defer c.watch.took(time.Now())
-	return c.Client.EnqueueBatch(ctx, jobs, b)
+	out, err := c.Client.EnqueueBatch(ctx, jobs, b)
+	c.watch.met(err)
+	return out, err
 }
 
 func (c *timed) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 	if f.Wait == 0 {
 		defer c.watch.took(time.Now())
 	}
-	return c.Client.Fetch(ctx, f)
+	out, err := c.Client.Fetch(ctx, f)
+	c.watch.met(err)
+	return out, err
 }
 
 func (c *timed) Ack(ctx context.Context, a Ack) error {
 	defer c.watch.took(time.Now())
-	return c.Client.Ack(ctx, a)
+	err := c.Client.Ack(ctx, a)
+	c.watch.met(err)
+	return err
 }
 
 func (c *timed) AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error) {
 	defer c.watch.took(time.Now())
-	return c.Client.AckBatch(ctx, worker, acks)
+	out, err := c.Client.AckBatch(ctx, worker, acks)
+	c.watch.met(err)
+	return out, err
 }
 
 func (c *timed) Fail(ctx context.Context, f Fail) (Failed, error) {
 	defer c.watch.took(time.Now())
-	return c.Client.Fail(ctx, f)
+	out, err := c.Client.Fail(ctx, f)
+	c.watch.met(err)
+	return out, err
 }
 
 func (c *timed) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
 	defer c.watch.took(time.Now())
-	return c.Client.Heartbeat(ctx, h)
+	out, err := c.Client.Heartbeat(ctx, h)
+	c.watch.met(err)
+	return out, err
 }
