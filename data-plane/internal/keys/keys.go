@@ -80,6 +80,7 @@ const (
 	openBatches = 'G'
 	schedule    = 'k'
 	schedName   = 'x'
+	schedTally  = 'X'
 	hourUsage   = 'y'
 	budgetDay   = 'f'
 	budget      = 'z'
@@ -200,6 +201,9 @@ func (s Space) Members(ns job.Namespace, id job.BatchID, after job.ID) (from, to
 
 // OpenBatches is the key of the number of batches that are not sealed.
 func (s Space) OpenBatches(ns job.Namespace) []byte { return s.inNamespace(ns, openBatches, 0) }
+
+// ScheduleTally is the key of the number of schedules.
+func (s Space) ScheduleTally(ns job.Namespace) []byte { return s.inNamespace(ns, schedTally, 0) }
 
 // Chain is the key of what a chain's steps are.
 func (s Space) Chain(ns job.Namespace, id job.ChainID) []byte {

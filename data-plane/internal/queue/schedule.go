@@ -185,6 +185,8 @@ func (s *Service) putSchedule(ctx context.Context, cmd *command.PutSchedule, now
 		}
 	case state.NotFound:
 		return errNoSchedule(cmd.ID)
+	case state.TooMany:
+		return fault.New(fault.Conflict, "TOO_MANY_SCHEDULES", "this namespace has %d schedules, which is the most; delete some of them first", state.SchedulesMax)
 	default:
 		return errChanged
 	}

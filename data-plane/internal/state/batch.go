@@ -97,11 +97,11 @@ func (x *entry) makeBatch(c *command.MakeBatch) (Result, error) {
 	if refusal, err := x.refusesBatch(c); err != nil || refusal != Accepted {
 		return Result{Refusal: refusal}, err
 	}
-	n, err := x.openBatches(c.NS)
+	n, err := x.tally(x.m.space.OpenBatches(c.NS))
 	if err != nil {
 		return Result{}, err
 	}
-	x.setOpenBatches(c.NS, n+1)
+	x.setTally(x.m.space.OpenBatches(c.NS), n+1)
 	x.putBatch(c.NS, c.ID, &Batch{CreatedAt: x.now, Callback: c.Callback})
 	return Result{Batch: c.ID}, nil
 }
@@ -111,7 +111,7 @@ func (x *entry) refusesBatch(c *command.MakeBatch) (Refusal, error) {
 	if _, there, err := x.batch(c.NS, c.ID); err != nil || there {
 		return Exists, err
 	}
-	n, err := x.openBatches(c.NS)
+	n, err := x.tally(x.m.space.OpenBatches(c.NS))
 	if err == nil && n >= OpenBatchesMax {
 		return TooMany, nil
 	}
@@ -127,11 +127,11 @@ func (x *entry) sealBatch(c *command.SealBatch) (Result, error) {
 	if b.Sealed {
 		return Result{Batch: c.ID}, nil
 	}
-	n, err := x.openBatches(c.NS)
+	n, err := x.tally(x.m.space.OpenBatches(c.NS))
 	if err != nil {
 		return Result{}, err
 	}
-	x.setOpenBatches(c.NS, n-1)
+	x.setTally(x.m.space.OpenBatches(c.NS), n-1)
 	b.Sealed = true
 	if err := x.fireBatch(c.NS, c.ID, &b); err != nil {
 		return Result{}, err
@@ -241,30 +241,4 @@ func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *Batch) error {
 		NS: ns, ID: b.CallbackID, Queue: b.Callback.Queue, Payload: overlay(base, b.Callback.Payload), Priority: job.Normal,
 	})
 	return err
-}
-
-func (x *entry) openBatches(ns job.Namespace) (uint64, error) {
-	v, err := x.txn.Get(x.m.space.OpenBatches(ns))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return decodeOpenBatches(v)
-}
-
-func (x *entry) setOpenBatches(ns job.Namespace, n uint64) {
-	w := newRecord(8)
-	w.Uint(n)
-	x.txn.Set(x.m.space.OpenBatches(ns), w.Buf)
-}
-
-func decodeOpenBatches(v []byte) (uint64, error) {
-	r, err := openRecord("open batches", v)
-	if err != nil {
-		return 0, err
-	}
-	n := r.Uint()
-	return n, closeRecord("open batches", r)
 }

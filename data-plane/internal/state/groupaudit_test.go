@@ -51,7 +51,7 @@ func (g *groupRows) row(ns job.Namespace, family byte, k, v []byte) (err error) 
 		}
 		g.members[first][last], err = decodeOutcome(v)
 	case 'G':
-		g.open[ns], err = decodeOpenBatches(v)
+		g.open[ns], err = decodeTally(v)
 	case 'l':
 		c, err := decodeChain(v)
 		if err != nil {

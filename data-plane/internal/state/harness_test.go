@@ -111,7 +111,7 @@ func (r *replica) audit(t tb) map[job.ID]Head {
 	t.Helper()
 	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}, events: map[job.Namespace][]uint64{},
 		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, groups: newGroupRows(),
-		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}}
+		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}, schedTally: map[job.Namespace]uint64{}}
 	from, to := a.space.All()
 	if err := r.store.Scan(from, to, a.row); err != nil {
 		t.Fatalf("audit: %v", err)
@@ -184,6 +184,7 @@ type auditor struct {
 	// groups are the records of batches, chains and dependencies.
 	groups groupRows
 
+	schedTally map[job.Namespace]uint64
 	schedules  map[keys.Due]Schedule // By namespace and id.
 	schedNames map[string]job.ScheduleID
 }
@@ -241,6 +242,10 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 	case 'k':
 		s, err := decodeSchedule(v)
 		a.schedules[keys.Due{NS: ns, ID: job.ID(k[22:38])}] = s
+		return err
+	case 'X':
+		n, err := decodeTally(v)
+		a.schedTally[ns] = n
 		return err
 	case 'x':
 		id, err := decodeScheduleID(v)

@@ -13,6 +13,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
+// SchedulesMax bounds the schedules of a namespace.
+const SchedulesMax = 1000
+
 // Schedule is a cron schedule as stored.
 //
 // Invariants: Next is set iff there is a due row of that time, and never while the
@@ -90,6 +93,13 @@ func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
 	case there && old.Version != c.Version:
 		return Result{Refusal: WrongState}, nil
 	}
+	n, err := x.tally(x.m.space.ScheduleTally(c.NS))
+	if err != nil {
+		return Result{}, err
+	}
+	if !there && n >= SchedulesMax {
+		return Result{Refusal: TooMany}, nil
+	}
 	free, err := x.renameSchedule(c.NS, c.ID, old.Name, c.Schedule.Name)
 	if err != nil || !free {
 		return Result{Refusal: Exists}, err
@@ -98,6 +108,7 @@ func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
 	s.Schedule, s.Version, s.UpdatedAt = c.Schedule, old.Version+1, x.now
 	if !there {
 		s.CreatedAt = x.now
+		x.setTally(x.m.space.ScheduleTally(c.NS), n+1)
 	}
 	switch {
 	case s.Paused:
@@ -137,7 +148,11 @@ func (x *entry) deleteSchedule(c *command.DeleteSchedule) (Result, error) {
 	x.waitFor(c.NS, c.ID, &s, 0)
 	x.txn.Delete(x.m.space.ScheduleName(c.NS, s.Name))
 	x.txn.Delete(x.m.space.Schedule(c.NS, c.ID))
-	return Result{}, nil
+	n, err := x.tally(x.m.space.ScheduleTally(c.NS))
+	if n > 0 { // None of those of a folder from before schedules were counted.
+		x.setTally(x.m.space.ScheduleTally(c.NS), n-1)
+	}
+	return Result{}, err
 }
 
 // tick makes the jobs of a schedule whose time has come, or one by hand. A tick that

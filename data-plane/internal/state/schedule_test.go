@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -111,4 +112,38 @@ func TestSchedule_DueRowsOutliveNoNamespace(t *testing.T) {
 	if rows, err := ReadDue(r.store, 0, epoch+3e9, 10); err != nil || len(rows) != 0 {
 		t.Errorf("due rows are left: %v, %v", rows, err)
 	}
+}
+
+// A namespace has so many schedules and no more, and a deleted one makes room again.
+func TestSchedule_ANamespaceHasABoundedNumber(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns := job.Namespace{'n'}
+	put := func(n int, name string) *command.PutSchedule {
+		return &command.PutSchedule{NS: ns, ID: job.ScheduleID{1, byte(n >> 8), byte(n)}, Next: epoch + 1e9, Schedule: command.Schedule{
+			Name: name, Cron: "a", Zone: "UTC", Job: command.Template{Queue: "q", Retry: command.DefaultRetry()},
+		}}
+	}
+	cmds := make([]command.Command, SchedulesMax)
+	for n := range cmds {
+		cmds[n] = put(n, fmt.Sprint(n))
+	}
+	r.apply(t, logEntry{epoch, cmds})
+	refused := func(want Refusal, c command.Command) {
+		t.Helper()
+		if got := r.do(t, r.now+1, c).Refusal; got != want {
+			t.Fatalf("%+v: refusal %d, want %d", c, got, want)
+		}
+	}
+	refused(TooMany, put(SchedulesMax, "more"))
+	refused(Exists, put(1, "more"))
+	change := put(2, "2")
+	change.Change, change.Version, change.Schedule.Paused = true, 1, true
+	refused(Accepted, change)
+	refused(Accepted, &command.DeleteSchedule{NS: ns, ID: put(3, "").ID})
+	refused(NotFound, &command.DeleteSchedule{NS: ns, ID: put(3, "").ID})
+	refused(Exists, put(SchedulesMax, "4")) // And it is not counted.
+	refused(Accepted, put(SchedulesMax, "more"))
+	refused(TooMany, put(SchedulesMax+1, "yet more"))
 }

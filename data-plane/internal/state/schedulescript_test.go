@@ -47,6 +47,14 @@ func (l *scriptLine) tick() command.Command {
 // schedulesOf checks that every schedule has its name's row and its due row, and no
 // other schedule has some.
 func (a *auditor) schedulesOf() {
+	for of := range a.schedules {
+		a.schedTally[of.NS]--
+	}
+	for ns, n := range a.schedTally {
+		if n != 0 {
+			a.t.Fatalf("the tally of %s is %d from the number of its schedules", ns, int64(n))
+		}
+	}
 	for of, s := range a.schedules {
 		name := string(a.space.ScheduleName(of.NS, s.Name))
 		if a.schedNames[name] != job.ScheduleID(of.ID) {

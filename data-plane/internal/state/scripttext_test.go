@@ -356,6 +356,10 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		}
 		d.b.WriteByte('\n')
 		return err
+	case 'X':
+		n, err := decodeTally(v)
+		fmt.Fprintf(&d.b, "%d schedules\n", n)
+		return err
 	case 'r':
 		n := int(k[0])
 		pos, err := d.space.ReadyPosition(append(make([]byte, 22), k...))
