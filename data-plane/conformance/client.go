@@ -21,6 +21,9 @@ type Client interface {
 	AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error)
 	Fail(ctx context.Context, f Fail) (Failed, error)
 	Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error)
+	// Subscribe returns when the server listens: what happens from then on is told. It
+	// lasts as long as ctx; a refusal comes with the first event.
+	Subscribe(ctx context.Context, s Subscription) (Events, error)
 	Close()
 }
 
@@ -185,6 +188,30 @@ type News struct {
 type Beat struct {
 	Status         string // ok, cancel or lost.
 	BudgetExceeded bool
+}
+
+// Subscription says which events are wanted; empty lists want all.
+type Subscription struct {
+	Queues, Jobs, Types []string
+	After               uint64 // 0: what happens next.
+}
+
+// Events are told one by one.
+type Events interface {
+	// Next waits for the next event; what keeps the connection alive is passed over.
+	Next() (Event, error)
+}
+
+// Event is something that happened. State and From are of its job, after and before.
+type Event struct {
+	Seq     uint64
+	Type    string
+	Job     string
+	Queue   string
+	At      time.Time
+	State   string
+	From    string
+	Attempt int
 }
 
 // ErrCannot marks what a protocol has no words for; the table names it.

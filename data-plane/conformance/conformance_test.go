@@ -14,7 +14,7 @@ import (
 // Every rule holds over every protocol on a node alone.
 func TestConformance_OneNode(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, startNode(t), "", conformance.Options{})
+	conformance.Run(t, startNode(t), "", conformance.Options{Whole: true})
 }
 
 func startNode(t *testing.T) string {

@@ -8,9 +8,13 @@ func Subjects() []Subject {
 		{"work", workRules},
 		{"states", stateRules},
 		{"queues", queueRules},
+		{"clear", clearRules},
+		{"move", moveRules},
+		{"dead letters", deadRules},
 		{"chains", chainRules},
 		{"batches", batchRules},
 		{"dependencies", dependencyRules},
 		{"agents", agentRules},
+		{"events", eventRules},
 	}
 }

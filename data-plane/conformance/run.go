@@ -27,7 +27,10 @@ type Rule struct {
 	Known string
 	// Once: the rule is about calls that only HTTP/JSON has, and runs there alone.
 	Once bool
-	Run  func(t *T)
+	// Whole: the rule stops the namespace for a moment or counts all of it, so it runs
+	// when no other does, and only if Options.Whole allows it.
+	Whole bool
+	Run   func(t *T)
 }
 
 // Subject is a list of rules about one thing.
@@ -91,6 +94,8 @@ type Options struct {
 	Without   []string      // Features that the server does not have.
 	Parallel  int           // 16
 	Timeout   time.Duration // Of one rule: one minute.
+	// Whole: nobody else uses the namespace, so that rules about all of it may run.
+	Whole bool
 }
 
 // Outcome of a rule on one protocol.
@@ -127,7 +132,8 @@ func Check(ctx context.Context, url, key string, o Options) *Report {
 	target := Target{URL: strings.TrimSuffix(url, "/"), Key: key, Namespace: o.Namespace}
 	name := "conformance-" + strings.ToLower(rand.Text()[:8])
 	var running sync.WaitGroup
-	var mu sync.Mutex // Guards the outcomes of the report.
+	var mu sync.Mutex  // Guards the outcomes of the report.
+	var whole []func() // Runs of rules that want the namespace for themselves.
 	slots := make(chan struct{}, o.Parallel)
 	for _, s := range Subjects() {
 		for i := range s.Rules {
@@ -138,30 +144,43 @@ func Check(ctx context.Context, url, key string, o Options) *Report {
 			row := Row{Subject: s.Name, Rule: r.Name, Outcomes: make(map[string]Outcome)}
 			report.Rows = append(report.Rows, row)
 			for _, protocol := range report.Protocols {
-				if r.Once && protocol != "http" {
+				if r.Once && protocol != "http" || r.Whole && !o.Whole {
+					mu.Lock()
 					row.Outcomes[protocol] = Outcome{Word: "-"}
+					mu.Unlock()
 					continue
 				}
 				queues := fmt.Sprintf("%s-%d-%s", name, len(report.Rows), protocol)
-				slots <- struct{}{}
-				running.Go(func() {
-					defer func() { <-slots }()
+				run := func() {
 					out := r.on(ctx, protocol, target, queues, o.Timeout)
 					mu.Lock()
 					defer mu.Unlock()
 					row.Outcomes[protocol] = out
+				}
+				if r.Whole {
+					whole = append(whole, run)
+					continue
+				}
+				slots <- struct{}{}
+				running.Go(func() {
+					defer func() { <-slots }()
+					run()
 				})
 			}
 		}
 	}
 	running.Wait()
+	for _, run := range whole {
+		run()
+	}
 	return report
 }
 
 // A rule about time means nothing while the server, the disk or this process stands
-// still for longer than the times it speaks of, or while a shard changes its leader. So
-// a failure counts only of a run in which every call was answered within stall and none
-// met an election, or of the last of several runs.
+// still for longer than the times it speaks of, or while a shard changes its leader; one
+// about days, while a day ends. So a failure counts only of a run in which every call was
+// answered within stall, none met an election and no UTC day ended, or of the last of
+// several runs.
 const (
 	stall   = 300 * time.Millisecond
 	runsMax = 4
@@ -171,8 +190,9 @@ const (
 func (r *Rule) on(ctx context.Context, protocol string, target Target, queues string, limit time.Duration) Outcome {
 	var t *T
 	for n := range runsMax {
+		began := time.Now()
 		t = r.once(ctx, protocol, target, fmt.Sprintf("%s-%d", queues, n), limit)
-		if t.failure == "" || !t.disturbed() {
+		if t.failure == "" || !t.disturbed() && sameDay(began, time.Now()) {
 			break
 		}
 	}

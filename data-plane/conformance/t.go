@@ -19,6 +19,8 @@ const (
 	leaseLost = "LEASE_LOST"
 	conflict  = "CONFLICT"
 	draining  = "QUEUE_DRAINING"
+	forbidden = "FORBIDDEN"
+	spent     = "BUDGET_EXCEEDED"
 )
 
 // soon is how long a rule waits for what must come. It is long: a rule that holds
@@ -37,8 +39,9 @@ type T struct {
 	unable  string
 	watch
 
-	mu   sync.Mutex // Guards made.
-	made []string   // Queues of the rule.
+	mu     sync.Mutex // Guards what follows.
+	queued int        // Queues of the rule.
+	made   []string   // Paths of what the rule made.
 }
 
 // Fatalf ends the rule: it does not hold.
@@ -80,16 +83,26 @@ func (t *T) Unable(why string) { t.must("", cannot(why)) }
 func (t *T) Queue() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.made = append(t.made, fmt.Sprintf("%s-%d", t.queues, len(t.made)))
-	return t.made[len(t.made)-1]
+	name := fmt.Sprintf("%s-%d", t.queues, t.queued)
+	t.queued++
+	t.made = append(t.made, queuePath(name, "?confirm=true"))
+	return name
 }
 
-// end removes what the rule made. The context of the rule may be over.
+// Made notes what goes with the rule, by the path that deletes it.
+func (t *T) Made(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made = append(t.made, path)
+}
+
+// end removes what the rule made, the latest first: a schedule would make its queue
+// anew. The context of the rule may be over.
 func (t *T) end() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context), soon)
 	defer cancel()
-	for _, q := range t.made {
-		_, _ = t.admin.call(ctx, http.MethodDelete, "/api/v1/queues/"+q+"?confirm=true", nil, nil) // It may be gone already.
+	for _, path := range slices.Backward(t.made) {
+		_, _ = t.admin.call(ctx, http.MethodDelete, path, nil, nil) // It may be gone already.
 	}
 	t.Client.Close()
 	t.admin.Close()

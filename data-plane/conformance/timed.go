@@ -31,7 +31,13 @@ func (w *watch) took(since time.Time) {
 	}
 }
 
-// timed watches the calls of a client, but for a fetch that waits.
+// sameDay tells whether a day's budget was the same at both times.
+func sameDay(a, b time.Time) bool {
+	const day = 24 * time.Hour
+	return a.UTC().Truncate(day).Equal(b.UTC().Truncate(day))
+}
+
+// timed watches the calls of a client, but for a fetch that waits and for events.
 type timed struct {
 	Client
 	watch *watch

@@ -23,7 +23,9 @@ func (s *session) conformanceCommand() *cobra.Command {
 against the server of --server, and prints the table. A rule that does not hold exits 1.
 
 It works in queues of its own named conformance-… and deletes them again, so that it can
-run beside other work. The key must allow everything, since rules also set up queues.`,
+run beside other work. The key must allow everything, since rules also set up queues.
+A few rules stop the whole namespace for a moment, or count all that happens in it: they
+run only with --whole-namespace, when nobody else uses it.`,
 		Example: `  corvo conformance
   corvo conformance --only "a unique key"
   corvo conformance --protocol http,stream --output json`,
@@ -34,6 +36,7 @@ run beside other work. The key must allow everything, since rules also set up qu
 	fs.StringSliceVar(&o.Protocols, "protocol", nil, strings.Join(conformance.Protocols, ", ")+" (default: all)")
 	fs.StringVar(&o.Only, "only", "", "run the rules whose subject or name contains `TEXT`")
 	fs.StringSliceVar(&o.Without, "without", nil, "leave out the rules of features that the server does not have")
+	fs.BoolVar(&o.Whole, "whole-namespace", false, "also run the rules that nobody else may be disturbed by")
 	fs.IntVar(&o.Parallel, "parallel", 0, "rules at a time (default 16)")
 	return c
 }

@@ -30,7 +30,7 @@ func behindProxy(t *testing.T, shards int, namespaces ...string) {
 	}
 	c := rig.StartCell(t, rig.CellOptions{NodeArgs: []string{"--shards", fmt.Sprint(shards)}})
 	tenant := c.Tenant(0)
-	conformance.Run(t, tenant.URL, c.Key, conformance.Options{})
+	conformance.Run(t, tenant.URL, c.Key, conformance.Options{Whole: true})
 	for _, name := range namespaces {
 		if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, name); err != nil {
 			t.Fatal(err)
@@ -41,6 +41,6 @@ func behindProxy(t *testing.T, shards int, namespaces ...string) {
 				t.Fatalf("the proxy does not know namespace %s", name)
 			}
 		}
-		conformance.Run(t, tenant.URL, c.Key, conformance.Options{Namespace: name})
+		conformance.Run(t, tenant.URL, c.Key, conformance.Options{Namespace: name, Whole: true})
 	}
 }

@@ -1,0 +1,135 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// rowsView is a page of jobs.
+type rowsView struct {
+	Jobs []struct {
+		ID         string `json:"id"`
+		Queue      string `json:"queue"`
+		State      string `json:"state"`
+		DeadReason string `json:"dead_reason"`
+		LastError  string `json:"last_error"`
+	} `json:"jobs"`
+	Cursor  string `json:"cursor"`
+	HasMore bool   `json:"has_more"`
+}
+
+// Dead lists all dead jobs of a queue, some at a time.
+func (t *T) Dead(q string, limit int) (all []string) {
+	for cursor, more := "", true; more; {
+		var page rowsView
+		t.Call(http.MethodGet, fmt.Sprintf("/api/v1/dead?queue=%s&limit=%d&cursor=%s", q, limit, cursor), nil, &page)
+		for _, j := range page.Jobs {
+			Equal(t, "queue and state", [2]string{j.Queue, j.State}, [2]string{q, "dead"})
+			all = append(all, j.ID)
+		}
+		if page.HasMore && len(page.Jobs) == 0 {
+			t.Fatalf("an empty page, and there is more")
+		}
+		cursor, more = page.Cursor, page.HasMore
+	}
+	return all
+}
+
+// Requeue runs the dead jobs of a queue again, and wants their number.
+func (t *T) Requeue(q string, want int) {
+	var out struct {
+		Status   string `json:"status"`
+		Requeued int    `json:"requeued"`
+	}
+	t.Call(http.MethodPost, queuePath(q, "/requeue"), nil, &out)
+	Equal(t, "answer", out.Status, "requeued")
+	Equal(t, "jobs requeued", out.Requeued, want)
+}
+
+var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+	{Name: "dead jobs are listed newest first, page by page, with the reason", Needs: "dead letters", Run: func(t *T) {
+		q := t.Queue()
+		var want []string
+		for range 3 {
+			id, _ := t.inState(q, "dead")
+			want = append(want, id)
+		}
+		t.inState(q, "pending")
+		slices.Reverse(want)
+		t.Eventually("a list of three", func() bool { return len(t.Dead(q, 10)) == 3 })
+		for _, limit := range []int{1, 2, 3, 10} {
+			if got := t.Dead(q, limit); !slices.Equal(got, want) {
+				t.Fatalf("%d at a time: %v, want %v", limit, got, want)
+			}
+		}
+		var page rowsView
+		t.Call(http.MethodGet, "/api/v1/dead?limit=1&queue="+q, nil, &page)
+		Equal(t, "reason and error", [2]string{page.Jobs[0].DeadReason, page.Jobs[0].LastError}, [2]string{"max_retries", "boom"})
+		t.Do(want[0], "retry", "retried")
+		t.Delete(want[1])
+		t.Eventually("a list of one", func() bool { return slices.Equal(t.Dead(q, 10), want[2:]) })
+	}},
+	{Name: "requeueing a queue runs all its dead jobs again, with fresh counters, and no other", Needs: "dead letters", Run: func(t *T) {
+		q, other := t.Queue(), t.Queue()
+		dead := map[string]bool{}
+		for _, fail := range []Fail{{Error: "boom"}, {Error: "no use", Terminal: true}} {
+			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1), Payload: "7"})
+			l := t.Fetch(q)
+			fail.ID, fail.Token = l.ID, l.Token
+			Equal(t, "status", t.Fail(fail).Status, "dead")
+			dead[e.ID] = true
+		}
+		cancelled, _ := t.inState(q, "cancelled")
+		completed, _ := t.inState(q, "completed")
+		elsewhere, _ := t.inState(other, "dead")
+		t.Requeue(q, 2)
+		for range 2 {
+			l := t.Fetch(q)
+			if !dead[l.ID] || l.Attempt != 1 || l.Payload != "7" {
+				t.Fatalf("fetched %+v, want one of %v at its first attempt", l, dead)
+			}
+			delete(dead, l.ID)
+			t.Ack(l)
+		}
+		t.Nothing(q)
+		t.State(cancelled, "cancelled")
+		t.State(completed, "completed")
+		t.State(elsewhere, "dead")
+		t.Requeue(q, 0)
+		v := t.QueueNow(q)
+		Equal(t, "dead and completed", [2]int{v.Dead, v.Completed}, [2]int{0, 3})
+	}},
+	{Name: "a requeued step resumes its chain, a requeued job its batch", Needs: "dead letters", Run: func(t *T) {
+		back := t.Queue()
+		c := &Chain{Steps: t.steps(2, "")}
+		batch := t.openBatch(back)
+		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, BatchID: batch, MaxRetries: new(1)})
+		first := t.Fetch(c.Steps[0].Queue)
+		t.Failed(first, "dead")
+		t.chainStatus(first.ChainID, "failed")
+		t.Requeue(c.Steps[0].Queue, 1)
+		t.chainStatus(first.ChainID, "running")
+		t.seal(batch)
+		t.Nothing(back)
+		t.Ack(t.Fetch(c.Steps[0].Queue))
+		t.Ack(t.Fetch(c.Steps[1].Queue))
+		t.callback(back, batch, batchView{Total: 2, Completed: 2})
+	}},
+	{Name: "requeueing wakes who waits for the queue", Needs: "dead letters", Run: func(t *T) {
+		q := t.Queue()
+		id, _ := t.inState(q, "dead")
+		got := make(chan Lease, 1)
+		go func() { // Ends with its fetch, which waits no longer than soon.
+			leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Wait: soon})
+			got <- append(leases, Lease{})[0]
+		}()
+		t.Requeue(q, 1)
+		Equal(t, "job", (<-got).ID, id)
+	}},
+	{Name: "what is wrong about a list of dead jobs or a requeue is refused by name", Needs: "dead letters", Once: true, Run: func(t *T) {
+		t.Refused(t.Try(http.MethodPost, queuePath(t.Queue(), "/requeue"), nil, nil), notFound)
+		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?state=pending&limit=0", nil, nil), invalid, "limit", "state")
+		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?cursor=nonsense", nil, nil), invalid, "cursor")
+	}},
+}
