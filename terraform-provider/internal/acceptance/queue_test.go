@@ -76,6 +76,23 @@ func (o other) queueGone(namespace, name string) resource.TestCheckFunc {
 	}
 }
 
+// queueHas compares members of the queue as its own API shows them; nil is one left out.
+func (o other) queueHas(namespace, name string, want map[string]any) resource.TestCheckFunc {
+	return func(*terraform.State) error {
+		var got map[string]any
+		status, err := o.queueCall(context.Background(), http.MethodGet, namespace, "/api/v1/queues/"+name, nil, &got)
+		if err != nil || status/100 != 2 {
+			return fmt.Errorf("read queue %s: status %d, %w", name, status, err)
+		}
+		for k, v := range want {
+			if got[k] != v {
+				return fmt.Errorf("%s of queue %s is %v, want %v", k, name, got[k], v)
+			}
+		}
+		return nil
+	}
+}
+
 func TestQueue_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -109,6 +126,30 @@ func TestQueue_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 					resource.TestCheckNoResourceAttr(queueAddr, "max_concurrency"),
 					resource.TestCheckResourceAttr(queueAddr, "throttle.limit", "20"),
 				),
+			},
+			{
+				Config: head + queueHCL(q, nsAddr+".id", "throttle = { limit = 20, window_ms = 60000 }\n paused = true\n"+
+					`retry = { max_retries = 7, backoff = "linear", max_delay_ms = 90000 }`),
+				ConfigPlanChecks: updates(queueAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(
+					resource.TestCheckResourceAttr(queueAddr, "retry.max_retries", "7"),
+					resource.TestCheckNoResourceAttr(queueAddr, "retry.base_delay_ms"),
+					s.other().queueHas(ns, q, map[string]any{"max_retries": 7.0, "retry_backoff": "linear", "retry_max_delay_ms": 90_000.0, "retry_base_delay_ms": nil}),
+				),
+			},
+			{
+				Config:      head + queueHCL(q, nsAddr+".id", `retry = {}`),
+				PlanOnly:    true,
+				ExpectError: regexp.MustCompile(`(?s)At least one attribute out of.*retry\.backoff`),
+			},
+			{
+				Config:      head + queueHCL(q, nsAddr+".id", `retry = { backoff = "wild" }`),
+				PlanOnly:    true,
+				ExpectError: regexp.MustCompile(`exponential`),
+			},
+			{
+				Config:      head + queueHCL(q, nsAddr+".id", `retry = { max_retries = 100000 }`),
+				ExpectError: regexp.MustCompile(`(?s)retry = .*max_retries|max_retries.*between`),
 			},
 			{ResourceName: queueAddr, ImportState: true, ImportStateVerify: true},
 			{ResourceName: queueAddr, ImportState: true, ImportStateVerify: true, ImportStateId: ns + "/" + q},

@@ -24,14 +24,26 @@ type Queue struct {
 	MaxConcurrency int64  `json:"max_concurrency"`
 	RateLimit      int64  `json:"rate_limit"`
 	RateWindowMS   int64  `json:"rate_window_ms"`
+	Retry
 }
 
-// QueueSettings is the whole of what is wanted: a limit that is left out is no limit.
+// Retry is how often jobs are tried whose producers say nothing; nil is the service's
+// default.
+type Retry struct {
+	MaxRetries  *int64  `json:"max_retries,omitempty"`
+	Backoff     *string `json:"retry_backoff,omitempty"`
+	BaseDelayMS *int64  `json:"retry_base_delay_ms,omitempty"`
+	MaxDelayMS  *int64  `json:"retry_max_delay_ms,omitempty"`
+}
+
+// QueueSettings is the whole of what is wanted: a limit that is left out is no limit, a
+// part of Retry that is left out the service's default.
 type QueueSettings struct {
 	// Paused is nil to leave it as it is.
 	Paused         *bool     `json:"paused,omitempty"`
 	MaxConcurrency int64     `json:"max_concurrency,omitempty"`
 	Throttle       *Throttle `json:"throttle,omitempty"`
+	Retry
 }
 
 // Throttle is how many jobs may start in a window.

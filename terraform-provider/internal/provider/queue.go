@@ -34,6 +34,14 @@ type queueModel struct {
 	Paused         types.Bool     `tfsdk:"paused"`
 	MaxConcurrency types.Int64    `tfsdk:"max_concurrency"`
 	Throttle       *throttleModel `tfsdk:"throttle"`
+	Retry          *retryModel    `tfsdk:"retry"`
+}
+
+type retryModel struct {
+	MaxRetries  types.Int64  `tfsdk:"max_retries"`
+	Backoff     types.String `tfsdk:"backoff"`
+	BaseDelayMS types.Int64  `tfsdk:"base_delay_ms"`
+	MaxDelayMS  types.Int64  `tfsdk:"max_delay_ms"`
 }
 
 type throttleModel struct {
@@ -90,6 +98,37 @@ func (r *queueResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 					},
 				},
 			},
+			"retry": retrySchema(),
+		},
+	}
+}
+
+// retrySchema has no empty form: reading the queue back could not tell it from none.
+func retrySchema() schema.Attribute {
+	return schema.SingleNestedAttribute{
+		Optional: true,
+		MarkdownDescription: "How often jobs are tried whose producers say nothing about it; at least one member. " +
+			"Jobs that are enqueued already keep what they have.",
+		Attributes: map[string]schema.Attribute{
+			"max_retries": schema.Int64Attribute{
+				Optional: true,
+				Validators: []validator.Int64{int64validator.AtLeast(1), int64validator.AtLeastOneOf(
+					path.MatchRoot("retry").AtName("backoff"), path.MatchRoot("retry").AtName("base_delay_ms"),
+					path.MatchRoot("retry").AtName("max_delay_ms"),
+				)},
+				MarkdownDescription: "All attempts, the first included. Default: 3.",
+			},
+			"backoff": schema.StringAttribute{
+				Optional:            true,
+				Validators:          []validator.String{stringvalidator.OneOf("none", "fixed", "linear", "exponential")},
+				MarkdownDescription: "How the pause between two attempts grows: `none`, `fixed`, `linear` or `exponential`. Default: `exponential`.",
+			},
+			"base_delay_ms": schema.Int64Attribute{
+				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The first pause in milliseconds. Default: 5 seconds.",
+			},
+			"max_delay_ms": schema.Int64Attribute{
+				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The longest pause in milliseconds. Default: 10 minutes.",
+			},
 		},
 	}
 }
@@ -100,7 +139,8 @@ func queueName() validator.String {
 }
 
 func queueFields() attributes {
-	return attributes{"name": "name", "queue": "name", "paused": "paused", "max_concurrency": "max_concurrency", "throttle": "throttle", "limit": "throttle", "window_ms": "throttle"}
+	return attributes{"name": "name", "queue": "name", "paused": "paused", "max_concurrency": "max_concurrency", "throttle": "throttle", "limit": "throttle", "window_ms": "throttle",
+		"max_retries": "retry", "retry_backoff": "retry", "retry_base_delay": "retry", "retry_base_delay_ms": "retry", "retry_max_delay": "retry", "retry_max_delay_ms": "retry"}
 }
 
 // ModifyPlan tells another namespace from another way of writing the same one: the first
@@ -276,6 +316,12 @@ func (m queueModel) settings() cloud.QueueSettings {
 	if m.Throttle != nil {
 		in.Throttle = &cloud.Throttle{Limit: m.Throttle.Limit.ValueInt64(), WindowMS: m.Throttle.WindowMS.ValueInt64()}
 	}
+	if r := m.Retry; r != nil {
+		in.Retry = cloud.Retry{
+			MaxRetries: r.MaxRetries.ValueInt64Pointer(), Backoff: r.Backoff.ValueStringPointer(),
+			BaseDelayMS: r.BaseDelayMS.ValueInt64Pointer(), MaxDelayMS: r.MaxDelayMS.ValueInt64Pointer(),
+		}
+	}
 	return in
 }
 
@@ -291,6 +337,13 @@ func (m *queueModel) fill(ns *cloudv1.Namespace, q cloud.Queue) {
 	m.Throttle = nil
 	if q.RateLimit > 0 {
 		m.Throttle = &throttleModel{Limit: types.Int64Value(q.RateLimit), WindowMS: types.Int64Value(q.RateWindowMS)}
+	}
+	m.Retry = nil
+	if q.Retry != (cloud.Retry{}) {
+		m.Retry = &retryModel{
+			MaxRetries: types.Int64PointerValue(q.Retry.MaxRetries), Backoff: types.StringPointerValue(q.Retry.Backoff),
+			BaseDelayMS: types.Int64PointerValue(q.Retry.BaseDelayMS), MaxDelayMS: types.Int64PointerValue(q.Retry.MaxDelayMS),
+		}
 	}
 }
 

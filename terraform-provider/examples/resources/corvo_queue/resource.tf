@@ -12,4 +12,10 @@ resource "corvo_queue" "mail" {
     limit     = 100
     window_ms = 1000
   }
+
+  # For jobs whose producers do not say.
+  retry = {
+    max_retries = 7
+    backoff     = "linear"
+  }
 }
