@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// perRound bounds one run of tests; a mutant that hangs counts as caught.
+const perRound = 90 * time.Second
+
+// rounds is how the tests of a package are run, until one fails: the scripts, which take
+// no time and name the rule; what is about one rule; and last what draws its cases,
+// so that the table names it only where nobody else looks.
+var rounds = [][]string{
+	{"-test.run", "^TestScripts$"},
+	{"-test.skip", "^TestScripts$|^Test(Model|Replicas|Groups|Apply)_|^Fuzz"},
+	{"-test.skip", "^TestScripts$"},
+}
+
+// try returns the tests that failed, or nothing if the mutant survived.
+func (m mutation) try(module, dir string) (string, error) {
+	dir, err := os.MkdirTemp(dir, "mutant")
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the overlay: %w", err)
+	}
+	tests := filepath.Join(dir, "tests")
+	if err := m.build(module, dir, tests); err != nil {
+		return "", err
+	}
+	caught := ""
+	for _, round := range rounds {
+		if caught, err = m.round(module, tests, round); caught != "" || err != nil {
+			break
+		}
+	}
+	return caught, errors.Join(err, os.RemoveAll(dir))
+}
+
+// build makes the test binary of the package with the broken file in it. It is for one
+// run: not optimising it costs less time than it takes.
+func (m mutation) build(module, dir, tests string) error {
+	overlay, err := m.overlay(module, dir)
+	if err != nil {
+		return err
+	}
+	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
+		"./"+filepath.ToSlash(filepath.Dir(m.file)))
+	build.Dir = module
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("the mutant does not build: bring the table up to date: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// round runs some of the tests up to the first that fails.
+func (m mutation) round(module, tests string, which []string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), perRound)
+	defer cancel()
+	// What a failing property test would keep must not land in the tree, and nobody
+	// needs it made small.
+	args := append([]string{"-test.failfast", "-test.timeout", "60s", "-rapid.nofailfile", "-rapid.shrinktime=1ms"}, which...)
+	run := exec.CommandContext(ctx, tests, args...)
+	run.Dir = filepath.Join(module, filepath.Dir(m.file))
+	run.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(tests)) // Goes with the binary, also if the tests were killed.
+	out, err := run.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return "", nil
+	case ctx.Err() != nil:
+		return "(time ran out)", nil
+	case !errors.As(err, &exit):
+		return "", fmt.Errorf("run the tests: %w", err)
+	default:
+		return failed(string(out)), nil
+	}
+}
+
+// overlay writes the broken file and the description that puts it over the real one.
+func (m mutation) overlay(module, dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(module, m.file))
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", m.file, err)
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the file to break: %w", err)
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		return "", fmt.Errorf("%s has %q %d times: bring the table up to date", m.file, m.old, n)
+	}
+	broken := filepath.Join(dir, filepath.Base(m.file))
+	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+		return "", fmt.Errorf("write the broken file: %w", err)
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
+	if err != nil {
+		return "", fmt.Errorf("describe the overlay: %w", err)
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return "", fmt.Errorf("write the overlay: %w", err)
+	}
+	return overlay, nil
+}
+
+var failLine = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// failed names the first tests of the output that failed, the most exact ones.
+func failed(out string) string {
+	var names []string
+	for _, f := range failLine.FindAllStringSubmatch(out, -1) {
+		if n := len(names); n > 0 && strings.HasPrefix(f[1], names[n-1]+"/") {
+			names[n-1] = f[1] // The script says more than the test that runs it.
+			continue
+		}
+		names = append(names, f[1])
+	}
+	switch {
+	case len(names) == 0 && strings.Contains(out, "panic:"):
+		return "(panic) " + firstLine(out[strings.Index(out, "panic:"):])
+	case len(names) == 0:
+		return "(failed) " + firstLine(out)
+	case len(names) > 3:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	default:
+		return strings.Join(names, ", ")
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
