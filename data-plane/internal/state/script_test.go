@@ -317,6 +317,10 @@ func (l *scriptLine) command() command.Command {
 		return &command.ClearQueue{NS: l.ns(), Queue: l.queue()}
 	case "sweep":
 		return l.sweep()
+	case "batch":
+		return &command.MakeBatch{NS: l.ns(), ID: job.BatchID(l.id()), Callback: l.step("callback")}
+	case "seal":
+		return &command.SealBatch{NS: l.ns(), ID: job.BatchID(l.id())}
 	case "hold":
 		return &command.Hold{NS: l.ns(), ID: l.id(), Reason: l.text("reason", ""), By: l.text("by", "")}
 	case "approve", "reject":
@@ -354,7 +358,10 @@ func (l *scriptLine) command() command.Command {
 
 func (l *scriptLine) ack() command.Command {
 	c := &command.Ack{NS: l.ns(), ID: l.id(), By: l.holder(), Result: l.bytes("result"), Checkpoint: l.bytes("checkpoint")}
-	m := command.AckMore{Usage: l.usage(), HoldReason: l.text("reason", "")}
+	m := command.AckMore{Usage: l.usage(), HoldReason: l.text("reason", ""), ExitReason: l.text("exit", "")}
+	if m.ExitReason != "" {
+		m.Step = command.StepExit
+	}
 	switch status := l.text("status", ""); status {
 	case "":
 	case "continue":
@@ -517,6 +524,7 @@ func (l *scriptLine) enqueue() command.Command {
 		k, v, _ := strings.Cut(v, ":")
 		c.Tags = []command.Tag{{Key: k, Value: v}}
 	}
+	l.ties(c)
 	return c
 }
 

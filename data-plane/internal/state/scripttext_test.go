@@ -19,13 +19,13 @@ import (
 var dueNames = map[keys.DueKind]string{
 	keys.DueScheduled: "scheduled", keys.DueRetry: "retry", keys.DueLease: "lease",
 	keys.DueUnique: "unique", keys.DueIdempotency: "idempotency", keys.DueHold: "hold", keys.DueExpire: "expire",
-	keys.DueSchedule: "schedule",
+	keys.DueSchedule: "schedule", keys.DueDeliver: "deliver",
 }
 
 var refusalNames = map[Refusal]string{
 	Accepted: "ok", NotFound: "NOT FOUND", NotActive: "NOT ACTIVE", LeaseLost: "LEASE LOST", WrongState: "WRONG STATE",
 	NotApprover: "NOT APPROVER", Draining: "DRAINING", NotAgent: "NO AGENT", BudgetSpent: "BUDGET SPENT", TooMany: "TOO MANY",
-	Exists: "EXISTS",
+	Exists: "EXISTS", NoDependency: "NO JOB TO WAIT FOR", NoBatch: "NO BATCH", BatchClosed: "BATCH CLOSED",
 }
 
 func timeText(at int64) string {
@@ -73,6 +73,10 @@ func commandText(c command.Command) string {
 			return "pause " + c.Queue
 		}
 		return "resume " + c.Queue
+	case *command.MakeBatch:
+		return "batch " + idText(c.ID)
+	case *command.SealBatch:
+		return "seal " + idText(c.ID)
 	case *command.Hold:
 		return "hold " + idText(c.ID)
 	case *command.Decide:
@@ -360,6 +364,10 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		n, err := decodeTally(v)
 		fmt.Fprintf(&d.b, "%d schedules\n", n)
 		return err
+	case 'G':
+		n, err := decodeTally(v)
+		fmt.Fprintf(&d.b, "%d open batches\n", n)
+		return err
 	case 'r':
 		n := int(k[0])
 		pos, err := d.space.ReadyPosition(append(make([]byte, 22), k...))
@@ -387,6 +395,9 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		return nil
 	default:
 		known, err := d.money(family, k, v)
+		if !known {
+			known, err = d.tie(family, k, v)
+		}
 		if !known {
 			err = fmt.Errorf("family %q is unknown", family)
 		}
@@ -466,6 +477,8 @@ func (d *dumper) head(k, v []byte) error {
 	add(h.Iteration > 0, "iteration %d", h.Iteration)
 	add(h.has(flagIterated), "over")
 	add(h.has(flagUnique), "holds-unique")
+	add(h.has(flagBlocked), "waits")
+	add(h.has(flagDependents), "waited-for")
 	add(h.has(flagHoldNext), "then-held")
 	add(h.has(flagExpired), "then-expired")
 	add(h.ExpireAt != 0, "expires %s", timeText(h.ExpireAt))
