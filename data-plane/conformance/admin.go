@@ -49,6 +49,7 @@ type JobView struct {
 	ChainID    string     `json:"chain_id"`
 	ChainStep  *int       `json:"chain_step"`
 	ParentID   string     `json:"parent_id"`
+	ScheduleID string     `json:"schedule_id"`
 	Agent      *agentBody `json:"agent"`
 	Timeline   []struct {
 		Event string `json:"event"`

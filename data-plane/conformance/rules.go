@@ -15,6 +15,7 @@ func Subjects() []Subject {
 		{"batches", batchRules},
 		{"dependencies", dependencyRules},
 		{"agents", agentRules},
+		{"schedules", scheduleRules},
 		{"events", eventRules},
 	}
 }
