@@ -40,9 +40,18 @@ type JobView struct {
 		Error     string `json:"error"`
 		Backtrace string `json:"backtrace"`
 	} `json:"errors"`
-	Crashes    int        `json:"crashes"`
-	DeadReason string     `json:"dead_reason"`
-	HoldReason string     `json:"hold_reason"`
+	Crashes    int    `json:"crashes"`
+	DeadReason string `json:"dead_reason"`
+	HoldReason string `json:"hold_reason"`
+	Hold       struct {
+		Reason    string    `json:"reason"`
+		Until     time.Time `json:"until"`
+		Policy    string    `json:"policy"`
+		Approvers []string  `json:"approvers"`
+		Decision  string    `json:"decision"`
+		DecidedBy string    `json:"decided_by"`
+		Comment   string    `json:"comment"`
+	} `json:"hold"`
 	WaitingOn  int        `json:"waiting_on"`
 	DependsOn  []string   `json:"depends_on"`
 	BatchID    string     `json:"batch_id"`

@@ -16,6 +16,7 @@ func Subjects() []Subject {
 		{"dependencies", dependencyRules},
 		{"agents", agentRules},
 		{"schedules", scheduleRules},
+		{"budgets", budgetRules},
 		{"events", eventRules},
 	}
 }

@@ -1,0 +1,364 @@
+package conformance
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Daily limits are those of a UTC day: a rule that fails while a day ends runs again.
+
+// budgetView is a budget as it is shown.
+type budgetView struct {
+	ID        string  `json:"id"`
+	Scope     string  `json:"scope"`
+	Target    string  `json:"target"`
+	DailyUSD  float64 `json:"daily_usd"`
+	PerJobUSD float64 `json:"per_job_usd"`
+	OnExceed  string  `json:"on_exceed"`
+	SpentUSD  float64 `json:"spent_usd"`
+}
+
+const budgetsPath = "/api/v1/budgets"
+
+func budgetPath(scope, target string) string {
+	return budgetsPath + "/" + scope + "/" + url.PathEscape(target)
+}
+
+// Budget sets a budget.
+func (t *T) Budget(scope, target string, limits object) budgetView {
+	o := object{"scope": scope, "target": target}
+	for name, v := range limits {
+		o[name] = v
+	}
+	t.Made(budgetPath(scope, target)) // Also if the answer is lost.
+	var b budgetView
+	t.Call(http.MethodPost, budgetsPath, o, &b)
+	return b
+}
+
+// NoBudget deletes a budget.
+func (t *T) NoBudget(scope, target string) {
+	t.Call(http.MethodDelete, budgetPath(scope, target), nil, nil)
+}
+
+// BudgetNow shows a budget.
+func (t *T) BudgetNow(scope, target string) budgetView {
+	var list []budgetView
+	t.Call(http.MethodGet, budgetsPath, nil, &list)
+	at := slices.IndexFunc(list, func(b budgetView) bool { return b.Scope == scope && b.Target == target })
+	if at < 0 {
+		t.Fatalf("no budget of %s %s in %+v", scope, target, list)
+	}
+	return list[at]
+}
+
+// Cost reports what a job cost with a heartbeat, and returns the word for it.
+func (t *T) Cost(l Lease, kind string, usd float64) Beat {
+	return t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{
+		l.ID: {Token: l.Token, Usage: &Usage{CostUSD: usd, Model: "m", Kind: kind}},
+	}})[l.ID]
+}
+
+// spend lets a job of a queue cost something and end.
+func (t *T) spend(q string, tags map[string]string, usd float64) {
+	t.Enqueue(Job{Queue: q, Tags: tags})
+	l := t.Fetch(q)
+	t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: usd, Model: "m"}})
+}
+
+// FetchMany takes what there is now, up to five.
+func (t *T) FetchMany(queues ...string) []Lease {
+	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: queues, Worker: "w1", Count: 5, Lease: time.Minute})
+	t.must("fetch", err)
+	return leases
+}
+
+// wholeNamespace wants the namespace to have no budget of its own, since a rule would
+// take its place.
+func (t *T) wholeNamespace() {
+	var list []budgetView
+	t.Call(http.MethodGet, budgetsPath, nil, &list)
+	for _, b := range list {
+		if b.Scope == "global" {
+			t.Unable("the namespace has a budget of its own")
+		}
+	}
+}
+
+var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("queue", q, object{"daily_usd": 100, "on_exceed": "hold"})
+		t.Enqueue(Job{Queue: q, Backoff: "none"})
+		l := t.Fetch(q)
+		for _, r := range []struct {
+			kind       string
+			usd, spent float64
+		}{
+			{"total", 0.25, 0.25}, {"total", 0.25, 0.25}, {"total", 0.5, 0.5}, {"delta", 0.25, 0.75}, {"delta", 0.25, 1}, {"", 2, 2}, {"total", 1.5, 1.5},
+		} {
+			Equal(t, "word of a heartbeat", t.Cost(l, r.kind, r.usd), Beat{Status: "ok"})
+			Equal(t, "spent after "+r.kind, t.BudgetNow("queue", q).SpentUSD, r.spent)
+		}
+		t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Usage: &Usage{CostUSD: 0.5, Model: "m", Kind: "delta"}})
+		Equal(t, "spent after a fail", t.BudgetNow("queue", q).SpentUSD, 2)
+		l = t.Fetch(q) // Another attempt counts anew.
+		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: 1, Model: "m", Kind: "total"}})
+		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: 1, Model: "m", Kind: "total"}})
+		Equal(t, "spent after an ack and its repetition", t.BudgetNow("queue", q).SpentUSD, 3)
+	}},
+	{Name: "hold: a queue whose budget is spent starts nothing, takes jobs in, and finishes what runs", Needs: "budgets", Run: func(t *T) {
+		q, other := t.Queue(), t.Queue()
+		t.Budget("queue", q, object{"daily_usd": 1})
+		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q, Priority: "critical"})
+		a, b := t.Fetch(q), t.Fetch(q)
+		t.Cost(a, "total", 0.75)
+		t.Cost(b, "delta", 0.25) // Together they spend it.
+		t.Nothing(q)
+		Equal(t, "jobs in a batch", len(t.FetchMany(q)), 0)
+		Equal(t, "status of a new job", t.Enqueue(Job{Queue: q}).Status, "pending")
+		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1.5), Beat{Status: "ok"})
+		t.Ack(a)
+		t.Nothing(q)
+		e := t.Enqueue(Job{Queue: other})
+		Equal(t, "job of another queue", t.Fetch(q, other).ID, e.ID)
+		t.Ack(b)
+		Equal(t, "pending", t.QueueNow(q).Pending, 2)
+	}},
+	{Name: "a waiting fetch is served as soon as its budget is raised or gone", Needs: "budgets", Run: func(t *T) {
+		for _, open := range []func(q string){
+			func(q string) { t.Budget("queue", q, object{"daily_usd": 5}) },
+			func(q string) { t.NoBudget("queue", q) },
+			func(q string) { t.Budget("queue", q, object{"daily_usd": 1, "on_exceed": "alert_only"}) },
+		} {
+			q := t.Queue()
+			t.Budget("queue", q, object{"daily_usd": 1})
+			t.spend(q, nil, 1)
+			e := t.Enqueue(Job{Queue: q})
+			t.Nothing(q)
+			got := make(chan Lease, 1)
+			go func() { // Ends with its fetch, which waits no longer than soon.
+				leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Lease: time.Minute, Wait: soon})
+				got <- append(leases, Lease{})[0]
+			}()
+			open(q)
+			Equal(t, "job", (<-got).ID, e.ID)
+		}
+	}},
+	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.spend(q, nil, 0.5)
+		t.Enqueue(Job{Queue: q})
+		made := t.Budget("queue", q, object{"daily_usd": 0.75})
+		Equal(t, "spent", made.SpentUSD, 0.5)
+		t.Ack(t.Fetch(q))
+		t.Enqueue(Job{Queue: q})
+		changed := t.Budget("queue", q, object{"daily_usd": 0.5, "on_exceed": "reject"})
+		Equal(t, "id of the changed budget", changed.ID, made.ID)
+		t.Nothing(q)
+	}},
+	{Name: "acks in a batch spend a budget together", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("queue", q, object{"daily_usd": 1})
+		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
+		a, b := t.Fetch(q), t.Fetch(q)
+		_, err := t.Client.AckBatch(t.Context, "", []Ack{
+			{ID: a.ID, Token: a.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}}, {ID: b.ID, Token: b.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}},
+		})
+		t.must("ack", err)
+		t.Nothing(q)
+		Equal(t, "spent", t.BudgetNow("queue", q).SpentUSD, 1)
+	}},
+	{Name: "reject: a spent budget refuses new jobs on every path, and starts nothing", Needs: "budgets", Run: func(t *T) {
+		q, free := t.Queue(), t.Queue()
+		t.Budget("queue", q, object{"daily_usd": 1, "on_exceed": "reject"})
+		kept := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
+		chain := &Chain{Steps: []Step{{Queue: free}, {Queue: q}}}
+		t.Enqueue(Job{Queue: free, Chain: chain})
+		first := t.Fetch(free)
+		l := t.Fetch(q)
+		t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true, Usage: &Usage{CostUSD: 1, Model: "m"}})
+		t.Nothing(q)
+		_, err := t.Client.Enqueue(t.Context, Job{Queue: q})
+		t.Refused(err, spent, "queue")
+		_, err = t.Client.EnqueueBatch(t.Context, []Job{{Queue: free}, {Queue: q}}, nil)
+		t.Refused(err, spent, "queue")
+		t.Nothing(free) // All or none.
+		t.Refused(t.Try(http.MethodPost, "/api/v1/webhooks/"+q, verbatim("{}"), nil), spent, "queue")
+		Equal(t, "answer to a repetition", t.Enqueue(Job{Queue: q, IdempotencyKey: "i"}).ID, kept.ID)
+		Equal(t, "holder of a key", t.Enqueue(Job{Queue: q, UniqueKey: "u"}).ID, kept.ID)
+		t.Ack(first) // What follows from jobs that are there comes in.
+		Equal(t, "enqueued", t.QueueNow(q).Enqueued, 2)
+		t.NoBudget("queue", q)
+		t.Enqueue(Job{Queue: q})
+		Equal(t, "jobs that go out", len(t.FetchMany(q)), 3)
+	}},
+	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("queue", q, object{"daily_usd": 1, "per_job_usd": 3, "on_exceed": "alert_only"})
+		from := t.Subscribe(Subscription{Queues: []string{q}, Types: []string{"job.budget_exceeded", "queue.paused"}})
+		t.spend(q, nil, 0.5)
+		t.spend(q, nil, 0.5)
+		t.spend(q, nil, 0.5)
+		t.Enqueue(Job{Queue: q})
+		l := t.Fetch(q)
+		if b := t.Cost(l, "total", 4); b.Status != "ok" {
+			t.Fatalf("word of a heartbeat is %+v", b)
+		}
+		t.Ack(l)
+		t.DoQueue(q, "pause", "paused")
+		told := t.Told(from, "job.budget_exceeded", "job.budget_exceeded", "queue.paused") // Of the day, and of the job.
+		Equal(t, "job that was too dear", told[1].Job, l.ID)
+	}},
+	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T) {
+		q, other := t.Queue(), t.Queue()
+		tags, target := map[string]string{"team": q}, "team="+q
+		t.Budget("tag", target, object{"daily_usd": 1})
+		t.spend(q, tags, 0.5)
+		t.spend(other, tags, 0.5)
+		Equal(t, "spent", t.BudgetNow("tag", target).SpentUSD, 1)
+		held := t.Enqueue(Job{Queue: other, Tags: tags})
+		Equal(t, "status", held.Status, "pending")
+		free := t.Enqueue(Job{Queue: other, Tags: map[string]string{"team": "another"}})
+		Equal(t, "job", t.Fetch(other).ID, free.ID)
+		t.Nothing(other)
+		j := t.State(held.ID, "held")
+		if j.HoldReason == "" || !j.Hold.Until.After(j.CreatedAt) {
+			t.Fatalf("held as %+v", j)
+		}
+		t.Budget("tag", target, object{"daily_usd": 5})
+		t.Do(held.ID, "approve", "pending")
+		Equal(t, "job", t.Fetch(other).ID, held.ID)
+	}},
+	{Name: "reject counts for a tag too", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		tags := map[string]string{"team": q, "size": "s"}
+		t.Budget("tag", "team="+q, object{"daily_usd": 1, "on_exceed": "reject"})
+		t.spend(q, tags, 1)
+		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Tags: tags})
+		t.Refused(err, spent, "queue")
+		e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"size": "s"}})
+		Equal(t, "job", t.Fetch(q).ID, e.ID)
+	}},
+	{Name: "a job counts for every budget that covers it", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		tags := map[string]string{"a": q, "b": q}
+		t.Budget("queue", q, object{"daily_usd": 100})
+		t.Budget("tag", "a="+q, object{"daily_usd": 100})
+		t.Budget("tag", "b="+q, object{"daily_usd": 1})
+		t.spend(q, tags, 1)
+		for scope, target := range map[string]string{"queue": q, "tag": "a=" + q} {
+			Equal(t, "spent of a "+scope, t.BudgetNow(scope, target).SpentUSD, 1)
+		}
+		e := t.Enqueue(Job{Queue: q, Tags: tags})
+		t.Nothing(q)
+		t.State(e.ID, "held") // The one that is spent decides.
+	}},
+	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": "hold"})
+		e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
+		l := t.Fetch(q)
+		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), Beat{Status: "ok"})
+		Equal(t, "word above it", t.Cost(l, "delta", 0.000000001), Beat{Status: "cancel", BudgetExceeded: true})
+		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "held")
+		if j := t.State(e.ID, "held"); j.HoldReason == "" || j.Attempt != 0 {
+			t.Fatalf("held as %+v", j)
+		}
+		cheap := t.Enqueue(Job{Queue: q})
+		Equal(t, "job", t.Fetch(q).ID, cheap.ID) // It is about one job alone.
+		t.Do(e.ID, "approve", "pending")
+		l = t.Fetch(q) // A person let it finish.
+		Equal(t, "word once more", t.Cost(l, "delta", 5).Status, "ok")
+		t.Ack(l)
+		t.State(e.ID, "completed")
+	}},
+	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("tag", "team="+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
+		for _, acks := range []bool{false, true} {
+			e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"team": q}})
+			l := t.Fetch(q)
+			Equal(t, "word of a heartbeat", t.Cost(l, "total", 0.75), Beat{Status: "cancel", BudgetExceeded: true})
+			t.State(e.ID, "cancelling")
+			if acks {
+				t.Ack(l)
+				t.State(e.ID, "completed")
+				continue
+			}
+			Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "dead")
+			Equal(t, "reason", t.State(e.ID, "dead").DeadReason, "budget_exceeded")
+		}
+	}},
+	{Name: "a job that is too dear with its last report does not run again", Needs: "budgets", Run: func(t *T) {
+		for on, want := range map[string]string{"hold": "held", "reject": "dead", "alert_only": "retrying"} {
+			q := t.Queue()
+			t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": on})
+			t.Enqueue(Job{Queue: q})
+			l := t.Fetch(q)
+			out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Usage: &Usage{CostUSD: 1, Model: "m"}})
+			Equal(t, "status with "+on, out.Status, want)
+		}
+	}},
+	{Name: "an agent's iterations count for its limit per job", Needs: "budgets", Run: func(t *T) {
+		q := t.Queue()
+		t.Budget("queue", q, object{"per_job_usd": 1})
+		e := t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 9}})
+		for _, want := range []string{"pending", "held"} {
+			l := t.Fetch(q)
+			t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Usage: &Usage{CostUSD: 0.75, Model: "m"}})
+			t.State(e.ID, want)
+		}
+	}},
+	{Name: "a budget of the namespace counts all its queues and shuts them all", Needs: "budgets", Whole: true, Run: func(t *T) {
+		t.wholeNamespace()
+		q, other := t.Queue(), t.Queue()
+		before := t.Budget("global", "*", object{"daily_usd": 1_000_000}).SpentUSD
+		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: other}, Job{Queue: other})
+		a, b := t.Fetch(q), t.Fetch(other)
+		t.Budget("global", "*", object{"daily_usd": before + 1, "on_exceed": "reject"})
+		t.Cost(a, "total", 0.5)
+		t.Cost(b, "total", 0.5)
+		t.Nothing(q, other)
+		for _, queue := range []string{q, other, t.Queue()} {
+			_, err := t.Client.Enqueue(t.Context, Job{Queue: queue})
+			t.Refused(err, spent, "queue")
+		}
+		t.Budget("global", "", object{"daily_usd": before + 1, "on_exceed": "hold"})
+		t.Enqueue(Job{Queue: q})
+		t.Nothing(q, other)
+		t.Budget("global", "*", object{"daily_usd": before + 1, "on_exceed": "alert_only"})
+		t.Fetch(q)
+		t.Budget("global", "*", object{"per_job_usd": 0.75})
+		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1), Beat{Status: "cancel", BudgetExceeded: true})
+		t.NoBudget("global", "*")
+		t.Fetch(other)
+	}},
+	{Name: "a budget that is wrong is refused with every wrong field named", Needs: "budgets", Once: true, Run: func(t *T) {
+		q := t.Queue()
+		for _, w := range []struct {
+			budget object
+			fields []string
+		}{
+			{object{}, []string{"scope", "daily_usd"}},
+			{object{"scope": "team", "target": q, "daily_usd": 1}, []string{"scope"}},
+			{object{"scope": "queue", "target": "a b", "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "queue", "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "tag", "target": "team", "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "tag", "target": "=x", "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "global", "target": q, "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "queue", "target": q}, []string{"daily_usd"}},
+			{object{"scope": "queue", "target": q, "daily_usd": -1, "per_job_usd": "much"}, []string{"daily_usd", "per_job_usd"}},
+			{object{"scope": "queue", "target": q, "daily_usd": 1, "on_exceed": "panic", "daily": 3}, []string{"daily", "on_exceed"}},
+		} {
+			if r := AsRefusal(t.Try(http.MethodPost, budgetsPath, w.budget, nil)); r == nil || r.Code != invalid || !slices.Equal(r.Fields, plainFields(w.fields)) {
+				t.Fatalf("%v: %v, want the fields %v", w.budget, r, w.fields)
+			}
+		}
+		for _, path := range []string{budgetPath("queue", q), budgetPath("team", q), budgetPath("tag", "k="+q)} {
+			t.Refused(t.Try(http.MethodDelete, path, nil, nil), notFound)
+		}
+	}},
+}
