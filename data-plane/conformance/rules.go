@@ -17,6 +17,7 @@ func Subjects() []Subject {
 		{"agents", agentRules},
 		{"schedules", scheduleRules},
 		{"budgets", budgetRules},
+		{"approvals", policyRules},
 		{"events", eventRules},
 	}
 }
