@@ -122,6 +122,39 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 	}
 }
 
+// A fetch that does not wait passes by the jobs that a spent budget holds when they are
+// to start.
+func TestFetch_WithoutWaitingPassesJobsThatABudgetHolds(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	if _, err := r.SetBudget(r.ctx(), r.caller, Budget{Scope: "tag", Target: "team=a", Daily: job.NanosPerDollar}); err != nil {
+		t.Fatal(err)
+	}
+	tagged := EnqueueInput{Tags: map[string]string{"team": "a"}}
+	r.enqueue(tagged)
+	spender := r.one()
+	for range 3 {
+		r.enqueue(tagged)
+	}
+	first, second := r.enqueue(EnqueueInput{}), r.enqueue(EnqueueInput{})
+	_, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: spender.JobID, Token: spender.Token, Usage: &UsageReport{Cost: 2 * job.NanosPerDollar}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.one(); g.JobID != first {
+		t.Fatalf("got %s, want %s", g.JobID, first)
+	}
+	for range 3 {
+		r.enqueue(tagged)
+	}
+	if g := r.one(); g.JobID != second {
+		t.Fatalf("got %s, want %s", g.JobID, second)
+	}
+	if g := r.fetch(FetchInput{}); len(g) != 0 {
+		t.Fatalf("got %+v, want none", g)
+	}
+}
+
 // A worker that is gone keeps nothing: what was granted to it is ready again and
 // has cost no attempt.
 func TestFetch_WhatAGoneClientWasGrantedIsReleased(t *testing.T) {

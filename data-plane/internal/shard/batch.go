@@ -435,7 +435,7 @@ func (t *term) answerRequest(q *request, results []state.Result, a *state.Applie
 		rep.Settled = results[q.settleAt : q.settleAt+len(q.Settle)]
 		rep.After = results[q.afterAt : q.afterAt+len(q.After)]
 		if q.fetchAt >= 0 {
-			rep.Grants = results[q.fetchAt].Grants
+			rep.Grants, rep.skipped = results[q.fetchAt].Grants, len(results[q.fetchAt].Skipped)
 		}
 	}
 	if q.fetchAt >= 0 && len(rep.Grants) == 0 && q.Fetch.Wait {

@@ -57,6 +57,8 @@ type Reply struct {
 	Grants   []state.Grant
 	After    []state.Result
 	Err      error
+
+	skipped int // Jobs of the fetch that turned out not to be ready.
 }
 
 // request is a Request on its way through the loop.
