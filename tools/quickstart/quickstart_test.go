@@ -243,7 +243,7 @@ func (d *desk) goTool(dir string, args ...string) {
 // written the environment file.
 func (d *desk) startService() {
 	d.t.Helper()
-	cmd := exec.Command(filepath.Join(d.dir, ".bin/corvo-cloud"), "up",
+	cmd := exec.Command(filepath.Join(d.dir, ".bin/corvo-cloud"), "up", "--heartbeat", "2s", // Pages are not about elections on a busy machine.
 		"--listen", "127.0.0.1:0", "--data", filepath.Join(d.dir, ".run/data"), "--env-file", d.env)
 	p := start(d.t, cmd)
 	d.t.Cleanup(func() { p.interrupt(d.t) })

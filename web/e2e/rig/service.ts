@@ -23,7 +23,9 @@ export class Service {
   static async start(options: ServiceOptions = {}): Promise<Service> {
     const dir = mkdtempSync(join(tmpdir(), "corvo-up-"));
     const file = join(dir, "env");
-    const args = ["up", "--listen", "127.0.0.1:0", "--data", join(dir, "data"), "--env-file", file];
+    // The nodes share a process with each other and two cores with the browser: a pause of
+    // half a second is no leader's end here, and journeys are not about elections.
+    const args = ["up", "--heartbeat", "2s", "--listen", "127.0.0.1:0", "--data", join(dir, "data"), "--env-file", file];
     if (options.database) args.push("--database", options.database);
     if (options.smtpPort) args.push("--smtp", `127.0.0.1:${options.smtpPort}`);
     const proc = Proc.start("corvo-cloud up", binary("corvo-cloud"), args);
