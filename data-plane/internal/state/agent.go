@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // An agent job runs in iterations: each is acked by itself and leaves a row. Attempts
@@ -125,17 +123,25 @@ func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
 	switch {
 	case more.Agent == command.AgentUnsaid, more.Agent == command.AgentDone:
 		return x.complete(c, h)
-	case cancelling:
+	case cancelling && !h.has(flagHoldNext):
 		return x.endLetGo(c.NS, c.ID, h)
 	}
 	if h.Crashes > 0 {
 		h.flags |= flagRanOut
 	}
 	h.Attempt, h.Crashes = 0, 0
-	if more.Agent == command.AgentHold {
+	switch {
+	case cancelling:
+		why, err := x.heldFor(c.NS, c.ID)
+		if err != nil {
+			return err
+		}
+		return x.hold(c.NS, c.ID, h, why)
+	case more.Agent == command.AgentHold:
 		return x.hold(c.NS, c.ID, h, Hold{Reason: more.HoldReason, At: x.now})
+	default:
+		return x.continueAgent(c.NS, c.ID, h, used)
 	}
-	return x.continueAgent(c.NS, c.ID, h, used)
 }
 
 // endIteration writes down how the iteration went and answers what the job cost so far.
@@ -209,18 +215,14 @@ func (x *entry) ackedIteration(ns job.Namespace, id job.ID, h *Head, by command.
 	if !h.has(flagIterations) || by.IsZero() {
 		return false, nil
 	}
-	for _, n := range []uint32{h.Iteration, h.Iteration - 1} {
-		v, err := x.txn.Get(x.m.space.Iteration(ns, id, n))
-		if errors.Is(err, statedb.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		it, err := decodeIteration(n, v)
-		if err != nil || it.Lease == by.Epoch {
-			return err == nil, err
-		}
+	latest := h.Iteration
+	if !h.has(flagIterated) { // The next one was begun.
+		latest--
 	}
-	return false, nil
+	v, err := x.txn.Get(x.m.space.Iteration(ns, id, latest))
+	if err != nil {
+		return false, fmt.Errorf("iteration %d of job %s: %w", latest, id, err)
+	}
+	it, err := decodeIteration(latest, v)
+	return err == nil && it.Lease == by.Epoch, err
 }

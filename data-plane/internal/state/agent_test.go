@@ -92,3 +92,54 @@ func TestAgent_KeepsTheLatestIterations(t *testing.T) {
 	}
 	r.audit(t)
 }
+
+// An iteration that was acked is over, also if a person wanted the job held meanwhile:
+// the next one has all its attempts.
+func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, id := job.Namespace{1}, idOf("A")
+	fetch := &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w", Lease: time.Minute}
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}}})
+	for range 2 { // A lease that runs out counts its attempt.
+		r.do(t, r.now, fetch)
+		if h := r.audit(t)[id]; h.Crashes < 1 {
+			r.do(t, h.Due, &command.Fire{Due: Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
+		}
+	}
+	r.do(t, r.now, &command.Hold{NS: ns, ID: id})
+	r.do(t, r.now, &command.Ack{NS: ns, ID: id, By: command.Holder{Worker: "w"}, More: &command.AckMore{Agent: command.AgentContinue}})
+	if h := r.audit(t)[id]; h.State != job.Held || h.Attempt != 0 || h.Crashes != 0 {
+		t.Fatalf("held after its iteration: %s, attempt %d, crashes %d", h.State, h.Attempt, h.Crashes)
+	}
+	r.do(t, r.now, &command.Decide{NS: ns, ID: id, Approve: true})
+	if g := r.do(t, r.now, fetch).Grants; len(g) != 1 || g[0].Attempt != 1 || g[0].Iteration != 2 {
+		t.Errorf("the next iteration begins with %+v", g)
+	}
+}
+
+// Only the ack that ended the latest iteration is answered again: an older one has
+// lost its lease, whether the next iteration runs or a person is asked.
+func TestAgent_AnAckOfAnOlderIterationIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, id := job.Namespace{1}, idOf("A")
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}}})
+	var acks []command.Command
+	for _, says := range []command.AgentStatus{command.AgentContinue, command.AgentHold} {
+		g := r.do(t, r.now, &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w", Lease: time.Minute}).Grants[0]
+		by := command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}}
+		acks = append(acks, &command.Ack{NS: ns, ID: id, By: by, More: &command.AckMore{Agent: says}})
+		if res := r.do(t, r.now, acks[len(acks)-1]); res.Refusal != Accepted {
+			t.Fatalf("ack answered %+v", res)
+		}
+	}
+	if res := r.do(t, r.now, acks[1]); res.Refusal != Accepted {
+		t.Errorf("the latest ack said again answered %d", res.Refusal)
+	}
+	if res := r.do(t, r.now, acks[0]); res.Refusal != LeaseLost {
+		t.Errorf("an older ack answered %d", res.Refusal)
+	}
+}

@@ -435,13 +435,30 @@ func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *Head) error {
 	return nil
 }
 
-// stopOverspent asks the worker of a job that has just become too dear to let go of
-// it. Once a person let it run again, it may end its attempt.
-func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *Head) error {
-	over, err := x.overspent(ns, id, h)
+// reportRunning counts what the worker of a running job reports, and stops the job with
+// the report that makes it too dear, or dearer than a stricter budget allows. Once a
+// person let it run again, it may end its attempt.
+func (x *entry) reportRunning(c *command.Heartbeat, h *Head) error {
+	told := h.has(flagOverBudget)
+	before, err := x.overspent(c.NS, c.ID, h)
+	if err != nil {
+		return err
+	}
+	if err := x.report(c.NS, c.ID, h, c.More.Usage); err != nil || !h.has(flagOverBudget) {
+		return err
+	}
+	over, err := x.overspent(c.NS, c.ID, h)
 	if err != nil || over == nil || h.State != job.Active {
 		return err
 	}
+	if told && before != nil && severity(before.On) >= severity(over.On) {
+		return nil
+	}
+	return x.stopOverspent(c.NS, c.ID, h, over)
+}
+
+// stopOverspent asks the worker of a job to let go of it, because of a budget.
+func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *Head, over *Budget) error {
 	switch over.On {
 	case command.ExceedHold:
 		return x.holdNext(ns, id, h, Hold{Reason: over.whyHeld(), At: x.now})

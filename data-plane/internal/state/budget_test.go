@@ -213,3 +213,53 @@ func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 		t.Fatalf("the deleted budget: %v", err)
 	}
 }
+
+// The report that exceeds a limit per job stops the job, also if it was over a laxer
+// one before.
+func TestBudget_AStricterLimitPerJobStopsTheJobToo(t *testing.T) {
+	t.Parallel()
+	for on, want := range map[command.OnExceed]job.State{command.ExceedHold: job.Held, command.ExceedReject: job.Dead} {
+		r := newReplica(t)
+		ns := job.Namespace{1}
+		for _, b := range []command.Budget{
+			{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: AllTarget, PerJob: 10, On: command.ExceedAlert},
+			{ID: job.BudgetID{2}, Scope: command.BudgetTag, Target: "t=x", PerJob: 20, On: on},
+		} {
+			r.do(t, r.now, &command.PutBudget{NS: ns, Budget: b})
+		}
+		r.give(t, ns, "A", "q")
+		r.fetches(t, ns, r.now, "A")
+		if res := r.cost(t, ns, "A", 15); res.Cancel {
+			t.Errorf("%d: stopped by a limit that only alerts", on)
+		}
+		if res := r.cost(t, ns, "A", 10); !res.Cancel || !res.Over {
+			t.Errorf("%d: the report over the second limit answered %+v", on, res)
+		}
+		r.do(t, r.now, &command.Fail{NS: ns, ID: idOf("A"), Release: true})
+		if h := r.audit(t)[idOf("A")]; h.State != want {
+			t.Errorf("%d: the job is %s, want %s", on, h.State, want)
+		}
+		r.close(t)
+	}
+}
+
+// A job over its limit that a person let run again is held before it runs once more,
+// also when its worker was lost.
+func TestBudget_AJobOverItsLimitIsHeldWhenItsLeaseRunsOut(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, id := job.Namespace{1}, idOf("A")
+	r.do(t, r.now, &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: AllTarget, PerJob: 10}})
+	r.give(t, ns, "A", "q")
+	r.fetches(t, ns, r.now, "A")
+	r.cost(t, ns, "A", 15)
+	r.do(t, r.now, &command.Fail{NS: ns, ID: id, Release: true})
+	r.do(t, r.now, &command.Decide{NS: ns, ID: id, Approve: true})
+	r.fetches(t, ns, r.now, "A")
+	h := r.audit(t)[id]
+	r.do(t, h.Due, &command.Fire{Due: Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
+	if h := r.audit(t)[id]; h.State != job.Held || h.Crashes != 1 {
+		t.Errorf("after its lease ran out the job is %s, %d crashes", h.State, h.Crashes)
+	}
+}

@@ -27,7 +27,7 @@ type Schedule struct {
 	UpdatedAt int64
 	Next      int64 // When it is looked at: at the tick it waits for, or later; 0: never.
 	// Since: ticks before it were dealt with. None is dealt with twice, whatever is
-	// proposed (R-T4).
+	// proposed: it never goes back, also when there is no next tick (R-T4).
 	Since   int64
 	LastRun int64 // When it made a job last.
 	LastJob job.ID
@@ -183,9 +183,10 @@ func (x *entry) tick(c *command.Tick) (Result, error) {
 		} else {
 			s.Missed++
 		}
+		s.Since = at + 1
 	}
 	if len(c.Ticks) > 0 || c.Missed > 0 { // Otherwise it was put off.
-		s.Since = c.Next
+		s.Since = max(s.Since, c.Next)
 	}
 	x.waitFor(c.NS, c.ID, &s, c.Next)
 	x.putScheduleRecord(c.NS, c.ID, &s)

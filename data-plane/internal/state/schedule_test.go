@@ -147,3 +147,25 @@ func TestSchedule_ANamespaceHasABoundedNumber(t *testing.T) {
 	refused(Accepted, put(SchedulesMax, "more"))
 	refused(TooMany, put(SchedulesMax+1, "yet more"))
 }
+
+// A schedule that had its last tick, and is changed so that it ticks again, does not
+// make a job anew for an instant that it had: a slow clock may name one (R-T4).
+func TestINV12_AScheduleThatEndedMakesNoTickTwice(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	ns, id, tick := job.Namespace{'n'}, job.ScheduleID{'s'}, epoch+1e9
+	put := &command.PutSchedule{NS: ns, ID: id, Next: tick, Schedule: command.Schedule{Name: "s", Cron: "once", Job: command.Template{Queue: "q"}}}
+	r.do(t, epoch, put)
+	first := r.do(t, tick, &command.Tick{NS: ns, ID: id, Due: tick, Version: 1, Ticks: []int64{tick}})
+	r.do(t, tick, &command.Delete{NS: ns, ID: first.ID})
+	again := *put
+	again.Change, again.Version, again.Schedule.Cron = true, 1, "twice"
+	if res := r.do(t, tick, &again); res.Refusal != Accepted {
+		t.Fatalf("the change answered %+v", res)
+	}
+	r.do(t, tick, &command.Tick{NS: ns, ID: id, Due: tick, Version: 2, Ticks: []int64{tick}, Next: tick + 1e9})
+	if jobs := r.audit(t); len(jobs) != 0 {
+		t.Errorf("the tick made another job: %+v", jobs)
+	}
+}

@@ -106,9 +106,13 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	if err != nil {
 		return err
 	}
-	if h.Crashes >= CrashLimit {
+	done := h.Crashes >= CrashLimit
+	if done {
 		err = x.endDead(ns, id, h, DeadCrashes)
 	} else {
+		done, err = x.endOverspent(ns, id, h)
+	}
+	if !done && err == nil {
 		err = x.enterPending(ns, id, h)
 	}
 	x.event(feed.LeaseExpired, ns, id, h)

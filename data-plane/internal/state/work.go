@@ -399,14 +399,8 @@ func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
 	}
 	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
 	if c.More != nil {
-		within := !h.has(flagOverBudget)
-		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
+		if err := x.reportRunning(c, &h); err != nil {
 			return Result{}, err
-		}
-		if within && h.has(flagOverBudget) {
-			if err := x.stopOverspent(c.NS, c.ID, &h); err != nil {
-				return Result{}, err
-			}
 		}
 	}
 	x.putHead(c.NS, c.ID, &h)
