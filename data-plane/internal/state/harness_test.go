@@ -109,6 +109,12 @@ func (r *replica) dump(t tb) []byte {
 // without gaps, and its chain leads from the last to the first that was not trimmed.
 func (r *replica) audit(t tb) map[job.ID]Head {
 	t.Helper()
+	return r.look(t).heads
+}
+
+// look is audit with all that it found.
+func (r *replica) look(t tb) *auditor {
+	t.Helper()
 	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}, events: map[job.Namespace][]uint64{},
 		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, groups: newGroupRows(),
 		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}, schedTally: map[job.Namespace]uint64{}}
@@ -125,7 +131,7 @@ func (r *replica) audit(t tb) map[job.ID]Head {
 	a.lockRows()
 	a.chains(r.store)
 	a.spent.audit(t)
-	return a.heads
+	return a
 }
 
 // chains checks the numbers and links of the events.

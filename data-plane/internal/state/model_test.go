@@ -10,160 +10,233 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
 
-// oracle is the job machine as one would explain it: maps, no indexes, one command at
-// a time. Only lease tokens are the engine's own.
+// oracle is the job machine as one would explain it, together with modelrules_test.go:
+// lists of what there is, no index and no counter, and what can be computed from them
+// is computed anew each time. Only places in the log are the engine's own: lease
+// tokens, and the id of a job that a schedule makes by hand.
 type oracle struct {
-	now     int64
-	jobs    map[job.ID]*shadow
-	left    map[job.ID]*shadow    // Of deleted and cleared queues: no sweep came by yet.
-	locks   map[string]shadowLock // By lockName.
-	queues  map[queueKey]*shadowQueue
-	batches map[job.BatchID]*shadowBatch
-	chains  map[job.ChainID]*shadowChain
-	tell    map[keys.Due]Outcome // Endings that waiting jobs are still to learn of.
-	grain   time.Duration        // Of the longest throttle window there ever was.
-	turn    int                  // Counts jobs that become ready.
+	now       int64
+	turn      int         // Counts jobs that become ready.
+	jobs      []*modelJob // All that ever were, the oldest first.
+	queues    map[queueKey]*modelQueue
+	answers   map[answerKey]modelAnswer // To enqueues with an idempotency key.
+	batches   map[job.BatchID]*modelBatch
+	chains    map[job.ChainID]*modelChain
+	schedules map[scheduleKey]*modelSchedule
+	budgets   []*modelBudget
+	policies  []*command.PutPolicy // The oldest first.
+	reports   []modelReport        // Of what models were used for, the oldest first.
+	ended     []*modelJob          // By this command: what follows on it comes after it.
 }
 
 func newOracle() *oracle {
 	return &oracle{
-		now: epoch, jobs: map[job.ID]*shadow{}, left: map[job.ID]*shadow{}, locks: map[string]shadowLock{}, queues: map[queueKey]*shadowQueue{},
-		batches: map[job.BatchID]*shadowBatch{}, chains: map[job.ChainID]*shadowChain{}, tell: map[keys.Due]Outcome{},
+		now: epoch, queues: map[queueKey]*modelQueue{}, answers: map[answerKey]modelAnswer{}, batches: map[job.BatchID]*modelBatch{},
+		chains: map[job.ChainID]*modelChain{}, schedules: map[scheduleKey]*modelSchedule{},
 	}
 }
 
-type shadow struct {
-	queueKey
-	state                                                           job.State
-	priority                                                        job.Priority
-	attempt, crashes                                                uint32
-	retry                                                           command.RetryPolicy
-	due, expire, ttl                                                int64
-	token                                                           command.Token
-	worker                                                          string
-	peer                                                            uint64
-	reason                                                          DeadReason
-	unique                                                          string // Its lock, while it may hold one.
-	reclaimed, released, ranOut, holdNext, expired, awaited, mortal bool
-	turn, grants, causes                                            int // causes: what allowed a lease (INV-4).
-	waits                                                           map[job.ID]bool
-	policy                                                          command.DependencyPolicy
-	batch                                                           job.BatchID
-	chain                                                           job.ChainID
+// modelJob is a job: as it was asked for, but its queue, key and retry policy are
+// those it has now, and how it is.
+type modelJob struct {
+	command.Enqueue
+	state                 job.State
+	reason                DeadReason
+	attempt, crashes      uint32
+	made, started, due    int64
+	expire, keyUntil      int64
+	token                 command.Token
+	worker                string
+	peer                  uint64
+	turn                  int
+	then                  job.State // What becomes of it when its worker lets go, and why.
+	why                   DeadReason
+	approvers             []string // Of its hold, and what happens when nobody decides.
+	approveAtLast         bool
+	released, ranOut      bool            // It was just given back; a lease of it ran out.
+	reclaimed             bool            // Its last lease was not settled by its worker.
+	waits                 map[job.ID]bool // For these jobs.
+	chain                 job.ChainID
+	exit                  bool // Its worker wants no more steps.
+	outcome               Outcome
+	untold                int64 // It ended then, and those who wait for it do not know; 0: they do.
+	gone, removed, dearer bool  // Not there; not even in the store; known to cost too much.
+	iterations            []modelIteration
 }
 
-type shadowLock struct {
-	owner     job.ID
-	expires   int64
-	state     job.State
-	duplicate bool
-}
-
-type shadowQueue struct {
+type modelQueue struct {
 	paused, draining bool
 	max              uint32
 	rate             command.Throttle
-	starts           []int64
+	starts           []startRun
 	retry            command.RetryPolicy
 	retrySet         command.RetryParts
 }
 
-func (m *oracle) queue(k queueKey) *shadowQueue {
+type answerKey struct {
+	queueKey
+	key string
+}
+
+type modelAnswer struct {
+	Result
+	until int64
+}
+
+func (m *oracle) queue(k queueKey) *modelQueue {
 	if m.queues[k] == nil {
-		m.queues[k] = &shadowQueue{}
+		m.queues[k] = &modelQueue{}
 	}
 	return m.queues[k]
 }
 
-// lockName is unique or idempotency: "u" or "i", then the rest; "" is no lock.
-func lockOf(kind string, k queueKey, key string) string {
-	if key == "" {
-		return ""
+func (j *modelJob) queue() queueKey { return queueKey{j.NS, j.Queue} }
+
+// find returns a job that is there, or nil.
+func (m *oracle) find(ns job.Namespace, id job.ID) *modelJob {
+	for _, j := range m.jobs {
+		if j.NS == ns && j.ID == id && !j.gone {
+			return j
+		}
 	}
-	return kind + k.ns.String() + "/" + k.name + "/" + key
+	return nil
 }
 
-func (m *oracle) refuses(c *command.Enqueue) Refusal {
-	b, in := m.batches[batchOf(c.More)]
-	switch q := m.queues[queueKey{c.NS, c.Queue}]; {
+// holder returns the job that has a unique key, or nil.
+func (m *oracle) holder(k queueKey, key string) *modelJob {
+	for _, j := range m.jobs {
+		if !j.gone && j.queue() == k && key != "" && j.UniqueKey == key && j.keyUntil > m.now {
+			return j
+		}
+	}
+	return nil
+}
+
+// known is the answer to a producer whose keys are in use.
+func (m *oracle) known(c *command.Enqueue) (Result, bool) {
+	k := queueKey{c.NS, c.Queue}
+	if a := m.answers[answerKey{k, c.IdempotencyKey}]; a.until > m.now {
+		return a.Result, true
+	}
+	if j := m.holder(k, c.UniqueKey); j != nil {
+		return Result{ID: j.ID, State: j.state, Duplicate: true}, true
+	}
+	return Result{}, false
+}
+
+// refuses is why a job may not come in; made is a batch that the same call makes.
+func (m *oracle) refuses(c *command.Enqueue, made job.BatchID) Refusal {
+	more, q := moreOf(c), m.queues[queueKey{c.NS, c.Queue}]
+	b := m.batches[more.Batch]
+	switch {
 	case q != nil && q.draining:
 		return Draining
-	case !batchOf(c.More).IsZero() && (!in || b.ns != c.NS):
+	case m.spent(c.NS, c.Queue, c.Tags, true):
+		return BudgetSpent
+	case more.Batch.IsZero() || more.Batch == made:
+	case b == nil || b.ns != c.NS:
 		return NoBatch
-	case in && b.sealed:
+	case b.sealed:
 		return BatchClosed
-	case c.More != nil && slices.ContainsFunc(c.More.DependsOn, func(on job.ID) bool { return m.jobs[on] == nil || m.jobs[on].ns != c.NS }):
+	}
+	if slices.ContainsFunc(more.DependsOn, func(on job.ID) bool { return m.find(c.NS, on) == nil }) {
 		return NoDependency
 	}
 	return Accepted
 }
 
-func (m *oracle) enqueue(c *command.Enqueue) Result {
-	k := queueKey{c.NS, c.Queue}
-	again, unique := lockOf("i", k, c.IdempotencyKey), lockOf("u", k, c.UniqueKey)
-	if l := m.locks[again]; l.expires > m.now {
-		return Result{ID: l.owner, State: l.state, Duplicate: l.duplicate, Replayed: true}
+func moreOf(c *command.Enqueue) *command.EnqueueMore {
+	if c.More == nil {
+		return &command.EnqueueMore{}
 	}
-	res := Result{ID: c.ID}
-	if l := m.locks[unique]; l.expires > m.now {
-		res = Result{ID: l.owner, State: m.jobs[l.owner].state, Duplicate: true}
-	} else if why := m.refuses(c); why != Accepted {
-		return Result{Refusal: why}
-	} else {
-		if unique != "" {
-			m.locks[unique] = shadowLock{owner: c.ID, expires: m.now + int64(c.UniqueFor)}
+	return c.More
+}
+
+// enqueue makes a job; one that was asked for in a call of many was admitted before.
+func (m *oracle) enqueue(c *command.Enqueue, admitted bool) Result {
+	res, known := m.known(c)
+	if res.Replayed {
+		return res
+	}
+	if !known {
+		if why := m.refuses(c, job.BatchID{}); why != Accepted && !admitted {
+			return Result{Refusal: why}
 		}
-		res.State = m.create(c, unique, job.ChainID{}).state
+		res = Result{ID: c.ID, State: m.create(*c).state}
 	}
-	if again != "" {
-		m.locks[again] = shadowLock{res.ID, m.now + int64(c.IdempotencyFor), res.State, res.Duplicate}
+	if c.IdempotencyKey != "" {
+		again := Result{ID: res.ID, State: res.State, Duplicate: res.Duplicate, Replayed: true}
+		m.answers[answerKey{queueKey{c.NS, c.Queue}, c.IdempotencyKey}] = modelAnswer{again, m.now + int64(c.IdempotencyFor)}
 	}
 	return res
 }
 
-func (m *oracle) create(c *command.Enqueue, unique string, chain job.ChainID) *shadow {
-	j := &shadow{queueKey: queueKey{c.NS, c.Queue}, priority: c.Priority, unique: unique, chain: chain, waits: map[job.ID]bool{}, causes: 1}
-	m.jobs[c.ID] = j
-	more, unmet := c.More, false
-	if more == nil {
-		more = &command.EnqueueMore{}
-	}
-	j.retry = fill(c.Retry, more.Open, m.queue(j.queueKey))
-	if j.policy, j.batch = more.OnDependency, more.Batch; more.ExpireAt != 0 {
-		j.mortal, j.ttl, j.expire = true, more.ExpireAt-m.now, max(more.ExpireAt, m.now)
-	}
-	if more.Chain != nil {
-		j.chain = more.Chain.ID
-		m.chains[j.chain] = &shadowChain{ns: c.NS, Chain: more.Chain, jobs: []job.ID{c.ID}}
-	}
-	if b := m.batches[j.batch]; b != nil {
-		b.members[c.ID] = NoOutcome
-	}
-	for _, on := range more.DependsOn {
-		dep := m.jobs[on]
-		unmet = unmet || dep.state.Terminal() && dep.state != job.Completed && j.policy != command.DependencyRun
-		if !dep.state.Terminal() {
-			j.waits[on], dep.awaited = true, true
+// together asks for all before the first: one that is refused refuses all. A call of
+// which all jobs are known is a repetition, which does nothing else either.
+func (m *oracle) together(cmds []command.Command) (why Refusal, again bool) {
+	var made job.BatchID
+	fresh := false
+	for _, c := range cmds {
+		switch c := c.(type) {
+		case *command.Enqueue:
+			res, known := m.known(c)
+			if !known {
+				why = m.refuses(c, made)
+			}
+			fresh, again = fresh || !res.Replayed, again || res.Replayed
+		case *command.MakeBatch:
+			made = c.ID
+			if m.batches[c.ID] != nil {
+				why = Exists
+			}
 		}
+		if why != Accepted {
+			return why, false
+		}
+	}
+	return Accepted, again && !fresh
+}
+
+// create makes a job, whoever asks for it.
+func (m *oracle) create(c command.Enqueue) *modelJob {
+	c.Retry, c.More = m.retryOf(&c), moreOf(&c)
+	j := &modelJob{Enqueue: c, made: m.now, keyUntil: m.now + int64(c.UniqueFor), waits: map[job.ID]bool{}}
+	m.jobs = append(m.jobs, j)
+	if c.More.ExpireAt != 0 {
+		j.expire = max(c.More.ExpireAt, m.now)
+	}
+	if c.More.Chain != nil {
+		j.chain = c.More.Chain.ID
+		m.chains[j.chain] = &modelChain{ns: c.NS, Chain: c.More.Chain, jobs: []job.ID{c.ID}}
 	}
 	if m.ready(j); c.ScheduledAt > m.now {
 		j.state, j.due = job.Scheduled, c.ScheduledAt
 	}
+	if p := m.policyFor(j); p != nil {
+		m.hold(j, p.Expires, p.ApproveAtLast, p.Approvers)
+	}
+	unmet := false
+	for _, on := range c.More.DependsOn {
+		dep := m.find(c.NS, on)
+		j.waits[on] = !dep.state.Terminal()
+		unmet = unmet || dep.state.Terminal() && dep.state != job.Completed && c.More.OnDependency != command.DependencyRun
+	}
 	if unmet {
-		m.unmet(c.ID, j)
+		m.unmet(j)
 	}
 	return j
 }
 
-// fill gives the open parts of a policy what the queue says, else the defaults.
-func fill(p command.RetryPolicy, open command.RetryParts, q *shadowQueue) command.RetryPolicy {
-	if open == 0 && p.MaxRetries == 0 {
+// retryOf gives the open parts of a policy what the queue says, else the defaults.
+func (m *oracle) retryOf(c *command.Enqueue) command.RetryPolicy {
+	q, open := m.queue(queueKey{c.NS, c.Queue}), moreOf(c).Open
+	if open == 0 && c.Retry.MaxRetries == 0 {
 		open = command.RetryAll
 	}
 	pick := func(part command.RetryParts) command.RetryPolicy {
 		switch {
 		case open&part == 0:
-			return p
+			return c.Retry
 		case q.retrySet&part != 0:
 			return q.retry
 		}
@@ -175,101 +248,124 @@ func fill(p command.RetryPolicy, open command.RetryParts, q *shadowQueue) comman
 	}
 }
 
-func (m *oracle) ready(j *shadow) {
+func (j *modelJob) blocked() bool {
+	for _, open := range j.waits {
+		if open {
+			return true
+		}
+	}
+	return false
+}
+
+// ready puts a job at the end of its order.
+func (m *oracle) ready(j *modelJob) {
 	m.turn++
-	j.state, j.due, j.turn, j.released, j.holdNext, j.expired = job.Pending, 0, m.turn, false, false, false
+	j.state, j.due, j.turn, j.released = job.Pending, 0, m.turn, false
 }
 
-// end is every ending of a job; deleted is no state.
-func (m *oracle) end(id job.ID, j *shadow, o Outcome, why DeadReason, exit bool) {
-	j.state = map[Outcome]job.State{OutcomeCompleted: job.Completed, OutcomeDead: job.Dead, OutcomeCancelled: job.Cancelled}[o]
-	j.due, j.reason, j.holdNext, j.expired, j.waits = 0, why, false, false, map[job.ID]bool{}
-	if m.locks[j.unique].owner == id {
-		delete(m.locks, j.unique)
-	}
-	j.unique = ""
-	m.advance(id, j, o, exit)
-	if b := m.batches[j.batch]; b != nil && !b.fired && b.members[id] == NoOutcome {
-		b.members[id] = o
-		m.fireBatch(j.ns, j.batch, b)
-	}
-	if j.awaited {
-		m.tell[keys.Due{At: m.now, Kind: keys.DueDeliver, NS: j.ns, ID: id}] = o
+// hold stops a job until somebody decides, within some time or (0) whenever.
+func (m *oracle) hold(j *modelJob, within time.Duration, approveAtLast bool, approvers []string) {
+	j.state, j.due, j.approveAtLast, j.approvers = job.Held, 0, approveAtLast, approvers
+	if within > 0 {
+		j.due = m.now + int64(within)
 	}
 }
 
-// fetch grants what the engine granted, if it may.
+// end is every ending of a job.
+func (m *oracle) end(j *modelJob, s job.State, why DeadReason) {
+	j.state, j.reason, j.due, j.UniqueKey, j.waits = s, why, 0, "", map[job.ID]bool{}
+	m.ended = append(m.ended, j)
+}
+
+// ask asks the worker of a job to let go of it; letGo is what happens then.
+func (j *modelJob) ask(then job.State, why DeadReason) {
+	j.state, j.then, j.why = job.Cancelling, then, why
+}
+
+func (m *oracle) letGo(j *modelJob) {
+	if j.then != job.Held {
+		m.end(j, j.then, j.why)
+		return
+	}
+	j.attempt--
+	m.hold(j, 0, false, nil)
+}
+
+// fetch leases jobs, which must be what the engine did.
 func (m *oracle) fetch(c *command.Fetch, got Result) error {
 	granted := map[job.ID]Grant{}
 	for _, g := range got.Grants {
 		granted[g.ID] = g
 	}
 	for _, id := range c.Jobs {
-		j, g := m.jobs[id], granted[id]
-		may := j != nil && j.ns == c.NS && j.state == job.Pending && len(j.waits) == 0 && m.room(j.queueKey, g.Attempt > 0)
-		switch {
-		case may != (g.Attempt > 0):
+		j, g := m.find(c.NS, id), granted[id]
+		may := j != nil && j.state == job.Pending && !j.blocked() && m.room(j.queue())
+		if may && m.spent(j.NS, j.Queue, j.Tags, false) { // On a tag: the queue has room.
+			m.hold(j, time.Duration(endOfDay(m.now)-m.now), true, nil)
+			may = false
+		}
+		if may != (g.Attempt > 0) {
 			return fmt.Errorf("job %s granted %+v, may be %v (INV-3, INV-6, INV-7)", id, g, may)
-		case !may:
+		}
+		if !may {
 			continue
 		}
-		if q := m.queue(j.queueKey); !q.rate.IsZero() {
-			q.starts = append(q.starts, m.now)
+		if j.attempt++; g.Attempt != j.attempt || g.Epoch == j.token.Epoch {
+			return fmt.Errorf("lease of job %s is %+v, want attempt %d", id, g, j.attempt)
 		}
-		j.attempt++
-		if j.grants++; j.grants > j.causes || g.Attempt != j.attempt || g.Epoch == j.token.Epoch {
-			return fmt.Errorf("lease %d of job %s, %d are allowed (INV-4); attempt %d, want %d", j.grants, id, j.causes, g.Attempt, j.attempt)
-		}
-		j.state, j.due, j.token = job.Active, m.now+int64(c.Lease), command.Token{Attempt: j.attempt, Epoch: g.Epoch}
-		j.worker, j.peer, j.reclaimed, j.released = c.Worker, c.Peer, false, false
+		m.queue(j.queue()).start(m.now)
+		j.state, j.due, j.started, j.token = job.Active, m.now+int64(c.Lease), m.now, command.Token{Attempt: j.attempt, Epoch: g.Epoch}
+		j.due, j.worker, j.peer, j.reclaimed = min(j.due, j.limit()), c.Worker, c.Peer, false
 	}
 	return nil
 }
 
-// room reports whether a queue may hand out one more job. A throttle never hands out
-// too much, and may hold a start back for the grain of its window longer: there the
-// engine's own answer counts.
-func (m *oracle) room(k queueKey, was bool) bool {
-	q, held, surely, perhaps := m.queue(k), uint32(0), uint32(0), uint32(0)
+// room reports whether a queue may hand out one more job.
+func (m *oracle) room(k queueKey) bool {
+	q, leased, started := m.queue(k), uint32(0), uint32(0)
 	for _, j := range m.jobs {
-		if j.queueKey == k && j.state.Leased() {
-			held++
+		if !j.gone && j.queue() == k && j.state.Leased() {
+			leased++
 		}
 	}
-	for _, at := range q.starts {
-		if m.now-at < int64(q.rate.Window) {
-			surely++
-		}
-		if m.now-at < int64(q.rate.Window)+int64(m.grain) {
-			perhaps++
+	for _, s := range q.starts {
+		if m.now-s.last < int64(q.rate.Window) {
+			started += s.n
 		}
 	}
-	switch {
-	case q.paused, q.max > 0 && held >= q.max, !q.rate.IsZero() && surely >= q.rate.Limit:
-		return false
-	case q.rate.IsZero(), perhaps < q.rate.Limit:
-		return true
-	}
-	return was
+	return !q.paused && (q.max == 0 || leased < q.max) && (q.rate.IsZero() || started < q.rate.Limit) && !m.spent(k.ns, k.name, nil, false)
 }
 
-func (j *shadow) holds(by command.Holder) bool {
+// start counts a lease. Those closer together than a grain of the window leave it
+// together, with the last, so that none counts for less than the window (INV-7).
+func (q *modelQueue) start(now int64) {
+	if q.rate.IsZero() {
+		return
+	}
+	q.starts = slices.DeleteFunc(q.starts, func(s startRun) bool { return now-s.last >= int64(q.rate.Window) })
+	if n := len(q.starts); n > 0 && now-q.starts[n-1].first <= int64(q.rate.Window)/startGrain {
+		q.starts[n-1].last, q.starts[n-1].n = now, q.starts[n-1].n+1
+		return
+	}
+	q.starts = append(q.starts, startRun{now, now, 1})
+}
+
+// holds reports whether the caller is the one who has the lease of a job.
+func (j *modelJob) holds(by command.Holder) bool {
 	if !by.Token.IsZero() {
-		return by.Token == j.token
+		return by.Token.Epoch == j.token.Epoch
 	}
 	return j.crashes == 0 && !j.ranOut || by.Worker != "" && by.Worker == j.worker || by.Worker == "" && by.Peer == j.peer
 }
 
-// find looks a job up, and its lease if by is given.
-func (m *oracle) find(ns job.Namespace, id job.ID, by *command.Holder) (*shadow, Refusal) {
-	switch j := m.jobs[id]; {
-	case j == nil || j.ns != ns:
-		return &shadow{}, NotFound
-	case by == nil:
-		return j, Accepted
+// leased finds a job and whether the caller may settle its lease.
+func (m *oracle) leased(ns job.Namespace, id job.ID, by command.Holder) (*modelJob, Refusal) {
+	switch j := m.find(ns, id); {
+	case j == nil:
+		return &modelJob{}, NotFound
 	case !j.state.Leased() && by.Token.IsZero():
 		return j, NotActive
-	case !j.state.Leased() || !j.holds(*by):
+	case !j.state.Leased() || !j.holds(by):
 		return j, LeaseLost
 	default:
 		return j, Accepted
@@ -277,96 +373,146 @@ func (m *oracle) find(ns job.Namespace, id job.ID, by *command.Holder) (*shadow,
 }
 
 func (m *oracle) ack(c *command.Ack) Refusal {
-	j, why := m.find(c.NS, c.ID, &c.By)
-	if why == LeaseLost && j.state == job.Completed && j.holds(c.By) {
+	more := c.More
+	if more == nil {
+		more = &command.AckMore{}
+	}
+	j, why := m.leased(c.NS, c.ID, c.By)
+	n := len(j.iterations) - 1
+	switch {
+	case why == LeaseLost && (j.state == job.Completed && j.holds(c.By) || n >= 0 && j.iterations[n].lease == c.By.Token.Epoch):
+		return Accepted // Said again.
+	case why != Accepted:
+		return why
+	case more.Agent != command.AgentUnsaid && j.More.Agent == nil:
+		return NotAgent
+	}
+	m.report(j, more.Usage)
+	if j.More.Agent != nil && m.iterated(j, more.Agent) {
 		return Accepted
 	}
-	if why == Accepted {
-		m.end(c.ID, j, OutcomeCompleted, NotDead, c.More != nil && c.More.Step == command.StepExit)
-	}
-	return why
+	j.exit = more.Step == command.StepExit
+	m.end(j, job.Completed, NotDead)
+	return Accepted
 }
 
 func (m *oracle) fail(c *command.Fail) Refusal {
-	j, why := m.find(c.NS, c.ID, &c.By)
-	over := j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || j.state == job.Held || c.Release && j.released
 	more := c.More
 	if more == nil {
 		more = &command.FailMore{}
 	}
-	switch {
-	case why == LeaseLost && over && !j.reclaimed && j.holds(c.By):
-		return Accepted
-	case why != Accepted:
+	j, why := m.leased(c.NS, c.ID, c.By)
+	settled := j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || j.state == job.Held || c.Release && j.released
+	if why == LeaseLost && settled && !j.reclaimed && j.holds(c.By) {
+		return Accepted // Said again.
+	}
+	if why != Accepted {
+		return why
+	}
+	switch m.report(j, more.Usage); {
 	case j.state == job.Cancelling:
-		m.letGo(c.ID, j)
-	case !c.Release && more.Terminal:
-		m.end(c.ID, j, OutcomeDead, DeadTerminal, false)
-	case !c.Release && j.attempt >= j.retry.MaxRetries:
-		m.end(c.ID, j, OutcomeDead, DeadRetries, false)
+		m.letGo(j)
+	case c.Release:
+		j.attempt--
+		if m.tooDear(j) {
+			return Accepted
+		}
+		if m.ready(j); more.HasDelay && more.Delay > 0 {
+			j.state, j.due = job.Retrying, m.now+int64(more.Delay)
+		}
+		j.released = true
+	case more.Terminal:
+		m.end(j, job.Dead, DeadTerminal)
 	default:
-		m.again(c, j, more)
+		m.failed(j, more)
+	}
+	return Accepted
+}
+
+// failed is an attempt that failed and is perhaps not the last one.
+func (m *oracle) failed(j *modelJob, more *command.FailMore) {
+	if j.attempt >= j.Retry.MaxRetries {
+		m.end(j, job.Dead, DeadRetries)
+		return
+	}
+	if m.tooDear(j) {
+		return
+	}
+	wait := job.Jitter(j.Retry.Backoff.Delay(j.attempt, j.Retry.BaseDelay, j.Retry.MaxDelay), j.ID, j.attempt)
+	if more.HasDelay {
+		wait = more.Delay
+	}
+	j.state, j.due = job.Retrying, m.now+max(int64(wait), 1)
+}
+
+func (m *oracle) heartbeat(c *command.Heartbeat) Refusal {
+	j, why := m.leased(c.NS, c.ID, c.By)
+	if why == Accepted && c.More != nil {
+		told, before := j.dearer, m.over(j)
+		m.report(j, c.More.Usage)
+		if now := m.over(j); j.state == job.Active && j.dearer && (!told || now > before) {
+			switch now {
+			case overHold:
+				j.ask(job.Held, NotDead)
+			case overReject:
+				j.ask(job.Dead, DeadBudget)
+			}
+		}
 	}
 	return why
 }
 
-// again is an attempt that is not the last one.
-func (m *oracle) again(c *command.Fail, j *shadow, more *command.FailMore) {
-	wait := job.Jitter(j.retry.Backoff.Delay(j.attempt, j.retry.BaseDelay, j.retry.MaxDelay), c.ID, j.attempt)
-	if more.HasDelay {
-		wait = more.Delay
+func (m *oracle) extend(c *command.Extend) Refusal {
+	j := m.find(c.NS, c.ID)
+	if j == nil || !j.state.Leased() || j.token.Epoch != c.Epoch || min(c.Until, j.limit()) <= j.due {
+		return WrongState
 	}
-	j.causes++
-	if m.ready(j); c.Release {
-		j.attempt--
-		j.released = true
-	}
-	if !c.Release || more.HasDelay && more.Delay > 0 {
-		j.state, j.due = job.Retrying, m.now+max(int64(wait), 1)
-	}
+	j.due = min(c.Until, j.limit())
+	return Accepted
 }
 
-// letGo is what a worker was asked to let go of its job for.
-func (m *oracle) letGo(id job.ID, j *shadow) {
-	switch {
-	case j.holdNext:
-		j.attempt--
-		j.state, j.due, j.holdNext = job.Held, 0, false
-	case j.expired:
-		m.end(id, j, OutcomeDead, DeadExpired, false)
-	default:
-		m.end(id, j, OutcomeCancelled, NotDead, false)
-	}
-}
-
+// fire does what was to happen at a time, if it still is.
 func (m *oracle) fire(d keys.Due) {
-	j := m.jobs[d.ID]
+	j := m.find(d.NS, d.ID)
 	switch {
 	case d.At > m.now:
 	case d.Kind == keys.DueDeliver:
-		m.told(d)
-	case j == nil || j.ns != d.NS:
+		m.tell(d)
+	case j == nil:
 	case d.Kind == keys.DueExpire:
 		switch {
-		case j.state.Terminal() || j.expire != d.At || j.state == job.Cancelling && !j.holdNext:
+		case j.state.Terminal() || j.expire != d.At || j.state == job.Cancelling && j.then != job.Held:
 		case j.state.Leased():
-			j.state, j.holdNext, j.expired = job.Cancelling, false, true
+			j.ask(job.Dead, DeadExpired)
 		default:
-			m.end(d.ID, j, OutcomeDead, DeadExpired, false)
+			m.end(j, job.Dead, DeadExpired)
 		}
 	case j.due == 0 || j.due != d.At || dueKind(j.state) != d.Kind:
-	case !j.state.Leased():
-		m.ready(j)
+	case j.state == job.Held:
+		m.decide(j, j.approveAtLast)
+	case j.state.Leased():
+		m.ranOut(j)
 	default:
-		j.reclaimed, j.ranOut = true, j.ranOut || j.holdNext
-		if j.state == job.Cancelling {
-			m.letGo(d.ID, j)
-			return
-		}
-		j.crashes++
-		j.causes++
-		if m.ready(j); j.crashes >= CrashLimit {
-			m.end(d.ID, j, OutcomeDead, DeadCrashes, false)
+		m.ready(j)
+	}
+}
+
+// ranOut is a lease that nobody settled in time.
+func (m *oracle) ranOut(j *modelJob) {
+	late := j.due >= j.limit()
+	j.reclaimed = true
+	switch {
+	case j.state == job.Cancelling:
+		j.ranOut = j.ranOut || j.then == job.Held
+		m.letGo(j)
+	case late:
+		j.ranOut = true
+		m.failed(j, &command.FailMore{})
+	default:
+		if j.crashes++; j.crashes >= CrashLimit {
+			m.end(j, job.Dead, DeadCrashes)
+		} else if !m.tooDear(j) {
+			m.ready(j)
 		}
 	}
 }
