@@ -178,11 +178,13 @@ func (x *entry) joinBatch(ns job.Namespace, id job.BatchID, member job.ID) error
 	return nil
 }
 
-// countMember writes down how a member ended, and ends the batch with the last one.
+// countMember writes down how a member ended, and ends the batch with the last one. No
+// member ends twice unless it was retried, which reopens it: what is deleted or swept
+// after its end is not delivered again.
 func (x *entry) countMember(d *delivery) error {
 	id := d.body.More.Batch
-	b, was, err := x.member(d.ns, id, d.id)
-	if err != nil || b.Fired() || was != NoOutcome {
+	b, _, err := x.member(d.ns, id, d.id)
+	if err != nil || b.Fired() {
 		return err
 	}
 	b.Open--
