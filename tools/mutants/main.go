@@ -24,7 +24,7 @@ func main() {
 }
 
 func chosen(only string, from int) []mutation {
-	all := slices.Concat(mutations, ruleMutations)
+	all := slices.Concat(mutations, ruleMutations, orderMutations)
 	return slices.DeleteFunc(all[min(from, len(all)):], func(m mutation) bool { return !strings.Contains(m.what, only) })
 }
 

@@ -1,0 +1,110 @@
+package main
+
+const (
+	schedule   = "internal/state/schedule.go"
+	budget     = "internal/state/budget.go"
+	policy     = "internal/state/policy.go"
+	agent      = "internal/state/agent.go"
+	requeue    = "internal/state/requeue.go"
+	clearqueue = "internal/state/clearqueue.go"
+	generation = "internal/state/generation.go"
+	move       = "internal/state/move.go"
+)
+
+// orderMutations break what people order for many jobs at once, or for days to come.
+var orderMutations = []mutation{
+	// Schedules.
+	{"a tick comes twice", schedule, "c.Version != s.Version || c.Due != s.Next ||", "c.Version != s.Version ||"},
+	{"a tick of an older version counts", schedule, "c.Version != s.Version || c.Due != s.Next", "c.Due != s.Next"},
+	{"a tick comes before its time", schedule, "|| c.Due > x.now || s.Next == 0 {", "|| s.Next == 0 {"},
+	{"an instant that was dealt with runs again", schedule, "if at < s.Since {", "if at < 0 {"},
+	{"a tick that was put off has run", schedule, "if len(c.Ticks) > 0 || c.Missed > 0 {", "if c != nil {"},
+	{"ticks that were left out are not counted", schedule, "s.Missed += c.Missed", "_ = c.Missed"},
+	{"a tick that made no job is not counted", schedule, "\t\t\ts.Missed++", "\t\t\t_ = s.Missed"},
+	{"a run does not wait for the one before", schedule, "if running && s.Overlap == command.OverlapSkip {", "if running && s.Overlap > command.OverlapCancel {"},
+	{"a run does not cancel the one before", schedule, "if running && s.Overlap == command.OverlapCancel {", "if running && s.Overlap > command.OverlapCancel {"},
+	{"a finished run stands in the way", schedule, "return h, ok && !h.State.Terminal(), err", "return h, ok, err"},
+	{"a tick knows no jitter", schedule, "c.ScheduledAt = at + lateBy(c.ID, s.Jitter)", "c.ScheduledAt = at"},
+	{"a job does not know its schedule", schedule, "b.More.Schedule, b.More.Tick = of, tick", "b.More.Tick = tick"},
+	{"a schedule leaves its old due row", schedule, "\tif s.Next != 0 {\n\t\tx.txn.Delete", "\tif s.Next < 0 {\n\t\tx.txn.Delete"},
+	{"any change begins the ticks anew", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "default:"},
+	{"a new expression waits for the old tick", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "case !there || old.Paused:"},
+	{"a paused schedule ticks", schedule, "\tcase s.Paused:\n", "\tcase s.Paused && c == nil:\n"},
+	{"a change of what was changed counts", schedule, "case there && old.Version != c.Version:", "case there && old.Version < c.Version:"},
+	{"two schedules have one name", schedule, "if err != nil || owner != id {", "if err != nil {"},
+	{"a schedule keeps its old name", schedule, "if old != name && old != \"\" {", "if old == name && old != \"\" {"},
+	{"one schedule more than the limit", schedule, "if !there && n >= SchedulesMax {", "if !there && n > SchedulesMax {"},
+
+	// Budgets.
+	{"costs are not counted", budget, "d.cost = saturatingAdd(d.cost, cost)", "_ = cost"},
+	{"a queue's costs are not counted", budget, "budgetKey{command.BudgetQueue, h.Queue}, cost)", "budgetKey{command.BudgetQueue, h.Queue}, 0)"},
+	{"a tag's costs are not counted", budget, "x.addDay(ns, id, h, p, k, cost)", "x.addDay(ns, id, h, p, k, 0)"},
+	{"a budget that is met is not spent", budget, "return d.cost >= b.Daily, err", "return d.cost > b.Daily, err"},
+	{"a spent budget lets jobs start", budget, "if spent, err := x.spent(ns, &b); spent || err != nil {", "if _, err := x.spent(ns, &b); err != nil {"},
+	{"an alert shuts its queues", budget, "return b.Daily > 0 && b.On != command.ExceedAlert", "return b.Daily > 0"},
+	{"a spent budget that rejects takes jobs in", budget, "return err == nil, err\n", "return false, err\n"},
+	{"a spent budget that holds rejects", budget, "if !b.closes() || b.On != command.ExceedReject {", "if !b.closes() {"},
+	{"the memory is not told that a budget is spent", budget, "if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {", "if b.closes() && was >= b.Daily && d.cost < b.Daily {"},
+	{"the memory is not told that a correction opened a budget", budget, "if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {", "if b.closes() && was < b.Daily && d.cost >= b.Daily {"},
+	{"the memory is not told of a budget that was changed", budget, "\tx.out.Budgets = append(x.out.Budgets, c.NS)\n\treturn Result{}, err\n}\n\nfunc (x *entry) deleteBudget", "\treturn Result{}, err\n}\n\nfunc (x *entry) deleteBudget"},
+	{"the memory is not told of a budget that was deleted", budget, "\tx.out.Budgets = append(x.out.Budgets, c.NS)\n\treturn Result{}, err\n}\n\n// budgetDay", "\treturn Result{}, err\n}\n\n// budgetDay"},
+	{"a spent budget is told more than once a day", budget, "if d.cost >= b.Daily && !d.told {", "if d.cost >= b.Daily {"},
+	{"a budget that was changed is not told of again", budget, "\t\td.told = false\n", ""},
+	{"a day's costs are kept for ever", budget, "\tif began {\n", "\tif began && cost < 0 {\n"},
+	{"a job of a spent tag starts", budget, "\t\tif !spent {\n\t\t\tcontinue", "\t\tif spent || !spent {\n\t\t\tcontinue"},
+	{"a job of a spent tag is rejected at the day's end", budget, "Until: endOfDay(x.now), ApproveAtLast: true}", "Until: endOfDay(x.now)}"},
+	{"a new leader does not know of a spent budget", budget, "return beginOfDay(day + 1), nil", "return 0, nil"},
+	{"a job that costs what it may is stopped", budget, "u.Sum().Cost > b.PerJob", "u.Sum().Cost >= b.PerJob"},
+	{"the mildest of the limits of a job counts", budget, "severity(b.On) > severity(worst.On)", "severity(b.On) < severity(worst.On)"},
+	{"a job that costs too much goes on", budget, "if err != nil || over == nil || h.State != job.Active {", "if err != nil || over == nil || h.State != job.Held {"},
+	{"a job that costs too much runs again", budget, "\tif err != nil || over == nil {\n\t\treturn false, err", "\tif err != nil || over != nil {\n\t\treturn false, err"},
+	{"that a job costs too much is told with each report", budget, "\th.flags |= flagOverBudget\n", ""},
+
+	// Approval policies.
+	{"a policy that is off holds jobs", policy, "if list[i].Enabled && list[i].matches(queue, tags) {", "if list[i].matches(queue, tags) {"},
+	{"one half of a policy is enough", policy, "\tif p.Any {", "\tif !p.Any {"},
+	{"a policy of any queue matches by no queue", policy, "return (p.Queue == \"\" || byQueue) &&", "return byQueue &&"},
+	{"any value of a tag matches", policy, "(p.TagValue == \"\" || t.Value == p.TagValue)", "(p.TagValue == \"\" || t.Value != \"\")"},
+	{"the newest policy decides", policy, "slices.Compare(a.ID[:], b.ID[:])", "slices.Compare(b.ID[:], a.ID[:])"},
+	{"a policy's approvers are forgotten", policy, "Approvers: p.Approvers, ", ""},
+	{"a policy's hold has no end", policy, "if p.Expires > 0 {", "if p.Expires < 0 {"},
+	{"a policy that was deleted holds jobs", policy, "x.m.policies[c.NS] = slices.Delete(slices.Clone(list), at, at+1)", "x.m.policies[c.NS] = slices.Clone(list)"},
+	{"a policy that was changed is as before", policy, "\t\tlist[at] = p\n", ""},
+
+	// Agents.
+	{"an iteration leaves its attempts to the next", agent, "h.Attempt, h.Crashes = 0, 0", "h.Crashes = 0"},
+	{"an iteration leaves its crashes to the next", agent, "h.Attempt, h.Crashes = 0, 0", "h.Attempt = 0"},
+	{"one iteration more than asked", agent, "a.MaxIterations > 0 && iterations >= a.MaxIterations", "a.MaxIterations > 0 && iterations > a.MaxIterations"},
+	{"an agent may cost more than asked", agent, "a.MaxCost > 0 && cost >= a.MaxCost", "a.MaxCost > 0 && cost > a.MaxCost"},
+	{"the lease of an iteration is as long as asked", agent, "lease = min(lease, limits.IterationTimeout)", "lease = max(lease, limits.IterationTimeout)"},
+	{"an iteration is extended beyond its time", agent, "return saturatingAdd(h.Started, int64(a.IterationTimeout))", "return math.MaxInt64"},
+	{"all iterations have one number", agent, "\th.Iteration++\n\th.flags &^= flagIterated\n\tif err", "\th.flags &^= flagIterated\n\tif err"},
+	{"an iteration after a hold has the number of the one before", agent, "\t\th.Iteration++\n", ""},
+	{"a repeated ack of an iteration is refused", agent, "if err != nil || it.Lease == by.Epoch {", "if err != nil {"},
+	{"iterations are kept for ever", agent, "if h.Iteration > IterationsKept {", "if h.Iteration < 1 {"},
+	{"an iteration does not begin to count anew", agent, "\t\tu.Iteration = Meter{}\n", ""},
+
+	// Requeue.
+	{"a requeue retries jobs that are alive", requeue, "if !ok || h.State != job.Dead || h.Queue != c.Queue {", "if !ok || h.Queue != c.Queue {"},
+	{"a requeue retries jobs of other queues", requeue, "if !ok || h.State != job.Dead || h.Queue != c.Queue {", "if !ok || h.State != job.Dead {"},
+	{"the walk over the dead leaves out who did not fit", requeue, "d.after, d.done = heads[i].ID, false", "d.done = false"},
+
+	// Clearing a queue.
+	{"a clear counts away what workers hold", clearqueue, "if !s.Leased() {", "if s != 0 {"},
+	{"a clear takes what workers hold", generation, "return of == g.own || leased && g.keeps(of)", "return of == g.own"},
+	{"a clear leaves what waits", generation, "return of == g.own || leased && g.keeps(of)", "return of == g.own || g.keeps(of)"},
+	{"a clear brings back what an earlier queue left", generation, "of >= g.kept-1 && of < g.own", "of < g.own"},
+	{"a second clear forgets whom the first one left", clearqueue, "if q.config.kept == 0 {", "if q != nil {"},
+	{"a job that outlived a clear stays behind", transition, "h.gen = q.gen", "_ = q.gen"},
+
+	// Moving a job.
+	{"a job that a worker holds is moved", move, "if h.State.Leased() {", "if h.State == 0 {"},
+	{"a moved job is still promised by its old queue", move, "x.leavingReady(ns, id, h)\n", ""},
+	{"a moved job loses its time", move, "case due != 0:", "case due < 0:"},
+	{"a job that waits for others is ready when it is moved", move, "case state == job.Pending && !h.Blocked():", "case state == job.Pending:"},
+	{"a moved job keeps the generation of its old queue", move, "h.Queue, h.gen = queue, to.gen", "h.Queue, to.gen = queue, to.gen"},
+	{"a move takes a key from another job", move, "err != nil || taken {", "err != nil || taken && err != nil {"},
+	{"a moved job leaves its key behind", move, "return job.ID{}, true, x.takeLock(", "_ = l\n\treturn job.ID{}, true, nil\n\treturn job.ID{}, true, x.takeLock("},
+	{"a key whose time is over goes along", move, "\tif !held {\n\t\th.flags &^= flagUnique\n\t\treturn job.ID{}, true, nil\n\t}\n", ""},
+	{"a move is told as a change of state", move, "x.left, x.leftID = 0, job.ID{} // The state is what it was.", ""},
+}
