@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,12 +34,13 @@ func (l *scriptLine) budget() command.Budget {
 	return b
 }
 
-// policy reads a letter, and queue=q tag=k:v mode=all expires=1h approve=true by=anna.
+// policy reads a letter, and queue=q tag=v (* is any) mode=all expires=1h approve=true
+// by=anna off=true.
 func (l *scriptLine) policy() command.Policy {
-	p := command.Policy{ID: job.PolicyID(l.id()), Enabled: true, Any: l.text("mode", "any") == "any", Queue: l.text("queue", ""), Expires: l.duration("expires", 0)}
+	p := command.Policy{ID: job.PolicyID(l.id()), Enabled: l.text("off", "") == "", Any: l.text("mode", "any") == "any", Queue: l.text("queue", ""), Expires: l.duration("expires", 0)}
 	p.Name, p.ApproveAtLast = idText(p.ID), l.text("approve", "") == "true"
 	if v := l.text("tag", ""); v != "" {
-		p.TagKey, p.TagValue = "t", v
+		p.TagKey, p.TagValue = "t", strings.TrimPrefix(v, "*")
 	}
 	if by := l.text("by", ""); by != "" {
 		p.Approvers = []string{by}
