@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
 
 // What earlier commits wrote is read for ever, and a record without anything of a
@@ -42,6 +43,65 @@ func TestRecords_GoldenBytesOfEachVersion(t *testing.T) {
 		"queue 1": {q1.encode(), queue1}, "queue 2": {q2.encode(), "02" + queue1[2:] + "ac02" + "e807" + "80b09dc2df01" + "07"},
 		"lock 1": {l1.encode(), lock1}, "lock 2": {l2.encode(), "02" + lock1[2:] + "ac02"},
 		"sweep mark 1": {m.encode(), "01" + "ac02" + "8080d0e2c6bfce972f"},
+	} {
+		if got := hex.EncodeToString(c.got); got != c.want {
+			t.Errorf("%s is\n%s, want\n%s", name, got, c.want)
+		}
+	}
+}
+
+// The same for the records of groups, usage, budgets, policies, agents and schedules.
+func TestRecords_GoldenBytesOfGroupsMoneyAndSchedules(t *testing.T) {
+	t.Parallel()
+	step := &command.Step{Queue: "q", Payload: []byte("{}")}
+	batch := Batch{CreatedAt: epoch, FinishedAt: epoch + 1, Callback: step, CallbackID: job.ID{1}, Sealed: true, Total: 5, Open: 1, Counts: [outcomeSlots]uint64{0, 1, 2, 0, 1}}
+	chain := &command.Chain{ID: job.ChainID{2}, Steps: []command.Step{*step, {Queue: "r"}}, OnFailure: step, GoOn: true}
+	state := ChainState{
+		CreatedAt: epoch, FinishedAt: epoch + 1, Status: ChainExited, Steps: 2, Jobs: []job.ID{{1}, {3}}, OnExit: job.ID{4}, ExitReason: "enough",
+	}
+	meter := Meter{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: -500, Attempts: 6}
+	used := JobUsage{
+		Lease: keys.Position{Index: 300, Ordinal: 1}, Iteration: meter, Provider: "p", Model: "m",
+		Lines: []UsageLine{{Provider: "p", Model: "m", Sum: meter, total: Meter{Cost: 1}}, {Sum: meter}},
+	}
+	iteration := Iteration{
+		Status: command.AgentHold, At: epoch, Checkpoint: []byte("c"), Result: []byte("r"), HoldReason: "h", Usage: meter,
+		Provider: "p", Model: "m", Lease: keys.Position{Index: 300, Ordinal: 1},
+	}
+	budget := Budget{CreatedAt: epoch, Budget: command.Budget{
+		ID: job.BudgetID{1}, Scope: command.BudgetTag, Target: "k=v", Daily: 1000, PerJob: 2, On: command.ExceedAlert,
+	}}
+	day := budgetDay{cost: -500, told: true}
+	policy := Policy{CreatedAt: epoch, Policy: command.Policy{
+		ID: job.PolicyID{1}, Name: "n", Enabled: true, Any: true, Queue: "q", TagKey: "k", TagValue: "v", Approvers: []string{"a"},
+		Expires: time.Hour, ApproveAtLast: true,
+	}}
+	schedule := Schedule{
+		Schedule: command.Schedule{
+			Name: "s", Cron: "0 * * * *", Zone: "UTC", Paused: true, Jitter: time.Second, Overlap: command.OverlapCancel, CatchUp: command.CatchUpAll,
+			Job: command.Template{
+				Queue: "q", Payload: []byte("{}"), Priority: job.High, Retry: command.DefaultRetry(), RetryOpen: command.RetryMax, ExpireAfter: time.Minute,
+				Tags: []command.Tag{{Key: "k", Value: "v"}}, UniqueKey: "u", UniqueFor: time.Hour,
+			},
+		},
+		Version: 300, CreatedAt: epoch, UpdatedAt: epoch + 1, Next: epoch + 2, Since: epoch + 3, LastRun: epoch + 4, LastJob: job.ID{5}, Missed: 6,
+	}
+	for name, c := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"batch 1":                {batch.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f010171027b7d01000000000000000000000000000000010501050001020001"},
+		"chain 1":                {encodeChain(chain), "0102000000000000000000000000000000020171027b7d017200010171027b7d0001"},
+		"chain state 1":          {state.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f0202020100000000000000000000000000000003000000000000000000000000000000000000000000000000000000000000000400000000000000000000000000000006656e6f756768"},
+		"outcome 1":              {encodeOutcome(OutcomeDeleted), "0104"},
+		"waits and dependents 1": {encodeIDs([]job.ID{{1}, {2}}), "01020100000000000000000000000000000002000000000000000000000000000000"},
+		"usage of an hour 1":     {meter.encode(), "0102040608e7070c"},
+		"usage of a job 1":       {used.encode(), "01ac020102040608e7070c0170016d020170016d02040608e7070c000000000200000002040608e7070c000000000000"},
+		"iteration 1":            {iteration.encode(), "01038080d0e2c6bfce972f01630172016802040608e7070c0170016dac0201"},
+		"budget 1":               {budget.encode(), "018080d0e2c6bfce972f0100000000000000000000000000000003036b3d76d00f0402"},
+		"budget day 1":           {day.encode(), "01e70701"},
+		"policy 1":               {policy.encode(), "018080d0e2c6bfce972f01000000000000000000000000000000016e01010171016b017601016180c0e285e36801"},
+		"schedule 1":             {schedule.encode(), "0101730930202a202a202a202a03555443018094ebdc0302020171027b7d01030380e497d01280e0a596bb110180b09dc2df0101016b0176017580c0e285e368ac028080d0e2c6bfce972f8280d0e2c6bfce972f8480d0e2c6bfce972f8680d0e2c6bfce972f8880d0e2c6bfce972f0500000000000000000000000000000006"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.want)
