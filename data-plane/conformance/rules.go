@@ -19,5 +19,8 @@ func Subjects() []Subject {
 		{"budgets", budgetRules},
 		{"approvals", policyRules},
 		{"events", eventRules},
+		{"why", whyRules},
+		{"workers", workerRules},
+		{"throughput", throughputRules},
 	}
 }

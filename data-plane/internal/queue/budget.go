@@ -259,13 +259,10 @@ func (s *Service) Policies(_ context.Context, c Caller) ([]Policy, error) {
 func viewPolicy(p *state.Policy) Policy {
 	v := Policy{
 		ID: p.ID, Name: p.Name, Mode: "all", Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
-		Approvers: p.Approvers, Expires: p.Expires, OnExpire: "reject", CreatedAt: when(p.CreatedAt),
+		Approvers: p.Approvers, Expires: p.Expires, OnExpire: onExpire(p.ApproveAtLast), CreatedAt: when(p.CreatedAt),
 	}
 	if p.Any {
 		v.Mode = "any"
-	}
-	if p.ApproveAtLast {
-		v.OnExpire = "approve"
 	}
 	return v
 }

@@ -30,6 +30,7 @@ type Reason struct {
 	Until   time.Time // Zero: not known.
 	Detail  map[string]any
 	informs bool // It stands in nobody's way.
+	fatal   bool // When it ends the job is dead.
 }
 
 // Codes of reasons. Clients compare them.
@@ -62,11 +63,15 @@ type standing struct {
 	lease          time.Time
 	due            time.Time // Of a scheduled or retrying job.
 	finished       time.Time
+	expires        time.Time // When it is dead if it has not ended; zero: never.
 	deadReason     string
 	blocked        bool
 	waitsFor       []string
 	hold           *Hold
+	approvedAtLast bool      // When its hold is over it is approved, else rejected.
 	shut           time.Time // Until then a spent budget lets nothing of the queue start; zero: none does.
+	tagShut        string    // A tag of the job whose budget is spent; "": none is.
+	tagShutUntil   time.Time
 	paused         bool
 	draining       bool
 	opens          time.Time // When the throttle lets a job start; zero: now.
@@ -105,7 +110,7 @@ func standingOf(s *state.Standing, now time.Time) *standing {
 	h := &s.Head
 	st := &standing{
 		now: now, queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
-		worker: h.Worker, finished: when(h.Finished), deadReason: h.Reason.String(), blocked: h.Blocked(),
+		worker: h.Worker, finished: when(h.Finished), expires: when(h.ExpireAt), deadReason: h.Reason.String(), blocked: h.Blocked(),
 		paused: s.Config.Paused, draining: s.Config.Draining, throttle: Throttle{Limit: int(s.Config.Throttle.Limit), Window: s.Config.Throttle.Window},
 		leased: s.Counts.Leased(), maxConcurrency: int(s.Config.MaxConcurrency), ahead: s.Ahead,
 	}
@@ -116,13 +121,16 @@ func standingOf(s *state.Standing, now time.Time) *standing {
 		st.due = when(h.Due)
 	}
 	if h.State == job.Held && s.Hold != nil {
-		st.hold = viewHold(s.Hold)
+		st.hold, st.approvedAtLast = viewHold(s.Hold), s.Hold.ApproveAtLast
 	}
 	if n, limited := s.Limits.Starts(now.UnixNano()); limited && n == 0 {
 		st.opens = when(s.Limits.Opens(now.UnixNano()))
 	}
 	if s.ShutUntil > now.UnixNano() {
 		st.shut = when(s.ShutUntil)
+	}
+	if s.TagShutUntil > now.UnixNano() {
+		st.tagShut, st.tagShutUntil = s.TagShut, when(s.TagShutUntil)
 	}
 	for _, id := range s.WaitsFor {
 		st.waitsFor = append(st.waitsFor, id.String())
@@ -138,7 +146,7 @@ func (s *standing) why() Why {
 		return w
 	}
 	for _, look := range []func() (Reason, bool){
-		s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
+		s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.isOverTagBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
 	} {
 		if r, ok := look(); ok {
 			w.Reasons = append(w.Reasons, r)
@@ -151,17 +159,21 @@ func (s *standing) why() Why {
 	return w
 }
 
-// eta is when the last of the reasons has gone; zero if that of one is not known.
+// eta is when the last of the reasons has gone; zero if that of one is not known, or
+// if the job will not run then.
 func (s *standing) eta(reasons []Reason) time.Time {
 	at := s.now
 	for _, r := range reasons {
 		switch {
 		case r.informs:
-		case r.Until.IsZero():
+		case r.Until.IsZero() || r.fatal:
 			return time.Time{}
 		case r.Until.After(at):
 			at = r.Until
 		}
+	}
+	if !s.expires.IsZero() && !at.Before(s.expires) {
+		return time.Time{}
 	}
 	return at
 }
@@ -225,7 +237,9 @@ func (s *standing) isHeld() (Reason, bool) {
 	}
 	r := Reason{Code: WhyHeld, Message: "It is held until somebody approves or rejects it.", Detail: map[string]any{}}
 	if h := s.hold; h != nil {
-		r.Until = h.Until
+		if r.Until = h.Until; !h.Until.IsZero() {
+			r.fatal, r.Detail["on_expire"] = !s.approvedAtLast, onExpire(s.approvedAtLast)
+		}
 		r.Detail["reason"], r.Detail["by"] = h.Reason, h.By
 		if h.Reason != "" {
 			r.Message = fmt.Sprintf("It is held until somebody approves or rejects it: %s.", strings.TrimSuffix(h.Reason, "."))
@@ -242,6 +256,13 @@ func (s *standing) isOverBudget() (Reason, bool) {
 		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent: queue %s hands out nothing until the day ends.", s.queue),
 		Until: s.shut, Detail: map[string]any{"queue": s.queue},
 	}, !s.shut.IsZero()
+}
+
+func (s *standing) isOverTagBudget() (Reason, bool) {
+	return Reason{
+		Code: WhyBudget, Message: fmt.Sprintf("The daily budget of tag %s is spent: its jobs are held when they would start, until the day ends.", s.tagShut),
+		Until: s.tagShutUntil, Detail: map[string]any{"tag": s.tagShut},
+	}, s.tagShut != ""
 }
 
 func (s *standing) backsOff() (Reason, bool) {
@@ -274,6 +295,13 @@ func (s *standing) hasNoWorker() (Reason, bool) {
 		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has asked for jobs of queue %s in the last %s.", s.queue, workerSilent),
 		Detail: map[string]any{"queue": s.queue},
 	}, len(s.workers) == 0
+}
+
+func onExpire(approves bool) string {
+	if approves {
+		return "approve"
+	}
+	return "reject"
 }
 
 func nameOr(name, other string) string {

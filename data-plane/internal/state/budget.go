@@ -526,40 +526,61 @@ func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k b
 	return decodeBudgetDay(v)
 }
 
-// readShut is shutUntil of committed state. Only one day is ever kept; if it is over,
-// so is what it shut.
+// readShut is shutUntil of committed state.
 func readShut(r Reader, space keys.Space, ns job.Namespace, queue string) (int64, error) {
+	_, until, err := readSpent(r, space, ns, []budgetKey{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, queue}})
+	return until, err
+}
+
+// readShutTag finds the first tag of which the spent budget holds the jobs that would
+// start, and until when; 0 if there is none.
+func readShutTag(r Reader, space keys.Space, ns job.Namespace, tags []command.Tag) (target string, until int64, err error) {
+	ks := make([]budgetKey, len(tags))
+	for i, t := range tags {
+		ks[i] = budgetKey{command.BudgetTag, tagTarget(t)}
+	}
+	by, until, err := readSpent(r, space, ns, ks)
+	return by.target, until, err
+}
+
+// readSpent finds the first of some budgets that is spent and lets nothing start, and
+// until when; 0 if there is none. Only one day is ever kept; if it is over, so is what
+// it shut.
+func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []budgetKey) (by budgetKey, until int64, err error) {
+	if len(ks) == 0 {
+		return budgetKey{}, 0, nil
+	}
 	var day uint64
 	found := false
 	from, to := space.BudgetDays(ns, 1<<62)
-	err := r.Scan(from, to, func(key, _ []byte) (bool, error) {
+	err = r.Scan(from, to, func(key, _ []byte) (bool, error) {
 		var err error
 		day, err = space.BudgetDayOf(key)
 		found = err == nil
 		return false, err
 	})
 	if err != nil || !found {
-		return 0, err
+		return budgetKey{}, 0, err
 	}
-	for _, k := range []budgetKey{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, queue}} {
+	for _, k := range ks {
 		v, err := optional(r.Get(space.Budget(ns, byte(k.scope), k.target)))
 		if err != nil {
-			return 0, err
+			return budgetKey{}, 0, err
 		}
 		if v == nil {
 			continue
 		}
 		b, err := decodeBudget(v)
 		if err != nil {
-			return 0, err
+			return budgetKey{}, 0, err
 		}
 		d, err := readBudgetDay(r, space, ns, day, k)
 		if err != nil {
-			return 0, err
+			return budgetKey{}, 0, err
 		}
 		if b.closes() && d.cost >= b.Daily {
-			return beginOfDay(day + 1), nil
+			return k, beginOfDay(day + 1), nil
 		}
 	}
-	return 0, nil
+	return budgetKey{}, 0, nil
 }

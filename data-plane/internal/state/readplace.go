@@ -15,7 +15,11 @@ type Standing struct {
 	Limits QueueState // Without what budgets shut.
 	// ShutUntil: a spent budget lets no job of the queue start before; 0 if none does.
 	ShutUntil int64
-	Counts    Counts
+	// TagShut is a tag of the job whose spent budget holds it when it would start, until
+	// TagShutUntil; "" if there is none.
+	TagShut      string
+	TagShutUntil int64
+	Counts       Counts
 	// WaitsFor are the jobs that it waits for and that have not ended.
 	WaitsFor []job.ID
 	// Ahead is how many ready jobs of the queue come first, counted up to AheadMax.
@@ -55,6 +59,9 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 		}
 	}
 	if s.ShutUntil, err = readShut(v, space, ns, name); err != nil {
+		return Standing{}, err
+	}
+	if s.TagShut, s.TagShutUntil, err = readShutTag(v, space, ns, s.Body.Tags); err != nil {
 		return Standing{}, err
 	}
 	s.Limits = stateOf(queueKey{ns, name}, &s.Config, &s.Counts, 0)
