@@ -5,6 +5,7 @@ func Subjects() []Subject {
 	return []Subject{
 		{"enqueue", enqueueRules},
 		{"limits", limitRules},
+		{"texts", textRules},
 		{"work", workRules},
 		{"states", stateRules},
 		{"queues", queueRules},
