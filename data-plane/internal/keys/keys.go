@@ -420,6 +420,12 @@ func (s Space) Sweeps() (from, to []byte) {
 	return s.family(familySweep, 0), s.family(familySweep+1, 0)
 }
 
+// SweepsAfter is where the span of Sweeps goes on behind a namespace: no name is as long
+// as the byte that ends it.
+func (s Space) SweepsAfter(ns job.Namespace) (from []byte) {
+	return append(append(s.family(familySweep, 17), ns[:]...), 0xff)
+}
+
 // ParseSweep reads a key made by Sweep.
 func (s Space) ParseSweep(key []byte) (job.Namespace, string, error) {
 	const head = 4 + 1 + 16

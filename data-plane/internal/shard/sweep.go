@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -36,7 +37,9 @@ func (s *Shard) sweep(ctx context.Context, t *term) {
 	}
 }
 
+// sweepAll takes one step of each namespace in turn.
 func (s *Shard) sweepAll(ctx context.Context) error {
+	walks := make(map[job.Namespace]*state.Sweeping)
 	for {
 		queues, err := state.ReadSweeps(s.store)
 		if err != nil {
@@ -46,29 +49,30 @@ func (s *Shard) sweepAll(ctx context.Context) error {
 			return nil
 		}
 		for i := range queues {
-			if err := s.sweepQueue(ctx, &queues[i]); err != nil {
-				return fmt.Errorf("sweep queue %q: %w", queues[i].Queue, err)
+			w := walks[queues[i].NS]
+			if w == nil || !w.Continues(&queues[i]) {
+				w = &queues[i]
+				walks[w.NS] = w
+			}
+			if err := s.sweepStep(ctx, w); err != nil {
+				return fmt.Errorf("sweep queue %q: %w", w.Queue, err)
 			}
 		}
 	}
 }
 
-func (s *Shard) sweepQueue(ctx context.Context, w *state.Sweeping) error {
-	for ctx.Err() == nil {
-		c, err := w.Next(s.store)
-		if err != nil {
-			return err
-		}
-		if c == nil {
-			time.Sleep(sweepNap)
-			continue
-		}
-		if _, err := s.Do(ctx, Request{Settle: []command.Command{c}}); err != nil {
-			return err
-		}
-		if c.Done != 0 {
-			return nil
-		}
+func (s *Shard) sweepStep(ctx context.Context, w *state.Sweeping) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return ctx.Err()
+	c, err := w.Next(s.store)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		time.Sleep(sweepNap)
+		return nil
+	}
+	_, err = s.Do(ctx, Request{Settle: []command.Command{c}})
+	return err
 }

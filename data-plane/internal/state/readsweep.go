@@ -23,28 +23,41 @@ type Sweeping struct {
 	lock  string // Where the walk over the locks goes on.
 }
 
-// ReadSweeps lists the queues that are to be swept.
+// Continues reports whether a walk is for what another one, read later, is for.
+func (s *Sweeping) Continues(later *Sweeping) bool {
+	return s.NS == later.NS && s.Queue == later.Queue && s.gen == later.gen
+}
+
+// ReadSweeps lists queues that are to be swept: one of each namespace, so that whoever
+// sweeps them in turn lets no namespace wait for all that another one deleted.
 func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 	space := keys.In(g.Prefix())
 	var out []Sweeping
 	from, to := space.Sweeps()
-	err := g.Scan(from, to, func(key, value []byte) (bool, error) {
-		ns, queue, err := space.ParseSweep(key)
+	for more := true; more && len(out) < sweepsRead; {
+		more = false
+		err := g.Scan(from, to, func(key, value []byte) (bool, error) {
+			ns, queue, err := space.ParseSweep(key)
+			if err != nil {
+				return false, err
+			}
+			mark, err := decodeSweepMark(value)
+			if err != nil {
+				return false, err
+			}
+			out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.gen})
+			from, more = space.SweepsAfter(ns), true
+			return false, nil
+		})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		mark, err := decodeSweepMark(value)
-		if err != nil {
-			return false, err
-		}
-		out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.gen})
-		return len(out) < sweepsRead, nil
-	})
-	return out, err
+	}
+	return out, nil
 }
 
 const (
-	sweepsRead  = 256  // Queues of one look; the others come with the next.
+	sweepsRead  = 256  // Namespaces of one look; the others come with the next.
 	headsWalked = 4096 // Heads of one step, found or not.
 )
 
