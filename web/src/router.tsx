@@ -120,6 +120,8 @@ const fetchPages = () =>
     import("./components/jobs/no-jobs"),
     import("./components/queues/queue-dialog"),
     import("./features/confirm"),
+    import("./features/jobs/move-dialog"),
+    import("./features/queues/throughput"),
   ]);
 
 const tenant = createRoute({
@@ -212,11 +214,14 @@ const jobs = createRoute({
   component: lazyRouteComponent(() => import("./routes/jobs"), "JobsPage"),
 });
 
+const jobTabs = ["payload", "result", "errors", "iterations"] as const;
+type JobTab = (typeof jobTabs)[number];
+
 const job = createRoute({
   getParentRoute: () => namespace,
   path: "/jobs/$job",
-  validateSearch: (search: Record<string, unknown>): { tab?: "payload" | "result" | "errors" } =>
-    search.tab === "payload" || search.tab === "result" || search.tab === "errors" ? { tab: search.tab } : {},
+  validateSearch: (search: Record<string, unknown>): { tab?: JobTab } =>
+    jobTabs.some((tab) => tab === search.tab) ? { tab: search.tab as JobTab } : {},
   component: lazyRouteComponent(() => import("./routes/job"), "JobPage"),
 });
 
@@ -273,6 +278,12 @@ const approvals = createRoute({
   component: lazyRouteComponent(work, "ApprovalsPage"),
 });
 
+const workers = createRoute({
+  getParentRoute: () => namespace,
+  path: "/workers",
+  component: lazyRouteComponent(work, "WorkersPage"),
+});
+
 const usage = createRoute({
   getParentRoute: () => namespace,
   path: "/usage",
@@ -306,6 +317,7 @@ const tree = root.addChildren([
       queues,
       jobs,
       job,
+      workers,
       schedules,
       schedule,
       batches,

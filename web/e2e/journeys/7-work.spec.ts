@@ -1,7 +1,8 @@
 // What goes beyond single jobs: schedules, batches, chains, dead letters, approvals, usage.
 // Everything is made over HTTP, as a program makes it, and looked at in the console.
-import type { BrowserContextOptions } from "@playwright/test";
-import { test as base, demoOwner, expect, MailServer, otherPerson, signIn } from "./fixtures.ts";
+import type { BrowserContextOptions, Page } from "@playwright/test";
+import type { Lease } from "../rig/jobs.ts";
+import { test as base, demoOwner, expect, MailServer, otherPerson, signIn, type Tenant } from "./fixtures.ts";
 
 type Session = NonNullable<BrowserContextOptions["storageState"]>;
 
@@ -22,6 +23,30 @@ const test = base.extend<object, { session: Session }>({
     await use(page);
   },
 });
+
+/** A lease of a new job that has no second attempt. */
+async function buried(demo: Tenant, queue: string): Promise<Lease> {
+  await demo.enqueue(queue, {}, { max_retries: 1 });
+  return await demo.fetch(queue);
+}
+
+/** Calls the jobs API with the token of the person who is signed in to a page, and answers the status. */
+async function asSomebodyIn(page: Page, path: string, body: object): Promise<number> {
+  return await page.evaluate(
+    async ([path, body]) => {
+      const post = (url: string, body: unknown, token?: string) =>
+        fetch(url, {
+          method: "POST",
+          headers: { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) },
+          body: JSON.stringify(body),
+        });
+      const minted = await post("/corvo.cloud.v1.AuthService/MintToken", { tenant: "demo", namespace: "default" });
+      const { token } = (await minted.json()) as { token: string };
+      return (await post(`/t/demo/api/v1/${path}`, body, token)).status;
+    },
+    [path, body] as const,
+  );
+}
 
 test("dead letters are grouped by their error, and run again", async ({ owner: page, service, demo }) => {
   for (const order of [1, 2, 3]) {
@@ -51,6 +76,77 @@ test("dead letters are grouped by their error, and run again", async ({ owner: p
   await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
   await expect(page.getByText("Nothing dead in dead.letters")).toBeVisible();
   for (let n = 0; n < 3; n++) await demo.run("dead.letters");
+});
+
+test("all dead jobs of a queue run again, from its dead letters and from the queues", async ({ owner: page, service, demo }) => {
+  for (const _ of [1, 2, 3]) await demo.fail(await buried(demo, "graveyard"), "for ever gone");
+  await page.goto(`${service.url}/demo/default/dead?queue=graveyard`);
+  await page.getByRole("button", { name: "Run all 3 again" }).click();
+  await page.getByRole("dialog", { name: "Run all 3 dead jobs of graveyard again?" }).getByRole("button", { name: "Run again" }).click();
+  await expect(page.getByText("3 jobs run again")).toBeVisible();
+  await expect(page.getByText("Nothing dead in graveyard")).toBeVisible();
+  for (const error of ["once more", "once more", "once more"]) await demo.fail(await demo.fetch("graveyard"), error);
+
+  await page.goto(`${service.url}/demo/default/queues`);
+  await page.getByRole("button", { name: "Run the dead jobs of graveyard again" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
+  await expect(page.getByText("3 jobs run again")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Run the dead jobs of graveyard again" })).toHaveCount(0);
+  for (const _ of [1, 2, 3]) await demo.run("graveyard");
+});
+
+test("a job moves to another queue by keyboard, and back; those of one error move together", async ({ owner: page, service, demo }) => {
+  const id = await demo.enqueue("wrong.queue", {});
+  await demo.enqueue("right.queue", {});
+  await page.goto(`${service.url}/demo/default/jobs/${id}`);
+  await expect(page.getByRole("button", { name: "Move" })).toBeVisible();
+  await page.keyboard.press("m");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog.getByLabel("To queue")).toBeFocused();
+  await dialog.getByLabel("To queue").fill("not a name");
+  await expect(dialog.getByText("Begin with a letter or digit")).toBeVisible();
+  await dialog.getByLabel("To queue").fill("right.queue");
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("Moved to right.queue")).toBeVisible();
+  await expect(page.getByRole("link", { name: "right.queue" })).toBeVisible();
+  expect((await demo.call("GET", `/api/v1/jobs/${id}`)).body).toMatchObject({ queue: "right.queue", state: "pending" });
+  await page.getByRole("button", { name: "Undo" }).click();
+  await expect(page.getByRole("link", { name: "wrong.queue" })).toBeVisible();
+  const lease = await demo.fetch("wrong.queue");
+  expect(lease.job_id).toBe(id);
+  await expect(page.getByRole("button", { name: "Move" })).toHaveAttribute("aria-disabled", "true");
+  await demo.ack(lease);
+  await demo.run("right.queue");
+
+  for (const _ of [1, 2]) await demo.fail(await buried(demo, "wrong.queue"), "not mine");
+  await page.goto(`${service.url}/demo/default/dead?queue=wrong.queue&error=not+mine`);
+  await page.getByRole("button", { name: "Move 2" }).click();
+  await dialog.getByLabel("To queue").fill("right.queue");
+  await dialog.getByRole("button", { name: "Move" }).click();
+  await expect(page.getByText("2 jobs moved to right.queue")).toBeVisible();
+  await expect(dialog).toHaveCount(0);
+  expect((await demo.call("POST", "/api/v1/queues/right.queue/requeue")).body).toMatchObject({ requeued: 2 });
+  for (const _ of [1, 2]) await demo.run("right.queue");
+});
+
+test("a queue is cleared once its name is typed, but for what workers have", async ({ owner: page, service, demo }) => {
+  for (const _ of [1, 2, 3]) await demo.enqueue("clutter", {});
+  const lease = await demo.fetch("clutter");
+  await page.goto(`${service.url}/demo/default/queues`);
+  await page.getByRole("button", { name: "Limits of clutter" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: "Clear", exact: true }).click();
+  const clear = dialog.getByRole("button", { name: "Clear the queue" });
+  await expect(dialog).toContainText("2 jobs in every state");
+  await expect(clear).toHaveAttribute("aria-disabled", "true");
+  await dialog.getByRole("textbox").fill("clutte");
+  await expect(clear).toHaveAttribute("aria-disabled", "true");
+  await dialog.getByRole("textbox").fill("clutter");
+  await clear.click();
+  await expect(page.getByText("2 jobs removed.")).toBeVisible();
+  await expect(page.getByRole("row").filter({ hasText: "clutter" })).toBeVisible();
+  expect((await demo.call("GET", "/api/v1/queues/clutter")).body).toMatchObject({ pending: 0, active: 1 });
+  await demo.ack(lease);
 });
 
 test("held jobs are approved and rejected with a comment that stays", async ({ owner: page, service, demo }) => {
@@ -230,6 +326,98 @@ test("a job shows what it waits for, and goes when that is done", async ({ owner
   expect(await demo.run("whole")).toBe(whole);
 });
 
+test("throughput follows what happens, as bars and as a table", async ({ owner: page, service, demo }) => {
+  await demo.enqueue("paced", {});
+  await page.goto(`${service.url}/demo/default/queues`);
+  const enqueued = page.getByRole("img", { name: /^Enqueued: / });
+  const inTheHour = async () => Number(/([\d,]+) in the last hour$/.exec((await enqueued.getAttribute("aria-label")) ?? "")?.[1]?.replaceAll(",", ""));
+  await expect(enqueued).toHaveAttribute("aria-label", /in the last hour$/);
+  await expect.poll(inTheHour).toBeGreaterThan(0);
+  const before = await inTheHour();
+  for (const _ of [1, 2, 3]) await demo.enqueue("paced", {});
+  await expect.poll(inTheHour).toBe(before + 3);
+  for (const _ of [1, 2, 3, 4]) await demo.run("paced");
+  await page.getByText("As a table").click();
+  const table = page.getByRole("region", { name: "Throughput as a table" }).getByRole("table");
+  await expect(table.getByRole("columnheader")).toHaveText(["Minute", "Enqueued", "Completed", "Failed"]);
+  const sum = async () => {
+    const cells = await table.locator("tbody td:nth-child(2)").allTextContents();
+    return cells.reduce((all, cell) => all + Number(cell.replaceAll(",", "")), 0);
+  };
+  await expect.poll(sum).toBe(before + 3);
+});
+
+test("the workers page follows who connects, and which job they have", async ({ owner: page, service, demo }) => {
+  const fetch = (wait: string) =>
+    demo.call("POST", "/api/v1/fetch", { queues: ["crates", "pallets"], worker_id: "mover-1", hostname: "rack-7", wait, lease: "10m" });
+  await page.goto(`${service.url}/demo/default/workers`);
+  await expect(page.getByRole("heading", { level: 1, name: "Workers" })).toBeVisible();
+  await fetch("1ms");
+  const row = page.getByRole("row").filter({ hasText: "mover-1" });
+  await expect(row).toContainText("Waiting");
+  await expect(row).toContainText("rack-7");
+  for (const queue of ["crates", "pallets"]) await expect(row.getByRole("link", { name: queue })).toBeVisible();
+
+  const id = await demo.enqueue("crates", {});
+  const { body } = await fetch("5s");
+  await expect(row).toContainText("Working");
+  await expect(row.getByRole("link", { name: id.slice(-6) })).toBeVisible();
+  await demo.ack(body as Lease);
+  await expect(row).toContainText("Waiting");
+});
+
+test("an agent job shows its iterations as they end, and goes on from one of them in a new job", async ({ owner: page, service, demo }) => {
+  const id = await demo.enqueue("research", { question: 1 }, { agent: { max_iterations: 2, max_cost_usd: 5 } });
+  const iterate = async (checkpoint: object, cost_usd: number) => {
+    const { job_id, lease_token } = await demo.fetch("research");
+    const usage = { provider: "acme", model: "large", input_tokens: 1000, output_tokens: 200, cost_usd };
+    await demo.call("POST", `/api/v1/ack/${job_id}`, { lease_token, agent_status: "continue", checkpoint, usage });
+  };
+  await page.goto(`${service.url}/demo/default/jobs/${id}`);
+  await page.getByRole("tab", { name: "Iterations" }).click();
+  await expect(page).toHaveURL(/tab=iterations/);
+  await expect(page.getByText("None has ended yet.")).toBeVisible();
+  await iterate({ seen: ["9007199254740993"], exact: 1 }, 0.25);
+  const rows = page.getByRole("list", { name: "Iterations" }).getByRole("listitem");
+  await expect(rows).toHaveCount(1);
+  await iterate({ seen: [] }, 0.5);
+  await expect(rows).toHaveCount(2);
+  await expect(rows.first()).toContainText("Went on");
+  await expect(rows.first()).toContainText("$0.25 · 1,200 tokens · large");
+  await expect(page.getByText("$0.75 of at most $5.00")).toBeVisible();
+  await expect(page.getByText("max_iterations reached").first()).toBeVisible();
+
+  await page.getByRole("button", { name: "Replay from iteration 1" }).click();
+  await expect(page.getByRole("region", { name: "Checkpoint of iteration 1" })).toContainText("9007199254740993");
+  await page.getByRole("dialog").getByRole("button", { name: "Make the job" }).click();
+  await expect(page.getByText("Goes on from iteration 1", { exact: true })).toBeVisible();
+  await expect(page.getByRole("link", { name: id })).toBeVisible();
+  const next = await demo.fetch("research");
+  expect(next.job_id).not.toBe(id);
+  expect(next).toMatchObject({ checkpoint: { seen: ["9007199254740993"] } });
+  await demo.ack(next);
+});
+
+test("a job leads to the schedule, the batch and the chain that it belongs to", async ({ owner: page, service, demo }) => {
+  const made = await demo.call("POST", "/api/v1/schedules", { name: "leads", cron: "0 4 * * *", queue: "leads.scheduled" });
+  const schedule = (made.body as { id: string }).id;
+  await demo.call("POST", `/api/v1/schedules/${schedule}/run`);
+  const inBatch = await demo.call("POST", "/api/v1/enqueue/batch", { jobs: [{ queue: "leads.batch", payload: {} }], batch: { callback_queue: "leads.done" } });
+  const batch = (inBatch.body as { batch_id: string }).batch_id;
+  const inChain = await demo.call("POST", "/api/v1/enqueue", { queue: "leads.chain", chain: { steps: [{ queue: "leads.chain" }, { queue: "leads.chain" }] } });
+  const chain = (inChain.body as { chain_id: string }).chain_id;
+  for (const [queue, id, title] of [
+    ["leads.scheduled", schedule, "leads"],
+    ["leads.batch", batch, batch],
+    ["leads.chain", chain, chain],
+  ] as const) {
+    await page.goto(`${service.url}/demo/default/jobs/${await demo.run(queue)}`);
+    await page.getByRole("link", { name: id, exact: true }).click();
+    await expect(page.getByRole("heading", { level: 1 })).toContainText(title);
+  }
+  await demo.call("DELETE", `/api/v1/schedules/${schedule}`);
+});
+
 test("a policy holds the jobs it names, a budget is set, both from the console", async ({ owner: page, service, demo }) => {
   await page.goto(`${service.url}/demo/default/approvals?tab=policies`);
   await page.getByRole("button", { name: "New policy" }).first().click();
@@ -273,6 +461,25 @@ test("a viewer sees all of it and may change none", async ({ owner: page, servic
   await other.page.goto(`${service.url}/demo/default/approvals`);
   await expect(other.page.getByText("only look")).toBeVisible();
   await expect(other.page.getByRole("button", { name: `Approve ${id}` })).toHaveAttribute("aria-disabled", "true");
+
+  // What moves and clears is not even shown, and refused by the API.
+  await demo.fail(await buried(demo, "looked.at.dead"), "for the looker");
+  for (const [path, shows] of [
+    [`jobs/${id}`, "Delete"],
+    ["dead?queue=looked.at.dead", /^Run job_.* again$/],
+    ["queues", "Pause looked.at.dead"],
+  ] as const) {
+    await other.page.goto(`${service.url}/demo/default/${path}`);
+    await expect(other.page.getByRole("button", { name: shows }).first()).toHaveAttribute("aria-disabled", "true");
+    await expect(other.page.getByRole("button", { name: /^Move|^Run all|^Run the dead jobs/ })).toHaveCount(0);
+  }
+  for (const [path, body] of [
+    [`jobs/${id}/move`, { queue: "elsewhere" }],
+    ["queues/looked.at.dead/clear", {}],
+    ["queues/looked.at.dead/requeue", {}],
+    [`jobs/${id}/replay`, { from: 1 }],
+  ] as const)
+    expect(await asSomebodyIn(other.page, path, body), path).toBe(403);
   await other.context.close();
   await demo.call("POST", `/api/v1/jobs/${id}/reject`, {});
 });

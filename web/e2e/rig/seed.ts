@@ -18,10 +18,12 @@ export interface Seed {
   owner: string;
   viewer: string;
   /** A job in each state that looks different. */
-  jobs: Record<"pending" | "active" | "completed" | "dead" | "retrying" | "scheduled" | "cancelled" | "held" | "blocked" | "chained", string>;
+  jobs: Record<"pending" | "active" | "completed" | "dead" | "retrying" | "scheduled" | "cancelled" | "held" | "blocked" | "chained" | "agent", string>;
   /** Things beyond single jobs, by their names below. */
   work: Record<"schedule" | "batch" | "openBatch" | "chain" | "failedChain", string>;
   production: Tenant;
+  /** Workers of the busy tenant ask for jobs of queues that have none. */
+  askForJobs: () => Promise<void>;
   control: Control;
 }
 
@@ -62,7 +64,7 @@ export async function seed(service: Service, mail: MailServer, provider: Identit
   await signOn(control, "acme", provider);
   await signOn(new Control(service.url, await signUp(service, mail, owner, "initech")), "initech", provider);
   await emptyTenant(service, mail, owner);
-  return { tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, control };
+  return { tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, askForJobs: () => askForJobs(production), control };
 }
 
 /** signUp makes a tenant, and gives its management key. */
@@ -222,12 +224,13 @@ async function jobsOf(tenant: Tenant): Promise<Seed["jobs"] & Pick<Seed, "work">
   const blocked = await add("invoices.render", 1, { depends_on: [chained, ...(await some(tenant, "exports.write", 2))] });
   await rules(tenant);
   await usage(tenant, add);
+  const agent = await agentOf(tenant);
   await add("search.index", 24);
   const active = await running(tenant, "images.resize", add);
   const pending = await add("emails.send", 5, { priority: "high" });
   await tenant.call("POST", "/api/v1/queues/payments.capture/concurrency", { max: 5 });
   await listed(tenant, pending);
-  return { pending, active, completed, dead, retrying, scheduled, cancelled, held, blocked, chained, work: { schedule, ...batches, ...chains } };
+  return { pending, active, completed, dead, retrying, scheduled, cancelled, held, blocked, chained, agent, work: { schedule, ...batches, ...chains } };
 }
 
 async function some(tenant: Tenant, queue: string, count: number, options: object = {}): Promise<string[]> {
@@ -327,6 +330,26 @@ async function usage(tenant: Tenant, add: Add): Promise<void> {
   }
 }
 
+/** agentOf makes an agent job that is in its fourth iteration. */
+async function agentOf(tenant: Tenant): Promise<string> {
+  const id = await tenant.enqueue(
+    "market.research",
+    { question: "Which of our suppliers deliver late, and why?", account: 9_007_199 },
+    { agent: { max_iterations: 6, max_cost_usd: 2, iteration_timeout: "10m" } },
+  );
+  const found = ["Three suppliers are late in a month out of two.", "Two of them ship through the same port.", "The port has been short of staff since May."];
+  for (const [n] of found.entries()) {
+    const { job_id, lease_token } = await tenant.fetch("market.research");
+    await tenant.call("POST", `/api/v1/ack/${job_id}`, {
+      lease_token,
+      agent_status: "continue",
+      checkpoint: { step: n + 1, notes: found.slice(0, n + 1), cursor: "9007199254740993" },
+      usage: { provider: "anthropic", model: n === 1 ? "claude-haiku" : "claude-opus", input_tokens: 8_400 * (n + 1), output_tokens: 610 + 90 * n, cost_usd: [0.412, 0.0386, 0.5271][n] },
+    });
+  }
+  return id;
+}
+
 /** running leases two of some jobs for an hour, and tells how far one of them is. */
 async function running(tenant: Tenant, queue: string, add: (queue: string, count: number) => Promise<string>): Promise<string> {
   await add(queue, 7);
@@ -337,6 +360,14 @@ async function running(tenant: Tenant, queue: string, add: (queue: string, count
   const { job_id } = await take("resizer-2");
   await tenant.call("POST", "/api/v1/heartbeat", { jobs: { [job_id]: { progress: { done: 2, of: 3, width: 640 } } } });
   return job_id;
+}
+
+async function askForJobs(tenant: Tenant): Promise<void> {
+  const ask = (worker_id: string, host: string, ...queues: string[]) =>
+    tenant.call("POST", "/api/v1/fetch", { queues, worker_id, hostname: `${host}.acme.example`, wait: "1ms" });
+  for (const n of [1, 2]) await ask(`resizer-${n}`, `resizer-${n}.fra`, "images.crop", "images.watermark");
+  await ask("encoder-1", "gpu-4.fra", "video.transcode");
+  for (const n of [1, 2, 3]) await ask(`mailer-${n}`, `mail-${n % 2}.ams`, "mail.digest", "mail.receipt", "mail.reminder", "mail.welcome", "sms.send");
 }
 
 /** listed waits until the list of jobs, which follows the queues, has caught up. */

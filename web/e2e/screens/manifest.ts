@@ -80,6 +80,17 @@ async function openDrain(page: Page): Promise<void> {
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
 }
 
+async function openClear(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Limits of webhooks.deliver" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Clear" }).click();
+}
+
+/** Who is silent for two minutes is not listed, so all of them ask once more. */
+async function workers({ seed }: Stage): Promise<string> {
+  await seed.askForJobs();
+  return `${busy}/workers`;
+}
+
 export const views: readonly View[] = [
   // Before the sign-in.
   { name: "signup", as: "nobody", path: "/signup", shows: "Create your account" },
@@ -185,9 +196,26 @@ export const views: readonly View[] = [
   { name: "job-held", as: "owner", path: job("held"), shows: "returned parcels" },
   { name: "job-hold", as: "owner", path: job("pending"), shows: "Hold this job?", act: click("Hold"), screenful: true },
 
+  { name: "job-move", as: "owner", path: job("dead"), shows: "Move this job?", act: click("Move"), screenful: true },
+
+  { name: "job-agent", as: "owner", path: job("agent"), shows: "4 of at most 6" },
+  { name: "job-agent-iterations", as: "owner", path: job("agent", "?tab=iterations"), shows: "Went on", act: (page) => page.locator("summary").last().click() },
+  { name: "job-agent-replay", as: "owner", path: job("agent", "?tab=iterations"), shows: "Make the job", act: click("Replay from iteration 2"), screenful: true },
   { name: "job-blocked", as: "owner", path: job("blocked"), shows: "What it waits for" },
   { name: "job-chained", as: "owner", path: job("chained"), shows: "Its chain" },
   { name: "queues-drain", as: "owner", path: `${busy}/queues`, shows: "It takes no new jobs", act: openDrain, screenful: true },
+  { name: "queues-clear", as: "owner", path: `${busy}/queues`, shows: "Clear the queue", act: openClear, screenful: true },
+  {
+    name: "queues-requeue",
+    as: "owner",
+    path: `${busy}/queues`,
+    shows: "Run all 3 dead jobs",
+    act: click("Run the dead jobs of webhooks.deliver again"),
+    screenful: true,
+  },
+
+  { name: "workers-empty", as: "owner", path: "/globex/default/workers", shows: "No worker is connected" },
+  { name: "workers", as: "owner", path: workers, shows: "resizer-2.fra.acme.example" },
 
   // What goes beyond single jobs.
   { name: "schedules-empty", as: "owner", path: "/globex/default/schedules", shows: "No schedules yet" },
@@ -205,6 +233,7 @@ export const views: readonly View[] = [
   { name: "dead-empty", as: "owner", path: "/globex/default/dead", shows: "Nothing dead" },
   { name: "dead", as: "owner", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "dead-of-queue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "401 Unauthorized" },
+  { name: "dead-requeue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "Run all 3 dead jobs", act: click("Run all 3 again"), screenful: true },
   { name: "approvals-empty", as: "owner", path: "/globex/default/approvals", shows: "Nothing waits for you" },
   { name: "approvals", as: "owner", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "approvals-reject", as: "owner", path: `${busy}/approvals`, shows: "Reject this job?", act: click(/^Reject job_/), screenful: true },
@@ -271,8 +300,10 @@ export const views: readonly View[] = [
   // The same pages as somebody who may only look.
   { name: "viewer-overview", as: "viewer", path: busy, shows: "Latest failures" },
   { name: "viewer-queues", as: "viewer", path: `${busy}/queues`, shows: "webhooks.deliver" },
+  { name: "viewer-workers", as: "viewer", path: workers, shows: "resizer-2.fra.acme.example" },
   { name: "viewer-jobs", as: "viewer", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
   { name: "viewer-job", as: "viewer", path: job("dead"), shows: "TemplateError" },
+  { name: "viewer-job-agent", as: "viewer", path: job("agent", "?tab=iterations"), shows: "Went on" },
   { name: "viewer-schedules", as: "viewer", path: `${busy}/schedules`, shows: "nightly-report" },
   { name: "viewer-batch", as: "viewer", path: work("batches", "openBatch"), shows: "Jobs join by its id" },
   { name: "viewer-chain", as: "viewer", path: work("chains", "chain"), shows: "Step 2 of 3 is on." },

@@ -103,6 +103,7 @@ export function applyToRow(row: JobRow, event: LiveEvent): JobRow {
   if (typeof event.data?.attempt === "number") next.attempt = event.data.attempt;
   if (typeof event.data?.worker_id === "string") next.worker_id = event.data.worker_id;
   if (typeof event.data?.error === "string") next.last_error = event.data.error;
+  if (event.type === "moved" && event.queue) next.queue = event.queue;
   if (event.type === "started") next.started_at = event.at;
   if (event.type === "completed") next.completed_at = event.at;
   if (event.type === "failed" || event.type === "dead" || event.type === "retrying")

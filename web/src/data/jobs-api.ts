@@ -74,10 +74,14 @@ export interface Job extends Omit<JobRow, "last_error"> {
   chain_id?: string;
   chain_step?: number;
   parent_id?: string;
+  /** The schedule that made it. */
+  schedule_id?: string;
   depends_on?: string[];
   /** How many of depends_on have not ended. */
   waiting_on?: number;
   usage?: JobUsage;
+  /** Of a job that runs in iterations. */
+  agent?: Agent;
   errors?: JobError[];
   /** What the job itself remembers; the whole story is in its events. */
   timeline?: TimelineEvent[];
@@ -108,6 +112,17 @@ export interface JobUsage {
   cache_creation_tokens: number;
   cache_read_tokens: number;
   cost_usd: number;
+}
+
+/** Limits of an agent job, as far as it has some, and where it stands. */
+export interface Agent {
+  max_iterations?: number;
+  max_cost_usd?: number;
+  /** Text of a duration. */
+  iteration_timeout?: string;
+  /** The one that runs, or runs next. */
+  iteration: number;
+  total_cost_usd: number;
 }
 
 export interface JobsPage {

@@ -3,13 +3,15 @@ import { useEffect, useRef } from "react";
 import type { LiveEvent } from "./events";
 import { useLiveEvents } from "./live";
 
-// A page that follows the stream asks again at most this often.
-const REFRESH_MS = 1_000;
 // What a page shows may follow its events by a moment: ask once more after the last one.
 const SETTLE_MS = 900;
 
-/** Asks for a read again when events say that it may have changed. */
-export function useRefresh(queryKey: QueryKey, concerns: (event: LiveEvent) => boolean): void {
+/** Asks for a read again when events say that it may have changed, at most once in so many milliseconds. */
+export function useRefresh(
+  queryKey: QueryKey,
+  concerns: (event: LiveEvent) => boolean,
+  atMostEvery = 1_000,
+): void {
   const client = useQueryClient();
   const timer = useRef<number>(undefined);
   const last = useRef(0);
@@ -20,8 +22,8 @@ export function useRefresh(queryKey: QueryKey, concerns: (event: LiveEvent) => b
       last.current = Date.now();
       void client.invalidateQueries({ queryKey });
     };
-    if (Date.now() - last.current > REFRESH_MS) ask();
+    if (Date.now() - last.current > atMostEvery) ask();
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(ask, SETTLE_MS);
+    timer.current = window.setTimeout(ask, Math.max(SETTLE_MS, last.current + atMostEvery - Date.now()));
   });
 }

@@ -113,6 +113,40 @@ export interface Why {
   eta?: string | null;
 }
 
+/** One iteration of an agent job that has ended. */
+export interface Iteration extends Usage {
+  iteration: number;
+  status: "continue" | "done" | "hold";
+  hold_reason?: string;
+  model?: string;
+  provider?: string;
+  created_at: string;
+  /** Printed without touching a digit. */
+  checkpoint?: string | undefined;
+  result?: string | undefined;
+}
+
+/** Somebody who asked for jobs lately. */
+export interface Worker {
+  id: string;
+  hostname: string;
+  /** Of its last fetch. */
+  queues: string[];
+  /** Fetch or heartbeat. */
+  last_heartbeat: string;
+  started_at: string;
+}
+
+/** What happened in a namespace in one minute. */
+export interface Minute {
+  /** Its beginning. */
+  minute: string;
+  enqueued: number;
+  completed: number;
+  /** Attempts. */
+  failed: number;
+}
+
 export interface Usage {
   input_tokens: number;
   output_tokens: number;
@@ -159,6 +193,9 @@ export interface Policy {
 
 export type PolicySettings = Omit<Policy, "id" | "created_at">;
 
+// Jobs that the list of workers is joined with.
+const LEASED_READ = 500;
+
 type Answer<Name extends string, Row> = { [name in Name]?: Row[] } & { cursor?: string; has_more?: boolean };
 
 async function list<Name extends string, Row>(
@@ -175,6 +212,19 @@ async function list<Name extends string, Row>(
 function scheduleOf(text: string): Schedule {
   const raw = parseLossless(text);
   return { ...(toPlain(raw) as Schedule), payload: printLossless(member(raw, "payload") ?? {}) };
+}
+
+function iterationsOf(text: string): { rows: Iteration[]; more: boolean } {
+  const raw = parseLossless(text);
+  const list = member(raw, "iterations");
+  const rows = (Array.isArray(list) ? list : []).map((entry): Iteration => {
+    const exact = (name: string) => {
+      const value = member(entry, name);
+      return value === undefined || value === null ? undefined : printLossless(value);
+    };
+    return { ...(toPlain(entry) as Iteration), checkpoint: exact("checkpoint"), result: exact("result") };
+  });
+  return { rows, more: member(raw, "has_more") === true };
 }
 
 function scheduleBody({ payload, ...settings }: ScheduleSettings): string {
@@ -252,6 +302,32 @@ export const workApi = {
   deleteBudget: (scope: Scope, { scope: kind, target }: Budget) =>
     remove(scope, `/budgets/${seg(kind)}/${seg(target)}`),
 
+  throughput: (scope: Scope) => plain<Minute[]>(scope, "/metrics/throughput"),
+  workers: async (scope: Scope): Promise<Worker[]> =>
+    ((await plain<(Omit<Worker, "queues"> & { queues: string })[] | null>(scope, "/workers")) ?? []).map(
+      (worker) => ({ ...worker, queues: JSON.parse(worker.queues) as string[] }),
+    ),
+  /** The jobs that workers have now, and whether there are more. */
+  leased: async (scope: Scope): Promise<{ jobs: JobRow[]; more: boolean }> => {
+    const page = await jobsApi.jobs(scope, { state: ["active", "cancelling"] }, undefined, LEASED_READ);
+    return { jobs: page.jobs, more: page.has_more };
+  },
   drain: (scope: Scope, queue: string) =>
     post<{ status: string; remaining: number }>(scope, `/queues/${seg(queue)}/drain`),
+  /** Removes all jobs that no worker holds. */
+  clear: (scope: Scope, queue: string) => post<{ removed: number }>(scope, `/queues/${seg(queue)}/clear`),
+  /** Runs all dead jobs again. */
+  requeue: (scope: Scope, queue: string) =>
+    post<{ requeued: number }>(scope, `/queues/${seg(queue)}/requeue`),
+  /** Finished iterations, oldest first. */
+  iterations: async (scope: Scope, id: string, after: string | undefined): Promise<Page<Iteration>> => {
+    const query = new URLSearchParams({ limit: "100", ...(after ? { after } : {}) });
+    const answer = await send(scope, `/jobs/${seg(id)}/iterations?${query}`);
+    const { rows, more } = iterationsOf(await answer.text());
+    return { rows, cursor: more ? String(rows.at(-1)?.iteration) : undefined };
+  },
+  /** A new job that goes on from where an iteration ended. */
+  replay: (scope: Scope, id: string, from: number) =>
+    post<{ job_id: string }>(scope, `/jobs/${seg(id)}/replay`, { from }),
+  move: (scope: Scope, id: string, queue: string) => post(scope, `/jobs/${seg(id)}/move`, { queue }),
 } as const;

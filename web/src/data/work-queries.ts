@@ -57,6 +57,27 @@ export const workReads = {
       // Workers come and places move without an event of this job.
       refetchInterval: 5_000,
     }),
+  iterations: (scope: Scope, id: string) =>
+    pages(key(scope, "iterations", id), (after) => workApi.iterations(scope, id, after)),
+  throughput: (scope: Scope) =>
+    queryOptions({
+      queryKey: key(scope, "throughput"),
+      queryFn: () => workApi.throughput(scope),
+      staleTime: 2_000,
+      // A new minute begins also when nothing happens.
+      refetchInterval: 20_000,
+    }),
+  workers: (scope: Scope) =>
+    queryOptions({
+      queryKey: key(scope, "workers"),
+      queryFn: async () => {
+        const [workers, leased] = await Promise.all([workApi.workers(scope), workApi.leased(scope)]);
+        return { workers, ...leased };
+      },
+      staleTime: 2_000,
+      // Who asks for jobs and gets none makes no event.
+      refetchInterval: 10_000,
+    }),
   held: (scope: Scope) => pages(key(scope, "held"), (cursor) => workApi.held(scope, cursor)),
   policies: (scope: Scope) =>
     queryOptions({

@@ -119,6 +119,9 @@ export function jobEquivalents(id: string): Equivalents {
       "",
       "# cancel it",
       post(`/jobs/${id}/cancel`),
+      "",
+      "# move it",
+      post(`/jobs/${id}/move`, { queue: "elsewhere" }),
     ].join("\n"),
     cli: [
       `corvo inspect ${id}`,
@@ -128,6 +131,9 @@ export function jobEquivalents(id: string): Equivalents {
       "",
       "# cancel it",
       `corvo cancel ${id}`,
+      "",
+      "# move it",
+      `corvo move ${id} elsewhere`,
     ].join("\n"),
   };
 }

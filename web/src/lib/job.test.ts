@@ -96,6 +96,17 @@ describe("timeline", () => {
   it("shows an unknown event by its name", () => {
     expect(timelineEntries([{ seq: 1, type: "job.turned_blue", at: at(0) }])[0]?.title).toBe("turned blue");
   });
+  it("ends an attempt with its iteration, when an agent job goes on", () => {
+    const loop = [
+      { seq: 1, type: "started", at: at(0), attempt: 1 },
+      { seq: 2, type: "continued", at: at(4) },
+      { seq: 3, type: "started", at: at(5), attempt: 1 },
+    ];
+    expect(attempts(loop)).toEqual([
+      { number: 1, from: at(0), to: at(4), outcome: "completed" },
+      { number: 1, from: at(5), outcome: "running" },
+    ]);
+  });
   it("makes attempts of them, the last one open", () => {
     expect(attempts(events)).toEqual([
       { number: 1, worker: "w1", from: at(1), to: at(3), outcome: "failed" },

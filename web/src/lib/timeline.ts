@@ -88,6 +88,8 @@ function workerOf(event: TimelineEvent): string | undefined {
 
 const ends: Record<string, Attempt["outcome"]> = {
   completed: "completed",
+  // An iteration of an agent job: the next one is another attempt.
+  continued: "completed",
   failed: "failed",
   retrying: "failed",
   dead: "failed",

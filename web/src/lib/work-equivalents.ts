@@ -1,12 +1,18 @@
 import type { Equivalents } from "~/components/shell/copy-as";
 import { get, post, shellQuote } from "./equivalents";
 
+const seg = encodeURIComponent;
+
 // The pages beyond single jobs and queues, by other means.
 
 export function deadEquivalents(queue: string | undefined): Equivalents {
+  if (!queue) return { curl: get("/dead"), cli: "corvo dead" };
+  const again = "# run them all again";
   return {
-    curl: get(queue ? `/jobs?state=dead&queue=${encodeURIComponent(queue)}` : "/jobs?state=dead"),
-    cli: queue ? `corvo dead --queue ${shellQuote(queue)}` : "corvo dead",
+    curl: [get(`/dead?queue=${seg(queue)}`), "", again, post(`/queues/${seg(queue)}/requeue`)].join("\n"),
+    cli: [`corvo dead --queue ${shellQuote(queue)}`, "", again, `corvo requeue ${shellQuote(queue)}`].join(
+      "\n",
+    ),
   };
 }
 
@@ -25,6 +31,17 @@ export function joinBatch(id: string): string {
   return `curl "$CORVO_URL/api/v1/enqueue" -H "X-API-Key: $CORVO_API_KEY" \\
   -d '{"queue": "images.resize", "payload": {"image": 3}, "batch_id": "${id}"}'`;
 }
+
+export function workersEquivalents(): Equivalents {
+  return { curl: get("/workers"), cli: "corvo workers" };
+}
+
+export const firstWorker = `corvo work emails -- ./send-email
+
+# or over HTTP: ask for a job, waiting for it
+curl "$CORVO_URL/api/v1/fetch" -H "X-API-Key: $CORVO_API_KEY" \\
+  -d '{"queues": ["emails"], "worker_id": "mailer-1",
+       "hostname": "fra-3", "wait": "30s"}'`;
 
 export function batchesEquivalents(): Equivalents {
   return { curl: get("/batches"), cli: "corvo batch list" };

@@ -1,7 +1,7 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
 import { clsx } from "clsx";
-import { PartyPopper, RotateCw, Trash2 } from "lucide-react";
+import { ArrowRightLeft, PartyPopper, RotateCw, Trash2 } from "lucide-react";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
@@ -14,14 +14,16 @@ import { KeyboardHint } from "~/components/ui/kbd";
 import { Page } from "~/components/ui/page";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
-import { toast } from "~/components/ui/toast";
+import { type ToastOptions, toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { type JobRow, jobsApi } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
+import { workApi } from "~/data/work-api";
 import { workReads } from "~/data/work-queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { deadReason } from "~/lib/dead-reasons";
+import { each } from "~/lib/each";
 import { type ErrorGroup, errorGroups } from "~/lib/error-groups";
 import { count, plural } from "~/lib/numbers";
 import { useRowKeys } from "~/lib/row-keys";
@@ -29,14 +31,15 @@ import { deadEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/dead");
 const Confirm = lazy(() => import("~/features/confirm"));
+const MoveDialog = lazy(() => import("~/features/jobs/move-dialog"));
 
 /** A job whose error or, without one, the reason why it died. */
 type Dead = JobRow & { dead_reason?: string };
 
-interface Asking {
-  what: "group" | "delete";
-  jobs: readonly string[];
-}
+type Asking =
+  | { what: "group" | "delete"; jobs: readonly string[] }
+  | { what: "queue"; queue: string; dead: number }
+  | { what: "move"; jobs: readonly Dead[] };
 
 /** Jobs that gave up, by what they died of; the way back for one, or for many. */
 export function DeadPage() {
@@ -82,11 +85,24 @@ export function DeadPage() {
     d: (id) => (blocked ? undefined : setAsking({ what: "delete", jobs: [id] })),
   });
 
-  async function confirmed({ what, jobs }: Asking) {
-    await each(jobs, (id) => (what === "delete" ? jobsApi.remove(scope, id) : jobsApi.retry(scope, id)));
-    toast({ title: what === "delete" ? "Deleted" : `${plural(jobs.length, "job")} run again` });
+  async function confirmed(asked: Exclude<Asking, { what: "move" }>) {
+    toast(await done(asked));
     void navigate({ search: queue ? { queue } : {} });
     await changed();
+  }
+
+  async function done(asked: Exclude<Asking, { what: "move" }>): Promise<ToastOptions> {
+    if (asked.what === "queue") {
+      const { requeued } = await workApi.requeue(scope, asked.queue);
+      return { title: runAgain(requeued), description: `All that were dead in ${asked.queue}.` };
+    }
+    const act = asked.what === "delete" ? jobsApi.remove : jobsApi.retry;
+    const failed = await each(asked.jobs, (id) => act(scope, id));
+    if (failed[0]) {
+      await changed();
+      throw failed[0].error;
+    }
+    return { title: asked.what === "delete" ? "Deleted" : runAgain(asked.jobs.length) };
   }
 
   const columns: Column<Dead>[] = [
@@ -191,13 +207,31 @@ export function DeadPage() {
             ))}
           </NativeSelect>
           {group && shown?.length ? (
+            <>
+              {blocked ? null : (
+                <Button
+                  icon={<ArrowRightLeft aria-hidden />}
+                  onClick={() => setAsking({ what: "move", jobs: shown })}
+                >
+                  Move {count(shown.length)}
+                </Button>
+              )}
+              <Button
+                variant="primary"
+                icon={<RotateCw aria-hidden />}
+                blockedBecause={blocked}
+                onClick={() => setAsking({ what: "group", jobs: shown.map((row) => row.id) })}
+              >
+                Run {count(shown.length)} again
+              </Button>
+            </>
+          ) : queue && total > 0 && !blocked ? (
             <Button
               variant="primary"
               icon={<RotateCw aria-hidden />}
-              blockedBecause={blocked}
-              onClick={() => setAsking({ what: "group", jobs: shown.map((row) => row.id) })}
+              onClick={() => setAsking({ what: "queue", queue, dead: total })}
             >
-              Run {count(shown.length)} again
+              Run all {count(total)} again
             </Button>
           ) : null}
         </>
@@ -240,13 +274,21 @@ export function DeadPage() {
         </div>
       )}
       <Suspense>
-        {asking ? (
+        {asking?.what === "move" ? (
+          <MoveDialog
+            scope={scope}
+            jobs={asking.jobs}
+            onClose={() => setAsking(null)}
+            onDone={() => void navigate({ search: {} })}
+          />
+        ) : asking ? (
           <Confirm
             open
             onOpenChange={() => setAsking(null)}
             title={question(asking)}
             variant={asking.what === "delete" ? "danger" : "primary"}
             confirmLabel={asking.what === "delete" ? "Delete" : "Run again"}
+            cancelLabel={asking.what === "delete" ? "Keep it" : "Leave them"}
             describeError={describeError}
             onConfirm={() => confirmed(asking)}
           >
@@ -260,10 +302,13 @@ export function DeadPage() {
   );
 }
 
-function question({ what, jobs }: Asking): string {
-  if (what === "delete") return "Delete this job for good?";
-  return `Run ${plural(jobs.length, "job")} again?`;
+function question(asking: Exclude<Asking, { what: "move" }>): string {
+  if (asking.what === "delete") return "Delete this job for good?";
+  if (asking.what === "queue") return `Run all ${plural(asking.dead, "dead job")} of ${asking.queue} again?`;
+  return `Run ${plural(asking.jobs.length, "job")} again?`;
 }
+
+const runAgain = (jobs: number) => `${plural(jobs, "job")} run again`;
 
 interface GroupsProps {
   scope: { tenant: string; namespace: string };
@@ -327,13 +372,4 @@ function GroupLink({ scope, search, on, text, size, mono }: GroupLinkProps) {
       </span>
     </Link>
   );
-}
-
-// Enough to be quick, few enough not to crowd out the workers' calls.
-const AT_ONCE = 8;
-
-async function each(ids: readonly string[], act: (id: string) => Promise<unknown>): Promise<void> {
-  for (let from = 0; from < ids.length; from += AT_ONCE) {
-    await Promise.all(ids.slice(from, from + AT_ONCE).map(act));
-  }
 }

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
-import { ArrowLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
+import { ArrowLeft, ArrowRightLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Attempts, Timeline } from "~/components/jobs/timeline";
 import { NotFound, Problem } from "~/components/problem";
@@ -24,15 +24,17 @@ import type { Verb } from "~/features/approvals/decide-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { jobEquivalents } from "~/lib/equivalents";
 import { jobSentence } from "~/lib/job-sentence";
-import { canHold, waits } from "~/lib/job-verbs";
+import { canHold, canMove, waits } from "~/lib/job-verbs";
 import { dollars } from "~/lib/money";
-import { bytes, compact } from "~/lib/numbers";
+import { bytes, compact, count } from "~/lib/numbers";
 import { useShortcuts } from "~/lib/shortcuts";
 import { canCancel, canRetry } from "~/lib/states";
 import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/jobs/$job");
 const DecideDialog = lazy(() => import("~/features/approvals/decide-dialog"));
+const MoveDialog = lazy(() => import("~/features/jobs/move-dialog"));
+const Iterations = lazy(() => import("~/features/jobs/iterations"));
 const WhyCard = lazy(() => import("~/features/jobs/why"));
 const Relations = lazy(() => import("~/features/jobs/relations"));
 
@@ -89,7 +91,7 @@ function Id({ id }: { id: string }) {
   );
 }
 
-type Asking = "cancel" | "delete" | Verb | null;
+type Asking = "cancel" | "delete" | "move" | Verb | null;
 
 function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const { access } = useRouteContext({ from: "/$tenant" });
@@ -113,6 +115,8 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const cancelBlocked =
     blocked ?? (canCancel(job.state) ? undefined : "It has ended; there is nothing to cancel.");
   const holdBlocked = blocked ?? (canHold(job.state) ? undefined : "It has ended; there is nothing to hold.");
+  const moveBlocked =
+    blocked ?? (canMove(job.state) ? undefined : "A worker has it. It can be moved once that lets go.");
   const held = job.state === "held";
 
   async function changed() {
@@ -162,10 +166,13 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
     x: () => {
       if (held && !blocked) setAsking("reject");
     },
+    m: () => {
+      if (!moveBlocked) setAsking("move");
+    },
     u: () => void navigate({ to: "/$tenant/$namespace/jobs", params: scope }),
   });
 
-  const tabs: Tab<"timeline" | "payload" | "result" | "errors">[] = [
+  const tabs: Tab<"timeline" | "payload" | "result" | "errors" | "iterations">[] = [
     {
       value: "timeline",
       label: "Timeline",
@@ -182,6 +189,19 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           </div>
         ),
     },
+    ...(job.agent
+      ? [
+          {
+            value: "iterations" as const,
+            label: "Iterations",
+            content: (
+              <Suspense fallback={<SkeletonRows rows={3} columns={3} label="Loading the iterations" />}>
+                <Iterations scope={scope} job={job} agent={job.agent} mayReplay={!blocked} />
+              </Suspense>
+            ),
+          },
+        ]
+      : []),
     { value: "payload", label: "Payload", content: <Value name="Payload" text={job.payload} /> },
     {
       value: "result",
@@ -248,6 +268,15 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
               </Button>
             </>
           )}
+          {blocked ? null : (
+            <Button
+              icon={<ArrowRightLeft aria-hidden />}
+              blockedBecause={moveBlocked}
+              onClick={() => setAsking("move")}
+            >
+              Move
+            </Button>
+          )}
           <Button
             icon={<Ban aria-hidden />}
             blockedBecause={cancelBlocked}
@@ -288,7 +317,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           <div className="-mt-2">
             <Tabs
               label="About the job"
-              value={tab}
+              value={tab === "iterations" && !job.agent ? "timeline" : tab}
               onChange={(next) =>
                 void navigate({
                   search: next === "timeline" ? {} : { tab: next },
@@ -309,6 +338,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         {asking === "hold" || asking === "approve" || asking === "reject" ? (
           <DecideDialog scope={scope} job={job} verb={asking} onClose={() => setAsking(null)} />
         ) : null}
+        {asking === "move" ? <MoveDialog scope={scope} jobs={[job]} onClose={() => setAsking(null)} /> : null}
       </Suspense>
       <ConfirmDialog
         open={asking === "cancel"}
@@ -415,6 +445,17 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
   if (job.completed_at) add("Completed", <Time at={job.completed_at} format="local" />);
   if (job.failed_at) add("Last failed", <Time at={job.failed_at} format="local" />);
   if (job.worker_id) add("Worker", job.hostname ? `${job.worker_id} on ${job.hostname}` : job.worker_id);
+  if (job.schedule_id)
+    add(
+      "Schedule",
+      <Link
+        to="/$tenant/$namespace/schedules/$schedule"
+        params={{ ...scope, schedule: job.schedule_id }}
+        className={idLink}
+      >
+        {job.schedule_id}
+      </Link>,
+    );
   if (job.batch_id)
     add(
       "Batch",
@@ -461,6 +502,15 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
         <span className="text-ink-3">
           , {compact(job.usage.input_tokens)} tokens in, {compact(job.usage.output_tokens)} out
         </span>
+      </span>,
+    );
+  if (job.agent)
+    add(
+      "Iteration",
+      <span className="nums">
+        {job.agent.max_iterations
+          ? `${count(job.agent.iteration)} of at most ${count(job.agent.max_iterations)}`
+          : count(job.agent.iteration)}
       </span>,
     );
   if (job.crashes) add("Lost workers", <span className="nums">{job.crashes}</span>);

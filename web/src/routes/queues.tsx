@@ -1,6 +1,16 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useRouteContext } from "@tanstack/react-router";
-import { CircleArrowDown, CirclePause, CirclePlay, Gauge, Layers, Pause, Play, Search } from "lucide-react";
+import {
+  CircleArrowDown,
+  CirclePause,
+  CirclePlay,
+  Gauge,
+  Layers,
+  Pause,
+  Play,
+  RotateCw,
+  Search,
+} from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
@@ -11,12 +21,14 @@ import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Input } from "~/components/ui/field";
 import { Page } from "~/components/ui/page";
+import { Skeleton } from "~/components/ui/skeleton";
 import { type Column, Table } from "~/components/ui/table";
 import { useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { jobsApi, type Queue } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
+import { workApi } from "~/data/work-api";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { queuesEquivalents } from "~/lib/equivalents";
 import { compact, count, plural } from "~/lib/numbers";
@@ -25,6 +37,8 @@ import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/queues");
 const QueueDialog = lazy(() => import("~/components/queues/queue-dialog"));
+const Throughput = lazy(() => import("~/features/queues/throughput"));
+const Confirm = lazy(() => import("~/features/confirm"));
 
 /** All queues with exact counts. */
 export function QueuesPage() {
@@ -34,6 +48,7 @@ export function QueuesPage() {
   const client = useQueryClient();
   const [filter, setFilter] = useState("");
   const [edited, setEdited] = useState<Queue | null>(null);
+  const [revived, setRevived] = useState<Queue | null>(null);
   useCopyAs(queuesEquivalents(queues.data, scope.namespace));
   const blocked = access.blocked(Permission.JOB_OPERATE);
 
@@ -60,6 +75,12 @@ export function QueuesPage() {
       toast({ kind: "error", title: `${queue.name} was not changed`, description: describeError(error) }),
     onSettled: () => client.invalidateQueries({ queryKey: reads.queues(scope).queryKey }),
   });
+
+  async function requeue({ name }: Queue) {
+    const { requeued } = await workApi.requeue(scope, name);
+    toast({ title: `${plural(requeued, "job")} run again`, description: `All that were dead in ${name}.` });
+    await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+  }
 
   const shown = queues.data?.filter((queue) =>
     queue.name.toLowerCase().includes(filter.trim().toLowerCase()),
@@ -145,6 +166,15 @@ export function QueuesPage() {
       align: "right",
       cell: (queue) => (
         <span className="inline-flex gap-1">
+          {queue.dead > 0 && !blocked ? (
+            <IconButton
+              label={`Run the dead jobs of ${queue.name} again`}
+              size="sm"
+              onClick={() => setRevived(queue)}
+            >
+              <RotateCw aria-hidden />
+            </IconButton>
+          ) : null}
           <IconButton
             label={stopped(queue) ? `Resume ${queue.name}` : `Pause ${queue.name}`}
             size="sm"
@@ -217,27 +247,47 @@ export function QueuesPage() {
           A queue begins to exist when the first job goes into it. Nothing needs to be declared.
         </EmptyState>
       ) : (
-        <Card flush>
-          <Table
-            label="Queues"
-            columns={columns}
-            rows={shown}
-            rowKey={(queue) => queue.name}
-            initialSort={{ column: "name", descending: false }}
-            empty={
-              <EmptyState
-                icon={<Search aria-hidden />}
-                title="No queue of that name"
-                action={<Button onClick={() => setFilter("")}>Show all</Button>}
-              >
-                Nothing matches “{filter}”.
-              </EmptyState>
-            }
-          />
-        </Card>
+        <>
+          <Suspense fallback={<Skeleton className="h-50 rounded-xl!" />}>
+            <Throughput scope={scope} />
+          </Suspense>
+          <Card flush>
+            <Table
+              label="Queues"
+              columns={columns}
+              rows={shown}
+              rowKey={(queue) => queue.name}
+              initialSort={{ column: "name", descending: false }}
+              empty={
+                <EmptyState
+                  icon={<Search aria-hidden />}
+                  title="No queue of that name"
+                  action={<Button onClick={() => setFilter("")}>Show all</Button>}
+                >
+                  Nothing matches “{filter}”.
+                </EmptyState>
+              }
+            />
+          </Card>
+        </>
       )}
       <Suspense>
         {edited ? <QueueDialog scope={scope} queue={edited} onClose={() => setEdited(null)} /> : null}
+        {revived ? (
+          <Confirm
+            open
+            onOpenChange={() => setRevived(null)}
+            title={`Run all ${plural(revived.dead, "dead job")} of ${revived.name} again?`}
+            variant="primary"
+            confirmLabel="Run again"
+            cancelLabel="Leave them"
+            describeError={describeError}
+            onConfirm={() => requeue(revived)}
+          >
+            Each begins anew with its first attempt. If the cause is not gone, they will be dead letters
+            again.
+          </Confirm>
+        ) : null}
       </Suspense>
     </Page>
   );

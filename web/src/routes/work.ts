@@ -7,3 +7,4 @@ export { ChainPage } from "./chain";
 export { ChainsPage } from "./chains";
 export { DeadPage } from "./dead";
 export { UsagePage } from "./usage";
+export { WorkersPage } from "./workers";

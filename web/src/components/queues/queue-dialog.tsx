@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { CircleArrowDown, Trash2 } from "lucide-react";
+import { CircleArrowDown, Eraser, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
@@ -62,7 +62,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
   const [windowMs, setWindowMs] = useState(queue.rate_window_ms ?? 60_000);
   const [retry, setRetry] = useState<RetryForm>(() => retryForm(queue));
   const [form, setForm] = useState<"terraform" | "curl">("terraform");
-  const [asking, setAsking] = useState<"drain" | "delete" | null>(null);
+  const [asking, setAsking] = useState<"drain" | "clear" | "delete" | null>(null);
   const problems = {
     max: wholeProblem(max),
     rate: wholeProblem(rate),
@@ -138,6 +138,28 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
       </ConfirmDialog>
     );
   }
+  async function clear() {
+    const { removed } = await workApi.clear(scope, queue.name);
+    toast({ title: `${queue.name} is cleared`, description: `${plural(removed, "job")} removed.` });
+    await changed();
+  }
+
+  if (asking === "clear") {
+    return (
+      <ConfirmDialog
+        open
+        onOpenChange={() => setAsking(null)}
+        title={`Clear ${queue.name}?`}
+        confirmLabel="Clear the queue"
+        typeToConfirm={queue.name}
+        onConfirm={clear}
+        describeError={describeError}
+      >
+        {plural(jobs - queue.active, "job")} in every state, and their keys, are gone at once. This cannot be
+        undone. What workers have now stays, and so do the limits.
+      </ConfirmDialog>
+    );
+  }
   if (asking === "delete") {
     return (
       <ConfirmDialog
@@ -173,6 +195,9 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                 Drain
               </Button>
             )}
+            <Button variant="danger-ghost" icon={<Eraser aria-hidden />} onClick={() => setAsking("clear")}>
+              Clear
+            </Button>
             <Button variant="danger-ghost" icon={<Trash2 aria-hidden />} onClick={() => setAsking("delete")}>
               Delete
             </Button>

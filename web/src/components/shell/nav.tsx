@@ -6,6 +6,7 @@ import {
   ChartColumn,
   CirclePause,
   Compass,
+  Cpu,
   KeyRound,
   Layers,
   ListTree,
@@ -25,6 +26,7 @@ export type Place =
   | "/$tenant/$namespace"
   | "/$tenant/$namespace/queues"
   | "/$tenant/$namespace/jobs"
+  | "/$tenant/$namespace/workers"
   | "/$tenant/$namespace/schedules"
   | "/$tenant/$namespace/batches"
   | "/$tenant/$namespace/chains"
@@ -73,6 +75,15 @@ export const destinations: readonly Destination[] = [
     icon: ListTree,
     to: "/$tenant/$namespace/jobs",
     shortcut: "g j",
+    needs: Permission.JOB_READ,
+    group: "Operate",
+  },
+  {
+    id: "workers",
+    label: "Workers",
+    icon: Cpu,
+    to: "/$tenant/$namespace/workers",
+    shortcut: "g w",
     needs: Permission.JOB_READ,
     group: "Operate",
   },

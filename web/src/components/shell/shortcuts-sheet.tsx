@@ -32,6 +32,7 @@ const groups: readonly { title: string; rows: readonly (readonly [string, string
       ["r", "Run again"],
       ["c", "Cancel"],
       ["h", "Hold"],
+      ["m", "Move"],
       ["a", "Approve"],
       ["x", "Reject"],
       ["d", "Delete"],

@@ -102,6 +102,8 @@ export interface ConfirmDialogProps {
   /** What will happen, to what, and whether it can be undone. */
   children: ReactNode;
   confirmLabel: string;
+  /** What the other button says. */
+  cancelLabel?: string;
   variant?: ButtonVariant;
   /** The text to type before the button works; for what cannot be undone. */
   typeToConfirm?: string;
@@ -122,6 +124,7 @@ function ConfirmInner({
   title,
   children,
   confirmLabel,
+  cancelLabel = "Keep it",
   variant = "danger",
   typeToConfirm,
   onConfirm,
@@ -153,7 +156,7 @@ function ConfirmInner({
       title={title}
       footer={
         <>
-          <Button onClick={() => onOpenChange(false)}>Keep it</Button>
+          <Button onClick={() => onOpenChange(false)}>{cancelLabel}</Button>
           <Button
             variant={variant}
             busy={busy}
