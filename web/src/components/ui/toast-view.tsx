@@ -28,7 +28,8 @@ export function ToastView() {
   return (
     <Base.Provider toastManager={manager} limit={4}>
       <Base.Portal>
-        <Base.Viewport className="fixed right-3 bottom-18 z-60 lg:bottom-5 flex w-[calc(100vw-1.5rem)] flex-col gap-2 sm:right-5 sm:w-88">
+        {/* In the middle of the page, beside the sidebar: at the right are the buttons of rows. */}
+        <Base.Viewport className="fixed right-3 bottom-18 z-60 lg:bottom-5 flex w-[calc(100vw-1.5rem)] flex-col gap-2 sm:right-auto sm:left-[calc(50%-11rem)] sm:w-88 lg:left-[calc(50%-3.75rem)]">
           <List />
         </Base.Viewport>
       </Base.Portal>
@@ -42,7 +43,7 @@ function List() {
     <Base.Root
       key={item.id}
       toast={item}
-      swipeDirection={["right", "down"]}
+      swipeDirection="down"
       className={clsx(
         "w-full rounded-lg border border-line bg-raised text-ink shadow-3 transition-[opacity,transform] duration-200",
         "data-ending-style:translate-y-2 data-ending-style:opacity-0 data-limited:hidden data-starting-style:translate-y-2 data-starting-style:opacity-0",
