@@ -370,7 +370,7 @@ test("an agent job shows its iterations as they end, and goes on from one of the
   const id = await demo.enqueue("research", { question: 1 }, { agent: { max_iterations: 2, max_cost_usd: 5 } });
   const iterate = async (checkpoint: object, cost_usd: number) => {
     const { job_id, lease_token } = await demo.fetch("research");
-    const usage = { provider: "acme", model: "large", input_tokens: 1000, output_tokens: 200, cost_usd };
+    const usage = { provider: "acme", model: "deep", input_tokens: 1000, output_tokens: 200, cost_usd };
     await demo.call("POST", `/api/v1/ack/${job_id}`, { lease_token, agent_status: "continue", checkpoint, usage });
   };
   await page.goto(`${service.url}/demo/default/jobs/${id}`);
@@ -383,7 +383,7 @@ test("an agent job shows its iterations as they end, and goes on from one of the
   await iterate({ seen: [] }, 0.5);
   await expect(rows).toHaveCount(2);
   await expect(rows.first()).toContainText("Went on");
-  await expect(rows.first()).toContainText("$0.25 · 1,200 tokens · large");
+  await expect(rows.first()).toContainText("$0.25 · 1,200 tokens · deep");
   await expect(page.getByText("$0.75 of at most $5.00")).toBeVisible();
   await expect(page.getByText("max_iterations reached").first()).toBeVisible();
 

@@ -5,6 +5,11 @@ export interface Lease {
   lease_token: string;
 }
 
+export interface Answer {
+  status: number;
+  body: unknown;
+}
+
 /** Tenant speaks JSON to one tenant URL with one key. */
 export class Tenant {
   constructor(
@@ -12,7 +17,18 @@ export class Tenant {
     readonly key: string,
   ) {}
 
-  async call(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }> {
+  /** call makes a call, again while there is no leader: nothing was done then, and on a busy machine there may be none for a moment. */
+  async call(method: string, path: string, body?: unknown): Promise<Answer> {
+    const deadline = Date.now() + 20_000;
+    for (;;) {
+      const answer = await this.once(method, path, body);
+      const undone = answer.status === 503 && (answer.body as { code?: string }).code !== "UNKNOWN_OUTCOME";
+      if (!undone || Date.now() > deadline) return answer;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  private async once(method: string, path: string, body?: unknown): Promise<Answer> {
     const res = await fetch(this.url + path, {
       method,
       headers: { "X-API-Key": this.key, "Content-Type": "application/json" },
@@ -33,7 +49,7 @@ export class Tenant {
   }
 
   async fetch(queue: string): Promise<Lease> {
-    return await this.ok<Lease>("POST", "/api/v1/fetch", { queues: [queue], worker_id: "journey", timeout: 5 });
+    return await this.ok<Lease>("POST", "/api/v1/fetch", { queues: [queue], worker_id: "journey", wait: 5, lease: 300 });
   }
 
   async ack(lease: Lease, result: unknown = { ok: true }): Promise<void> {
