@@ -90,6 +90,25 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "job", t.FetchFor(q).ID, urgent)
 		t.Why(first, "runs_next")
 	}},
+	{Name: "who is gone from a queue stands in front of nobody", Needs: "why", Run: func(t *T) {
+		q, to := t.worked(), t.Queue()
+		t.DoQueue(q, "pause", "paused") // Nobody takes them away.
+		ahead := [4]string{}
+		for i := range ahead {
+			ahead[i] = t.Enqueue(Job{Queue: q}).ID
+		}
+		last := t.Enqueue(Job{Queue: q}).ID
+		t.DoQueue(q, "resume", "resumed")
+		for i, leave := range []func(id string){
+			func(id string) { t.Do(id, "cancel", "cancelled") }, t.Delete, func(id string) { t.Move(id, to) }, func(id string) { t.Do(id, "hold", "held") },
+		} {
+			Equal(t, "jobs ahead", t.Why(last, "behind_other_jobs").Reasons[0].Detail["ahead"], any(float64(len(ahead)-i)))
+			leave(ahead[i])
+		}
+		t.Why(last, "runs_next")
+		t.Clear(q, 3)
+		t.Why(t.Enqueue(Job{Queue: q}).ID, "runs_next")
+	}},
 	{Name: "a job that runs, is asked to stop, or has ended says so", Needs: "why", Run: func(t *T) {
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
