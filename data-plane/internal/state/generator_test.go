@@ -66,6 +66,15 @@ func (g *generator) pass() int64 {
 	return int64(ms) * int64(time.Millisecond)
 }
 
+// when is the time of commands: some time later, or when what they fire is due.
+func (g *generator) when(cmds []command.Command) int64 {
+	now := g.r.now + g.pass()
+	if f, ok := cmds[0].(*command.Fire); ok && f.Due.At < g.r.now+int64(48*time.Hour) && !g.one(4, "early") {
+		now = max(now, f.Due.At)
+	}
+	return now
+}
+
 // commands is one command, or a Together with its own.
 func (g *generator) commands() []command.Command {
 	g.seen = g.r.look(g.t)
@@ -329,18 +338,20 @@ func (g *generator) usage() *command.Usage {
 		return nil
 	}
 	cost := int64(g.pick(4, "cost"))
-	return &command.Usage{Cost: cost, Input: 10 * cost, Output: int64(g.pick(2, "output")), Model: []string{"m", "n"}[g.pick(2, "model")], Total: g.one(2, "total")}
+	return &command.Usage{Cost: cost, Input: 10 * cost, Output: int64(g.pick(2, "output")), Model: []string{"m", "m", "m", "n"}[g.pick(4, "model")], Total: g.one(2, "total")}
 }
 
 func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
-	switch n := g.pick(15, "admin"); n {
+	switch n := g.pick(16, "admin"); n {
 	case 0:
 		return &command.Cancel{NS: ns, ID: id}
 	case 1:
 		return &command.Retry{NS: ns, ID: id}
 	case 2:
 		return &command.Delete{NS: ns, ID: id}
-	case 3, 4:
+	case 3:
+		return g.requeue(ns, id)
+	case 4, 15:
 		return &command.Hold{NS: ns, ID: id, Reason: "look", By: "me"}
 	case 5, 6, 7:
 		ns, id := g.jobIn(func(h *Head) bool { return h.State == job.Held })
@@ -411,7 +422,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 
 // govern is what an operator says of money and approvals.
 func (g *generator) govern(ns job.Namespace) command.Command {
-	scope := command.BudgetScope(1 + g.pick(3, "scope"))
+	scope := command.BudgetScope(3 - g.pick(3, "scope"))
 	target := map[command.BudgetScope]string{command.BudgetGlobal: AllTarget, command.BudgetQueue: g.queue(), command.BudgetTag: "k=v"}[scope]
 	policies := g.policies(ns)
 	switch g.pick(6, "govern") {

@@ -34,23 +34,50 @@ func (p *pair) step(now int64, cmds ...command.Command) {
 		}
 	}
 	if _, together := cmds[0].(*command.Together); together {
-		for i, want := range p.m.group(cmds[1:]) {
+		of := make([]command.Command, len(cmds)-1)
+		for i := range of {
+			of[i] = whole(cmds[i+1])
+		}
+		for i, want := range p.m.group(of) {
 			p.answers(cmds[i+1], got[i+1], want)
 		}
 		return
 	}
-	if c, ok := cmds[0].(*command.Fetch); ok {
-		if err := p.m.fetch(c, got[0]); err != nil {
-			p.t.Fatalf("fetch: %v", err)
-		}
-		return
+	p.answers(cmds[0], got[0], p.m.apply(whole(cmds[0]), got[0]))
+}
+
+// whole is a command in which what only some of its kind say is never left out.
+func whole(c command.Command) command.Command {
+	switch c := c.(type) {
+	case *command.Enqueue:
+		e := *c
+		e.More = cmp.Or(c.More, &command.EnqueueMore{})
+		return &e
+	case *command.Ack:
+		a := *c
+		a.More = cmp.Or(c.More, &command.AckMore{})
+		return &a
+	case *command.Fail:
+		f := *c
+		f.More = cmp.Or(c.More, &command.FailMore{})
+		return &f
+	case *command.Heartbeat:
+		h := *c
+		h.More = cmp.Or(c.More, &command.HeartbeatMore{})
+		return &h
 	}
-	p.answers(cmds[0], got[0], p.m.apply(cmds[0], got[0]))
+	return c
 }
 
 func (p *pair) answers(c command.Command, got, want Result) {
 	switch c.(type) {
 	case *command.Fire, *command.Sweep, *command.TrimFeed: // It may be wrong or late.
+		return
+	case *command.Fetch:
+		same := func(a, b Grant) bool { return a.ID == b.ID && a.Attempt == b.Attempt && a.Epoch == b.Epoch }
+		if !slices.EqualFunc(got.Grants, want.Grants, same) {
+			p.t.Fatalf("%T%+v granted\n%+v, want\n%+v (INV-3, INV-6, INV-7)", c, c, got.Grants, want.Grants)
+		}
 		return
 	case *command.Enqueue:
 		got = Result{Refusal: got.Refusal, ID: got.ID, State: got.State, Duplicate: got.Duplicate, Replayed: got.Replayed}
@@ -337,7 +364,7 @@ func (p *pair) settle() {
 			case j.state == job.Held:
 				p.step(now, &command.Decide{NS: j.NS, ID: j.ID, Approve: true, By: approver})
 			case j.state.Leased():
-				p.step(now, &command.Ack{NS: j.NS, ID: j.ID, By: command.Holder{Token: j.token}})
+				p.step(now, &command.Ack{NS: j.NS, ID: j.ID, By: command.Holder{Token: command.Token{Attempt: j.attempt, Epoch: j.epoch}}})
 			case j.state == job.Pending && !j.blocked():
 				p.step(now, &command.Fetch{NS: j.NS, Jobs: []job.ID{j.ID}, Worker: "w", Lease: time.Minute})
 			}
@@ -355,7 +382,7 @@ func (p *pair) open() {
 	for k := range p.m.queues {
 		p.step(p.now, &command.SetQueue{NS: k.ns, Queue: k.name, Set: command.SetPaused | command.SetConcurrency | command.SetThrottle})
 	}
-	for _, b := range slices.Clone(p.m.budgets) {
+	for _, b := range p.m.budgets {
 		p.step(p.now, &command.DeleteBudget{NS: b.ns, Scope: b.Scope, Target: b.Target})
 	}
 	for k := range p.m.schedules {

@@ -21,8 +21,9 @@ func TestModel_EngineAndModelAgreeAfterEveryCommand(t *testing.T) {
 		p := &pair{t, newReplica(t), newOracle()}
 		defer p.close(t)
 		g := newGenerator(t, p.replica)
-		for range 1 + g.pick(60, "steps") + g.pick(60, "more steps") {
-			p.step(p.now+g.pass(), g.commands()...)
+		for range 1 + g.pick(80, "steps") + g.pick(80, "more steps") {
+			cmds := g.commands()
+			p.step(g.when(cmds), cmds...)
 			p.agree()
 		}
 		p.sweepEverything()
@@ -46,7 +47,7 @@ func TestModel_EveryKindOfCommandIsDrawn(t *testing.T) {
 			for _, c := range cmds {
 				drawn[kindOf(c)]++
 			}
-			p.step(p.now+g.pass(), cmds...)
+			p.step(g.when(cmds), cmds...)
 		}
 		return 0
 	})

@@ -1,0 +1,137 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+)
+
+// The oracle: what the end of a job does to others.
+
+type modelBatch struct {
+	ns            job.Namespace
+	callback      *command.Step
+	sealed, fired bool
+	counts        [outcomeSlots]uint64 // When it fired.
+}
+
+type modelChain struct {
+	ns job.Namespace
+	*command.Chain
+	status         ChainStatus
+	jobs           []job.ID
+	failed, exited bool // on_failure, on_exit was made.
+}
+
+func (c *modelChain) last() job.ID { return c.jobs[len(c.jobs)-1] }
+
+// follow does what follows on the jobs that ended: the chain first, so that a batch
+// does not end between two steps.
+func (m *oracle) follow() {
+	for len(m.ended) > 0 {
+		j := m.ended[0]
+		m.ended = m.ended[1:]
+		o := outcomeOf(j.state)
+		if o == NoOutcome {
+			o = OutcomeDeleted
+		}
+		m.advance(j, o)
+		j.outcome, j.untold = o, m.now
+		m.fireBatch(j.More.Batch)
+	}
+}
+
+// advance takes the chain of a job on, if the job is its furthest step.
+func (m *oracle) advance(j *modelJob, o Outcome) {
+	c := m.chains[j.chain]
+	if c == nil || c.status != ChainRunning || c.last() != j.ID {
+		return
+	}
+	exit := o == OutcomeCompleted && j.exit
+	switch n := len(c.jobs); {
+	case o == OutcomeCompleted || o == OutcomeDead && c.GoOn:
+		if n < len(c.Steps) && !exit {
+			c.jobs = append(c.jobs, m.next(j, &c.Steps[n], uint64(n)))
+			return
+		}
+		if c.status = ChainCompleted; exit {
+			c.status = ChainExited
+		}
+		if !c.exited && c.OnExit != nil {
+			c.exited = true
+			m.next(j, c.OnExit, derivedOnExit)
+		}
+	case o == OutcomeDead:
+		if c.status = ChainFailed; !c.failed && c.OnFailure != nil {
+			c.failed = true
+			m.next(j, c.OnFailure, derivedOnFailure)
+		}
+	default:
+		c.status = ChainCancelled
+	}
+}
+
+// next makes a job of a chain.
+func (m *oracle) next(j *modelJob, s *command.Step, n uint64) job.ID {
+	c := command.Enqueue{
+		NS: j.NS, ID: job.Derived(m.now, j.chain, n), Queue: s.Queue, Priority: j.Priority, Retry: j.Retry, Tags: j.Tags,
+		More: &command.EnqueueMore{Agent: j.More.Agent},
+	}
+	if j.More.ExpireAt != 0 {
+		c.More.ExpireAt = m.now + j.More.ExpireAt - j.made
+	}
+	if b := m.batches[j.More.Batch]; b != nil && !b.fired {
+		c.More.Batch = j.More.Batch
+	}
+	m.create(c).chain = j.chain
+	return c.ID
+}
+
+// members counts the jobs of a batch by their outcomes.
+func (m *oracle) members(id job.BatchID) (counts [outcomeSlots]uint64) {
+	for _, j := range m.jobs {
+		if j.More.Batch == id {
+			counts[j.outcome]++
+		}
+	}
+	return counts
+}
+
+func (m *oracle) fireBatch(id job.BatchID) {
+	b := m.batches[id]
+	if b == nil || !b.sealed || b.fired || m.members(id)[NoOutcome] > 0 {
+		return
+	}
+	if b.fired, b.counts = true, m.members(id); b.callback != nil {
+		m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal, More: &command.EnqueueMore{}})
+	}
+}
+
+// tell resolves the jobs that wait for one that ended.
+func (m *oracle) tell(d keys.Due) {
+	for _, on := range m.jobs {
+		if on.NS != d.NS || on.ID != d.ID || on.untold != d.At {
+			continue
+		}
+		on.untold = 0
+		for _, j := range m.jobs {
+			switch {
+			case j.gone || j.NS != d.NS || !j.waits[d.ID]:
+			case on.outcome != OutcomeCompleted && j.More.OnDependency != command.DependencyRun:
+				m.unmet(j)
+			default:
+				if j.waits[d.ID] = false; !j.blocked() && j.state == job.Pending {
+					m.ready(j)
+				}
+			}
+		}
+	}
+}
+
+func (m *oracle) unmet(j *modelJob) {
+	if j.More.OnDependency == command.DependencyCancel {
+		m.end(j, job.Cancelled, NotDead)
+		return
+	}
+	m.end(j, job.Dead, DeadDependency)
+}
