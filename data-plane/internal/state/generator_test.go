@@ -352,7 +352,7 @@ func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
 	case 3:
 		return g.requeue(ns, id)
 	case 4, 15:
-		return &command.Hold{NS: ns, ID: id, Reason: "look", By: "me"}
+		return g.hold(ns, id)
 	case 5, 6, 7:
 		ns, id := g.jobIn(func(h *Head) bool { return h.State == job.Held })
 		return &command.Decide{NS: ns, ID: id, Approve: n > 5, By: []string{approver, "me"}[g.pick(2, "by")]}
@@ -376,6 +376,10 @@ func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
 		return &command.Pause{NS: ns, Queue: g.queue(), Paused: g.one(2, "paused")}
 	}
 	return g.setQueue(ns)
+}
+
+func (g *generator) hold(ns job.Namespace, id job.ID) command.Command {
+	return &command.Hold{NS: ns, ID: id, Reason: "look", By: "me"}
 }
 
 // requeue names dead jobs, and one that may be anything.
@@ -416,7 +420,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 		return g.fetch()
 	default:
 		ns, id := g.jobIn(func(h *Head) bool { return h.State.Leased() })
-		return []func(job.Namespace, job.ID) command.Command{g.heartbeat, g.ack, g.fail}[g.pick(3, "report")](ns, id)
+		return []func(job.Namespace, job.ID) command.Command{g.heartbeat, g.heartbeat, g.ack, g.fail, g.hold}[g.pick(5, "report")](ns, id)
 	}
 }
 

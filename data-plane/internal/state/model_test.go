@@ -14,11 +14,11 @@ import (
 // places in the log are the engine's own: leases, and the id of a job that a schedule
 // makes by hand.
 //
-// The model is this file and modelpeople, modelgroups, modelmoney and modelschedule, 1,200
-// lines with their comments for 35 kinds of commands; the aim of 400 lines was for a machine
-// without money, agents, groups and schedules, whose rules alone take 450. Jobs and queues as
-// workers and producers see them are the 490 lines here. How it is compared with the engine (modelpair),
-// and what is drawn (generator), is no part of it.
+// The model is this file and modelpeople, modelgroups, modelmoney and modelschedule:
+// 1,200 lines with their comments, for 35 kinds of commands. The aim is 400; this file
+// alone, jobs as producers and workers see them, is 490, and what money, agents, groups
+// and schedules add is as many rules again. How the model is compared with the engine
+// (modelpair) and what is drawn (generator) is no part of it.
 type oracle struct {
 	now       int64
 	turn      int         // Counts jobs that become ready.
