@@ -27,6 +27,7 @@ var orderMutations = []mutation{
 	{"a tick knows no jitter", schedule, "c.ScheduledAt = at + lateBy(c.ID, s.Jitter)", "c.ScheduledAt = at"},
 	{"a job does not know its schedule", schedule, "b.More.Schedule, b.More.Tick = of, tick", "b.More.Tick = tick"},
 	{"a schedule leaves its old due row", schedule, "\tif s.Next != 0 {\n\t\tx.txn.Delete", "\tif s.Next < 0 {\n\t\tx.txn.Delete"},
+	{"a schedule that ended forgets what it had", schedule, "\t\ts.Since = max(s.Since, c.Next)\n\t}\n\tx.waitFor", "\t\ts.Since = c.Next\n\t}\n\tx.waitFor"},
 	{"any change begins the ticks anew", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "default:"},
 	{"a new expression waits for the old tick", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "case !there || old.Paused:"},
 	{"a paused schedule ticks", schedule, "\tcase s.Paused:\n", "\tcase s.Paused && c == nil:\n"},
@@ -58,6 +59,10 @@ var orderMutations = []mutation{
 	{"the mildest of the limits of a job counts", budget, "severity(b.On) > severity(worst.On)", "severity(b.On) < severity(worst.On)"},
 	{"a job that costs too much goes on", budget, "if err != nil || over == nil || h.State != job.Active {", "if err != nil || over == nil || h.State != job.Held {"},
 	{"a job that costs too much runs again", budget, "\tif err != nil || over == nil {\n\t\treturn false, err", "\tif err != nil || over != nil {\n\t\treturn false, err"},
+	{"a stricter limit per job stops nobody", budget, "if told && before != nil && severity(before.On) >= severity(over.On) {", "if told || before == over {"},
+	{"a lost worker's job costs whatever it likes", timers, "done, err = x.endOverspent(ns, id, h)", "_ = done"},
+	{"any ack of an agent is said again", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Number > 0, err"},
+	{"an iteration acked while to be held spends attempts", agent, "case cancelling && !h.has(flagHoldNext):", "case cancelling:"},
 	{"that a job costs too much is told with each report", budget, "\th.flags |= flagOverBudget\n", ""},
 
 	// Approval policies.
@@ -80,7 +85,7 @@ var orderMutations = []mutation{
 	{"an iteration is extended beyond its time", agent, "return saturatingAdd(h.Started, int64(a.IterationTimeout))", "return math.MaxInt64"},
 	{"all iterations have one number", agent, "\th.Iteration++\n\th.flags &^= flagIterated\n\tif err", "\th.flags &^= flagIterated\n\tif err"},
 	{"an iteration after a hold has the number of the one before", agent, "\t\th.Iteration++\n", ""},
-	{"a repeated ack of an iteration is refused", agent, "if err != nil || it.Lease == by.Epoch {", "if err != nil {"},
+	{"a repeated ack of an iteration is refused", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Lease == by.Epoch && it.Number == 0, err"},
 	{"iterations are kept for ever", agent, "if h.Iteration > IterationsKept {", "if h.Iteration < 1 {"},
 	{"an iteration does not begin to count anew", agent, "\t\tu.Iteration = Meter{}\n", ""},
 

@@ -64,7 +64,7 @@ var mutations = []mutation{
 	{"failures are not counted", work, "x.touched(q).Failed++", "x.touched(q)"},
 	{"failures without a text are not counted", work, "return x.countFailure(c.NS, h)", "if c.Error == \"\" {\n\t\treturn nil\n\t}\n\treturn x.countFailure(c.NS, h)"},
 	{"an expired lease is no crash", timers, "h.Crashes++", "_ = h.Crashes"},
-	{"one crash more than the limit", timers, "if h.Crashes >= CrashLimit {", "if h.Crashes > CrashLimit {"},
+	{"one crash more than the limit", timers, "done := h.Crashes >= CrashLimit", "done := h.Crashes > CrashLimit"},
 	{"a crash loop is called by the wrong name", timers, "DeadCrashes)", "DeadRetries)"},
 	{"timers fire before their time", timers, "if c.Due.At > x.now {", "if false {"},
 	{"a timer of another time fires", timers, "h.Due == 0 || h.Due != d.At ||", "h.Due == 0 ||"},
