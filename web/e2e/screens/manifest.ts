@@ -204,6 +204,7 @@ export const views: readonly View[] = [
   { name: "job-blocked", as: "owner", path: job("blocked"), shows: "What it waits for" },
   { name: "job-chained", as: "owner", path: job("chained"), shows: "Its chain" },
   { name: "queues-drain", as: "owner", path: `${busy}/queues`, shows: "It takes no new jobs", act: openDrain, screenful: true },
+  { name: "queues-throughput", as: "owner", path: `${busy}/queues`, shows: "Newest first", act: (page) => page.getByText("As a table").click(), screenful: true },
   { name: "queues-clear", as: "owner", path: `${busy}/queues`, shows: "Clear the queue", act: openClear, screenful: true },
   {
     name: "queues-requeue",

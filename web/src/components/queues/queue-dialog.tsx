@@ -185,7 +185,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
       description="They hold over all workers together, from the next job on."
       footer={
         <>
-          <span className="mr-auto -ml-3 flex flex-wrap">
+          <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
             {queue.draining ? null : (
               <Button
                 variant="ghost"
