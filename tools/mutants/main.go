@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ func main() {
 	module := flag.String("module", "data-plane", "directory of the module")
 	only := flag.String("only", "", "run only mutations whose description contains this")
 	from := flag.Int("from", 0, "skip so many mutations")
-	parallel := flag.Int("parallel", 2, "how many mutations are tried at the same time")
+	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutations are tried at the same time")
 	flag.Parse()
 	if err := run(*module, chosen(*only, *from), *parallel); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)

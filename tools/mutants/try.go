@@ -51,7 +51,7 @@ func (m mutation) build(module, dir, tests string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
+	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
 		"./"+filepath.ToSlash(filepath.Dir(m.file)))
 	build.Dir = module
 	if out, err := build.CombinedOutput(); err != nil {
