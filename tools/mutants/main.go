@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"iter"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 func main() {
@@ -18,7 +21,10 @@ func main() {
 	from := flag.Int("from", 0, "skip so many mutations")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutations are tried at the same time")
 	flag.Parse()
-	if err := run(*module, chosen(*only, *from), *parallel); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *module, chosen(*only, *from), *parallel)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -36,14 +42,18 @@ type outcome struct {
 }
 
 // run tries the mutations and prints, in their order, who caught each.
-func run(module string, chosen []mutation, parallel int) error {
+func run(ctx context.Context, module string, chosen []mutation, parallel int) error {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return fmt.Errorf("make a directory for the overlays: %w", err)
 	}
 	var broken error
 	survivors := 0
-	for i, o := range tryAll(module, dir, chosen, parallel) {
+	for i, o := range tryAll(ctx, module, dir, chosen, parallel) {
+		if ctx.Err() != nil {
+			broken = errors.Join(broken, fmt.Errorf("stopped after %d of %d: %w", i, len(chosen), ctx.Err()))
+			break
+		}
 		m := chosen[i]
 		switch {
 		case o.err != nil:
@@ -66,7 +76,7 @@ func run(module string, chosen []mutation, parallel int) error {
 
 // tryAll yields the outcomes in the order of the mutations, each as soon as it and
 // those before it are known.
-func tryAll(module, dir string, chosen []mutation, parallel int) iter.Seq2[int, outcome] {
+func tryAll(ctx context.Context, module, dir string, chosen []mutation, parallel int) iter.Seq2[int, outcome] {
 	return func(yield func(int, outcome) bool) {
 		outcomes := make([]chan outcome, len(chosen))
 		for i := range outcomes {
@@ -77,7 +87,7 @@ func tryAll(module, dir string, chosen []mutation, parallel int) iter.Seq2[int, 
 		for range parallel {
 			workers.Go(func() {
 				for i := range next {
-					caught, err := chosen[i].try(module, dir)
+					caught, err := chosen[i].try(ctx, module, dir)
 					outcomes[i] <- outcome{caught, err}
 				}
 			})

@@ -26,18 +26,18 @@ var rounds = [][]string{
 }
 
 // try returns the tests that failed, or nothing if the mutant survived.
-func (m mutation) try(module, dir string) (string, error) {
+func (m mutation) try(ctx context.Context, module, dir string) (string, error) {
 	dir, err := os.MkdirTemp(dir, "mutant")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the overlay: %w", err)
 	}
 	tests := filepath.Join(dir, "tests")
-	if err := m.build(module, dir, tests); err != nil {
+	if err := m.build(ctx, module, dir, tests); err != nil {
 		return "", err
 	}
 	caught := ""
 	for _, round := range rounds {
-		if caught, err = m.round(module, tests, round); caught != "" || err != nil {
+		if caught, err = m.round(ctx, module, tests, round); caught != "" || err != nil {
 			break
 		}
 	}
@@ -46,14 +46,15 @@ func (m mutation) try(module, dir string) (string, error) {
 
 // build makes the test binary of the package with the broken file in it. It is for one
 // run: not optimising it costs less time than it takes.
-func (m mutation) build(module, dir, tests string) error {
+func (m mutation) build(ctx context.Context, module, dir, tests string) error {
 	overlay, err := m.overlay(module, dir)
 	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
 		"./"+filepath.ToSlash(filepath.Dir(m.file)))
 	build.Dir = module
+	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("the mutant does not build: bring the table up to date: %w\n%s", err, out)
 	}
@@ -61,8 +62,8 @@ func (m mutation) build(module, dir, tests string) error {
 }
 
 // round runs some of the tests up to the first that fails.
-func (m mutation) round(module, tests string, which []string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), perRound)
+func (m mutation) round(ctx context.Context, module, tests string, which []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, perRound)
 	defer cancel()
 	// What a failing property test would keep must not land in the tree, and nobody
 	// needs it made small.
