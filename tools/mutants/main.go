@@ -43,11 +43,18 @@ type outcome struct {
 
 // run tries the mutations and prints, in their order, who caught each.
 func run(ctx context.Context, module string, chosen []mutation, parallel int) error {
+	var broken error
+	for _, m := range chosen { // Before minutes are spent on the others.
+		_, _, err := m.source(module)
+		broken = errors.Join(broken, err)
+	}
+	if broken != nil {
+		return broken
+	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return fmt.Errorf("make a directory for the overlays: %w", err)
 	}
-	var broken error
 	survivors := 0
 	for i, o := range tryAll(ctx, module, dir, chosen, parallel) {
 		if ctx.Err() != nil {

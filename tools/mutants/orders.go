@@ -54,7 +54,7 @@ var orderMutations = []mutation{
 	{"a day's costs are kept for ever", budget, "\tif began {\n", "\tif began && cost < 0 {\n"},
 	{"a job of a spent tag starts", budget, "\t\tif !spent {\n\t\t\tcontinue", "\t\tif spent || !spent {\n\t\t\tcontinue"},
 	{"a job of a spent tag is rejected at the day's end", budget, "Until: endOfDay(x.now), ApproveAtLast: true}", "Until: endOfDay(x.now)}"},
-	{"a new leader does not know of a spent budget", budget, "return beginOfDay(day + 1), nil", "return 0, nil"},
+	{"a new leader does not know of a spent budget", budget, "return k, beginOfDay(day + 1), nil", "return k, 0, nil"},
 	{"a job that costs what it may is stopped", budget, "u.Sum().Cost > b.PerJob", "u.Sum().Cost >= b.PerJob"},
 	{"the mildest of the limits of a job counts", budget, "severity(b.On) > severity(worst.On)", "severity(b.On) < severity(worst.On)"},
 	{"a job that costs too much goes on", budget, "if err != nil || over == nil || h.State != job.Active {", "if err != nil || over == nil || h.State != job.Held {"},

@@ -85,21 +85,30 @@ func (m mutation) round(ctx context.Context, module, tests string, which []strin
 	}
 }
 
-// overlay writes the broken file and the description that puts it over the real one.
-func (m mutation) overlay(module, dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(module, m.file))
+// source finds the file to break and returns it broken.
+func (m mutation) source(module string) (path, broken string, err error) {
+	path, err = filepath.Abs(filepath.Join(module, m.file))
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w", m.file, err)
+		return "", "", fmt.Errorf("find %s: %w", m.file, err)
 	}
 	source, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read the file to break: %w", err)
+		return "", "", fmt.Errorf("read the file to break: %w", err)
 	}
 	if n := strings.Count(string(source), m.old); n != 1 {
-		return "", fmt.Errorf("%s has %q %d times: bring the table up to date", m.file, m.old, n)
+		return "", "", fmt.Errorf("%s: %s has %q %d times: bring the table up to date", m.what, m.file, m.old, n)
+	}
+	return path, strings.Replace(string(source), m.old, m.new, 1), nil
+}
+
+// overlay writes the broken file and the description that puts it over the real one.
+func (m mutation) overlay(module, dir string) (string, error) {
+	path, source, err := m.source(module)
+	if err != nil {
+		return "", err
 	}
 	broken := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(broken, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+	if err := os.WriteFile(broken, []byte(source), 0o600); err != nil {
 		return "", fmt.Errorf("write the broken file: %w", err)
 	}
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
