@@ -105,6 +105,15 @@ var clearRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		second := t.Enqueue(Job{Queue: t.Queue(), DependsOn: []string{first.ID}})
 		t.seal(batch)
 		t.Clear(q, 2)
+		t.InTheEnd("the end of the batch", func() bool {
+			var b struct {
+				Batch struct {
+					Status string `json:"status"`
+				} `json:"batch"`
+			}
+			t.Call(http.MethodGet, "/api/v1/batches/"+batch, nil, &b)
+			return b.Batch.Status == "finished"
+		})
 		t.callback(back, batch, batchView{Total: 2, Deleted: 2})
 		Equal(t, "reason", t.Becomes(second.ID, "dead").DeadReason, "dependency_failed")
 	}},

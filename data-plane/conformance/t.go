@@ -214,8 +214,17 @@ func Equal[V comparable](t *T, what string, got, want V) {
 }
 
 // Eventually polls for what no call waits for.
-func (t *T) Eventually(what string, ok func() bool) {
-	for deadline := time.Now().Add(soon); !ok(); {
+func (t *T) Eventually(what string, ok func() bool) { t.before(time.Now().Add(soon), what, ok) }
+
+// InTheEnd is Eventually for what is done in the background, behind other such work: it
+// may take as long as the rule.
+func (t *T) InTheEnd(what string, ok func() bool) {
+	deadline, _ := t.Context.Deadline()
+	t.before(deadline, what, ok)
+}
+
+func (t *T) before(deadline time.Time, what string, ok func() bool) {
+	for !ok() {
 		if time.Now().After(deadline) || t.Context.Err() != nil {
 			t.Fatalf("%s did not come", what)
 		}
