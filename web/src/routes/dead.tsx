@@ -208,14 +208,13 @@ export function DeadPage() {
           </NativeSelect>
           {group && shown?.length ? (
             <>
-              {blocked ? null : (
-                <Button
-                  icon={<ArrowRightLeft aria-hidden />}
-                  onClick={() => setAsking({ what: "move", jobs: shown })}
-                >
-                  Move {count(shown.length)}
-                </Button>
-              )}
+              <Button
+                icon={<ArrowRightLeft aria-hidden />}
+                blockedBecause={blocked}
+                onClick={() => setAsking({ what: "move", jobs: shown })}
+              >
+                Move {count(shown.length)}
+              </Button>
               <Button
                 variant="primary"
                 icon={<RotateCw aria-hidden />}
@@ -225,10 +224,11 @@ export function DeadPage() {
                 Run {count(shown.length)} again
               </Button>
             </>
-          ) : queue && total > 0 && !blocked ? (
+          ) : queue && total > 0 ? (
             <Button
               variant="primary"
               icon={<RotateCw aria-hidden />}
+              blockedBecause={blocked}
               onClick={() => setAsking({ what: "queue", queue, dead: total })}
             >
               Run all {count(total)} again

@@ -196,7 +196,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
             label: "Iterations",
             content: (
               <Suspense fallback={<SkeletonRows rows={3} columns={3} label="Loading the iterations" />}>
-                <Iterations scope={scope} job={job} agent={job.agent} mayReplay={!blocked} />
+                <Iterations scope={scope} job={job} agent={job.agent} blockedBecause={blocked} />
               </Suspense>
             ),
           },
@@ -268,15 +268,13 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
               </Button>
             </>
           )}
-          {blocked ? null : (
-            <Button
-              icon={<ArrowRightLeft aria-hidden />}
-              blockedBecause={moveBlocked}
-              onClick={() => setAsking("move")}
-            >
-              Move
-            </Button>
-          )}
+          <Button
+            icon={<ArrowRightLeft aria-hidden />}
+            blockedBecause={moveBlocked}
+            onClick={() => setAsking("move")}
+          >
+            Move
+          </Button>
           <Button
             icon={<Ban aria-hidden />}
             blockedBecause={cancelBlocked}

@@ -166,10 +166,11 @@ export function QueuesPage() {
       align: "right",
       cell: (queue) => (
         <span className="inline-flex gap-1">
-          {queue.dead > 0 && !blocked ? (
+          {queue.dead > 0 ? (
             <IconButton
               label={`Run the dead jobs of ${queue.name} again`}
               size="sm"
+              blockedBecause={blocked}
               onClick={() => setRevived(queue)}
             >
               <RotateCw aria-hidden />

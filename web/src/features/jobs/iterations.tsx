@@ -24,11 +24,12 @@ interface IterationsProps {
   scope: Scope;
   job: Job;
   agent: Agent;
-  mayReplay: boolean;
+  /** Why nothing may be replayed by whoever looks. */
+  blockedBecause: string | undefined;
 }
 
 /** What an agent job did, iteration by iteration, and the way to go on from one of them. */
-export default function Iterations({ scope, job, agent, mayReplay }: IterationsProps) {
+export default function Iterations({ scope, job, agent, blockedBecause }: IterationsProps) {
   const navigate = useNavigate();
   const list = useInfiniteQuery(workReads.iterations(scope, job.id));
   const [from, setFrom] = useState<Iteration | null>(null);
@@ -54,7 +55,12 @@ export default function Iterations({ scope, job, agent, mayReplay }: IterationsP
       ) : (
         <ol aria-label="Iterations" className="divide-y divide-line rounded-lg border border-line">
           {rows.map((row) => (
-            <Row key={row.iteration} row={row} onReplay={mayReplay ? () => setFrom(row) : undefined} />
+            <Row
+              key={row.iteration}
+              row={row}
+              blockedBecause={blockedBecause}
+              onReplay={() => setFrom(row)}
+            />
           ))}
         </ol>
       )}
@@ -147,7 +153,13 @@ const states: Record<Iteration["status"], { word: string; tone: Tone; icon: Reac
   hold: { word: "Asked a person", tone: "pink", icon: <CirclePause aria-hidden /> },
 };
 
-function Row({ row, onReplay }: { row: Iteration; onReplay: (() => void) | undefined }) {
+interface RowProps {
+  row: Iteration;
+  blockedBecause: string | undefined;
+  onReplay: () => void;
+}
+
+function Row({ row, blockedBecause, onReplay }: RowProps) {
   const state = states[row.status];
   const tokens = row.input_tokens + row.output_tokens + row.cache_creation_tokens + row.cache_read_tokens;
   return (
@@ -170,17 +182,16 @@ function Row({ row, onReplay }: { row: Iteration; onReplay: (() => void) | undef
           </span>
         </span>
         <Time at={row.created_at} className="text-12 text-ink-3 max-sm:order-1 max-sm:ml-auto" />
-        {onReplay ? (
-          <Button
-            size="sm"
-            icon={<History aria-hidden />}
-            className="max-sm:order-2"
-            aria-label={`Replay from iteration ${row.iteration}`}
-            onClick={onReplay}
-          >
-            Replay
-          </Button>
-        ) : null}
+        <Button
+          size="sm"
+          icon={<History aria-hidden />}
+          className="max-sm:order-2"
+          aria-label={`Replay from iteration ${row.iteration}`}
+          blockedBecause={blockedBecause}
+          onClick={onReplay}
+        >
+          Replay
+        </Button>
       </div>
       {row.hold_reason ? <p className="text-13 wrap-anywhere text-ink-2 sm:pl-9">{row.hold_reason}</p> : null}
       {row.checkpoint === undefined && row.result === undefined ? null : (
