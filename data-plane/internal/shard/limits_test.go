@@ -327,7 +327,7 @@ func TestSweep_GoesOnAfterARefusal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.shard.sweepStep(ctx, &queues[0]); !errors.Is(err, context.Canceled) {
+	if err := s.shard.sweepAll(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a sweep without time: %v", err)
 	}
 	if err := s.shard.sweepAll(t.Context()); err == nil {

@@ -18,7 +18,7 @@ const sweepNap = time.Millisecond
 const sweepRetry = 100 * time.Millisecond
 
 // sweep removes what deleted queues left in the store, as one more caller of the
-// shard: a few hundred rows per request, one request at a time, so that who works is
+// shard: some hundred rows per request, one request at a time, so that who works is
 // not held up. It runs for the time of a term; a new leader begins the walk again.
 func (s *Shard) sweep(ctx context.Context, t *term) {
 	wait := time.NewTimer(0) // Something may be left from terms before.
@@ -37,10 +37,10 @@ func (s *Shard) sweep(ctx context.Context, t *term) {
 	}
 }
 
-// sweepAll takes one step of each namespace in turn.
+// sweepAll takes a step of each namespace in turn.
 func (s *Shard) sweepAll(ctx context.Context) error {
-	walks := make(map[job.Namespace]*state.Sweeping)
-	for {
+	walks := make(map[sweptQueue]*state.Sweeping)
+	for round := 0; ; round++ {
 		queues, err := state.ReadSweeps(s.store)
 		if err != nil {
 			return fmt.Errorf("look for deleted queues: %w", err)
@@ -49,30 +49,56 @@ func (s *Shard) sweepAll(ctx context.Context) error {
 			return nil
 		}
 		for i := range queues {
-			w := walks[queues[i].NS]
-			if w == nil || !w.Continues(&queues[i]) {
-				w = &queues[i]
-				walks[w.NS] = w
+			q := sweptQueue{queues[i].NS, queues[i].Queue}
+			if w := walks[q]; w == nil || !w.Continues(&queues[i]) {
+				walks[q] = &queues[i]
 			}
-			if err := s.sweepStep(ctx, w); err != nil {
-				return fmt.Errorf("sweep queue %q: %w", w.Queue, err)
+		}
+		for len(queues) > 0 {
+			n := 1
+			for n < len(queues) && queues[n].NS == queues[0].NS {
+				n++
 			}
+			if err := s.sweepStep(ctx, walks, queues[:n], round); err != nil {
+				return fmt.Errorf("sweep namespace %s: %w", queues[0].NS, err)
+			}
+			queues = queues[n:]
 		}
 	}
 }
 
-func (s *Shard) sweepStep(ctx context.Context, w *state.Sweeping) error {
-	if err := ctx.Err(); err != nil {
-		return err
+type sweptQueue struct {
+	ns   job.Namespace
+	name string
+}
+
+// sweepStep walks on in queues of one namespace, and proposes at once what that found,
+// up to a bound. Each round begins with another one, so that none waits for a large one.
+func (s *Shard) sweepStep(ctx context.Context, walks map[sweptQueue]*state.Sweeping, queues []state.Sweeping, round int) error {
+	var found []command.Command
+	rows := 0
+	for i := range queues {
+		if rows >= command.SweepMax || ctx.Err() != nil {
+			break
+		}
+		q := &queues[(round+i)%len(queues)]
+		c, err := walks[sweptQueue{q.NS, q.Queue}].Next(s.store)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			time.Sleep(sweepNap)
+			continue
+		}
+		found = append(found, c)
+		rows += len(c.Jobs) + len(c.Unique) + len(c.Idempotency)
+		if c.Done != 0 {
+			delete(walks, sweptQueue{q.NS, q.Queue})
+		}
 	}
-	c, err := w.Next(s.store)
-	if err != nil {
-		return err
+	if len(found) == 0 || ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if c == nil {
-		time.Sleep(sweepNap)
-		return nil
-	}
-	_, err = s.Do(ctx, Request{Settle: []command.Command{c}})
+	_, err := s.Do(ctx, Request{Settle: found})
 	return err
 }

@@ -28,7 +28,7 @@ func (s *Sweeping) Continues(later *Sweeping) bool {
 	return s.NS == later.NS && s.Queue == later.Queue && s.gen == later.gen
 }
 
-// ReadSweeps lists queues that are to be swept: one of each namespace, so that whoever
+// ReadSweeps lists queues that are to be swept: some of each namespace, so that whoever
 // sweeps them in turn lets no namespace wait for all that another one deleted.
 func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 	space := keys.In(g.Prefix())
@@ -36,18 +36,23 @@ func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 	from, to := space.Sweeps()
 	for more := true; more && len(out) < sweepsRead; {
 		more = false
+		var of job.Namespace
+		n := 0
 		err := g.Scan(from, to, func(key, value []byte) (bool, error) {
 			ns, queue, err := space.ParseSweep(key)
 			if err != nil {
 				return false, err
 			}
-			mark, err := decodeSweepMark(value)
-			if err != nil {
-				return false, err
+			if ns != of {
+				of, n = ns, 0
 			}
+			if n++; n > SweepsOfEach {
+				from, more = space.SweepsAfter(ns), true
+				return false, nil
+			}
+			mark, err := decodeSweepMark(value)
 			out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.gen})
-			from, more = space.SweepsAfter(ns), true
-			return false, nil
+			return err == nil, err
 		})
 		if err != nil {
 			return nil, err
@@ -57,8 +62,10 @@ func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 }
 
 const (
-	sweepsRead  = 256  // Namespaces of one look; the others come with the next.
-	headsWalked = 4096 // Heads of one step, found or not.
+	// SweepsOfEach bounds the queues of a namespace in one look.
+	SweepsOfEach = 32
+	sweepsRead   = 4096 // Queues of one look, about; the others come with the next.
+	headsWalked  = 4096 // Heads of one step, found or not.
 )
 
 // Phases of a walk. Locks of a queue lie together.

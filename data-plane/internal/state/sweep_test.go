@@ -122,45 +122,44 @@ func TestSweeping_FindsEverythingInBoundedPieces(t *testing.T) {
 
 // However many queues a namespace deleted, what another one deleted is seen too, and a
 // walk that began is known again.
-func TestReadSweeps_NamesOneQueueOfEachNamespace(t *testing.T) {
+func TestReadSweeps_NamesQueuesOfEachNamespace(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t)
 	defer r.close(t)
 	a, b, c := job.Namespace{1}, job.Namespace{1, 1}, job.Namespace{0xff, 0xff}
-	var names []string
-	for i := range sweepsRead + 1 {
-		names = append(names, fmt.Sprintf("q%d", i))
-	}
 	for _, ns := range []job.Namespace{a, b, c} {
-		for i, name := range names {
-			r.do(t, r.now+1, &command.Enqueue{NS: ns, ID: job.ID{ns[0], ns[1], byte(i >> 8), byte(i)}, Queue: name, Retry: command.DefaultRetry()})
+		for i := range SweepsOfEach + 8 {
+			name := fmt.Sprintf("q%03d", i)
+			r.do(t, r.now+1, &command.Enqueue{NS: ns, ID: job.ID{ns[0], ns[1], byte(i)}, Queue: name, Retry: command.DefaultRetry()})
 			r.do(t, r.now+1, &command.DeleteQueue{NS: ns, Queue: name})
-			if ns != a {
+			if ns == b {
 				break
 			}
 		}
 	}
-	read := func() []Sweeping {
+	read := func(want ...int) []Sweeping {
 		t.Helper()
 		queues, err := ReadSweeps(r.store)
 		if err != nil {
 			t.Fatal(err)
 		}
+		of := map[job.Namespace]int{}
+		for _, q := range queues {
+			of[q.NS]++
+		}
+		if got := []int{of[a], of[b], of[c]}; !slices.Equal(got, want) {
+			t.Fatalf("to sweep are %v, want %v", got, want)
+		}
 		return queues
 	}
-	first := read()
-	if len(first) != 3 || first[0].NS != a || first[1].NS != b || first[2].NS != c {
-		t.Fatalf("to sweep: %+v", first)
-	}
-	if again := read(); !first[0].Continues(&again[0]) || first[0].Continues(&again[1]) {
+	first := read(SweepsOfEach, 1, SweepsOfEach)
+	if again := read(SweepsOfEach, 1, SweepsOfEach); !first[0].Continues(&again[0]) || first[0].Continues(&again[1]) {
 		t.Fatalf("%+v, then %+v", first, again)
 	}
-	r.sweep(t, &first[0])
-	if next := read(); len(next) != 3 || first[0].Continues(&next[0]) || !first[2].Continues(&next[2]) {
-		t.Fatalf("after one was swept: %+v", next)
+	for i := range 10 {
+		r.sweep(t, &first[i])
 	}
+	read(SweepsOfEach-2, 1, SweepsOfEach)
 	r.sweepAll(t)
-	if left := read(); len(left) != 0 {
-		t.Fatalf("left: %+v", left)
-	}
+	read(0, 0, 0)
 }
