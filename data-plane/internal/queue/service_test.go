@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -484,5 +485,24 @@ func TestAck_WithoutATokenAfterACrashIsTheHoldersAlone(t *testing.T) {
 	}
 	if j := r.job(id); j.State != job.Completed || j.Crashes != 1 {
 		t.Fatalf("job %+v", j)
+	}
+}
+
+// Lists by id show what was made in the order of its making, also within a millisecond
+// and over a clock that is set back.
+func TestIDs_MadeLaterSortLater(t *testing.T) {
+	t.Parallel()
+	ids := newIDSource()
+	now := time.UnixMilli(1_700_000_000_000)
+	last := ids.next(now)
+	for n := range 10_000 {
+		id := ids.next(now.Add(time.Duration(n%3-1) * time.Millisecond))
+		if bytes.Compare(id[:], last[:]) <= 0 {
+			t.Fatalf("%s came after %s", id, last)
+		}
+		last = id
+	}
+	if id := ids.next(now.Add(time.Hour)); bytes.Compare(id[:], last[:]) <= 0 {
+		t.Fatalf("%s an hour after %s", id, last)
 	}
 }

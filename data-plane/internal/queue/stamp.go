@@ -18,19 +18,28 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
-// idSource makes job ids: ULIDs, so that ids made later sort later, with 80 bits
-// that nobody can guess.
+// idSource makes job ids: ULIDs, so that ids made later sort later. In the millisecond of
+// the one before, an id is larger by 48 random bits.
 type idSource struct {
-	mu      sync.Mutex // Guards entropy.
-	entropy *bufio.Reader
+	mu      sync.Mutex // Guards the rest.
+	entropy *ulid.MonotonicEntropy
+	last    uint64 // Milliseconds; a clock that is set back makes no smaller ids.
 }
 
-func newIDSource() *idSource { return &idSource{entropy: bufio.NewReader(rand.Reader)} }
+func newIDSource() *idSource {
+	return &idSource{entropy: ulid.Monotonic(bufio.NewReader(rand.Reader), 1<<48)}
+}
 
 func (s *idSource) next(now time.Time) job.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return job.ID(ulid.MustNew(ulid.Timestamp(now), s.entropy)) // Fails only without entropy.
+	s.last = max(s.last, ulid.Timestamp(now))
+	id, err := ulid.New(s.last, s.entropy)
+	if err != nil { // The millisecond has no larger ids.
+		s.last++
+		id = ulid.MustNew(s.last, s.entropy) // Fails only without entropy.
+	}
+	return job.ID(id)
 }
 
 // stampEnqueue decides everything that replicas may not: after it nothing about
