@@ -169,8 +169,8 @@ lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rule
 	@$(call in-each,$(MODULES),go vet ./...)
 	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
 	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
-	@echo "== tools: go vet, go test (analyzers, import law, citations)"
-	@cd tools && export GOWORK=off && go vet ./... && $(BIN)/staticcheck ./... && go test -count=1 ./analyzers ./law
+	@echo "== tools: go vet, go test (analyzers, import law, citations, planted bugs that build)"
+	@cd tools && export GOWORK=off && go vet ./... && $(BIN)/staticcheck ./... && go test -count=1 ./analyzers ./law ./mutants
 
 ##@ Tools
 

@@ -32,7 +32,7 @@ var orderMutations = []mutation{
 	{"a new expression waits for the old tick", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "case !there || old.Paused:"},
 	{"a paused schedule ticks", schedule, "\tcase s.Paused:\n", "\tcase s.Paused && c == nil:\n"},
 	{"a change of what was changed counts", schedule, "case there && old.Version != c.Version:", "case there && old.Version < c.Version:"},
-	{"two schedules have one name", schedule, "if err != nil || owner != id {", "if err != nil {"},
+	{"two schedules have one name", schedule, "if err != nil || owner != id {", "if err != nil || owner.IsZero() {"},
 	{"a schedule keeps its old name", schedule, "if old != name && old != \"\" {", "if old == name && old != \"\" {"},
 	{"one schedule more than the limit", schedule, "if !there && n >= SchedulesMax {", "if !there && n > SchedulesMax {"},
 

@@ -70,7 +70,7 @@ var mutations = []mutation{
 	{"a timer of another time fires", timers, "h.Due == 0 || h.Due != d.At ||", "h.Due == 0 ||"},
 	{"a timer of another kind fires", timers, "|| dueKind(h.State) != d.Kind {", "{"},
 	{"a timer at zero is not refused", timers, "h.Due == 0 || h.Due != d.At", "h.Due != d.At"},
-	{"a silent worker asked to let go crashes its job", timers, "case job.Cancelling:", "case job.Held:"},
+	{"a silent worker asked to let go crashes its job", timers, "err = x.endLetGo(d.NS, d.ID, &h)", "err = x.expireLease(d.NS, d.ID, &h)"},
 	{"a stale timer removes another job's lock", timers, "if l.By == d.ID && l.Expires == d.At {", "if l.Expires >= 0 {"},
 
 	// Locks.
