@@ -1,0 +1,102 @@
+package state
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+)
+
+// The oracle: queues, and how many jobs they let start.
+
+type modelQueue struct {
+	paused, draining bool
+	max              uint32
+	rate             command.Throttle
+	starts           []startRun
+	retry            command.RetryPolicy
+	retrySet         command.RetryParts
+}
+
+func (m *oracle) queue(k queueKey) *modelQueue {
+	if m.queues[k] == nil {
+		m.queues[k] = &modelQueue{}
+	}
+	return m.queues[k]
+}
+
+// room reports whether a queue may hand out one more job.
+func (m *oracle) room(k queueKey) bool {
+	q, leased, started := m.queue(k), uint32(0), uint32(0)
+	for _, j := range m.jobs {
+		if !j.gone && j.queue() == k && j.state.Leased() {
+			leased++
+		}
+	}
+	for _, s := range q.starts {
+		if m.now-s.last < int64(q.rate.Window) {
+			started += s.n
+		}
+	}
+	return !q.paused && (q.max == 0 || leased < q.max) && (q.rate.IsZero() || started < q.rate.Limit) && !m.spent(k.ns, k.name, nil, false)
+}
+
+// start counts a lease. Those closer together than a grain of the window leave it
+// together, with the last, so that none counts for less than the window (INV-7).
+func (q *modelQueue) start(now int64) {
+	if q.rate.IsZero() {
+		return
+	}
+	q.starts = slices.DeleteFunc(q.starts, func(s startRun) bool { return now-s.last >= int64(q.rate.Window) })
+	if n := len(q.starts); n > 0 && now-q.starts[n-1].first <= int64(q.rate.Window)/startGrain {
+		q.starts[n-1].last, q.starts[n-1].n = now, q.starts[n-1].n+1
+		return
+	}
+	q.starts = append(q.starts, startRun{now, now, 1})
+}
+
+func (m *oracle) setQueue(c *command.SetQueue, q *modelQueue) {
+	if c.Set&command.SetPaused != 0 {
+		q.paused = c.Paused
+	}
+	if c.Set&command.SetConcurrency != 0 {
+		q.max = c.MaxConcurrency
+	}
+	if c.Set&command.SetThrottle != 0 {
+		if q.rate = c.Throttle; q.rate.IsZero() {
+			q.starts = nil
+		}
+	}
+	if c.Set&command.SetDraining != 0 {
+		q.draining = c.More.Draining
+	}
+	if c.Set&command.SetRetry != 0 {
+		q.retry, q.retrySet = c.More.Retry, c.More.RetrySet
+	}
+}
+
+// empty takes the jobs of a queue away: all with the queue itself, or those that no
+// worker holds. What they leave is swept later.
+func (m *oracle) empty(k queueKey, whole bool) Refusal {
+	if m.queues[k] == nil {
+		return NotFound
+	}
+	for _, j := range m.jobs {
+		j.gone = j.gone || j.queue() == k && (whole || !j.state.Leased())
+	}
+	if whole {
+		delete(m.queues, k)
+		maps.DeleteFunc(m.answers, func(a answerKey, _ modelAnswer) bool { return a.queueKey == k })
+	}
+	return Accepted
+}
+
+func (m *oracle) sweep(c *command.Sweep) {
+	for _, id := range c.Jobs {
+		for _, j := range m.jobs {
+			if j.ID == id && j.queue() == (queueKey{c.NS, c.Queue}) && j.gone && !j.removed {
+				m.remove(j)
+			}
+		}
+	}
+}
