@@ -120,7 +120,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 	@tools/fuzz-all $(FUZZTIME) $(MODULES)
 
 .PHONY: mutants
-mutants: ## Break the state machine line by line; every break must fail a test (ten minutes on two cores).
+mutants: ## Break the state machine line by line; every break must fail a test (eight minutes on two cores).
 	@cd tools && GOWORK=off go build -o $(BIN)/mutants ./mutants
 	@$(BIN)/mutants -module data-plane $(ARGS)
 

@@ -101,6 +101,7 @@ func (n *Node) openCell() error {
 	return nil
 }
 
+// shard is nil for a group that is none, and until it is open.
 func (s *groupSet) shard(id uint32) *cluster.Shard {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

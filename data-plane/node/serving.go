@@ -129,6 +129,7 @@ func (n *Node) status() server.ClusterStatus {
 			AppliedIndex: s.AppliedIndex, CommitIndex: s.CommitIndex, LastIndex: s.LastIndex,
 		}
 		gs.LeaderAddr, _ = n.cellPeers.URL(s.Leader)
+		gs.ReadModelLagMS = n.listLag(id)
 		st.Groups = append(st.Groups, gs)
 		for _, v := range s.Voters {
 			voters[v] = true
@@ -140,6 +141,21 @@ func (n *Node) status() server.ClusterStatus {
 		})
 	}
 	return st
+}
+
+// listLag is how late the lists of a shard are that this node leads.
+func (n *Node) listLag(id uint32) *int64 {
+	s := n.groups.shard(id)
+	if s == nil || !s.Group().Leading() {
+		return nil
+	}
+	lag, err := s.Views.Lag()
+	if err != nil {
+		n.logger.Debug("how late the lists are is not known", "shard", id, "err", err)
+		return nil
+	}
+	ms := lag.Milliseconds()
+	return &ms
 }
 
 // Ready blocks until the node can take work or ctx ends.

@@ -45,6 +45,9 @@ func small(w Workload, p Protocol) Options {
 	if p == HTTP {
 		o.Concurrency = 1
 	}
+	if w == Steady {
+		o.Rate = 2000
+	}
 	return o
 }
 
@@ -61,7 +64,7 @@ func mustRun(t *testing.T, o Options, f standin.Faults) *Report {
 
 func TestRun_EveryWorkloadOverEveryProtocolAccountsForEveryJob(t *testing.T) {
 	t.Parallel()
-	for _, w := range []Workload{Enqueue, Lifecycle, Latency, Single} {
+	for _, w := range []Workload{Enqueue, Lifecycle, Latency, Single, Steady} {
 		for _, p := range []Protocol{HTTP, RPC, Stream} {
 			for _, batch := range []int{1, 7} {
 				t.Run(string(w)+"/"+string(p), func(t *testing.T) {

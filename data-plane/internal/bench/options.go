@@ -16,6 +16,7 @@ const (
 	Lifecycle Workload = "lifecycle" // Handlers fetch and ack waiting jobs, every ack confirmed.
 	Latency   Workload = "latency"   // From before the enqueue to the handler of an idle worker.
 	Single    Workload = "single"    // One caller enqueues one job after the other.
+	Steady    Workload = "steady"    // Producers add so many jobs a second, handlers take them meanwhile.
 )
 
 // Protocol is how the load reaches the server.
@@ -35,6 +36,7 @@ const (
 	callersMax      = 65536
 	payloadBytesMax = 256 << 10
 	payloadBytesMin = 2 // {}
+	rateMax         = 10_000_000
 )
 
 // Options describe one run.
@@ -46,6 +48,7 @@ type Options struct {
 	Connections  int
 	Concurrency  int // Callers that share one connection.
 	PayloadBytes int
+	Rate         int // Steady only: jobs a second.
 	// Backlog is how many jobs wait in the queue on top of Jobs during a
 	// lifecycle; they are taken out afterwards.
 	Backlog int
@@ -81,9 +84,9 @@ func (o *Options) Validate() error {
 		check(value >= low && value <= high, "%s %d is not between %d and %d", name, value, low, high)
 	}
 	switch o.Workload {
-	case Enqueue, Lifecycle, Latency, Single:
+	case Enqueue, Lifecycle, Latency, Single, Steady:
 	default:
-		check(false, "workload %q is not enqueue, lifecycle, latency or single", o.Workload)
+		check(false, "workload %q is not enqueue, lifecycle, latency, single or steady", o.Workload)
 	}
 	switch o.Protocol {
 	case HTTP, RPC, Stream:
@@ -97,6 +100,8 @@ func (o *Options) Validate() error {
 	within("connections times concurrency", o.Connections*o.Concurrency, 1, callersMax)
 	within("payload bytes", o.PayloadBytes, payloadBytesMin, payloadBytesMax)
 	within("backlog", o.Backlog, 0, jobsMax)
+	check(o.Workload == Steady == (o.Rate > 0), "the workload steady, and no other, has a rate (jobs a second)")
+	within("rate", o.Rate, 0, rateMax)
 	check(o.Protocol != HTTP || o.Concurrency == 1, "http has one call at a time per connection: use connections %d and concurrency 1", o.Connections*o.Concurrency)
 	check(o.Server != nil, "no server to measure")
 	if len(problems) > 0 {

@@ -21,6 +21,7 @@ type Report struct {
 	Concurrency  int        `json:"concurrency"`
 	PayloadBytes int        `json:"payload_bytes"`
 	Backlog      int        `json:"backlog,omitempty"`
+	Rate         int        `json:"rate,omitempty"`
 	Durability   Durability `json:"durability"`
 	Machine      Machine    `json:"machine"`
 	Phase        Phase      `json:"result"`
@@ -68,11 +69,13 @@ type Phase struct {
 	ServerPeakRSSBytes int64   `json:"server_peak_rss_bytes"`
 	SyncsPerThousand   float64 `json:"syncs_per_1000_jobs"`
 	ClientCPUSeconds   float64 `json:"client_cpu_seconds"`
+	// ReadModelLagMaxMS is how late lists were at worst, looked at a few times a second.
+	ReadModelLagMaxMS int64 `json:"read_model_lag_max_ms"`
 }
 
 func newReport(o Options, d Durability) *Report {
 	r := &Report{Machine: thisMachine(), Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
-		Concurrency: o.Concurrency, PayloadBytes: o.PayloadBytes, Backlog: o.Backlog, Durability: d}
+		Concurrency: o.Concurrency, PayloadBytes: o.PayloadBytes, Backlog: o.Backlog, Rate: o.Rate, Durability: d}
 	if note := r.Machine.busy(); note != "" {
 		r.Notes = append(r.Notes, note)
 	}
@@ -83,7 +86,7 @@ func newPhase(p *phase, took time.Duration, before, after usage, own time.Durati
 	done := int(p.done.Load())
 	out := Phase{Jobs: done, Seconds: took.Seconds(), PerSecond: float64(done) / took.Seconds(), Latency: p.latency.percentiles(),
 		ServerCPUSeconds: -1, ServerCPUMicrosJob: -1, ServerRSSBytes: after.rss, ServerPeakRSSBytes: after.peak, SyncsPerThousand: -1,
-		ClientCPUSeconds: own.Seconds()}
+		ClientCPUSeconds: own.Seconds(), ReadModelLagMaxMS: -1}
 	if before.cpu >= 0 && after.cpu >= 0 {
 		out.ServerCPUSeconds = (after.cpu - before.cpu).Seconds()
 		if done > 0 {
@@ -156,6 +159,9 @@ func (r *Report) WriteText(w io.Writer) {
 	l := p.Latency
 	row("latency", "p50 %.3f  p90 %.3f  p99 %.3f  p99.9 %.3f  max %.3f ms", l.P50, l.P90, l.P99, l.P999, l.Max)
 	row("server", "%s", serverText(p))
+	if p.ReadModelLagMaxMS >= 0 {
+		row("lists", "%d ms late at worst", p.ReadModelLagMaxMS)
+	}
 	row("client", "%.2f CPU s", p.ClientCPUSeconds)
 	row("check", "%s", r.checkText())
 	for _, problem := range r.Problems {
@@ -172,6 +178,9 @@ func (r *Report) title() string {
 		parts = append(parts, fmt.Sprintf("%d × %d callers", r.Connections, r.Concurrency), fmt.Sprintf("%d per call", r.Batch))
 	}
 	parts = append(parts, fmt.Sprintf("%d-byte payload", r.PayloadBytes))
+	if r.Rate > 0 {
+		parts = append(parts, thousands(int64(r.Rate))+" a second")
+	}
 	if r.Backlog > 0 {
 		parts = append(parts, thousands(int64(r.Backlog))+" more waiting")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 )
 
 // fillBatch and fillConns are how jobs are put in and taken out when that is
@@ -76,6 +77,8 @@ func (r *run) measure(ctx context.Context, report *Report) error {
 		}
 	case Latency:
 		report.Phase, err = r.latency(ctx)
+	case Steady:
+		report.Phase, err = r.steady(ctx)
 	}
 	return err
 }
@@ -172,6 +175,7 @@ type phase struct {
 	total   int
 	batch   int
 	ledger  *ledger
+	pace    *rate.Limiter // Nil: as fast as it goes.
 	latency latencies
 	claimed atomic.Int64
 	done    atomic.Int64
@@ -245,6 +249,9 @@ func (r *run) enqueueLoop(ctx context.Context, c caller, p *phase) error {
 		n := p.claim(p.batch)
 		if n == 0 {
 			return nil
+		}
+		if err := p.wait(ctx, n); err != nil {
+			return err
 		}
 		began := time.Now()
 		ids, err := c.enqueue(ctx, n)

@@ -293,6 +293,9 @@ type logStatus struct {
 	NoSync      *bool   `json:"raft_nosync"`
 	SyncDelayMS float64 `json:"sync_delay_ms"`
 	Commits     *int64  `json:"log_commits"`
+	Groups      []struct {
+		Lag *int64 `json:"read_model_lag_ms"`
+	} `json:"groups"`
 }
 
 // logStatus asks the server; an administrator's key is needed. Nothing is known

@@ -51,6 +51,7 @@ measures the server of --server, in queues of its own named bench-….`,
   corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
   corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
   corvo bench --spawn --workload latency --jobs 1000
+  corvo bench --spawn --workload steady --rate 2000     # and how late lists are meanwhile
   corvo bench --suite aims --quick                      # measured beside the aims`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.bench(c, f) },
@@ -62,7 +63,7 @@ measures the server of --server, in queues of its own named bench-….`,
 func (f *benchFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	o := &f.options
-	fs.StringVar(&f.workload, "workload", string(o.Workload), "enqueue, lifecycle, latency or single")
+	fs.StringVar(&f.workload, "workload", string(o.Workload), "enqueue, lifecycle, latency, single or steady")
 	fs.StringVar(&f.protocol, "protocol", string(o.Protocol), "http, rpc or stream")
 	fs.IntVar(&o.Jobs, "jobs", o.Jobs, "how many jobs to measure")
 	fs.IntVar(&o.Batch, "batch", o.Batch, "jobs per frame or call")
@@ -70,6 +71,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "callers that share each connection")
 	fs.IntVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "size of each payload")
 	fs.IntVar(&o.Backlog, "backlog", 0, "lifecycle only: this many more jobs wait in the queue meanwhile")
+	fs.IntVar(&o.Rate, "rate", 0, "steady only: jobs a second")
 	fs.BoolVar(&f.spawn, "spawn", false, "start a server to measure")
 	fs.DurationVar(&f.syncDelay, "sync-delay", time.Millisecond, "with --spawn: added to every sync of its log")
 	fs.BoolVar(&f.relaxed, "relaxed", false, "with --spawn: do not sync the log at all")
@@ -81,7 +83,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.quick, "quick", false, "with --suite: a tenth of the work, and no large backlogs")
 	fs.StringVar(&f.only, "only", "", "with --suite: only rows whose name contains `TEXT`")
 	for flag, words := range map[string][]string{
-		"workload": {"enqueue", "lifecycle", "latency", "single"}, "protocol": {"http", "rpc", "stream"}, "suite": {"aims"},
+		"workload": {"enqueue", "lifecycle", "latency", "single", "steady"}, "protocol": {"http", "rpc", "stream"}, "suite": {"aims"},
 	} {
 		completeWords(c, flag, words...)
 	}
@@ -224,7 +226,7 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 	if f.suite != "aims" {
 		return usagef("--suite %q is not a suite: use aims", f.suite)
 	}
-	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "spawn", "sync-delay", "relaxed",
+	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "rate", "spawn", "sync-delay", "relaxed",
 		"data-dir", "nodes", "profile", "pprof-url", "server", "payload-bytes"} {
 		if c.Flags().Changed(flag) {
 			return usagef("--suite sets --%s itself", flag)

@@ -40,6 +40,9 @@ func NewViews(s *Service, model *readmodel.Projector, rings *bell.Bell) *Views {
 	return &Views{service: s, shard: s.shard, model: model, bell: rings}
 }
 
+// Lag is how late the lists of the shard are, on the node that leads it.
+func (v *Views) Lag() (time.Duration, error) { return v.model.Lag(time.Now()) }
+
 // JobFilter says which jobs are wanted; zero values want everything. Times are
 // exclusive bounds.
 type JobFilter struct {

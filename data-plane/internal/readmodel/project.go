@@ -55,6 +55,7 @@ type Projector struct {
 	ended    time.Time // Of the last round.
 
 	mu     sync.Mutex // Guards the rest.
+	upTo   uint64     // Index, as others may read it.
 	tracks map[job.Namespace]*track
 	asOf   time.Time     // The feed had been read to its end at this time.
 	round  chan struct{} // Closed after each round.
@@ -94,6 +95,21 @@ func (p *Projector) Run(ctx context.Context) {
 	}
 }
 
+// Lag is how long ago the oldest event was that is not in the rows; feed.ErrTrimmed
+// means that it is not even in the feed any more, and every file will be rebuilt. It
+// says something only on the node that leads.
+func (p *Projector) Lag(now time.Time) (time.Duration, error) {
+	p.mu.Lock()
+	upTo := p.upTo
+	p.mu.Unlock()
+	oldest := now.UnixNano()
+	err := feed.Walk(p.store, upTo, func(b feed.Batch) bool {
+		oldest = b.Now
+		return false
+	})
+	return max(0, now.Sub(time.Unix(0, oldest))), err
+}
+
 // begin starts a term at the end of the feed; what happened before is found by the
 // survey, namespace by namespace.
 func (p *Projector) begin() {
@@ -101,6 +117,7 @@ func (p *Projector) begin() {
 	p.surveyed, p.surveyOn = job.Namespace{}, true
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.upTo = p.index
 	for _, t := range p.tracks {
 		t.behind = true // Another node may have led in between.
 	}
@@ -240,7 +257,7 @@ func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asOf = began
+	p.asOf, p.upTo = began, index
 	close(p.round)
 	p.round = make(chan struct{})
 	return more, nil

@@ -209,3 +209,27 @@ func TestList_ShowsTheCallersLastWrite(t *testing.T) {
 		t.Fatalf("a namespace without jobs: %+v", p)
 	}
 }
+
+func TestLag_IsTheAgeOfTheOldestChangeThatDoesNotShow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.enqueue(nsA, "mail")
+	r.settled(nsA)
+	want := func(at int64, want time.Duration) {
+		t.Helper()
+		got, err := r.Lag(time.Unix(0, at))
+		if err != nil || got != want {
+			t.Fatalf("%v late (%v), want %v", got, err, want)
+		}
+	}
+	want(r.now+int64(time.Hour), 0) // Nothing happened since.
+	r.stop()
+	r.enqueue(nsA, "mail")
+	since := r.now
+	r.enqueue(nsB, "mail")
+	want(since+int64(3*time.Second), 3*time.Second)
+	r.run()
+	r.settled(nsB)
+	want(since+int64(time.Hour), 0)
+}

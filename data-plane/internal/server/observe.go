@@ -46,6 +46,9 @@ type GroupStatus struct {
 	AppliedIndex uint64 `json:"applied_index"`
 	CommitIndex  uint64 `json:"commit_index"`
 	LastIndex    uint64 `json:"last_index"`
+	// ReadModelLagMS is the age of the oldest change that lists do not show; only the
+	// leader of a shard knows, and not while it rebuilds what it missed.
+	ReadModelLagMS *int64 `json:"read_model_lag_ms,omitempty"`
 }
 
 // NodeStatus is one member.
