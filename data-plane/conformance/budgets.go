@@ -198,7 +198,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 1, "per_job_usd": 3, "on_exceed": "alert_only"})
-		from := t.Subscribe(Subscription{Queues: []string{q}, Types: []string{"job.budget_exceeded", "queue.paused"}})
+		from := t.Subscribe(Subscription{Queues: []string{q}, Types: []string{"budget_exceeded", "queue.paused"}})
 		t.spend(q, nil, 0.5)
 		t.spend(q, nil, 0.5)
 		t.spend(q, nil, 0.5)
@@ -209,7 +209,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}
 		t.Ack(l)
 		t.DoQueue(q, "pause", "paused")
-		told := t.Told(from, "job.budget_exceeded", "job.budget_exceeded", "queue.paused") // Of the day, and of the job.
+		told := t.Told(from, "budget_exceeded", "budget_exceeded", "queue.paused") // Of the day, and of the job.
 		Equal(t, "job that was too dear", told[1].Job, l.ID)
 	}},
 	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T) {

@@ -48,7 +48,7 @@ func (t *T) life(q string) (id string) {
 
 // lifeTold are its events. A retry without back-off is pending in the same moment.
 var lifeTold = []string{ //nolint:gochecknoglobals // A constant.
-	"job.enqueued", "job.started", "job.failed", "job.retrying", "job.promoted", "job.started", "job.completed",
+	"enqueued", "started", "failed", "retrying", "promoted", "started", "completed",
 }
 
 // lastSeq is the number of the event that is the newest now, of what the rule does.
@@ -71,8 +71,8 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		from := t.Subscribe(Subscription{Queues: []string{q}})
 		id := t.life(q)
 		states := map[string][2]string{
-			"job.enqueued": {"", "pending"}, "job.started": {"pending", "active"}, "job.failed": {"active", "retrying"},
-			"job.promoted": {"retrying", "pending"}, "job.completed": {"active", "completed"},
+			"enqueued": {"", "pending"}, "started": {"pending", "active"}, "failed": {"active", "retrying"},
+			"promoted": {"retrying", "pending"}, "completed": {"active", "completed"},
 		}
 		var at time.Time
 		var seq uint64
@@ -96,47 +96,47 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{"queue.updated", func() { t.SetQueue(q, object{"max_concurrency": 9}) }},
 			{"queue.paused", func() { t.DoQueue(q, "pause", "paused") }},
 			{"queue.resumed", func() { t.DoQueue(q, "resume", "resumed") }},
-			{"job.scheduled", func() { t.inState(q, "scheduled") }},
-			{"job.enqueued job.held", func() { t.Do(t.Enqueue(Job{Queue: q}).ID, "hold", "held") }},
-			{"job.enqueued job.held job.approved", func() {
+			{"scheduled", func() { t.inState(q, "scheduled") }},
+			{"enqueued held", func() { t.Do(t.Enqueue(Job{Queue: q}).ID, "hold", "held") }},
+			{"enqueued held approved", func() {
 				id := t.Enqueue(Job{Queue: q}).ID
 				t.Do(id, "hold", "held")
 				t.Do(id, "approve", "pending")
 			}},
-			{"job.started job.progress job.released", func() {
+			{"started progress released", func() {
 				l := t.Fetch(q)
 				t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Progress: "1"}}})
 				t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true})
 			}},
-			{"job.started job.cancel_requested job.cancelled job.retried job.moved", func() {
+			{"started cancel_requested cancelled retried moved", func() {
 				l := t.Fetch(q)
 				t.Do(l.ID, "cancel", "cancelling")
 				t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"})
 				t.Do(l.ID, "retry", "retried")
 				t.Move(l.ID, to)
 			}},
-			{"job.started job.failed job.dead job.deleted", func() {
+			{"started failed dead deleted", func() {
 				l := t.Fetch(to)
 				t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "no use", Terminal: true})
 				t.Delete(l.ID)
 			}},
-			{"job.enqueued job.held job.rejected job.dead", func() {
+			{"enqueued held rejected dead", func() {
 				id := t.Enqueue(Job{Queue: to}).ID
 				t.Do(id, "hold", "held")
 				t.Do(id, "reject", "dead")
 			}},
-			{"job.enqueued job.enqueued job.started job.completed job.unblocked", func() {
+			{"enqueued enqueued started completed unblocked", func() {
 				first := t.Enqueue(Job{Queue: to})
 				t.Enqueue(Job{Queue: to, DependsOn: []string{first.ID}})
 				t.Ack(t.Fetch(to))
 			}},
-			{"job.started job.lease_expired", func() {
+			{"started lease_expired", func() {
 				t.FetchAs(Fetch{Queues: []string{to}, Worker: "w1", Lease: time.Second, Wait: soon})
 			}},
-			{"job.started job.completed", func() { t.Ack(t.Fetch(to)) }},
-			{"job.enqueued job.expired job.dead", func() { t.Enqueue(Job{Queue: to, ExpireAfter: new(time.Millisecond)}) }},
+			{"started completed", func() { t.Ack(t.Fetch(to)) }},
+			{"enqueued expired dead", func() { t.Enqueue(Job{Queue: to, ExpireAfter: new(time.Millisecond)}) }},
 			{"queue.draining", func() { t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil) }},
-			{"queue.cleared job.deleted job.deleted", func() { t.Clear(q, 2) }},
+			{"queue.cleared deleted deleted", func() { t.Clear(q, 2) }},
 			{"queue.deleted", func() { t.Call(http.MethodDelete, queuePath(q, "?confirm=true"), nil, nil) }},
 		} {
 			step.do()
@@ -156,7 +156,7 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Eventually("a second dead job", func() bool { return t.QueueNow(q).Dead == 2 })
 		t.DoQueue(q, "pause", "paused") // The last event.
 		for e := t.Next(from); e.Type != "queue.paused"; e = t.Next(from) {
-			if isNew := e.Type == "job.enqueued" || e.Type == "job.scheduled"; isNew || e.From != "" {
+			if isNew := e.Type == "enqueued" || e.Type == "scheduled"; isNew || e.From != "" {
 				counts[e.State]++
 			}
 			if e.From != "" {
@@ -178,20 +178,20 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		end := t.Enqueue(Job{Queue: last}).ID
 		byQueue := t.Subscribe(Subscription{Queues: []string{q, last}})
 		byJob := t.Subscribe(Subscription{Jobs: []string{mine, end}})
-		byType := t.Subscribe(Subscription{Queues: []string{q, other, last}, Types: []string{"job.completed"}})
-		byAll := t.Subscribe(Subscription{Queues: []string{q, last}, Jobs: []string{mine, end}, Types: []string{"job.started", "job.completed"}})
+		byType := t.Subscribe(Subscription{Queues: []string{q, other, last}, Types: []string{"completed"}})
+		byAll := t.Subscribe(Subscription{Queues: []string{q, last}, Jobs: []string{mine, end}, Types: []string{"started", "completed"}})
 		t.Enqueue(Job{Queue: other})
 		for _, queue := range []string{other, q, q, last} {
 			t.Ack(t.Fetch(queue))
 		}
-		one := []string{"job.started", "job.completed"}
+		one := []string{"started", "completed"}
 		for i, e := range t.Told(byQueue, slices.Concat(one, one, one)...) {
 			Equal(t, "job by queue", e.Job, []string{mine, not, end}[i/2])
 		}
 		for i, e := range t.Told(byJob, slices.Concat(one, one)...) {
 			Equal(t, "job by job", e.Job, []string{mine, end}[i/2])
 		}
-		for i, e := range t.Told(byType, slices.Repeat([]string{"job.completed"}, 4)...) {
+		for i, e := range t.Told(byType, slices.Repeat([]string{"completed"}, 4)...) {
 			Equal(t, "queue by type", e.Queue, []string{other, q, q, last}[i])
 		}
 		for i, e := range t.Told(byAll, slices.Concat(one, one)...) {
@@ -246,7 +246,7 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.Fatalf("the gap goes on behind %d; the newest event was %d", gap.Seq, seq)
 		}
 		e := t.Enqueue(Job{Queue: q})
-		told := t.Told(from, "job.enqueued")[0]
+		told := t.Told(from, "enqueued")[0]
 		Equal(t, "job", told.Job, e.ID)
 		if told.Seq <= gap.Seq {
 			t.Fatalf("event %d follows on a gap up to %d", told.Seq, gap.Seq)
@@ -259,7 +259,7 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}{
 			{Subscription{Queues: []string{"a b"}}, []string{"queues"}},
 			{Subscription{Jobs: []string{"nonsense"}}, []string{"job_ids"}},
-			{Subscription{Types: []string{"job.vanished"}}, []string{"types"}},
+			{Subscription{Types: []string{"vanished"}}, []string{"types"}},
 			{Subscription{Queues: slices.Repeat([]string{"q"}, 101)}, []string{"queues"}},
 			{Subscription{Queues: []string{"a b"}, Types: []string{"x"}, Jobs: []string{"y"}}, []string{"queues", "types", "job_ids"}},
 		} {

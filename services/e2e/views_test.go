@@ -86,7 +86,7 @@ func (f *eventFollower) take(data string) {
 		f.wrong = fmt.Sprintf("event %d (%s) after %d", e.Seq, e.Type, f.last)
 	default:
 		f.last = e.Seq
-		if e.Type == "job.enqueued" {
+		if e.Type == "enqueued" {
 			f.jobs[e.JobID] = true
 		}
 	}

@@ -85,7 +85,7 @@ func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
 	desk := newDesk(t, root)
 	desk.startService()
 	out := desk.bash(t, "set -euo pipefail\n"+strings.Join(shell, "\n"))
-	for _, want := range []string{"owner", `"status":"pending"`, "FORBIDDEN", "UNAUTHORIZED", `"lag_ms"`, "event: job.enqueued"} {
+	for _, want := range []string{"owner", `"status":"pending"`, "FORBIDDEN", "UNAUTHORIZED", `"lag_ms"`, "event: enqueued"} {
 		if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
 			t.Errorf("no %s in the output:\n%s", want, out)
 		}

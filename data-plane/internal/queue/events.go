@@ -188,13 +188,11 @@ func (r *EventReader) wants(in *EventFilter) (fields []fault.Field) {
 		note(&r.ids, id)
 	}
 	for _, word := range in.Types {
-		types := typesOf(word)
-		if len(types) == 0 {
+		t, ok := typeOf(word)
+		if !ok {
 			wrong("types", "%q is no type of event; use %s", word, strings.Join(EventTypes(), ", "))
 		}
-		for _, t := range types {
-			note(&r.types, t)
-		}
+		note(&r.types, t)
 	}
 	return fields
 }
@@ -206,16 +204,13 @@ func note[K comparable](set *map[K]bool, k K) {
 	(*set)[k] = true
 }
 
-// typesOf reads a type's word; the part after the dot alone is taken too.
-func typesOf(word string) (types []feed.Type) {
+func typeOf(word string) (feed.Type, bool) {
 	for _, t := range feed.Types() {
-		full := eventType(t)
-		_, short, _ := strings.Cut(full, ".")
-		if word == full || word == short {
-			types = append(types, t)
+		if word == eventType(t) {
+			return t, true
 		}
 	}
-	return types
+	return 0, false
 }
 
 // EventTypes are the words of all types of events.
@@ -228,11 +223,13 @@ func EventTypes() []string {
 	return words
 }
 
+// eventType is what a type is called on the wire: jobs by the bare word, as existing
+// clients know them, and queues as queue.paused.
 func eventType(t feed.Type) string {
 	if of, ok := strings.CutPrefix(t.String(), "queue_"); ok {
 		return "queue." + of
 	}
-	return "job." + t.String()
+	return t.String()
 }
 
 func viewEvent(e *feed.Event, now int64) NamespaceEvent {

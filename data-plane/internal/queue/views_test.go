@@ -89,7 +89,7 @@ func TestEvents_AreNumberedPerNamespaceWhateverTheNeighboursDo(t *testing.T) {
 		r.enqueue(EnqueueInput{})
 	}
 	for i, got := range next(t, e, 5) {
-		if got.Seq != uint64(i+1) || got.Type != "job.enqueued" || got.State != "pending" {
+		if got.Seq != uint64(i+1) || got.Type != "enqueued" || got.State != "pending" {
 			t.Fatalf("event %d is %+v", i, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestEvents_TellTheWholeLifeOfAJob(t *testing.T) {
 	}
 	got := next(t, r.reader(v, EventFilter{After: after(0)}), 9)
 	want := []string{
-		"job.enqueued", "job.started", "job.failed", "job.retrying", "job.promoted", "job.started", "job.failed", "job.dead", "queue.paused",
+		"enqueued", "started", "failed", "retrying", "promoted", "started", "failed", "dead", "queue.paused",
 	}
 	if !slices.Equal(words(got), want) {
 		t.Fatalf("events %v, want %v", words(got), want)
@@ -125,7 +125,7 @@ func TestEvents_TellTheWholeLifeOfAJob(t *testing.T) {
 	// Counting by what the events tell gives the counts.
 	counts := map[string]int{}
 	for _, e := range got {
-		if made := e.Type == "job.enqueued"; e.From != "" || made {
+		if made := e.Type == "enqueued"; e.From != "" || made {
 			counts[e.State]++
 			if !made {
 				counts[e.From]--
@@ -167,11 +167,11 @@ func TestEvents_FiltersLeaveNumbersAsTheyAre(t *testing.T) {
 		in   EventFilter
 		want []uint64
 	}{
-		"queue":       {EventFilter{Queues: []string{"a"}}, []uint64{1, 3}},
-		"job":         {EventFilter{JobIDs: []string{a.String()}}, []uint64{1, 3}},
-		"type":        {EventFilter{Types: []string{"job.started"}}, []uint64{3}},
-		"short types": {EventFilter{Types: []string{"enqueued", "started"}}, []uint64{1, 2, 3}},
-		"all of it":   {EventFilter{Types: []string{"enqueued"}, Queues: []string{"b"}}, []uint64{2}},
+		"queue":     {EventFilter{Queues: []string{"a"}}, []uint64{1, 3}},
+		"job":       {EventFilter{JobIDs: []string{a.String()}}, []uint64{1, 3}},
+		"type":      {EventFilter{Types: []string{"started"}}, []uint64{3}},
+		"two types": {EventFilter{Types: []string{"enqueued", "started"}}, []uint64{1, 2, 3}},
+		"all of it": {EventFilter{Types: []string{"enqueued"}, Queues: []string{"b"}}, []uint64{2}},
 	} {
 		c.in.After = after(0)
 		var got []uint64
@@ -185,7 +185,7 @@ func TestEvents_FiltersLeaveNumbersAsTheyAre(t *testing.T) {
 	for name, in := range map[string]EventFilter{
 		"queues":  {Queues: []string{"a/b"}},
 		"job_ids": {JobIDs: []string{"job_1"}},
-		"types":   {Types: []string{"job.exploded"}},
+		"types":   {Types: []string{"exploded"}},
 	} {
 		_, err := v.Events(r.caller, in)
 		if f := fault.As(err); f == nil || f.Code != fault.Invalid || len(f.Fields) != 1 || f.Fields[0].Path != name {
@@ -340,8 +340,8 @@ func TestEventTypes_AreEveryTypeOfTheFeed(t *testing.T) {
 		t.Fatalf("%d words for %d types", got, want)
 	}
 	for _, w := range EventTypes() {
-		if len(typesOf(w)) != 1 {
-			t.Errorf("%s is %v", w, typesOf(w))
+		if e, ok := typeOf(w); !ok || eventType(e) != w {
+			t.Errorf("%s is %v", w, e)
 		}
 	}
 }

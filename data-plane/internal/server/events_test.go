@@ -142,7 +142,7 @@ func TestEvents_FramesAreTheContracts(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
 	b := newBench(t, benchOptions{router: newRouter(Placement{Local: newMemory(), Views: s})})
-	l := b.listen("/api/v1/events?queues=a,b&queues=c&types=job.started&job_ids="+jobNumber(1).String()+"&last_event_id=3", "Last-Event-ID", "7")
+	l := b.listen("/api/v1/events?queues=a,b&queues=c&types=started&job_ids="+jobNumber(1).String()+"&last_event_id=3", "Last-Event-ID", "7")
 	if h := l.resp.Header; l.resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %v", l.resp.StatusCode, h)
 	}
@@ -155,11 +155,11 @@ func TestEvents_FramesAreTheContracts(t *testing.T) {
 	}
 	at := time.Unix(0, 1_700_000_000_000_000_001)
 	s.next <- told{events: []queue.NamespaceEvent{
-		{Seq: 8, Type: "job.started", At: at, JobID: jobNumber(1), Queue: "a", State: "active", From: "pending", Attempt: 2},
+		{Seq: 8, Type: "started", At: at, JobID: jobNumber(1), Queue: "a", State: "active", From: "pending", Attempt: 2},
 		{Seq: 9, Type: "queue.paused", At: at, Queue: "a"},
 	}}
-	l.hears("id: 8\nevent: job.started\ndata: " +
-		`{"seq":8,"type":"job.started","at_ns":1700000000000000001,"job_id":"` + jobNumber(1).String() + `","queue":"a","data":{"state":"active","from":"pending","attempt":2}}` + "\n\n" +
+	l.hears("id: 8\nevent: started\ndata: " +
+		`{"seq":8,"type":"started","at_ns":1700000000000000001,"job_id":"` + jobNumber(1).String() + `","queue":"a","data":{"state":"active","from":"pending","attempt":2}}` + "\n\n" +
 		"id: 9\nevent: queue.paused\ndata: " + `{"seq":9,"type":"queue.paused","at_ns":1700000000000000001,"queue":"a"}` + "\n\n")
 }
 
@@ -170,8 +170,8 @@ func TestEvents_WhatIsLostIsAGapAndTheStreamGoesOn(t *testing.T) {
 	l := b.listen("/api/v1/events")
 	s.next <- told{err: queue.ErrEventsLost}
 	l.hears("id: 40\nevent: gap\ndata: {\"seq\":40,\"type\":\"gap\",")
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "job.dead"}}}
-	l.hears("id: 41\nevent: job.dead\n")
+	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "dead"}}}
+	l.hears("id: 41\nevent: dead\n")
 }
 
 func TestEvents_EndsAreSaid(t *testing.T) {
@@ -259,7 +259,7 @@ func TestEvents_AreCarriedToTheLeader(t *testing.T) {
 	leader.router.set(Placement{Local: leader.jobs, Views: s})
 	const path = "/api/v1/events"
 	l := follower.listen(path, headersFor(t, signed(nsA, "viewer"), path)...)
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "job.started"}}}
+	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}
 	l.hears("id: 1\n")
 	s.mu.Lock()
 	if s.caller.Namespace != nsA {
@@ -330,7 +330,7 @@ func TestEvents_EachFrameIsOneWriteAndOneFlush(t *testing.T) {
 	ew := newEventWriter(w)
 	defer ew.slow.put()
 	for i := range 5 {
-		if err := ew.tell(answerEvent(&queue.NamespaceEvent{Seq: uint64(i), Type: "job.started", JobID: jobNumber(1)})); err != nil {
+		if err := ew.tell(answerEvent(&queue.NamespaceEvent{Seq: uint64(i), Type: "started", JobID: jobNumber(1)})); err != nil {
 			t.Fatal(err)
 		}
 	}

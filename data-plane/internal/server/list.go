@@ -260,7 +260,7 @@ func (c *call) jobEvents() error {
 	}
 	a := timelineAnswer{Events: make([]timelineLine, len(t.Events)), Truncated: t.Truncated}
 	for i, e := range t.Events {
-		l := timelineLine{Seq: e.Seq, Type: "job." + e.Type, At: optionalTime(e.At), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
+		l := timelineLine{Seq: e.Seq, Type: e.Type, At: optionalTime(e.At), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
 		if !e.Until.IsZero() || e.Reason != "" {
 			l.Data = &timelineData{Until: optionalTime(e.Until), Reason: e.Reason}
 		}

@@ -48,14 +48,14 @@ func TestSubscribe_TellsWhatServerSentEventsTellInEveryDialect(t *testing.T) {
 			id := jobNumber(1)
 			at := time.Unix(0, 1_700_000_000_000_000_001)
 			s.next <- told{events: []queue.NamespaceEvent{
-				{Seq: 8, Type: "job.started", At: at, JobID: id, Queue: "a", State: "active", From: "pending", Attempt: 2},
+				{Seq: 8, Type: "started", At: at, JobID: id, Queue: "a", State: "active", From: "pending", Attempt: 2},
 				{Seq: 9, Type: "queue.paused", At: at, Queue: "a"},
 			}}
 			sub := b.subscribe(b.client(d.http2, d.options...), &corvov1.SubscribeRequest{
-				Queues: []string{"a", "b"}, Types: []string{"job.started"}, JobIds: []string{id.String()}, LastEventId: 7,
+				Queues: []string{"a", "b"}, Types: []string{"started"}, JobIds: []string{id.String()}, LastEventId: 7,
 			})
 			e := heard(t, sub)
-			if e.GetSeq() != 8 || e.GetType() != "job.started" || e.GetJobId() != id.String() || e.GetQueue() != "a" ||
+			if e.GetSeq() != 8 || e.GetType() != "started" || e.GetJobId() != id.String() || e.GetQueue() != "a" ||
 				e.GetAtNs() != uint64(at.UnixNano()) || e.GetDataJson() != `{"state":"active","from":"pending","attempt":2}` {
 				t.Errorf("heard %v", e)
 			}
@@ -76,7 +76,7 @@ func TestSubscribe_BeginsNowTellsGapsAndWhyItEnds(t *testing.T) {
 	s := newScripted()
 	b := newBench(t, benchOptions{router: newRouter(Placement{Local: newMemory(), Views: s})})
 	s.next <- told{err: queue.ErrEventsLost}
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "job.dead"}}}
+	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "dead"}}}
 	s.next <- told{err: fault.New(fault.NotLeader, "", "moved")}
 	sub := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
 	if e := heard(t, sub); e.GetSeq() != 40 || e.GetType() != "gap" || !strings.Contains(e.GetDataJson(), "no longer kept") {
@@ -141,7 +141,7 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 	s := newScripted()
 	leader.router.set(Placement{Local: leader.jobs, Views: s})
 	header := headersFor(t, signed(nsA, "viewer"), corvov1connect.WorkerServiceSubscribeProcedure)
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "job.started"}}}
+	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}
 	sub := follower.subscribe(follower.client(true), &corvov1.SubscribeRequest{}, header...)
 	if e := heard(t, sub); e.GetSeq() != 1 {
 		t.Errorf("heard %v", e)

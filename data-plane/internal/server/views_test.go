@@ -150,7 +150,7 @@ func TestEvents_ArriveAsTheyHappenAndResume(t *testing.T) {
 	id := r.enqueue("mail", nil)
 	r.call(200, "POST", "/api/v1/fetch", object{"queues": []string{"mail"}, "worker_id": "w1"})
 	r.call(200, "POST", "/api/v1/ack/"+id, object{})
-	want := []string{"job.enqueued", "job.started", "job.completed"}
+	want := []string{"enqueued", "started", "completed"}
 	for i, w := range want {
 		e := f.next()
 		if e.event != w || e.data.Type != w || e.id != fmt.Sprint(i+1) || e.data.Seq != uint64(i+1) || e.data.JobID != id || e.data.Queue != "mail" || e.data.AtNS == 0 {
@@ -158,11 +158,11 @@ func TestEvents_ArriveAsTheyHappenAndResume(t *testing.T) {
 		}
 	}
 	again := r.follow("", "Last-Event-ID", "1")
-	if e := again.next(); e.event != "job.started" || e.data.Data.From != "pending" || e.data.Data.State != "active" || e.data.Data.Attempt != 1 {
+	if e := again.next(); e.event != "started" || e.data.Data.From != "pending" || e.data.Data.State != "active" || e.data.Data.Attempt != 1 {
 		t.Fatalf("resumed with %+v", e)
 	}
 	only := r.follow("?last_event_id=0&types=completed&queues=mail&job_ids=" + id)
-	if e := only.next(); e.event != "job.completed" || e.id != "3" {
+	if e := only.next(); e.event != "completed" || e.id != "3" {
 		t.Fatalf("filtered: %+v", e)
 	}
 }

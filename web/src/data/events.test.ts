@@ -29,7 +29,7 @@ const event = (type: string, more: Partial<LiveEvent> = {}): LiveEvent => ({
 describe("decodeEvent", () => {
   it("reads nanoseconds and drops the prefix of jobs", () => {
     expect(
-      decodeEvent('{"seq":5,"type":"job.started","at_ns":1795262400000000000,"job_id":"j","queue":"a"}'),
+      decodeEvent('{"seq":5,"type":"started","at_ns":1795262400000000000,"job_id":"j","queue":"a"}'),
     ).toMatchObject({ seq: 5, type: "started", job_id: "j", at: new Date(1795262400000).toISOString() });
     expect(decodeEvent('{"seq":5,"type":"queue.paused","queue":"a"}')?.type).toBe("queue.paused");
   });

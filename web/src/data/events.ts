@@ -5,7 +5,7 @@ import type { JobRow, JobsPage, Queue } from "./jobs-api";
 /** One event of a namespace's stream. */
 export interface LiveEvent {
   seq: number;
-  /** Without the prefix "job.": enqueued, started, completed, … queue.paused, queue.resumed. */
+  /** enqueued, started, completed, … of a job; queue.paused, queue.resumed, … of a queue. */
   type: string;
   at: string;
   job_id?: string;
@@ -41,7 +41,7 @@ export function decodeEvent(text: string): LiveEvent | null {
     const at = wire.at ?? new Date(wire.at_ns ? wire.at_ns / 1e6 : Date.now()).toISOString();
     return {
       seq: wire.seq,
-      type: wire.type.replace(/^job\./, ""),
+      type: wire.type,
       at,
       ...(wire.job_id ? { job_id: wire.job_id } : {}),
       ...(wire.queue ? { queue: wire.queue } : {}),

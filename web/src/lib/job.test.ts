@@ -77,11 +77,11 @@ describe("why a job does not run", () => {
 
 describe("timeline", () => {
   const events: TimelineEvent[] = [
-    { seq: 1, type: "job.enqueued", at: at(0) },
-    { seq: 2, type: "job.started", at: at(1), attempt: 1, worker_id: "w1" },
-    { seq: 3, type: "job.failed", at: at(3), attempt: 1, error: "boom" },
-    { seq: 4, type: "job.retrying", at: at(3) },
-    { seq: 5, type: "job.started", at: at(8), attempt: 2 },
+    { seq: 1, type: "enqueued", at: at(0) },
+    { seq: 2, type: "started", at: at(1), attempt: 1, worker_id: "w1" },
+    { seq: 3, type: "failed", at: at(3), attempt: 1, error: "boom" },
+    { seq: 4, type: "retrying", at: at(3) },
+    { seq: 5, type: "started", at: at(8), attempt: 2 },
   ];
   it("puts events into words", () => {
     expect(timelineEntries(events).map((entry) => entry.title)).toEqual([
@@ -94,7 +94,7 @@ describe("timeline", () => {
     expect(timelineEntries(events)[4]?.gap).toBe("after 5 s");
   });
   it("shows an unknown event by its name", () => {
-    expect(timelineEntries([{ seq: 1, type: "job.turned_blue", at: at(0) }])[0]?.title).toBe("turned blue");
+    expect(timelineEntries([{ seq: 1, type: "turned_blue", at: at(0) }])[0]?.title).toBe("turned blue");
   });
   it("ends an attempt with its iteration, when an agent job goes on", () => {
     const loop = [

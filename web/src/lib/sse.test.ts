@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { type SseFrame, SseParser } from "./sse";
 
-const wire = 'id: 7\nevent: job.started\ndata: {"seq":7}\n\n:keepalive\n\nid: 8\ndata: a\ndata: b\n\n';
+const wire = 'id: 7\nevent: started\ndata: {"seq":7}\n\n:keepalive\n\nid: 8\ndata: a\ndata: b\n\n';
 
 function parse(chunks: string[]): SseFrame[] {
   const parser = new SseParser();
@@ -9,7 +9,7 @@ function parse(chunks: string[]): SseFrame[] {
 }
 
 const whole: SseFrame[] = [
-  { id: "7", event: "job.started", data: '{"seq":7}' },
+  { id: "7", event: "started", data: '{"seq":7}' },
   { id: "8", event: "message", data: "a\nb" },
 ];
 

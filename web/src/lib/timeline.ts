@@ -59,14 +59,10 @@ const inAttempt: Record<string, string> = {
   lease_expired: "lost its lease",
 };
 
-function bare(type: string): string {
-  return type.replace(/^job\./, "");
-}
-
 /** The events of a job in words, oldest first. */
 export function timelineEntries(events: readonly TimelineEvent[]): TimelineEntry[] {
   return events.map((event, index) => {
-    const type = bare(event.type);
+    const { type } = event;
     const [title, tone] = titles[type] ?? [type.replaceAll("_", " "), "neutral" as const];
     const before = events[index - 1];
     const gap = before ? Date.parse(event.at) - Date.parse(before.at) : 0;
@@ -104,7 +100,7 @@ const ends: Record<string, Attempt["outcome"]> = {
 export function attempts(events: readonly TimelineEvent[]): Attempt[] {
   const found: Attempt[] = [];
   for (const event of events) {
-    const type = bare(event.type);
+    const { type } = event;
     if (type === "started") {
       found.push({
         number: event.attempt ?? found.length + 1,
