@@ -79,6 +79,23 @@ func TestINV12_RestartsLoseAndDoubleNoTick(t *testing.T) {
 	r.stop()
 }
 
+// What the old rule was waiting for says nothing of the new one.
+func TestSchedule_AChangeToEarlierTicksBeginsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	yearly := everySecond("changed")
+	yearly.Cron = "0 0 1 1 *"
+	s := r.schedule(yearly)
+	next, err := r.PutSchedule(r.ctx(), r.caller, s.ID, 0, everySecond("changed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the first tick of the new rule", func() bool { return len(r.ticks(s.ID)) > 0 })
+	if got := r.ticks(s.ID); got[next.NextRunAt.UnixNano()] != 1 {
+		t.Errorf("ticks %v, want one at %d", got, next.NextRunAt.UnixNano())
+	}
+}
+
 // Ticks that nobody could make in their time are made good by policy, and counted.
 func TestPlan_CatchesUpByPolicy(t *testing.T) {
 	t.Parallel()

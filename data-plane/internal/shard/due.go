@@ -24,10 +24,11 @@ const (
 // reset makes the timer look at the store at once.
 func (d *dueTimer) reset() { *d = dueTimer{horizon: horizonMin} }
 
-// added tells of a new due row.
+// added tells of a new due row, which may be of a time long past: a schedule that makes
+// good what it missed goes on where the entry before was full.
 func (d *dueTimer) added(at int64) {
-	if at != 0 && at < d.next {
-		d.next = at
+	if at != 0 {
+		d.floor, d.next = min(d.floor, at), min(d.next, at)
 	}
 }
 

@@ -44,7 +44,7 @@ func (m *oracle) putSchedule(c *command.PutSchedule) Refusal {
 	if s.Paused {
 		s.next = 0
 	} else if begins {
-		s.next, s.since = c.Next, max(s.since, c.Next)
+		s.next, s.since = c.Next, max(min(s.since, m.now+1), c.Next)
 	}
 	return Accepted
 }

@@ -114,7 +114,8 @@ func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
 	case s.Paused:
 		x.waitFor(c.NS, c.ID, &s, 0)
 	case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:
-		s.Since = max(s.Since, c.Next)
+		// What lies ahead was planned by the old rule; up to now it was dealt with.
+		s.Since = max(min(s.Since, x.now+1), c.Next)
 		x.waitFor(c.NS, c.ID, &s, c.Next)
 	}
 	x.putScheduleRecord(c.NS, c.ID, &s)
