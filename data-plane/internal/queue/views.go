@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // Limits of lists.
@@ -24,6 +27,10 @@ const (
 	FilterTagMax = 10
 	// FilterStatesMax is above the number of states: some may be named twice.
 	FilterStatesMax = 64
+	// TotalMax bounds how many jobs a search looks at to say how many there are.
+	TotalMax = 10_000
+	// PagePayloadsMax bounds the payloads of one page, in bytes.
+	PagePayloadsMax = 4 << 20
 )
 
 // Views are the use cases that look at many jobs: lists from the read model,
@@ -61,12 +68,14 @@ type JobFilter struct {
 	Order                           string // desc, which is the default, or asc.
 	Limit                           int    // 0 is ListDefault.
 	Cursor                          string
+	// Whole asks for the bodies of the jobs and for their total.
+	Whole bool
 }
 
 // JobTag is one tag that a job must have.
 type JobTag struct{ Key, Value string }
 
-// JobRow is a job in a list: no payload, no result.
+// JobRow is a job in a list: no result, and no Body unless it was asked for.
 type JobRow struct {
 	ID          job.ID
 	Queue       string
@@ -84,6 +93,18 @@ type JobRow struct {
 	WorkerID    string
 	LastError   string
 	DeadReason  string
+	Body        *RowBody
+}
+
+// RowBody is what never changes about a job.
+type RowBody struct {
+	Payload json.RawMessage
+	// PayloadOmitted: the payload would have made the page larger than PagePayloadsMax, or
+	// the job was deleted since.
+	PayloadOmitted bool
+	UniqueKey      string
+	Parent         job.ID
+	Places
 }
 
 // JobPage is part of a list.
@@ -95,6 +116,9 @@ type JobPage struct {
 	Lag  time.Duration
 	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
 	Rebuilding bool
+	// Total of all pages, if it was asked for; without TotalExact there are at least so many.
+	Total      int
+	TotalExact bool
 }
 
 // ListJobs lists jobs from the read model, newest first.
@@ -115,11 +139,43 @@ func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, 
 	case err != nil:
 		return JobPage{}, err
 	}
-	out := JobPage{Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Jobs: make([]JobRow, len(p.Rows))}
+	out := JobPage{
+		Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Jobs: make([]JobRow, len(p.Rows)),
+		Total: p.Total.Jobs, TotalExact: p.Total.Exact,
+	}
 	for i := range p.Rows {
 		out.Jobs[i] = viewRow(&p.Rows[i])
 	}
-	return out, nil
+	if in.Whole {
+		err = v.addBodies(c, out.Jobs)
+	}
+	return out, err
+}
+
+// addBodies reads what the copy does not have. It can not contradict the filter that
+// found the jobs, because it never changes.
+func (v *Views) addBodies(c Caller, jobs []JobRow) error {
+	left := PagePayloadsMax
+	for i := range jobs {
+		b, err := state.ReadBody(v.shard.Store(), c.Namespace, jobs[i].ID)
+		if errors.Is(err, statedb.ErrNotFound) {
+			jobs[i].Body = &RowBody{PayloadOmitted: true} // Deleted since.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		body := &RowBody{UniqueKey: b.UniqueKey, Places: placesOf(&b)}
+		if b.More != nil {
+			body.Parent = b.More.Parent
+		}
+		if body.PayloadOmitted = len(b.Payload) > left; !body.PayloadOmitted {
+			body.Payload = b.Payload
+			left -= len(b.Payload)
+		}
+		jobs[i].Body = body
+	}
+	return nil
 }
 
 // leads refuses where another node's read model and feed are ahead.
@@ -148,6 +204,9 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		Queue: in.Queue, Worker: in.WorkerID, HasErrors: in.HasErrors, Limit: in.Limit, Cursor: in.Cursor, Ascending: in.Order == "asc",
 		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
 		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
+	}
+	if in.Whole {
+		f.CountTo = TotalMax
 	}
 	var fields []fault.Field
 	wrong := func(bad bool, path, format string, args ...any) {

@@ -137,6 +137,45 @@ func TestList_EveryFilterFindsWhatFits(t *testing.T) {
 	}
 }
 
+// A total that says it is exact is; one that does not is no more than there are, and
+// costs no more than it may.
+func TestTotal_IsExactOrSaysThatThereMayBeMore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	for range 60 {
+		r.some(nsA)
+		r.enqueue(nsA, "print", command.Tag{Key: "team", Value: "blue"})
+		r.finish(nsA, r.enqueue(nsA, "mail", command.Tag{Key: "team", Value: "red"}))
+	}
+	r.settled(nsA)
+	all := len(r.expected(nsA, &Filter{}))
+	rapid.Check(t, func(rt *rapid.T) {
+		f := drawFilter(rt, epoch, r.now)
+		f.Limit = min(f.Limit, 10)
+		f.CountTo = rapid.IntRange(1, all+10).Draw(rt, "count to")
+		want := len(r.expected(nsA, &f))
+		p := r.page(nsA, f)
+		switch got := p.Total; {
+		case got.Exact && got.Jobs != want, got.Jobs > want, got.Jobs < len(p.Rows):
+			rt.Fatalf("filter %+v: %+v, want %d", f, got, want)
+		case !got.Exact && f.CountTo >= all:
+			rt.Fatalf("filter %+v: %+v is not exact, though everything may be looked at", f, got)
+		}
+		if f.Cursor = p.Cursor; f.Cursor != "" {
+			if again := r.page(nsA, f).Total; p.Total.Exact && again != p.Total {
+				rt.Fatalf("filter %+v: %+v on the first page, %+v on the second", f, p.Total, again)
+			}
+		}
+	})
+	if got := r.page(nsA, Filter{Limit: 1}).Total; got != (Count{}) {
+		t.Fatalf("counted without being asked: %+v", got)
+	}
+	if got := r.page(nsA, Filter{Limit: 1, CountTo: 20}).Total; got != (Count{Jobs: 20}) {
+		t.Fatalf("%+v, want 20 and more", got)
+	}
+}
+
 // Jobs that are there from the first page to the last are listed exactly once, in
 // both directions, whatever happens to them and to others meanwhile.
 func TestPaging_UnderConcurrentWritesHasNoGapAndNoDuplicate(t *testing.T) {

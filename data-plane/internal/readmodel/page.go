@@ -30,6 +30,8 @@ type Page struct {
 	Lag  time.Duration
 	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
 	Rebuilding bool
+	// Total is of all pages, if Filter.CountTo asked for it.
+	Total Count
 }
 
 // List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter tell
@@ -56,7 +58,15 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 		if err := file.reaches(ctx, least); err != nil {
 			return err
 		}
-		page.Rows, more, err = list(ctx, file.read, f, gone)
+		if page.Rows, more, err = list(ctx, file.read, f, gone); err != nil || f.CountTo == 0 {
+			return err
+		}
+		if f.Cursor == "" && !more {
+			page.Total = Count{Jobs: len(page.Rows), Exact: true}
+			return nil
+		}
+		page.Total, err = count(ctx, file.read, f, gone)
+		page.Total.Jobs = max(page.Total.Jobs, len(page.Rows))
 		return err
 	})
 	if err = damagedBy(err); err != nil {

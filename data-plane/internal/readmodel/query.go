@@ -31,6 +31,8 @@ type Filter struct {
 	Limit                                  int
 	// Cursor continues a list; "" begins it.
 	Cursor string
+	// CountTo counts the jobs that fit as well, looking at no more than so many; 0 does not.
+	CountTo int
 }
 
 // LimitMax bounds one page.
@@ -122,37 +124,20 @@ func (f *Filter) byTag(s *statement, tag int, from *Position) {
 	t := f.Tags[tag]
 	s.add(`SELECT `+columns+` FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
 	f.between(s, "t.", from)
-	if f.Queue != "" {
-		s.add(` AND j.queue = ?`, f.Queue)
-	}
-	if len(f.States) > 0 {
-		s.add(` AND j.state IN (?` + strings.Repeat(`,?`, len(f.States)-1) + `)`)
-		for _, st := range f.States {
-			s.args = append(s.args, int64(st))
-		}
-	}
-	f.rest(s, tag)
+	f.conditionsByTag(s, tag)
 	f.order(s, "t.")
 }
 
 // byState walks an index per state, each in order and no further than the page
 // needs, and merges them.
 func (f *Filter) byState(s *statement, from *Position) {
-	states := f.States
-	if len(states) == 0 {
-		states = job.States()
-	}
 	s.add(`SELECT ` + columns + ` FROM (`)
-	for i, st := range states {
+	for i, st := range f.states() {
 		if i > 0 {
 			s.add(` UNION ALL `)
 		}
 		s.add(`SELECT * FROM (SELECT ` + columns + ` FROM job j `)
-		if f.Queue != "" {
-			s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
-		} else {
-			s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
-		}
+		f.in(s, st)
 		f.between(s, "j.", from)
 		f.rest(s, -1)
 		f.order(s, "j.")

@@ -31,15 +31,41 @@ type rowAnswer struct {
 	DeadReason  string            `json:"dead_reason,omitempty"`
 }
 
-// listAnswer is a page of jobs. What it shows was true at AsOf.
+// foundAnswer is a job that a search found: a row, and what never changes about it.
+type foundAnswer struct {
+	rowAnswer
+	// Payload is null where PayloadOmitted says that it did not fit into the answer.
+	Payload        rawJSON `json:"payload"`
+	PayloadOmitted bool    `json:"payload_omitted,omitempty"`
+	UniqueKey      string  `json:"unique_key,omitempty"`
+	BatchID        string  `json:"batch_id,omitempty"`
+	ParentID       string  `json:"parent_id,omitempty"`
+	ChainID        string  `json:"chain_id,omitempty"`
+	ChainStep      *int    `json:"chain_step,omitempty"`
+}
+
+// pageAnswer is what lists say beside their jobs. What they show was true at AsOf.
+type pageAnswer struct {
+	Cursor     string     `json:"cursor"`
+	HasMore    bool       `json:"has_more"`
+	LagMS      int64      `json:"lag_ms"`
+	Rebuilding bool       `json:"rebuilding"`
+	AsOf       *time.Time `json:"as_of"`
+	DurationMS int64      `json:"duration_ms"`
+}
+
 type listAnswer struct {
-	Jobs       []rowAnswer `json:"jobs"`
-	Cursor     string      `json:"cursor"`
-	HasMore    bool        `json:"has_more"`
-	LagMS      int64       `json:"lag_ms"`
-	Rebuilding bool        `json:"rebuilding"`
-	AsOf       *time.Time  `json:"as_of"`
-	DurationMS float64     `json:"duration_ms"`
+	Jobs []rowAnswer `json:"jobs"`
+	pageAnswer
+}
+
+// searchAnswer is a page of what was searched for. Total is of all pages; without
+// TotalExact there are at least so many.
+type searchAnswer struct {
+	Jobs       []foundAnswer `json:"jobs"`
+	Total      int           `json:"total"`
+	TotalExact bool          `json:"total_exact"`
+	pageAnswer
 }
 
 func (c *call) listJobs() error {
@@ -51,11 +77,19 @@ func (c *call) listJobs() error {
 }
 
 func (c *call) searchJobs() error {
-	var in queue.JobFilter
+	in := queue.JobFilter{Whole: true}
 	if err := decode(c, searchShape, &in); err != nil {
 		return err
 	}
-	return c.list(in)
+	p, err := c.place.Views.ListJobs(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	a := searchAnswer{Jobs: make([]foundAnswer, len(p.Jobs)), Total: p.Total, TotalExact: p.TotalExact, pageAnswer: c.pageOf(&p)}
+	for i := range p.Jobs {
+		a.Jobs[i] = newFoundAnswer(&p.Jobs[i])
+	}
+	return c.reply(a)
 }
 
 func (c *call) list(in queue.JobFilter) error {
@@ -63,14 +97,33 @@ func (c *call) list(in queue.JobFilter) error {
 	if err != nil {
 		return err
 	}
-	a := listAnswer{
-		Jobs: make([]rowAnswer, len(p.Jobs)), Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
-		Rebuilding: p.Rebuilding, AsOf: optionalTime(p.AsOf), DurationMS: float64(c.s.now().Sub(c.start).Microseconds()) / 1000,
-	}
+	a := listAnswer{Jobs: make([]rowAnswer, len(p.Jobs)), pageAnswer: c.pageOf(&p)}
 	for i := range p.Jobs {
 		a.Jobs[i] = newRowAnswer(&p.Jobs[i])
 	}
 	return c.reply(a)
+}
+
+func (c *call) pageOf(p *queue.JobPage) pageAnswer {
+	return pageAnswer{
+		Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
+		Rebuilding: p.Rebuilding, AsOf: optionalTime(p.AsOf), DurationMS: c.tookMS(),
+	}
+}
+
+// tookMS is whole: clients in languages with strict types read it as an integer.
+func (c *call) tookMS() int64 { return c.s.now().Sub(c.start).Milliseconds() }
+
+func newFoundAnswer(r *queue.JobRow) foundAnswer {
+	a := foundAnswer{rowAnswer: newRowAnswer(r)}
+	if b := r.Body; b != nil {
+		a.PayloadOmitted, a.UniqueKey = b.PayloadOmitted, b.UniqueKey
+		a.BatchID, a.ParentID, a.ChainID, a.ChainStep = idOrNone(b.Batch), idOrNone(b.Parent), idOrNone(b.Chain), chainStep(&b.Places)
+		if !b.PayloadOmitted {
+			a.Payload = orEmpty(b.Payload)
+		}
+	}
+	return a
 }
 
 func newRowAnswer(r *queue.JobRow) rowAnswer {
@@ -106,11 +159,14 @@ var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A co
 	}),
 	textField("sort", "Only created_at so far.", func(f *queue.JobFilter) *string { return &f.Sort }),
 	textField("order", "desc, which is the default, or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
-	wholeField("limit", "Jobs of one page, at most 1000; 50 if it is not given.", func(f *queue.JobFilter, n int) {
-		f.Limit = n
-		if n == 0 {
-			f.Limit = -1 // Asked for nothing, which is refused.
+	wholeField("limit", "Jobs of one page, at most 1000; 50 if it is not given, or larger.", func(f *queue.JobFilter, n int) {
+		switch {
+		case n == 0:
+			n = -1 // Asked for nothing, which is refused.
+		case n > queue.ListMax:
+			n = 0 // The contract's answer to too many is the default.
 		}
+		f.Limit = n
 	}),
 	textField("cursor", "Of the page before; its filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
 	laterField[queue.JobFilter]("payload_contains"),
@@ -123,7 +179,7 @@ var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A co
 	laterField[queue.JobFilter]("chain_id"),
 	laterField[queue.JobFilter]("error_contains"),
 	laterField[queue.JobFilter]("job_id_prefix"),
-)
+).strictly()
 
 // searchTags reads tags into the filter's list.
 func searchTags() field[queue.JobFilter] {

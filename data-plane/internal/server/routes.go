@@ -95,7 +95,7 @@ func httpRoutes() []Route {
 		{Method: get, Pattern: "/api/v1/jobs", Action: identity.Read, Leader: true, handle: (*call).listJobs,
 			summary: "A page of jobs, newest first", query: listParams, answer: listAnswer{}},
 		{Method: post, Pattern: "/api/v1/jobs/search", Action: identity.Read, Leader: true, handle: (*call).searchJobs,
-			summary: "A page of jobs, by every filter", request: "JobSearchRequest", answer: listAnswer{}},
+			summary: "A page of jobs, by every filter", request: "JobSearchRequest", answer: searchAnswer{}},
 		{Method: get, Pattern: "/api/v1/jobs/{id}/events", Action: identity.ReadJob, Leader: true, handle: (*call).jobEvents,
 			summary: "The life of a job, line by line", answer: timelineAnswer{}},
 		{Method: get, Pattern: "/api/v1/events", Action: identity.Read, Leader: true, events: true, handle: (*call).events,

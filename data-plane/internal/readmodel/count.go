@@ -1,0 +1,83 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+)
+
+// Count is how many jobs fit a filter: exactly so many, or at least.
+type Count struct {
+	Jobs  int
+	Exact bool
+}
+
+// count counts the jobs that fit f, whatever its cursor says. It looks at no more than
+// f.CountTo entries of an index: what it did not look at makes it inexact.
+func count(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue) (Count, error) {
+	byTag, err := leadingTag(ctx, db, f)
+	if err != nil {
+		return Count{}, err
+	}
+	s := statement{gone: gone}
+	s.add(`SELECT count(*), coalesce(sum(fits), 0) FROM (`)
+	if byTag >= 0 {
+		t := f.Tags[byTag]
+		s.add(`SELECT (1`)
+		f.conditionsByTag(&s, byTag)
+		s.add(`) AS fits FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
+		f.between(&s, "t.", nil)
+	} else {
+		for i, st := range f.states() {
+			if i > 0 {
+				s.add(` UNION ALL `)
+			}
+			s.add(`SELECT (1`)
+			f.rest(&s, -1)
+			s.add(`) AS fits FROM job j `)
+			f.in(&s, st)
+			f.between(&s, "j.", nil)
+		}
+	}
+	s.add(` LIMIT ?)`, f.CountTo+1)
+	var walked, fits int
+	if err := db.QueryRowContext(ctx, s.sql.String(), s.args...).Scan(&walked, &fits); err != nil {
+		return Count{}, fmt.Errorf("count jobs: %w", err)
+	}
+	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
+}
+
+// states are those that are wanted.
+func (f *Filter) states() []job.State {
+	if len(f.States) == 0 {
+		return job.States()
+	}
+	return f.States
+}
+
+// in picks the index that lists the jobs in a state.
+func (f *Filter) in(s *statement, st job.State) {
+	if f.Queue != "" {
+		s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
+		return
+	}
+	s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
+}
+
+// conditionsByTag is everything that the walk over one tag has to check.
+func (f *Filter) conditionsByTag(s *statement, tag int) {
+	if f.Queue != "" {
+		s.add(` AND j.queue = ?`, f.Queue)
+	}
+	if len(f.States) > 0 {
+		s.add(` AND j.state IN (?` + strings.Repeat(`,?`, len(f.States)-1) + `)`)
+		for _, st := range f.States {
+			s.args = append(s.args, int64(st))
+		}
+	}
+	f.rest(s, tag)
+}
