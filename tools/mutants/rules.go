@@ -86,5 +86,8 @@ var ruleMutations = []mutation{
 	{"a failed dependency is as good as a completed one", depend, "if o != OutcomeCompleted && body.More.OnDependency != command.DependencyRun {", "if o == NoOutcome {"},
 	{"a firing of endings forgets the rest", depend, "case n < len(waiting):", "case n < 0:"},
 	{"a blocked job is handed out", transition, "if h.has(flagBlocked) {", "if false {"},
+	{"a retry opens a lost lease to everybody", admin, "if h.Crashes > 0 || h.has(flagReclaimed) {", "if false {"},
+	{"a schedule's new rule waits for the old one", schedule, "max(min(s.Since, x.now+1), c.Next)", "max(s.Since, c.Next)"},
+	{"a schedule's new rule repeats a tick", schedule, "max(min(s.Since, x.now+1), c.Next)", "c.Next"},
 	{"an own member of a follow-up's payload loses", overlay, "if _, taken := mine[m.name]; taken {", "if taken := false; taken {"},
 }

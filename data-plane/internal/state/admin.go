@@ -109,6 +109,9 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if h.Crashes > 0 || h.has(flagReclaimed) {
+		h.flags |= flagRanOut // Who lost it may still come back.
+	}
 	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
 	if h.has(flagResult) {
 		x.txn.Delete(x.m.space.Job(c.NS, keys.Result, c.ID))

@@ -328,6 +328,7 @@ func (m *oracle) retry(j *modelJob) Refusal {
 		c.status = ChainRunning
 	}
 	m.ready(j)
+	j.ranOut = j.ranOut || j.crashes > 0 || j.reclaimed
 	j.attempt, j.crashes, j.epoch, j.reason, j.outcome, j.untold = 0, 0, keys.Position{}, NotDead, NoOutcome, 0
 	if j.expire <= m.now {
 		j.expire = 0
