@@ -137,12 +137,13 @@ func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (Batc
 	return s.batch(c, id)
 }
 
+// makeRefusal is no Conflict where jobs come with the batch; see enqueueRefusal.
 func makeRefusal(r *state.Result) error {
 	switch r.Refusal {
 	case state.Accepted:
 		return nil
 	case state.TooMany:
-		return fault.New(fault.Conflict, "TOO_MANY_BATCHES",
+		return fault.New(fault.Invalid, "TOO_MANY_BATCHES",
 			"there are %d batches in this namespace that are not sealed; seal some of them first", state.OpenBatchesMax)
 	default:
 		return fault.New(fault.Conflict, "CONFLICT", "there is such a batch already")

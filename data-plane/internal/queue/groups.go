@@ -182,7 +182,8 @@ func stepOf(in *StepInput) *command.Step {
 }
 
 // enqueueRefusal is why a job may not come in, or nil. Prefix stands in front of the
-// names of its fields.
+// names of its fields. It is never a Conflict: clients of generation 2 take that for a
+// unique key that is held, and would believe that the job exists.
 func enqueueRefusal(prefix string, in *EnqueueInput, r *state.Result) error {
 	refuse := func(code fault.Code, reason, message, field, what string) error {
 		return &fault.Error{Code: code, Reason: reason, Message: message, Fields: []fault.Field{{Path: prefix + field, Message: what}}}
@@ -191,17 +192,17 @@ func enqueueRefusal(prefix string, in *EnqueueInput, r *state.Result) error {
 	case state.Accepted:
 		return nil
 	case state.Draining:
-		return refuse(fault.Conflict, "QUEUE_DRAINING",
+		return refuse(fault.Invalid, "QUEUE_DRAINING",
 			"queue "+in.Queue+" is draining: it takes no more jobs until it is resumed", "queue", "is draining")
 	case state.NoDependency:
 		return refuse(fault.NotFound, "NOT_FOUND", "a job to wait for does not exist", in.dependencyPath(r.ID), "there is no such job in this namespace")
 	case state.TooMany:
-		return refuse(fault.Conflict, "TOO_MANY_DEPENDENTS", "too many jobs wait for one", in.dependencyPath(r.ID),
+		return refuse(fault.Invalid, "TOO_MANY_DEPENDENTS", "too many jobs wait for one", in.dependencyPath(r.ID),
 			fmt.Sprintf("%d jobs wait for it already", state.DependentsMax))
 	case state.NoBatch:
 		return refuse(fault.NotFound, "NOT_FOUND", "the batch does not exist", "batch_id", "there is no such batch in this namespace")
 	case state.BatchClosed:
-		return refuse(fault.Conflict, "BATCH_CLOSED", "the batch was sealed: no job joins it any more", "batch_id", "was sealed")
+		return refuse(fault.Invalid, "BATCH_CLOSED", "the batch was sealed: no job joins it any more", "batch_id", "was sealed")
 	case state.BudgetSpent:
 		return errBudgetSpent(prefix, time.Now())
 	default:

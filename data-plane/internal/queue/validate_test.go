@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
 var validateNow = time.Unix(1_700_000_000, 0)
@@ -197,4 +199,20 @@ func FuzzFormatToken(f *testing.F) {
 			t.Fatalf("%+v came back as %+v, %v", tok, got, err)
 		}
 	})
+}
+
+// Clients of generation 2 take 409 for a unique key that is held, and would believe
+// that the job exists.
+func TestEnqueue_NoRefusalIsAConflict(t *testing.T) {
+	t.Parallel()
+	in := EnqueueInput{Queue: "q"}
+	refusals := map[string]error{"a batch too many": makeRefusal(&state.Result{Refusal: state.TooMany})}
+	for _, r := range []state.Refusal{state.Draining, state.NoDependency, state.TooMany, state.NoBatch, state.BatchClosed, state.BudgetSpent} {
+		refusals[fmt.Sprintf("refusal %d", r)] = enqueueRefusal("", &in, &state.Result{Refusal: r})
+	}
+	for what, err := range refusals {
+		if err == nil || fault.CodeOf(err) == fault.Conflict {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }

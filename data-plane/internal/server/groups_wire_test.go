@@ -105,7 +105,7 @@ func TestReal_BatchCallsBackOnce(t *testing.T) {
 	if sealed := r.call(200, "POST", "/api/v1/batches/"+id+"/seal", nil); sealed["status"] != "sealed" || sealed["total"] != 4.0 {
 		t.Errorf("sealed: %v", sealed)
 	}
-	refused := r.call(409, "POST", "/api/v1/enqueue", object{"queue": "q", "batch_id": id})
+	refused := r.call(400, "POST", "/api/v1/enqueue", object{"queue": "q", "batch_id": id})
 	if refused["code"] != "BATCH_CLOSED" || !strings.Contains(fmt.Sprint(refused["fields"]), "batch_id") {
 		t.Errorf("join of a sealed batch: %v", refused)
 	}

@@ -256,7 +256,7 @@ func TestTrap124_DrainRefusesEnqueuesWaitsAndReports(t *testing.T) {
 		"/api/v1/enqueue/batch": {"jobs": []object{{"queue": "free", "idempotency_key": "k"}, {"queue": "q"}}},
 		"/api/v1/webhooks/q":    {"any": "thing"},
 	} {
-		p := r.call(409, "POST", path, body)
+		p := r.call(400, "POST", path, body)
 		refused(path, fmt.Sprint(p["code"]), fmt.Sprint(p["fields"]))
 	}
 	one := &corvov1.EnqueueRequest{Queue: "q"}
