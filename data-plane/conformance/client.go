@@ -240,6 +240,7 @@ func AsRefusal(err error) *Refusal {
 
 var (
 	itemPrefix = regexp.MustCompile(`^(jobs|enqueues|items|acks)(\[\d+\])?\.`)
+	beatPrefix = regexp.MustCompile(`^(jobs|heartbeats)(\.|\[")job_\w+("\])?\.`)
 	units      = regexp.MustCompile(`^(retry_base_delay|retry_max_delay|expire_after|delay|wait)_ms`)
 )
 
@@ -248,7 +249,7 @@ var (
 func plainFields(fields []string) []string {
 	var out []string
 	for _, f := range fields {
-		f = itemPrefix.ReplaceAllString(f, "")
+		f = itemPrefix.ReplaceAllString(beatPrefix.ReplaceAllString(f, ""), "")
 		f = strings.TrimPrefix(f, "options.")
 		f = units.ReplaceAllString(strings.Replace(f, "_json", "", 1), "$1")
 		if f == "lease_duration" {

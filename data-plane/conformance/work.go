@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -231,6 +232,21 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.FetchAs(second)
 		beat := t.BeatAs(Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token}}})
 		Equal(t, "word", beat[l.ID].Status, "ok")
+		second.Queues = []string{clock}
+		t.FetchAs(second)
+		t.Fetch(clock) // A lease of one second, taken later, has run out.
+		t.State(l.ID, "active")
+		t.Ack(l)
+	}},
+	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T) {
+		q, clock := t.Queue(), t.Queue()
+		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: clock})
+		second := Fetch{Worker: "w1", Lease: time.Second, Wait: soon}
+		second.Queues = []string{q}
+		l := t.FetchAs(second)
+		big := quoted(strings.Repeat("x", 64<<10))
+		_, err := t.Client.Heartbeat(t.Context, Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token, Progress: big}}})
+		t.Refused(err, invalid, "progress")
 		second.Queues = []string{clock}
 		t.FetchAs(second)
 		t.Fetch(clock) // A lease of one second, taken later, has run out.

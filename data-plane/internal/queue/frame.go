@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -222,12 +223,17 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		}
 		bad := checkJSON("progress", h.Progress, ProgressBytesMax)
 		bad = append(bad, checkJSON("checkpoint", h.Checkpoint, CheckpointBytesMax)...)
-		bad = append(bad, checkLease(h.Lease)...)
 		bad = append(bad, h.Usage.CheckReport()...)
-		refused = append(refused, under("jobs."+h.JobID.String(), bad)...)
+		bad = under("jobs."+h.JobID.String(), bad)
 		lease := h.Lease
-		if len(bad) > 0 {
-			lease = 0 // The worker is alive whatever is wrong with its news: keep its lease.
+		if wrong := checkLease(lease); len(wrong) > 0 {
+			bad = append(bad, wrong...)
+			lease = 0 // The worker is alive whatever it says: keep its lease.
+		}
+		for _, f := range bad {
+			if !slices.Contains(refused, f) { // All jobs of a request have one lease.
+				refused = append(refused, f)
+			}
 		}
 		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
 		b.renewed = append(b.renewed, func(r shard.RenewalResult) { b.res.Heartbeats[i] = heartbeatStatus(r) })

@@ -223,7 +223,7 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	if h := res.Heartbeats; h[0] != HeartbeatOK || h[1] != HeartbeatLost || h[2] != HeartbeatOK {
 		t.Errorf("heartbeats %v", h)
 	}
-	equal(t, "bad heartbeat", paths(res.HeartbeatErr), []string{"jobs." + c.JobID.String() + ".lease"})
+	equal(t, "bad heartbeat", paths(res.HeartbeatErr), []string{"lease"})
 	if len(res.Grants) != 1 || len(res.Enqueues) != 1 || res.FetchErr != nil || res.EnqueueErr != nil {
 		t.Errorf("frame %+v", res)
 	}

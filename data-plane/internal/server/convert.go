@@ -360,36 +360,44 @@ type heartbeats struct {
 	in    []queue.HeartbeatInput
 	names []string // names[i] is in[i]'s id as sent.
 	lost  []string // Ids that can not exist.
+	list  string   // How the message calls the heartbeats.
+	wrong decoder  // What of their news could not be read.
 }
 
-func heartbeatsFromProto(d *decoder, path string, m map[string]*corvov1.HeartbeatJobUpdate, workerID string, leaseSeconds int32) heartbeats {
-	var hb heartbeats
+func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, workerID string, leaseSeconds int32) heartbeats {
+	hb := heartbeats{list: list}
 	for name, u := range m {
 		id, err := job.ParseID(name)
 		if err != nil {
 			hb.lost = append(hb.lost, name)
 			continue
 		}
-		at := fmt.Sprintf("%s[%q]", path, name)
-		checkSize(d, join(at, "progress_json"), len(u.GetProgressJson()), queue.ProgressBytesMax)
-		checkSize(d, join(at, "checkpoint_json"), len(u.GetCheckpointJson()), queue.CheckpointBytesMax)
-		hb.in = append(hb.in, queue.HeartbeatInput{
-			JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second,
-			Progress:   jsonFromProto(d, join(at, "progress_json"), u.GetProgressJson()),
-			Checkpoint: jsonFromProto(d, join(at, "checkpoint_json"), u.GetCheckpointJson()),
-			Usage:      usageFromProto(d, join(at, "usage"), u.GetUsage()),
-		})
+		at := fmt.Sprintf("%s[%q]", hb.list, name)
+		in := queue.HeartbeatInput{JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second}
+		var own decoder
+		news := in
+		news.Progress = jsonFromProto(&own, join(at, "progress_json"), u.GetProgressJson())
+		news.Checkpoint = jsonFromProto(&own, join(at, "checkpoint_json"), u.GetCheckpointJson())
+		news.Usage = usageFromProto(&own, join(at, "usage"), u.GetUsage())
+		if len(own.problems) == 0 {
+			in = news // Else it has none, but the worker is alive.
+		}
+		hb.wrong.also("", own.problems, asIs)
+		hb.in = append(hb.in, in)
 		hb.names = append(hb.names, name)
 	}
 	return hb
 }
 
-// checkSize refuses what a heartbeat can not store. The use case could only call
-// the lease lost, which would stop a worker that did nothing worse than say much.
-func checkSize(d *decoder, path string, n, limit int) {
-	if n > limit {
-		d.problem(path, "is %d bytes long, at most %d are allowed", n, limit)
-	}
+// err joins err, of the use case, with what is wrong with the encoding.
+func (hb *heartbeats) err(err error) error {
+	return hb.wrong.andAlso(err, func(path string) string {
+		id, member, ok := strings.Cut(strings.TrimPrefix(path, "jobs."), ".")
+		if !ok {
+			return protoPath(path) // Of all jobs.
+		}
+		return fmt.Sprintf("%s[%q].%s", hb.list, id, protoPath(member))
+	})
 }
 
 func (hb heartbeats) toProto(statuses []queue.HeartbeatStatus) map[string]*corvov1.HeartbeatJobResponse {

@@ -20,10 +20,8 @@ type frame struct {
 	beats heartbeats
 	adds  []queue.EnqueueInput
 	wait  time.Duration // Of the fetch.
-
-	// Problems of the encoding; the other parts of the frame still count.
-	beatsErr error
-	addsErr  error
+	// addsErr is a problem of their encoding; the other parts of the frame still count.
+	addsErr error
 }
 
 func parseFrame(req *frameIn) *frame {
@@ -31,11 +29,7 @@ func parseFrame(req *frameIn) *frame {
 		req:   req,
 		acks:  acksFromProto(req.GetAcks(), req.GetWorkerId()),
 		fails: failsFromProto(req.GetFails(), req.GetWorkerId()),
-	}
-	if len(req.GetHeartbeats()) > 0 {
-		var d decoder
-		f.beats = heartbeatsFromProto(&d, "heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration())
-		f.beatsErr = d.err()
+		beats: heartbeatsFromProto("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
 	}
 	if n := len(req.GetEnqueues()); n > 0 {
 		var d decoder
@@ -73,10 +67,7 @@ func (f *frame) fetchInput() *queue.FetchInput {
 // input leaves out the parts that could not be read; what fails in one part does
 // not cost the others.
 func (f *frame) input() queue.FrameInput {
-	in := queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Fetch: f.fetchInput()}
-	if f.beatsErr == nil {
-		in.Heartbeats = f.beats.in
-	}
+	in := queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: f.beats.in, Fetch: f.fetchInput()}
 	if f.addsErr == nil {
 		in.Enqueues = f.adds
 	}
@@ -164,7 +155,7 @@ func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.settled(msg, f, res)
 	st.added(msg, res.Enqueues)
-	st.word(msg, "heartbeat", cmp.Or(f.beatsErr, res.HeartbeatErr))
+	st.word(msg, "heartbeat", f.beats.err(res.HeartbeatErr))
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
 	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}

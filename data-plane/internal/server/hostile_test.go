@@ -313,6 +313,24 @@ func TestHostile_ReportsThatAreTooLargeAreRefusedAndTheLeaseIsKept(t *testing.T)
 	r.call(200, "POST", "/api/v1/ack/"+id, object{"lease_token": token})
 }
 
+// What the use case refuses is named as the message that was sent calls it.
+func TestHostile_RefusedHeartbeatNewsIsNamedAsItWasSent(t *testing.T) {
+	t.Parallel()
+	r := startReal(t)
+	id, token := r.lease("q", nil)
+	big := `"` + strings.Repeat("x", 64<<10) + `"`
+	m := r.frame(&corvov1.LifecycleStreamRequest{
+		LeaseDuration: -1, Heartbeats: map[string]*corvov1.HeartbeatJobUpdate{id: {LeaseToken: token, ProgressJson: big}},
+	})
+	var fields []string
+	for _, v := range m.GetViolations() {
+		fields = append(fields, v.GetField())
+	}
+	if want := fmt.Sprintf("[heartbeats[%q].progress_json lease_duration]", id); fmt.Sprint(fields) != want || m.GetHeartbeats()[id].GetStatus() != "ok" {
+		t.Errorf("fields %v, want %s; %v", fields, want, m.GetHeartbeats())
+	}
+}
+
 // A million elements cost a refusal and not the memory of the node.
 func TestTrap70_AMillionElements(t *testing.T) {
 	t.Parallel()

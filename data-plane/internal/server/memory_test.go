@@ -31,6 +31,7 @@ type memory struct {
 	parked   int   // Fetches that wait now.
 	waits    int   // Fetches that ever waited.
 	settings map[string]queue.QueueSettings
+	beats    []queue.HeartbeatInput // Of the latest call that had some.
 	// beforeGrant, when set, runs before a fetch answers with jobs.
 	beforeGrant func(ctx context.Context)
 }
@@ -317,6 +318,9 @@ func (m *memory) Heartbeat(_ context.Context, c queue.Caller, in []queue.Heartbe
 
 func (m *memory) heartbeat(c queue.Caller, in []queue.HeartbeatInput) []queue.HeartbeatStatus {
 	out := make([]queue.HeartbeatStatus, len(in))
+	if len(in) > 0 {
+		m.beats = in
+	}
 	for i, h := range in {
 		j, err := m.held(c, h.JobID, h.Token)
 		switch {

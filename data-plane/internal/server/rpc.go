@@ -266,16 +266,14 @@ func (h *workers) Heartbeat(ctx context.Context, req *connect.Request[corvov1.He
 }
 
 func (h *workers) heartbeat(ctx context.Context, c *call, m *corvov1.HeartbeatRequest) (*corvov1.HeartbeatResponse, error) {
-	var d decoder
 	if n := len(m.GetJobs()); n > queue.AckBatchMax {
+		var d decoder
 		d.problem("jobs", "has %d members, at most %d are allowed", n, queue.AckBatchMax)
+		return nil, d.err()
 	}
-	hb := heartbeatsFromProto(&d, "jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())
-	if err := d.err(); err != nil {
-		return nil, err
-	}
+	hb := heartbeatsFromProto("jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())
 	statuses, err := c.place.Local.Heartbeat(ctx, c.who.Caller, hb.in)
-	if err != nil {
+	if err := hb.err(err); err != nil {
 		return nil, err
 	}
 	return &corvov1.HeartbeatResponse{Jobs: hb.toProto(statuses)}, nil

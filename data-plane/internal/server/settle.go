@@ -247,10 +247,13 @@ func heartbeatWord(st queue.HeartbeatStatus) (word string, overBudget bool) {
 }
 
 func (c *call) heartbeat() error {
-	req, err := c.readHeartbeat()
+	b, err := c.parse()
 	if err != nil {
 		return err
 	}
+	var req heartbeatRequest
+	var d decoder
+	heartbeatShape.read(&d, "", b, &req)
 	in := make([]queue.HeartbeatInput, 0, len(req.jobs))
 	names := make([]string, 0, len(req.jobs))
 	a := heartbeatAnswer{
@@ -264,36 +267,20 @@ func (c *call) heartbeat() error {
 			continue
 		}
 		hb := j.value
+		if j.wrong || d.names("lease") {
+			hb = queue.HeartbeatInput{Token: hb.Token} // Half of its news is no news, but the worker is alive.
+		}
 		hb.JobID, hb.WorkerID, hb.Lease = id, req.workerID, req.lease
 		in, names = append(in, hb), append(names, j.name)
 	}
 	statuses, err := c.place.Local.Heartbeat(c.r.Context(), c.who.Caller, in)
-	if err != nil {
+	if err := d.andAlso(err, asIs); err != nil {
 		return err
 	}
 	for i, st := range statuses {
 		a.add(names[i], st)
 	}
 	return c.reply(a)
-}
-
-func (c *call) readHeartbeat() (heartbeatRequest, error) {
-	var req heartbeatRequest
-	b, err := c.parse()
-	if err != nil {
-		return req, err
-	}
-	var d decoder
-	heartbeatShape.read(&d, "", b, &req)
-	for i := range req.jobs {
-		j := &req.jobs[i]
-		checkSize(&d, join("jobs", join(j.name, "progress")), len(j.value.Progress), queue.ProgressBytesMax)
-		checkSize(&d, join("jobs", join(j.name, "checkpoint")), len(j.value.Checkpoint), queue.CheckpointBytesMax)
-	}
-	if req.lease != 0 && (req.lease < queue.LeaseMin || req.lease > queue.LeaseMax) {
-		d.problem("lease", "must be between %s and %s", queue.LeaseMin, queue.LeaseMax)
-	}
-	return req, d.err()
 }
 
 func (a *heartbeatAnswer) add(id string, st queue.HeartbeatStatus) {

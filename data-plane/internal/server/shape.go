@@ -61,10 +61,15 @@ func (d *decoder) problem(path, format string, args ...any) {
 func (d *decoder) also(path string, fields []fault.Field, spell func(string) string) {
 	for _, f := range fields {
 		at := spell(join(path, f.Path))
-		if !slices.ContainsFunc(d.problems, func(p fault.Field) bool { return p.Path == at }) {
+		if !d.names(at) {
 			d.problem(at, "%s", f.Message)
 		}
 	}
+}
+
+// names reports whether there is a problem of the member at path.
+func (d *decoder) names(path string) bool {
+	return slices.ContainsFunc(d.problems, func(p fault.Field) bool { return p.Path == path })
 }
 
 func asIs(path string) string { return path }
@@ -75,6 +80,18 @@ func (d *decoder) err() error {
 		return nil
 	}
 	return fault.InvalidFields(d.problems)
+}
+
+// andAlso is err, what the use case said, together with the problems of the wire.
+func (d *decoder) andAlso(err error, spell func(string) string) error {
+	f := fault.As(err)
+	if err != nil && (f == nil || f.Code != fault.Invalid) {
+		return err
+	}
+	if f != nil {
+		d.also("", f.Fields, spell)
+	}
+	return d.err()
 }
 
 // errOr is err together with payloads that are too large; those alone are TooLarge.
@@ -409,6 +426,7 @@ func listField[T, E any](name, doc string, limit int, of *shape[E], at func(*T) 
 type named[E any] struct {
 	name  string
 	value E
+	wrong bool // Some of it could not be read.
 }
 
 // mapField reads an object of objects, at most limit of them.
@@ -425,7 +443,10 @@ func mapField[T, E any](name, doc string, limit int, of *shape[E], at func(*T) *
 			}
 			one := named[E]{name: member}
 			if !isNull(e) {
-				of.read(d, join(path, member), e, &one.value)
+				var own decoder
+				of.read(&own, join(path, member), e, &one.value)
+				d.also("", own.problems, asIs)
+				one.wrong = len(own.problems) > 0
 			}
 			*at(into) = append(*at(into), one)
 		})
