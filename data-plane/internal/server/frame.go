@@ -154,6 +154,9 @@ func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
 	}
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.settled(msg, f, res)
+	if !st.pipelined.Load() {
+		st.word(msg, "ack", f.invalid()) // An old client reads no outcomes.
+	}
 	st.added(msg, res.Enqueues)
 	st.word(msg, "heartbeat", f.beats.err(res.HeartbeatErr))
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
@@ -218,8 +221,27 @@ func (st *stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
 	msg.Heartbeats = f.beats.toProto(res.Heartbeats)
 }
 
+// invalid is the first refusal of an ack or a fail for what is wrong with it: its worker
+// would send it again for ever. A job that is gone or somebody else's is no error.
+func (f *frame) invalid() error {
+	for _, list := range [...]struct {
+		name string
+		errs []error
+	}{{"acks", f.acks.errs}, {"fails", f.fails.errs}} {
+		for i, err := range list.errs {
+			if err != nil && fault.CodeOf(err) == fault.Invalid {
+				return respell(err, func(path string) string { return fmt.Sprintf("%s[%d].%s", list.name, i, protoPath(path)) })
+			}
+		}
+	}
+	return nil
+}
+
 func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
 	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.errs))
+	for k := range results {
+		f.fails.errs[f.fails.at[k]] = results[k].Err
+	}
 	for i, m := range f.req.GetFails() {
 		out[i] = &corvov1.LifecycleFailOutcome{JobId: m.GetJobId()}
 		if err := f.fails.errs[i]; err != nil {
@@ -227,11 +249,10 @@ func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1
 		}
 	}
 	for k, r := range results {
-		o := out[f.fails.at[k]]
 		if r.Err != nil {
-			o.Code, o.Error = st.c.wordAndText(r.Err)
 			continue
 		}
+		o := out[f.fails.at[k]]
 		o.Status = r.State.String()
 		o.NextAttemptAt = timeToProto(r.NextAttemptAt)
 		o.AttemptsRemaining = int32(r.AttemptsRemaining)

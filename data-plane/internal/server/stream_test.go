@@ -224,6 +224,33 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 	}
 }
 
+// Outcomes are a new field: a client that reads error alone must hear why its ack does
+// not count, or it believes that the job is done. That a job is gone is no error.
+func TestLockstep_AnInvalidAckIsAnErrorOfTheFrame(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{})
+	k := b.open(t.Context())
+	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
+	k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1})
+	good, gone := acks(jobNumber(1).String()), acks(jobNumber(9).String())
+	bad := &corvov1.AckBatchItem{JobId: jobNumber(1).String(), ResultJson: "{"}
+	out := k.ask(&frameIn{RequestId: 3, Acks: append(gone, bad, good[0])})
+	if v := out.GetViolations(); !strings.HasPrefix(out.GetError(), "ack: ") || out.GetAcked() != 1 || len(v) != 1 || v[0].GetField() != "acks[1].result_json" {
+		t.Errorf("an ack that is no JSON: %v", out)
+	}
+	out = k.ask(&frameIn{RequestId: 4, Fails: []*corvov1.LifecycleFailItem{{JobId: jobNumber(1).String(), DelayMs: proto.Int64(-1)}}})
+	if v := out.GetViolations(); !strings.HasPrefix(out.GetError(), "ack: ") || len(v) != 1 || v[0].GetField() != "fails[0].delay_ms" {
+		t.Errorf("a fail with a wrong delay: %v", out)
+	}
+	if out := k.ask(&frameIn{RequestId: 5, Acks: gone}); out.GetError() != "" || out.GetAcked() != 0 {
+		t.Errorf("an ack of a job that is gone: %v", out)
+	}
+	k = b.open(t.Context())
+	if out := k.ask(&frameIn{RequestId: 1, Pipelined: true, Acks: []*corvov1.AckBatchItem{bad}}); out.GetError() != "" || out.GetAckOutcomes()[0].GetCode() != "VALIDATION_ERROR" {
+		t.Errorf("a client that reads outcomes: %v", out)
+	}
+}
+
 func TestStream_ToldNotLeaderOnOpenAndOnAFrame(t *testing.T) {
 	t.Parallel()
 	for name, opts := range streamDialects {
