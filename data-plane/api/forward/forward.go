@@ -102,6 +102,9 @@ func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url
 		out.Host = opts.Host
 	}
 	stripHopHeaders(out.Header)
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header.Set("User-Agent", "") // Or the transport would say that the client is Go.
+	}
 	if opts.Prepare != nil {
 		opts.Prepare(out.Header)
 	}

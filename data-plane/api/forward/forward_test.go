@@ -270,6 +270,7 @@ func TestForward_HopHeadersAndThoseNamedByConnectionStay(t *testing.T) {
 	req.Header.Set("X-Signed", "forged")
 	req.Header.Set("Upgrade", "h2c")
 	req.Header.Set("Te", "trailers, deflate")
+	req.Header.Set("User-Agent", "") // The client sends none.
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -284,6 +285,9 @@ func TestForward_HopHeadersAndThoseNamedByConnectionStay(t *testing.T) {
 	}
 	if h.Get("X-Evil") != "" || h.Get("Upgrade") != "" || h.Get("Connection") != "" {
 		t.Errorf("hop headers passed: %v", h)
+	}
+	if agent, ok := h["User-Agent"]; ok {
+		t.Errorf("User-Agent = %q, the client sent none", agent)
 	}
 	if h.Get("Te") != "trailers" {
 		t.Errorf("Te = %q, want trailers", h.Get("Te"))

@@ -35,7 +35,7 @@ var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constan
 	textField("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
 	textField("hostname", "Where it runs.", func(in *fetchRequest) *string { return &in.in.Hostname }),
 	wholeField("count", "fetch/batch: how many jobs at most; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
-	spanField("timeout", "Lease and wait in one: the lease defaults to 60 s, the wait to 30 s, at most 60 s.",
+	spanField("timeout", "Lease and wait in one: without it, or with 0, the lease is 60 s and the wait 30 s, which is at most 60 s.",
 		func(in *fetchRequest, d time.Duration) { in.timeout = &d }),
 	spanField("lease", "How long the job is yours before a heartbeat is due.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
 	spanField("wait", "How long to wait for a job; 0 answers at once.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
@@ -46,7 +46,7 @@ var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constan
 func (f *fetchRequest) input() queue.FetchInput {
 	in := f.in
 	in.Wait = waitDefault
-	if f.timeout != nil {
+	if f.timeout != nil && *f.timeout != 0 {
 		in.Lease, in.Wait = *f.timeout, min(*f.timeout, queue.WaitMax)
 	}
 	if f.lease != nil {
@@ -148,10 +148,10 @@ func (c *call) fetch() error {
 }
 
 // wantsBody: the Rust client of generation 1 takes an empty answer for an error
-// and sleeps; it understands an empty job.
+// and sleeps; it understands an empty job. It says who it is only if its user made it.
 func wantsBody(r *http.Request) bool {
 	agent := r.UserAgent()
-	return strings.HasPrefix(agent, "reqwest") || strings.Contains(agent, "corvo-rust")
+	return agent == "" || strings.HasPrefix(agent, "reqwest") || strings.Contains(agent, "corvo-rust")
 }
 
 func (c *call) fetchBatch() error {

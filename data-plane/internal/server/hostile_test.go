@@ -198,7 +198,11 @@ func TestTrap113_WhatIsNotWhatItShouldBeIsRefused(t *testing.T) {
 			if status != 200 {
 				t.Errorf("a member that nobody knows: %d", status)
 			}
-			status, answer = r.post("/api/v1/fetch/batch", fmt.Appendf(nil, `{"queues":["none"],"timeout":0,"%s":%s}`, field, n))
+			atOnce := `"wait":0,`
+			if field == "wait" {
+				atOnce = ""
+			}
+			status, answer = r.post("/api/v1/fetch/batch", fmt.Appendf(nil, `{"queues":["none"],%s"%s":%s}`, atOnce, field, n))
 			fine := strings.Trim(n, "-0") == "" || n == "1.5" && field != "count" || n == "1e3" && field == "lease"
 			if !fine && (status != 400 || !strings.Contains(answer, `"field":"`+field+`"`)) {
 				t.Errorf("%s %s: %d %s", field, n, status, answer)

@@ -275,6 +275,7 @@ func TestFetch_LoneTimeoutIsLeaseAndWait(t *testing.T) {
 		{name: "python's 30", timeout: s(30), wantLease: 30 * time.Second, wantWait: 28 * time.Second},
 		{name: "go's 60", timeout: s(60), wantLease: 60 * time.Second, wantWait: 58 * time.Second},
 		{name: "long", timeout: s(600), wantLease: 600 * time.Second, wantWait: 58 * time.Second},
+		{name: "zero, as a typed client leaves it", timeout: s(0), wantWait: 28 * time.Second},
 		{name: "short", timeout: s(1), wantLease: time.Second, wantWait: time.Second},
 		{name: "both", lease: s(90), wait: s(5), wantLease: 90 * time.Second, wantWait: 5 * time.Second},
 		{name: "wait alone is exact", wait: s(30), wantWait: 30 * time.Second},
@@ -295,8 +296,10 @@ func TestFetch_NothingIs204AndForTheRustClientAnEmptyJob(t *testing.T) {
 	if a := b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 204); len(a.body) != 0 {
 		t.Errorf("204 with body %s", a.body)
 	}
-	a := b.post("/api/v1/fetch", `{"queues":["q"],"wait":"0s"}`, "User-Agent", "reqwest/0.12").want(t, 200)
-	golden(t, "fetch-nothing-rust", a.body)
+	for _, agent := range []string{"reqwest/0.12", ""} { // By itself reqwest sends none.
+		a := b.post("/api/v1/fetch", `{"queues":["q"],"wait":"0s"}`, "User-Agent", agent).want(t, 200)
+		golden(t, "fetch-nothing-rust", a.body)
+	}
 }
 
 func TestFetch_LongPollIsWokenByAnEnqueue(t *testing.T) {
