@@ -12,7 +12,7 @@ import (
 // version or a new kind.
 
 func (c *Enqueue) kind() kind     { return either(c.More != nil, kindEnqueueMore, kindEnqueue) }
-func (c *Fetch) kind() kind       { return kindFetch }
+func (c *Fetch) kind() kind       { return either(c.Queues != nil, kindFetchFrom, kindFetch) }
 func (c *Ack) kind() kind         { return either(c.More != nil, kindAckMore, kindAck) }
 func (c *Fail) kind() kind        { return either(c.More != nil, kindFailMore, kindFail) }
 func (c *Heartbeat) kind() kind   { return either(c.More != nil, kindHeartbeatMore, kindHeartbeat) }
@@ -161,6 +161,12 @@ func (c *Fetch) encode(w *codec.Writer) {
 		w.Byte(byte(f.Priority))
 		EncodePosition(w, f.Pos)
 	}
+	if c.Queues != nil {
+		w.Uint(uint64(len(c.Queues)))
+		for _, name := range c.Queues {
+			w.Text(name)
+		}
+	}
 }
 
 func (c *Fetch) decode(r *codec.Reader) {
@@ -173,6 +179,12 @@ func (c *Fetch) decode(r *codec.Reader) {
 	c.Floors = make([]Floor, r.Count(4))
 	for i := range c.Floors {
 		c.Floors[i] = Floor{Queue: r.Name(), Priority: job.Priority(r.Byte()), Pos: DecodePosition(r)}
+	}
+	if c.Queues != nil {
+		c.Queues = make([]string, r.Count(1))
+		for i := range c.Queues {
+			c.Queues[i] = r.Name()
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ const (
 	kindPutPolicy
 	kindDeletePolicy
 	kindRequeue
+	kindFetchFrom
 )
 
 // Token proves a lease: the attempt and the place in the log where it was granted.
@@ -121,8 +122,12 @@ func DefaultRetry() RetryPolicy {
 // Fetch leases the named jobs, which the leader's dispatch chose, to one worker.
 // Jobs that are not ready any more are skipped.
 type Fetch struct {
-	NS       job.Namespace
-	Jobs     []job.ID
+	NS   job.Namespace
+	Jobs []job.ID
+	// Queues are those the worker asked for. A job may be moved in the same entry, and
+	// a worker that does not know its queue would not know what to do with it. None
+	// in entries of older nodes: then any queue will do.
+	Queues   []string
 	Worker   string
 	Hostname string
 	Peer     uint64
@@ -381,6 +386,8 @@ func newCommand(k kind) (Command, error) {
 		return new(PutPolicy), nil
 	case kindDeletePolicy:
 		return new(DeletePolicy), nil
+	case kindFetchFrom:
+		return &Fetch{Queues: []string{}}, nil
 	case kindRequeue:
 		return new(Requeue), nil
 	default:

@@ -149,7 +149,7 @@ func (t *term) addMatches(b *batch) error {
 
 func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 	return &command.Fetch{
-		NS: w.NS, Jobs: taken.Jobs, Floors: taken.Floors,
+		NS: w.NS, Jobs: taken.Jobs, Queues: w.Queues, Floors: taken.Floors,
 		Worker: w.Worker, Hostname: w.Hostname, Peer: w.Peer, Lease: w.Lease,
 	}
 }

@@ -297,6 +297,12 @@ func (g *generator) fetch() command.Command {
 			c.Jobs = append(c.Jobs, id)
 		}
 	}
+	switch g.pick(4, "queues") {
+	case 0:
+		c.Queues = []string{g.queue()}
+	case 1:
+		c.Queues = []string{"a", "b"}
+	}
 	return c
 }
 

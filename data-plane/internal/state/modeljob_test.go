@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -127,7 +128,7 @@ func (m *oracle) letGo(j *modelJob) {
 func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 	for _, id := range c.Jobs {
 		j := m.find(c.NS, id)
-		if j == nil || j.state != job.Pending || j.blocked() || !m.room(j.queue()) {
+		if j == nil || j.state != job.Pending || j.blocked() || !m.room(j.queue()) || c.Queues != nil && !slices.Contains(c.Queues, j.Queue) {
 			continue
 		}
 		if m.spent(j.NS, j.Queue, j.Tags, false) { // On a tag: the queue has room.

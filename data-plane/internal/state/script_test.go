@@ -574,6 +574,9 @@ func (l *scriptLine) fetch() command.Command {
 	for _, n := range l.names {
 		c.Jobs = append(c.Jobs, idOf(n))
 	}
+	if v := l.text("queues", ""); v != "" {
+		c.Queues = strings.Split(v, ",")
+	}
 	if v := l.text("floor", ""); v != "" { // queue/priority/position
 		parts := strings.Split(v, "/")
 		if len(parts) != 3 {

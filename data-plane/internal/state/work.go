@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -30,6 +31,9 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	h, ok, err := x.head(c.NS, id)
 	if err != nil || !ok || h.State != job.Pending || h.Blocked() {
 		return Grant{}, false, err
+	}
+	if c.Queues != nil && !slices.Contains(c.Queues, h.Queue) {
+		return Grant{}, false, nil // It was moved.
 	}
 	q, err := x.queue(c.NS, h.Queue)
 	if err != nil || q.config.Paused {
@@ -74,6 +78,9 @@ func (x *entry) raiseFloors(c *command.Fetch) error {
 		q, err := x.queue(c.NS, f.Queue)
 		if err != nil {
 			return err
+		}
+		if !q.hasConfig { // It was deleted.
+			continue
 		}
 		if int(f.Priority) >= job.Priorities || !q.counts.Floor[f.Priority].Less(f.Pos) {
 			continue
