@@ -89,7 +89,7 @@ var ruleMutations = []mutation{
 	{"a retry opens a lost lease to everybody", admin, "if h.Crashes > 0 || h.has(flagReclaimed) {", "if false {"},
 	{"a schedule's new rule waits for the old one", schedule, "max(min(s.Since, x.now+1), c.Next)", "max(s.Since, c.Next)"},
 	{"a schedule's new rule repeats a tick", schedule, "max(min(s.Since, x.now+1), c.Next)", "c.Next"},
-	{"a moved job goes to a worker of its old queue", work, "if c.Queues != nil && !slices.Contains(c.Queues, h.Queue) {", "if len(c.Queues) > 9 {"},
+	{"a moved job goes to a worker of its old queue", work, "if c.Queues != nil && !slices.Contains(c.Queues, h.Queue) {", "if c.Queues != nil && slices.Contains(c.Queues, \"\") {"},
 	{"a fetch brings a deleted queue back", work, "if !q.hasConfig { // It was deleted.", "if false {"},
 	{"an own member of a follow-up's payload loses", overlay, "if _, taken := mine[m.name]; taken {", "if taken := false; taken {"},
 }
