@@ -204,6 +204,32 @@ func TestBegin_AThrottleThatOpensWakesAndNotBefore(t *testing.T) {
 	}
 }
 
+// A waiter whose offer was refused, because the throttle came in the same entry, waits
+// for it to open.
+func TestBegin_AThrottleWakesWhoWasRefusedByIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	defer r.close(t)
+	ids := r.enqueue(t, q, job.Normal, 3)
+	other := r.choose(t, q, 1)
+	w := r.park(t, 1, q)
+	offers, err := r.Match(1)
+	if err != nil || len(offers) != 1 {
+		t.Fatalf("%d offers, %v", len(offers), err)
+	}
+	offer := &command.Fetch{NS: testNS, Jobs: offers[0].Jobs, Worker: "w", Lease: time.Hour}
+	if got := r.apply(t, throttle(q, 1, time.Second), other, offer)[2].Grants; len(got) != 0 {
+		t.Fatalf("the throttle let %v start", got)
+	}
+	r.Unmatch(w)
+	if r.match(t) != nil || r.Opens() != r.now+int64(time.Second) {
+		t.Fatalf("it opens in %s and looks in %d", time.Second, r.Opens()-r.now)
+	}
+	r.now = r.Opens()
+	r.Begin(r.now)
+	same(t, "when it opens", r.match(t)[w], ids[1:2])
+}
+
 // A job that is enqueued is promised to a waiter only if it may be handed out and no
 // older job is ready.
 func TestPromise_KeepsToTheLimitsAndTheOrder(t *testing.T) {

@@ -106,6 +106,7 @@ func (t *Table) Match(limit int) ([]Offer, error) {
 				return nil, err
 			}
 			if len(taken.Jobs) == 0 {
+				t.block(q)
 				break
 			}
 			w.offered = len(taken.Jobs)
