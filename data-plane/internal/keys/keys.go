@@ -21,7 +21,8 @@
 //	n | queue                                  queue counters
 //	v                                          number of the namespace's last event
 //	w | job                                    what a blocked job waits for
-//	d | job                                    which jobs wait for a job
+//	d | job 16 | number 8                      a job that waits for a job
+//	D | job                                    which of those rows are there
 //	o | job                                    why a job is or was held, and who decided
 //	j | job                                    usage that a job reported
 //	t | job 16 | iteration 4                   one iteration of an agent job
@@ -69,7 +70,8 @@ const (
 	QueueCounts = 'n'
 	eventMark   = 'v'
 	Waits       = 'w'
-	Dependents  = 'd'
+	Waiters     = 'D'
+	dependent   = 'd'
 	Hold        = 'o'
 	JobUsage    = 'j'
 	iteration   = 't'
@@ -140,7 +142,7 @@ func (s Space) inNamespace(ns job.Namespace, f byte, room int) []byte {
 }
 
 // Job is the key of a per-job record: Body, Head, Result, Checkpoint, Progress, Waits,
-// Dependents, Hold or JobUsage.
+// Waiters, Hold or JobUsage.
 func (s Space) Job(ns job.Namespace, family byte, id job.ID) []byte {
 	return append(s.inNamespace(ns, family, 16), id[:]...)
 }
@@ -164,6 +166,12 @@ func (s Space) IterationOf(key []byte) (uint32, error) {
 		return 0, fmt.Errorf("%w: iteration %x", ErrKey, key)
 	}
 	return binary.BigEndian.Uint32(key[head:]), nil
+}
+
+// Dependent is the key of one of the jobs that wait for a job, by number.
+func (s Space) Dependent(ns job.Namespace, on job.ID, n uint64) []byte {
+	k := append(s.inNamespace(ns, dependent, 24), on[:]...)
+	return binary.BigEndian.AppendUint64(k, n)
 }
 
 // Batch is the key of a batch, and Batches the span of all.

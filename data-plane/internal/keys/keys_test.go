@@ -206,6 +206,7 @@ func drawRow(t *rapid.T) row {
 	return row{
 		family: rapid.SampledFrom([]byte{
 			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyFeed, familySweep,
+			Waiters, dependent,
 		}).Draw(t, "family"),
 		ns: drawNS(t), id: drawJob(t), queue: drawName(t, "queue"), name: drawName(t, "key"),
 		priority: job.Priority(rapid.IntRange(0, 2).Draw(t, "priority")), pos: drawPos(t),
@@ -218,6 +219,8 @@ func (r row) key(s Space) []byte {
 		return s.Ready(r.ns, r.queue, r.priority, r.pos)
 	case attemptErrs:
 		return s.AttemptError(r.ns, r.id, r.pos)
+	case dependent:
+		return s.Dependent(r.ns, r.id, r.pos.Index)
 	case Unique, Idempotency:
 		return s.Lock(r.ns, r.family, r.queue, r.name)
 	case QueueConfig, QueueCounts:
@@ -251,6 +254,8 @@ func (r row) like(a row) row {
 		out.queue, out.priority, out.pos = r.queue, r.priority, r.pos
 	case attemptErrs:
 		out.id, out.pos = r.id, r.pos
+	case dependent:
+		out.id, out.pos.Index = r.id, r.pos.Index
 	case Unique, Idempotency:
 		out.queue, out.name = r.queue, r.name
 	case QueueConfig, QueueCounts, familySweep:

@@ -13,10 +13,11 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
-// A job that waits for others has a record of those still open (Waits), and each of
-// them one of the jobs that wait for it (Dependents). While it waits it has
-// flagBlocked, and when it is pending it stands in no ready order: it costs fetches
-// nothing.
+// A job that waits for others has a record of those still open (Waits), and a row at
+// each of them (Dependent). The rows of a job are numbered, and a record (Waiters) says
+// which numbers are there: however many wait for a job, one more costs the same. While
+// a job waits it has flagBlocked, and when it is pending it stands in no ready order: it
+// costs fetches nothing.
 
 const (
 	// DependentsMax bounds the jobs that wait for one.
@@ -51,31 +52,69 @@ func readIDs(r *codec.Reader) []job.ID {
 	return ids
 }
 
-// ids reads the list of a job: Waits or Dependents; none if there is no record.
-func (x *entry) ids(ns job.Namespace, family byte, id job.ID) ([]job.ID, error) {
-	v, err := optional(x.txn.Get(x.m.space.Job(ns, family, id)))
+// waits reads which jobs one waits for; none if there is no record.
+func (x *entry) waits(ns job.Namespace, id job.ID) ([]job.ID, error) {
+	return readWaits(x.txn, x.m.space, ns, id)
+}
+
+// getter is what of a Reader a transaction has too.
+type getter interface {
+	Get(key []byte) ([]byte, error)
+}
+
+func readWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.ID, error) {
+	v, err := optional(r.Get(space.Job(ns, keys.Waits, id)))
 	if err != nil || v == nil {
 		return nil, err
 	}
-	return decodeIDs(fmt.Sprintf("list %q of job %s", family, id), v)
+	return decodeIDs(fmt.Sprintf("waits of job %s", id), v)
 }
 
-func readIDList(r Reader, space keys.Space, ns job.Namespace, family byte, id job.ID) ([]job.ID, error) {
-	v, err := optional(r.Get(space.Job(ns, family, id)))
-	if err != nil || v == nil {
-		return nil, err
+// waiters says which rows of jobs that wait for one are there: those with the numbers
+// from told up to made.
+type waiters struct{ told, made uint64 }
+
+func (w waiters) count() uint64 { return w.made - w.told }
+
+func (w waiters) encode() []byte {
+	r := newRecord(8)
+	r.Uint(w.told)
+	r.Uint(w.made)
+	return r.Buf
+}
+
+func decodeWaiters(v []byte) (waiters, error) {
+	r, err := openRecord("waiters", v)
+	if err != nil {
+		return waiters{}, err
 	}
-	return decodeIDs(fmt.Sprintf("list %q of job %s", family, id), v)
+	w := waiters{told: r.Uint(), made: r.Uint()}
+	if r.Err() == nil && w.told >= w.made {
+		return waiters{}, fmt.Errorf("%w: waiters %d to %d", ErrRecord, w.told, w.made)
+	}
+	return w, closeRecord("waiters", r)
 }
 
-// putIDs writes a list; an empty one has no record.
-func (x *entry) putIDs(ns job.Namespace, family byte, id job.ID, ids []job.ID) {
-	k := x.m.space.Job(ns, family, id)
-	if len(ids) == 0 {
+// waiters reads what waits for a job; nothing does if there is no record.
+func (x *entry) waiters(ns job.Namespace, on job.ID) (waiters, error) {
+	return readWaiters(x.txn, x.m.space, ns, on)
+}
+
+func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (waiters, error) {
+	v, err := optional(r.Get(space.Job(ns, keys.Waiters, on)))
+	if err != nil || v == nil {
+		return waiters{}, err
+	}
+	return decodeWaiters(v)
+}
+
+func (x *entry) putWaiters(ns job.Namespace, on job.ID, w waiters) {
+	k := x.m.space.Job(ns, keys.Waiters, on)
+	if w.count() == 0 {
 		x.txn.Delete(k)
 		return
 	}
-	x.txn.Set(k, encodeIDs(ids))
+	x.txn.Set(k, w.encode())
 }
 
 // dependable reports which job of a list can not be waited for, and why.
@@ -91,11 +130,11 @@ func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, erro
 		if !h.has(flagDependents) || h.State.Terminal() {
 			continue
 		}
-		waiting, err := x.ids(ns, keys.Dependents, id)
+		w, err := x.waiters(ns, id)
 		if err != nil {
 			return id, Accepted, err
 		}
-		if len(waiting) >= DependentsMax {
+		if w.count() >= DependentsMax {
 			return id, TooMany, nil
 		}
 	}
@@ -127,27 +166,26 @@ func (x *entry) block(ns job.Namespace, id job.ID, h *Head, m *command.EnqueueMo
 		}
 	}
 	if len(open) > 0 {
-		x.putIDs(ns, keys.Waits, id, open)
+		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), encodeIDs(open))
 		h.flags |= flagBlocked
 	}
 	return false, nil
 }
 
 func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) error {
+	w, err := x.waiters(ns, on)
+	if err != nil {
+		return err
+	}
+	x.txn.Set(x.m.space.Dependent(ns, on, w.made), waiter[:])
+	w.made++
+	x.putWaiters(ns, on, w)
 	h, _, err := x.head(ns, on)
-	if err != nil {
-		return err
-	}
-	waiting, err := x.ids(ns, keys.Dependents, on)
-	if err != nil {
-		return err
-	}
-	x.putIDs(ns, keys.Dependents, on, append(slices.Clip(waiting), waiter))
-	if !h.has(flagDependents) {
+	if err == nil && !h.has(flagDependents) {
 		h.flags |= flagDependents
 		x.putHead(ns, on, &h)
 	}
-	return nil
+	return err
 }
 
 // dropWaits forgets what the job waits for: it ends, or it is gone.
@@ -184,25 +222,38 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 	if outcome == NoOutcome {
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
-	waiting, err := x.ids(d.NS, keys.Dependents, d.ID)
+	w, err := x.waiters(d.NS, d.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	n := min(len(waiting), dependentsPerFire)
-	for _, id := range waiting[:n] {
-		if err := x.resolve(d.NS, id, d.ID, outcome); err != nil {
-			return Result{}, fmt.Errorf("dependent %s: %w", id, err)
+	for end := w.told + min(w.count(), dependentsPerFire); w.told < end; w.told++ {
+		if err := x.tellDependent(d, w.told, outcome); err != nil {
+			return Result{}, err
 		}
 	}
-	x.putIDs(d.NS, keys.Dependents, d.ID, waiting[n:])
+	x.putWaiters(d.NS, d.ID, w)
 	switch {
-	case n < len(waiting):
-		x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.NS, ID: d.ID}, encodeOutcome(outcome))
+	case w.count() > 0: // At the same time, where a retry of the job looks for it.
+		x.addDue(d, encodeOutcome(outcome))
 	case there:
 		h.flags &^= flagDependents
 		x.putHead(d.NS, d.ID, &h)
 	}
 	return Result{ID: d.ID, State: h.State}, nil
+}
+
+// tellDependent tells the job of one row how the one it waits for ended.
+func (x *entry) tellDependent(d keys.Due, n uint64, o Outcome) error {
+	row := x.m.space.Dependent(d.NS, d.ID, n)
+	v, err := x.txn.Get(row)
+	if err != nil || len(v) != len(job.ID{}) {
+		return errors.Join(err, fmt.Errorf("%w: dependent %d of job %s: %x", ErrRecord, n, d.ID, v))
+	}
+	x.txn.Delete(row)
+	if err := x.resolve(d.NS, job.ID(v), d.ID, o); err != nil {
+		return fmt.Errorf("dependent %x: %w", v, err)
+	}
+	return nil
 }
 
 // resolve takes one job off the list of those that another one waits for.
@@ -211,7 +262,7 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 	if err != nil || !ok || !h.has(flagBlocked) {
 		return err
 	}
-	open, err := x.ids(ns, keys.Waits, id)
+	open, err := x.waits(ns, id)
 	if err != nil {
 		return err
 	}
@@ -219,14 +270,18 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 	if at < 0 {
 		return nil
 	}
-	body, err := x.body(ns, id)
-	if err != nil {
-		return err
+	policy := command.DependencyRun
+	if o != OutcomeCompleted {
+		body, err := x.body(ns, id)
+		if err != nil {
+			return err
+		}
+		policy = body.More.OnDependency
 	}
-	if o != OutcomeCompleted && body.More.OnDependency != command.DependencyRun {
-		err = x.endUnmet(ns, id, &h, body.More.OnDependency)
+	if policy != command.DependencyRun {
+		err = x.endUnmet(ns, id, &h, policy)
 	} else if open = slices.Delete(open, at, at+1); len(open) > 0 {
-		x.putIDs(ns, keys.Waits, id, open)
+		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), encodeIDs(open))
 		return nil
 	} else {
 		err = x.unblock(ns, id, &h)

@@ -100,6 +100,7 @@ func records() []record {
 		{"budget", bud.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudget(v); return x.encode(), x, err }},
 		{"budget day", day.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudgetDay(v); return x.encode(), x, err }},
 		{"policy", pol.encode(), func(v []byte) ([]byte, any, error) { x, err := decodePolicy(v); return x.encode(), x, err }},
+		{"waiters", waiters{300, 301}.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeWaiters(v); return x.encode(), x, err }},
 		{"attempt error", e.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeAttemptError(v); return x.encode(), x, err }},
 		{"lock name", encodeLockName("q", "k"), func(v []byte) ([]byte, any, error) {
 			queue, key, err := decodeLockName(v)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -18,7 +19,9 @@ type groupRows struct {
 	steps      map[job.ChainID]int
 	chains     map[job.ChainID]ChainState
 	waits      map[job.ID][]job.ID
-	dependents map[job.ID][]job.ID
+	dependents map[job.ID][]job.ID // In the order of their numbers.
+	numbers    map[job.ID][]uint64
+	waiters    map[job.ID]waiters
 	calls      map[job.ChainID]chainCalls
 }
 
@@ -30,7 +33,7 @@ func newGroupRows() groupRows {
 		bodies: map[job.ID]Body{}, batches: map[job.BatchID]Batch{}, members: map[job.BatchID]map[job.ID]Outcome{},
 		open: map[job.Namespace]uint64{}, ofBatch: map[job.BatchID]job.Namespace{}, steps: map[job.ChainID]int{},
 		chains: map[job.ChainID]ChainState{}, waits: map[job.ID][]job.ID{}, dependents: map[job.ID][]job.ID{},
-		calls: map[job.ChainID]chainCalls{},
+		numbers: map[job.ID][]uint64{}, waiters: map[job.ID]waiters{}, calls: map[job.ChainID]chainCalls{},
 	}
 }
 
@@ -63,8 +66,11 @@ func (g *groupRows) row(ns job.Namespace, family byte, k, v []byte) (err error) 
 		g.chains[first], err = decodeChainState(v)
 	case keys.Waits:
 		g.waits[first], err = decodeIDs("waits", v)
-	case keys.Dependents:
-		g.dependents[first], err = decodeIDs("dependents", v)
+	case 'd':
+		g.dependents[first] = append(g.dependents[first], job.ID(v))
+		g.numbers[first] = append(g.numbers[first], binary.BigEndian.Uint64(k[38:]))
+	case keys.Waiters:
+		g.waiters[first], err = decodeWaiters(v)
 	}
 	return err
 }
@@ -185,7 +191,7 @@ func (a *auditor) dependencies() {
 			a.t.Fatalf("job %s is %s and waits %v, its flag says %v", id, h.State, waits, h.has(flagBlocked))
 		}
 		_, told := a.due[keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: a.ns[id], ID: id}]
-		if h.has(flagDependents) && h.State.Terminal() && !told && !a.delivers(id) {
+		if h.has(flagDependents) && h.State.Terminal() && !told {
 			a.t.Fatalf("job %s is %s and tells nobody", id, h.State)
 		}
 	}
@@ -200,7 +206,14 @@ func (a *auditor) dependencies() {
 			}
 		}
 	}
+	if len(a.groups.waiters) != len(a.groups.dependents) {
+		a.t.Fatalf("%d jobs are waited for, %d say by how many", len(a.groups.dependents), len(a.groups.waiters))
+	}
 	for on := range a.groups.dependents {
+		w, n := a.groups.waiters[on], a.groups.numbers[on]
+		if w.count() != uint64(len(n)) || n[0] != w.told || n[len(n)-1] != w.made-1 {
+			a.t.Fatalf("job %s is waited for by %+v, the rows are %v", on, w, n)
+		}
 		if h, ok := a.there(on); (!ok || !h.has(flagDependents)) && !a.delivers(on) {
 			a.t.Fatalf("others wait for %s, which tells nobody", on)
 		}

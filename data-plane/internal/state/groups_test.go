@@ -512,12 +512,8 @@ func TestDependency_AJobThatWaitsInADeletedQueueIsForgotten(t *testing.T) {
 	if _, err := ReadJob(g.r.store, groupNS, idOf("W")); !errors.Is(err, statedb.ErrNotFound) {
 		t.Fatalf("W is still there: %v", err)
 	}
-	for _, id := range []job.ID{idOf("W"), idOf("D"), idOf("E")} {
-		for _, family := range []byte{keys.Waits, keys.Dependents} {
-			if ids, err := readIDList(g.r.store, keys.In(g.r.store.Prefix()), groupNS, family, id); err != nil || len(ids) > 0 {
-				t.Errorf("list %q of %s holds %v, %v", family, id, ids, err)
-			}
-		}
+	if left := g.r.look(t).groups; len(left.waits)+len(left.dependents)+len(left.waiters) > 0 {
+		t.Errorf("there is left: %v waits, %v dependents, %v", left.waits, left.dependents, left.waiters)
 	}
 }
 
@@ -539,6 +535,34 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	c, err := ReadCounts(g.r.store, groupNS, "q")
 	if err != nil || c.Jobs[job.Pending] != n || g.state("J0") != job.Pending || g.job(idOf("J0")).Blocked() {
 		t.Fatalf("%+v %v", c, err)
+	}
+}
+
+// What was said to some of the dependents and did not last is not said to the others:
+// they learn of the end that the job has after it was retried.
+func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
+	t.Parallel()
+	g := &groupRig{t, newReplica(t)}
+	defer g.r.close(t)
+	const n = dependentsPerFire + 44
+	cmds := []command.Command{groupJob("D", nil)}
+	for i := range n {
+		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
+	}
+	g.r.apply(t, logEntry{g.r.now + 1, cmds})
+	g.do(groupFetch(idOf("D")), groupAck(idOf("D")))
+	rows, err := ReadDue(g.r.store, 0, g.r.now+1, 2)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	g.do(&command.Fire{Due: rows[0]})
+	g.do(&command.Retry{NS: groupNS, ID: idOf("D")})
+	g.do(&command.Delete{NS: groupNS, ID: idOf("D")})
+	g.deliver()
+	for name, want := range map[string]job.State{"J0": job.Pending, "J255": job.Pending, "J256": job.Dead, "J299": job.Dead} {
+		if got := g.state(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
 	}
 }
 

@@ -89,9 +89,12 @@ func (d *dumper) tie(family byte, k, v []byte) (known bool, err error) {
 		ids, err := decodeIDs("waits", v)
 		fmt.Fprintf(&d.b, "%s waits for%s\n", first, idsText(ids))
 		return true, err
-	case keys.Dependents:
-		ids, err := decodeIDs("dependents", v)
-		fmt.Fprintf(&d.b, "%s is waited for by%s\n", first, idsText(ids))
+	case 'd':
+		fmt.Fprintf(&d.b, "%s is waited for by %s\n", first, idText(job.ID(v)))
+		return true, nil
+	case keys.Waiters:
+		w, err := decodeWaiters(v)
+		fmt.Fprintf(&d.b, "%s told %d of %d\n", first, w.told, w.made)
 		return true, err
 	default:
 		return false, nil

@@ -176,7 +176,7 @@ func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, erro
 		}
 	}
 	if j.has(flagBlocked) {
-		waits, err := readIDList(r, space, ns, keys.Waits, id)
+		waits, err := readWaits(r, space, ns, id)
 		if err != nil {
 			return Job{}, err
 		}

@@ -54,7 +54,7 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 		}
 	}
 	if s.Blocked() {
-		if s.WaitsFor, err = readIDList(v, space, ns, keys.Waits, id); err != nil {
+		if s.WaitsFor, err = readWaits(v, space, ns, id); err != nil {
 			return Standing{}, err
 		}
 	}
