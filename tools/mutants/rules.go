@@ -80,6 +80,7 @@ var ruleMutations = []mutation{
 	{"a member that is deleted after its end counts twice", admin, "\tif !h.State.Terminal() {\n\t\tif err := x.deliver(", "\tif true {\n\t\tif err := x.deliver("},
 	{"a member that is swept after its end counts twice", sweep, "\tif !h.State.Terminal() {\n\t\tif err := x.deliver(", "\tif true {\n\t\tif err := x.deliver("},
 	{"a sealed batch takes members", batch, "case b.Sealed:", "case b.Fired():"},
+	{"what a callback carried stays", batch, "\tx.txn.Delete(k)\n\treturn decodeCallback(v)", "\treturn decodeCallback(v)"},
 	{"a batch that fired opens again", batch, "if err != nil || b.Fired() || was == NoOutcome {", "if err != nil || was == NoOutcome {"},
 	{"a job waits for one of those it names", depend, "open = append(open, on)", "open = []job.ID{on}"},
 	{"a dependency that failed before does not count", depend, "failed = failed || m.OnDependency != command.DependencyRun", "failed = failed || m.OnDependency > command.DependencyCancel"},

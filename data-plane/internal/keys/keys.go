@@ -28,6 +28,7 @@
 //	t | job 16 | iteration 4                   one iteration of an agent job
 //	g | batch 16                               batch
 //	m | batch 16 | job 16                      member of a batch -> how it ended
+//	C | batch 16                               what the callback of a batch is to carry, until it is made
 //	G                                          how many batches are open
 //	l | chain 16                               what follows on what in a chain, written once
 //	L | chain 16                               how far a chain has come
@@ -79,6 +80,7 @@ const (
 	member      = 'm'
 	chain       = 'l'
 	chainState  = 'L'
+	callback    = 'C'
 	openBatches = 'G'
 	schedule    = 'k'
 	schedName   = 'x'
@@ -182,6 +184,11 @@ func (s Space) Batch(ns job.Namespace, id job.BatchID) []byte {
 // Batches is the span of the batches before one, and of all before the zero id.
 func (s Space) Batches(ns job.Namespace, before job.BatchID) (from, to []byte) {
 	return s.familyBefore(ns, batch, before)
+}
+
+// Callback is the key of what the callback of a batch is to carry.
+func (s Space) Callback(ns job.Namespace, id job.BatchID) []byte {
+	return append(s.inNamespace(ns, callback, 16), id[:]...)
 }
 
 // Tail is the id with which a key of Batch, Member, Chain or ChainState ends.

@@ -258,10 +258,7 @@ func viewBatch(id job.BatchID, b *state.Batch) Batch {
 		ID: id, Status: BatchOpen, Total: int64(b.Total), Open: int64(b.Open),
 		Completed: int64(b.Counts[state.OutcomeCompleted]), Dead: int64(b.Counts[state.OutcomeDead]),
 		Cancelled: int64(b.Counts[state.OutcomeCancelled]), Deleted: int64(b.Counts[state.OutcomeDeleted]),
-		CallbackJob: b.CallbackID, CreatedAt: when(b.CreatedAt), FinishedAt: when(b.FinishedAt),
-	}
-	if b.Callback != nil {
-		v.CallbackQueue = b.Callback.Queue
+		CallbackQueue: b.Callback, CallbackJob: b.CallbackID, CreatedAt: when(b.CreatedAt), FinishedAt: when(b.FinishedAt),
 	}
 	switch {
 	case b.Fired():

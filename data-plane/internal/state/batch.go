@@ -13,7 +13,9 @@ import (
 // may forget to seal them.
 const OpenBatchesMax = 10_000
 
-// Batch is a set of jobs whose common end calls back.
+// Batch is a set of jobs whose common end calls back. What the callback carries may be
+// large and stands in a record of its own, as long as it is needed: this one is written
+// with every member that joins or ends.
 //
 // Invariants: Open and Counts are the numbers of member rows with those outcomes. A
 // batch that is sealed and has no open member has fired, and one that has fired stays
@@ -21,7 +23,7 @@ const OpenBatchesMax = 10_000
 type Batch struct {
 	CreatedAt  int64
 	FinishedAt int64 // When it fired; 0 if it has not.
-	Callback   *command.Step
+	Callback   string // The queue of its callback; "" if it has none.
 	CallbackID job.ID // Zero: not made.
 	Sealed     bool
 	Total      uint64
@@ -39,11 +41,7 @@ func (b *Batch) encode() []byte {
 	w := newRecord(64)
 	w.Int(b.CreatedAt)
 	w.Int(b.FinishedAt)
-	w.Bool(b.Callback != nil)
-	if b.Callback != nil {
-		w.Text(b.Callback.Queue)
-		w.Bytes(b.Callback.Payload)
-	}
+	w.Text(b.Callback)
 	w.ID(b.CallbackID)
 	w.Bool(b.Sealed)
 	w.Uint(b.Total)
@@ -60,10 +58,7 @@ func decodeBatch(v []byte) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
-	b := Batch{CreatedAt: r.Time(), FinishedAt: r.Time()}
-	if r.Bool() {
-		b.Callback = &command.Step{Queue: r.Name(), Payload: r.Bytes()}
-	}
+	b := Batch{CreatedAt: r.Time(), FinishedAt: r.Time(), Callback: r.Name()}
 	b.CallbackID, b.Sealed, b.Total, b.Open = r.ID(), r.Bool(), r.Uint(), r.Uint()
 	n := r.Count(1)
 	if n > outcomeSlots {
@@ -73,6 +68,21 @@ func decodeBatch(v []byte) (Batch, error) {
 		b.Counts[i] = r.Uint()
 	}
 	return b, closeRecord("batch", r)
+}
+
+func encodeCallback(payload []byte) []byte {
+	w := newRecord(8 + len(payload))
+	w.Bytes(payload)
+	return w.Buf
+}
+
+func decodeCallback(v []byte) ([]byte, error) {
+	r, err := openRecord("callback", v)
+	if err != nil {
+		return nil, err
+	}
+	payload := r.Bytes()
+	return payload, closeRecord("callback", r)
 }
 
 // batch reads a batch; ok is false if there is none.
@@ -102,7 +112,12 @@ func (x *entry) makeBatch(c *command.MakeBatch) (Result, error) {
 		return Result{}, err
 	}
 	x.setTally(x.m.space.OpenBatches(c.NS), n+1)
-	x.putBatch(c.NS, c.ID, &Batch{CreatedAt: x.now, Callback: c.Callback})
+	b := Batch{CreatedAt: x.now}
+	if c.Callback != nil && c.Callback.Queue != "" {
+		b.Callback = c.Callback.Queue
+		x.txn.Set(x.m.space.Callback(c.NS, c.ID), encodeCallback(c.Callback.Payload))
+	}
+	x.putBatch(c.NS, c.ID, &b)
 	return Result{Batch: c.ID}, nil
 }
 
@@ -231,16 +246,31 @@ func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *Batch) error {
 		return nil
 	}
 	b.FinishedAt = x.now
-	if b.Callback == nil {
+	if b.Callback == "" {
 		return nil
+	}
+	own, err := x.takeCallback(ns, id)
+	if err != nil {
+		return err
 	}
 	b.CallbackID = job.Derived(x.now, id, 0)
 	base := []member{textMember("batch_id", id.String()), countMember("total", b.Total)}
 	for o := OutcomeCompleted; o < outcomesEnd; o++ {
 		base = append(base, countMember(o.String(), b.Counts[o]))
 	}
-	_, err := x.create(&command.Enqueue{
-		NS: ns, ID: b.CallbackID, Queue: b.Callback.Queue, Payload: overlay(base, b.Callback.Payload), Priority: job.Normal,
+	_, err = x.create(&command.Enqueue{
+		NS: ns, ID: b.CallbackID, Queue: b.Callback, Payload: overlay(base, own), Priority: job.Normal,
 	})
 	return err
+}
+
+// takeCallback reads what the callback of a batch is to carry, and removes it.
+func (x *entry) takeCallback(ns job.Namespace, id job.BatchID) ([]byte, error) {
+	k := x.m.space.Callback(ns, id)
+	v, err := x.txn.Get(k)
+	if err != nil {
+		return nil, fmt.Errorf("callback of %s: %w", id, err)
+	}
+	x.txn.Delete(k)
+	return decodeCallback(v)
 }

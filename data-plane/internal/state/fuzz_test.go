@@ -76,6 +76,7 @@ func records() []record {
 		ID: job.PolicyID{1}, Name: "n", Enabled: true, Any: true, Queue: "q", TagKey: "k", TagValue: "v", Approvers: []string{"a"},
 		Expires: time.Hour, ApproveAtLast: true,
 	}}
+	ba := Batch{CreatedAt: epoch, FinishedAt: epoch + 1, Callback: "q", CallbackID: job.ID{1}, Sealed: true, Total: 5, Open: 1, Counts: [outcomeSlots]uint64{0, 1, 2, 0, 1}}
 	return []record{
 		{"head", h.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
 		{"body", b.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBody(v); return x.encode(), x, err }},
@@ -100,6 +101,8 @@ func records() []record {
 		{"budget", bud.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudget(v); return x.encode(), x, err }},
 		{"budget day", day.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBudgetDay(v); return x.encode(), x, err }},
 		{"policy", pol.encode(), func(v []byte) ([]byte, any, error) { x, err := decodePolicy(v); return x.encode(), x, err }},
+		{"batch", ba.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBatch(v); return x.encode(), x, err }},
+		{"callback", encodeCallback([]byte("{}")), func(v []byte) ([]byte, any, error) { x, err := decodeCallback(v); return encodeCallback(x), x, err }},
 		{"waiters", waiters{300, 301}.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeWaiters(v); return x.encode(), x, err }},
 		{"attempt error", e.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeAttemptError(v); return x.encode(), x, err }},
 		{"lock name", encodeLockName("q", "k"), func(v []byte) ([]byte, any, error) {

@@ -54,7 +54,7 @@ func TestRecords_GoldenBytesOfEachVersion(t *testing.T) {
 func TestRecords_GoldenBytesOfGroupsMoneyAndSchedules(t *testing.T) {
 	t.Parallel()
 	step := &command.Step{Queue: "q", Payload: []byte("{}")}
-	batch := Batch{CreatedAt: epoch, FinishedAt: epoch + 1, Callback: step, CallbackID: job.ID{1}, Sealed: true, Total: 5, Open: 1, Counts: [outcomeSlots]uint64{0, 1, 2, 0, 1}}
+	batch := Batch{CreatedAt: epoch, FinishedAt: epoch + 1, Callback: "q", CallbackID: job.ID{1}, Sealed: true, Total: 5, Open: 1, Counts: [outcomeSlots]uint64{0, 1, 2, 0, 1}}
 	chain := &command.Chain{ID: job.ChainID{2}, Steps: []command.Step{*step, {Queue: "r"}}, OnFailure: step, GoOn: true}
 	state := ChainState{
 		CreatedAt: epoch, FinishedAt: epoch + 1, Status: ChainExited, Steps: 2, Jobs: []job.ID{{1}, {3}}, OnExit: job.ID{4}, ExitReason: "enough",
@@ -90,7 +90,8 @@ func TestRecords_GoldenBytesOfGroupsMoneyAndSchedules(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"batch 1":            {batch.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f010171027b7d01000000000000000000000000000000010501050001020001"},
+		"batch 1":            {batch.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f017101000000000000000000000000000000010501050001020001"},
+		"callback 1":         {encodeCallback(step.Payload), "01027b7d"},
 		"chain 1":            {encodeChain(chain), "0102000000000000000000000000000000020171027b7d017200010171027b7d0001"},
 		"chain state 1":      {state.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f0202020100000000000000000000000000000003000000000000000000000000000000000000000000000000000000000000000400000000000000000000000000000006656e6f756768"},
 		"outcome 1":          {encodeOutcome(OutcomeDeleted), "0104"},

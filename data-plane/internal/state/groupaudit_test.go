@@ -13,6 +13,7 @@ import (
 type groupRows struct {
 	bodies     map[job.ID]Body
 	batches    map[job.BatchID]Batch
+	callbacks  map[job.BatchID]bool // There is what it is to carry.
 	members    map[job.BatchID]map[job.ID]Outcome
 	open       map[job.Namespace]uint64
 	ofBatch    map[job.BatchID]job.Namespace
@@ -33,7 +34,7 @@ func newGroupRows() groupRows {
 		bodies: map[job.ID]Body{}, batches: map[job.BatchID]Batch{}, members: map[job.BatchID]map[job.ID]Outcome{},
 		open: map[job.Namespace]uint64{}, ofBatch: map[job.BatchID]job.Namespace{}, steps: map[job.ChainID]int{},
 		chains: map[job.ChainID]ChainState{}, waits: map[job.ID][]job.ID{}, dependents: map[job.ID][]job.ID{},
-		numbers: map[job.ID][]uint64{}, waiters: map[job.ID]waiters{}, calls: map[job.ChainID]chainCalls{},
+		callbacks: map[job.BatchID]bool{}, numbers: map[job.ID][]uint64{}, waiters: map[job.ID]waiters{}, calls: map[job.ChainID]chainCalls{},
 	}
 }
 
@@ -48,6 +49,9 @@ func (g *groupRows) row(ns job.Namespace, family byte, k, v []byte) (err error) 
 	case 'g':
 		g.batches[first], err = decodeBatch(v)
 		g.ofBatch[first] = ns
+	case 'C':
+		g.callbacks[first] = true
+		_, err = decodeCallback(v)
 	case 'm':
 		if g.members[first] == nil {
 			g.members[first] = map[job.ID]Outcome{}
@@ -119,12 +123,19 @@ func (a *auditor) batches() {
 		if b.Fired() != (b.Sealed && b.Open == 0) {
 			a.t.Fatalf("%s has fired %v, sealed %v, %d open", id, b.Fired(), b.Sealed, b.Open)
 		}
-		if !b.CallbackID.IsZero() != (b.Fired() && b.Callback != nil) {
+		if !b.CallbackID.IsZero() != (b.Fired() && b.Callback != "") {
 			a.t.Fatalf("%s has callback %s, fired %v", id, b.CallbackID, b.Fired())
 		}
+		if a.groups.callbacks[id] != (!b.Fired() && b.Callback != "") {
+			a.t.Fatalf("%s calls back to %q, fired %v; what that is to carry is there %v", id, b.Callback, b.Fired(), a.groups.callbacks[id])
+		}
+		delete(a.groups.callbacks, id)
 		if !b.Sealed {
 			unsealed[a.groups.ofBatch[id]]++
 		}
+	}
+	if len(a.groups.callbacks) > 0 {
+		a.t.Fatalf("callbacks of no batch: %v", a.groups.callbacks)
 	}
 	for ns, n := range a.groups.open {
 		if unsealed[ns] != n {

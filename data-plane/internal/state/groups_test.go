@@ -395,6 +395,36 @@ func TestBatch_JoinSealReopen(t *testing.T) {
 	}
 }
 
+// What the callback is to carry is written once: a member costs the same, whatever it
+// is, when it joins and when it ends (law 8).
+func TestBatch_AMemberCostsTheSameWhateverTheCallbackCarries(t *testing.T) {
+	t.Parallel()
+	const members = 50
+	written := func(payload string) uint64 {
+		g := newGroupRig(t)
+		g.do(&command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}, Callback: &command.Step{Queue: "cb", Payload: []byte(payload)}})
+		before := g.r.db.Metrics().WAL.BytesIn
+		for i := range members {
+			g.do(groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{Batch: job.BatchID{'b'}}))
+		}
+		for i := range members {
+			id := idOf(fmt.Sprintf("J%d", i))
+			g.do(groupFetch(id), groupAck(id))
+		}
+		defer func() {
+			g.do(&command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}})
+			if cb := g.job(g.batch('b').CallbackID); !strings.HasSuffix(string(cb.Payload), payload[1:]) {
+				t.Errorf("the callback carries %d bytes", len(cb.Payload))
+			}
+		}()
+		return g.r.db.Metrics().WAL.BytesIn - before
+	}
+	small, large := written(`{"a":1}`), written(`{"a":"`+strings.Repeat("a", 200<<10)+`"}`)
+	if small != large {
+		t.Errorf("%d members wrote %d bytes, and %d with a large callback", members, small, large)
+	}
+}
+
 // A call that is repeated with its idempotency keys makes no second batch, and none
 // that is empty and calls back at once.
 func TestTogether_ARepeatedBatchIsTheFirst(t *testing.T) {

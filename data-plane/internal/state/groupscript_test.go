@@ -73,6 +73,10 @@ func (d *dumper) tie(family byte, k, v []byte) (known bool, err error) {
 	switch family {
 	case 'g':
 		return true, d.batch(first, v)
+	case 'C':
+		payload, err := decodeCallback(v)
+		fmt.Fprintf(&d.b, "callback of %s: %q\n", first, payload)
+		return true, err
 	case 'm':
 		o, err := decodeOutcome(v)
 		ended := "open"
