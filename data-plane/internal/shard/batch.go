@@ -187,11 +187,19 @@ func (t *term) addRequest(b *batch, q *request) error {
 	q.afterAt = len(b.cmds)
 	b.cmds = append(b.cmds, q.After...)
 	for _, c := range q.After {
-		if _, ok := c.(*command.Tick); ok {
+		switch c := c.(type) {
+		case *command.Tick, *command.SealBatch:
 			b.requeues = true
-		}
-		if e, ok := c.(*command.Enqueue); ok && e.ScheduledAt <= b.now && !waits(e) {
-			if err := t.promise(b, e); err != nil {
+		case *command.Enqueue:
+			if waits(c) {
+				// It may end at once, for what it depends on, and another one follow on it.
+				b.requeues = b.requeues || c.More.Chain != nil || !c.More.Batch.IsZero()
+				continue
+			}
+			if c.ScheduledAt > b.now {
+				continue
+			}
+			if err := t.promise(b, c); err != nil {
 				return err
 			}
 		}
@@ -331,6 +339,8 @@ func ending(c command.Command) (job.Namespace, job.ID, bool) {
 		return c.NS, c.ID, true
 	case *command.Delete:
 		return c.NS, c.ID, true
+	case *command.Decide:
+		return c.NS, c.ID, true
 	default:
 		return job.Namespace{}, job.ID{}, false
 	}
@@ -381,7 +391,8 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 // says nothing about the lease that stands.
 func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 	for i, c := range b.cmds {
-		if a.Results[i].Refusal != state.Accepted {
+		// A repetition is accepted too: then somebody else may hold the job by now.
+		if a.Results[i].Refusal != state.Accepted || a.Results[i].State.Leased() {
 			continue
 		}
 		switch c := c.(type) {

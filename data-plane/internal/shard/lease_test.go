@@ -137,3 +137,26 @@ func TestLease_ANewLeaderGivesAFreshFullLease(t *testing.T) {
 		t.Fatalf("a lease of this term: job is %s with %d crashes", h.State, h.Crashes)
 	}
 }
+
+// An ack said again is accepted also when the agent's next iteration runs already: the
+// lease of that one is none of its business (INV-4).
+func TestLease_ARepeatedAckForgetsNoRenewalOfTheNextHolder(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	c := s.newJob()
+	c.More = &command.EnqueueMore{Agent: &command.AgentLimits{MaxIterations: 5}}
+	s.do(Request{After: []command.Command{c}})
+	first := s.fetch(time.Minute)
+	ack := Request{Settle: []command.Command{&command.Ack{
+		NS: stepNS, ID: first.ID, By: holder(first), More: &command.AckMore{Agent: command.AgentContinue},
+	}}}
+	s.do(ack)
+	second := s.fetch(time.Minute)
+	s.do(renew(second))
+	if res := s.do(ack).Settled[0]; res.Refusal != state.Accepted {
+		t.Fatalf("the repetition: %+v", res)
+	}
+	if _, kept := s.renewals[second.ID]; !kept {
+		t.Fatal("the renewal of the second iteration's lease is forgotten")
+	}
+}
