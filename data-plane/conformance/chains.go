@@ -80,6 +80,10 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c})
 		first := t.Fetch(c.Steps[0].Queue)
 		Equal(t, "payload", first.Payload, `"text"`)
+		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: "{}"}) // What a client sends that was given none.
+		Equal(t, "payload beside {}", t.Fetch(c.Steps[0].Queue).Payload, `"text"`)
+		_, err := t.Client.Enqueue(t.Context, Job{Queue: c.Steps[0].Queue, Chain: c, Payload: `"another"`})
+		t.Refused(err, "VALIDATION_ERROR", "chain.steps[0].payload")
 		t.Ack(first)
 		Equal(t, "payload", t.Fetch(c.Steps[1].Queue).Payload, `{"previous_job_id":"`+first.ID+`","payload":"text"}`)
 	}},

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -46,6 +47,9 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 	var bad checker
 	if in.Chain != nil {
 		bad.chain(in.Chain, in.Queue, c.payloadMax())
+		if s := in.Chain.Steps; len(s) > 0 && !saysNothing(in.Payload) && !saysNothing(s[0].Payload) && !sameJSON(in.Payload, s[0].Payload) {
+			bad.failf("chain.steps[0].payload", "is not the payload of the job, which is the first step: give one of them")
+		}
 	}
 	if len(in.DependsOn) > DependsOnMax {
 		bad.failf("depends_on", "%s", rangeMessage("jobs", 0, DependsOnMax, len(in.DependsOn)))
@@ -168,10 +172,21 @@ func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue, m *command
 		m.Chain.Steps[i] = *stepOf(&in.Chain.Steps[i])
 	}
 	first := &m.Chain.Steps[0]
-	if len(cmd.Payload) == 0 {
+	if saysNothing(cmd.Payload) && first.Payload != nil {
 		cmd.Payload = first.Payload
 	}
 	first.Queue, first.Payload = in.Queue, nil // The job has it.
+}
+
+// saysNothing: clients send {} for a payload that nobody gave.
+func saysNothing(payload json.RawMessage) bool {
+	return said(payload) == nil || sameJSON(payload, json.RawMessage(`{}`))
+}
+
+// sameJSON reports whether two texts say the same with the same letters.
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 func stepOf(in *StepInput) *command.Step {

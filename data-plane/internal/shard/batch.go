@@ -400,6 +400,10 @@ func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 			delete(t.renewals, c.ID)
 		case *command.Fail:
 			delete(t.renewals, c.ID)
+		case *command.Sweep: // With their due rows, which would have done it.
+			for _, id := range c.Jobs {
+				delete(t.renewals, id)
+			}
 		}
 	}
 }
