@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -385,7 +386,7 @@ func (in *ScheduleInput) stamp() command.Schedule {
 		put.Job.Payload = emptyObject
 	}
 	if put.Job.UniqueKey != "" {
-		put.Job.UniqueFor = or(in.Job.UniquePeriod, job.DefaultUniqueFor)
+		put.Job.UniqueFor = cmp.Or(or(in.Job.UniquePeriod, 0), job.DefaultUniqueFor)
 	}
 	return put
 }

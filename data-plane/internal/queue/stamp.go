@@ -3,6 +3,7 @@ package queue
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -69,7 +70,7 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 		cmd.ScheduledAt = in.ScheduledAt.UnixNano()
 	}
 	if in.UniqueKey != "" {
-		cmd.UniqueFor = or(in.UniquePeriod, job.DefaultUniqueFor)
+		cmd.UniqueFor = cmp.Or(or(in.UniquePeriod, 0), job.DefaultUniqueFor)
 	}
 	if in.IdempotencyKey != "" {
 		cmd.IdempotencyFor = job.IdempotencyFor

@@ -30,6 +30,7 @@ const (
 	WaitMax            = 60 * time.Second
 	RetriesMax         = 1000
 	DelayMax           = 30 * 24 * time.Hour
+	UniquePeriodMax    = 365 * 24 * time.Hour
 	ScheduleAheadMax   = 10 * 365 * 24 * time.Hour
 	ExpireAfterMin     = time.Millisecond
 	ExpireAfterMax     = ScheduleAheadMax
@@ -65,7 +66,7 @@ type EnqueueInput struct {
 	ExpireAfter    *time.Duration // Time to live, from now; nil: for ever.
 	Tags           map[string]string
 	UniqueKey      string
-	UniquePeriod   *time.Duration
+	UniquePeriod   *time.Duration // 0 is the default too.
 	IdempotencyKey string
 	TraceParent    string // W3C traceparent of the producer.
 	ParentID       string // The job this one came out of, for people to see.

@@ -100,9 +100,11 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	bad.delay("expire_after", in.ExpireAfter, ExpireAfterMin, ExpireAfterMax)
 	bad.tags(in.Tags)
 	bad.text("unique_key", in.UniqueKey, KeyBytesMax)
-	bad.delay("unique_period", in.UniquePeriod, time.Second, DelayMax)
-	if in.UniquePeriod != nil && in.UniqueKey == "" {
-		bad.failf("unique_period", "is given without unique_key")
+	if or(in.UniquePeriod, 0) != 0 { // Typed clients send 0 for what was not said.
+		bad.delay("unique_period", in.UniquePeriod, time.Second, UniquePeriodMax)
+		if in.UniqueKey == "" {
+			bad.failf("unique_period", "is given without unique_key")
+		}
 	}
 	bad.text("idempotency_key", in.IdempotencyKey, KeyBytesMax)
 	if in.TraceParent != "" && !ValidTraceParent(in.TraceParent) {

@@ -186,3 +186,23 @@ func TestGen2_UniqueConflictIs200WithTheHolder(t *testing.T) {
 		t.Errorf("second %+v", second)
 	}
 }
+
+// Typed clients send the zero value of what their user did not set.
+func TestGenerations_AZeroValueIsNotSet(t *testing.T) {
+	t.Parallel()
+	e := startEngine(t)
+	c := &optionClient{bench: e.bench.as(t), ns: nsA}
+	zeros := object{
+		"queue": "q", "scheduled_at": "", "expire_after": "", "retry_base_delay": "", "unique_key": "", "unique_period": 0, "tags": object{},
+		"parent_id": "", "chain_id": "", "chain_step": 0, "chain_config": object{}, "depends_on": []any{}, "batch_id": "",
+		"agent": object{"iteration_timeout": "", "max_iterations": 3},
+	}
+	id := c.postFor("job_id", "/api/v1/enqueue", zeros)
+	if j := e.read(t, nsA, id); j.State != job.Pending {
+		t.Errorf("the job is %s", j.State)
+	}
+	keyed := c.postFor("job_id", "/api/v1/enqueue", object{"queue": "q", "unique_key": "k", "unique_period": 0})
+	if again := c.postFor("job_id", "/api/v1/enqueue", object{"queue": "q", "unique_key": "k"}); again != keyed {
+		t.Errorf("a period of 0 locks nothing: %s, then %s", keyed, again)
+	}
+}

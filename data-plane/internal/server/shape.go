@@ -170,11 +170,11 @@ func kindOf(v []byte) byte {
 
 func isNull(v []byte) bool { return kindOf(v) == 'n' }
 
-// isBlank is a value that says nothing: clients send "" and [] for options that
-// their user did not set.
+// isBlank is a value that says nothing: clients send it for options that their user
+// did not set.
 func isBlank(v []byte) bool {
 	switch string(bytes.TrimSpace(v)) {
-	case "null", `""`, "[]":
+	case "null", `""`, "[]", "{}", "0":
 		return true
 	}
 	return false
@@ -242,6 +242,9 @@ func timeField[T any](name, doc string, at func(*T) *time.Time) field[T] {
 		if kindOf(v) != '"' {
 			return "must be a time such as 2026-11-30T12:00:00Z"
 		}
+		if unquote(v) == "" {
+			return "" // How some clients say "not set".
+		}
 		t, err := time.Parse(time.RFC3339Nano, unquote(v))
 		if err != nil {
 			return "must be a time such as 2026-11-30T12:00:00Z"
@@ -283,6 +286,9 @@ func duration(text string) (time.Duration, string) {
 func spanField[T any](name, doc string, set func(*T, time.Duration)) field[T] {
 	s := schema{OneOf: []schema{{Type: "string", Examples: []any{"60s"}}, {Type: "number"}}}
 	return field[T]{name: name, doc: doc, schema: s, read: func(_ *decoder, _ string, v []byte, into *T) string {
+		if kindOf(v) == '"' && unquote(v) == "" {
+			return "" // How some clients say "default".
+		}
 		d, msg := span(v)
 		if msg == "" {
 			set(into, d)
