@@ -20,7 +20,7 @@ var (
 	)
 	replayShape = newShape("ReplayRequest",
 		wholeField("from", "Number of the iteration after which the new job begins.", func(in *int, n int) { *in = n }),
-	)
+	).strictly()
 	iterationParams = []queryParam{
 		{name: "after", doc: "List the iterations after this one.", schema: schema{Type: "integer"}},
 		{name: "limit", doc: "How many at most; default 100.", schema: schema{Type: "integer"}},

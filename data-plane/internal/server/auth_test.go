@@ -105,6 +105,27 @@ func TestRoutes_RolesAreHeldToTheTable(t *testing.T) {
 	}
 }
 
+// A parameter with a typing error would be passed over and something else be done than was
+// asked. Probes of the public routes may add what they like; an RPC has none.
+func TestRoutes_AParameterThatNobodyKnowsIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{})
+	for _, rt := range Routes() {
+		if rt.Action == public || rt.RPC {
+			continue
+		}
+		for _, query := range []string{"limmit=1", "confirm=true&limmit=1", "%zz"} {
+			a := b.do(rt.Method, concrete(rt)+"?"+query, map[bool]string{true: "{}"}[rt.Method == "POST"])
+			if want := map[bool]string{true: `"query"`, false: `"limmit"`}[query == "%zz"]; a.status != 400 || !strings.Contains(string(a.body), want) {
+				t.Errorf("%s %s?%s: %d %s", rt.Method, rt.Pattern, query, a.status, a.body)
+			}
+		}
+	}
+	if calls, _ := b.jobs.counts(); calls != 0 {
+		t.Errorf("refused requests did %d things", calls)
+	}
+}
+
 func TestRoutes_ForeignNamespaceLooksLikeNothing(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
@@ -118,8 +139,8 @@ func TestRoutes_ForeignNamespaceLooksLikeNothing(t *testing.T) {
 		ask := func(id string) answerOf {
 			p := strings.ReplaceAll(rt.Pattern, "{id}", id)
 			body := ""
-			if rt.request != "" {
-				body = `{"queue":"q"}` // What some of them want to hear.
+			if rt.request == "MoveRequest" {
+				body = `{"queue":"q"}` // What it wants to hear.
 			}
 			a := b.do(rt.Method, p, body, headersFor(t, signed(nsB, "admin"), p)...)
 			a.body = []byte(strings.ReplaceAll(string(a.body), a.header.Get(headerRequestID), ""))

@@ -143,7 +143,6 @@ var pageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 
 func pageFromQuery(q url.Values) (queue.PageInput, error) {
 	var d decoder
-	onlyParams(&d, q, pageParams)
 	in := queue.PageInput{Cursor: q.Get("cursor")}
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)

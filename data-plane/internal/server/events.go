@@ -252,7 +252,6 @@ func whyEnded(ctx context.Context, err error) *fault.Error {
 
 func eventFilter(q url.Values, header string) (queue.EventFilter, error) {
 	var d decoder
-	onlyParams(&d, q, eventParams)
 	in := queue.EventFilter{Queues: words(q["queues"]), JobIDs: words(q["job_ids"]), Types: words(q["types"])}
 	text := header
 	if text == "" {

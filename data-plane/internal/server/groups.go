@@ -25,7 +25,7 @@ var (
 		}),
 	)
 
-	newBatchShape = newShape("BatchRequest", callbackFields()...)
+	newBatchShape = newShape("BatchRequest", callbackFields()...).strictly()
 	batchShape    = newShape("BatchOptions", append(callbackFields(),
 		boolField("open", "More jobs may join until the batch is sealed.", func(in *queue.BatchOptions) *bool { return &in.Open }),
 	)...)

@@ -11,11 +11,26 @@ import (
 var (
 	holdShape = newShape("HoldRequest",
 		textField("reason", "Why, for the person who decides.", func(in *string) *string { return in }),
-	)
+	).strictly()
 	decideShape = newShape("DecideRequest",
-		textField("comment", "What there is to say about the decision; it stays with the job.", func(in *string) *string { return in }),
-	)
+		commentField("comment", "What there is to say about the decision; it stays with the job."),
+		commentField("reason", "Another name of comment."),
+	).strictly()
 )
+
+func commentField(name, doc string) field[string] {
+	f := textField(name, doc, func(in *string) *string { return in })
+	read := f.read
+	f.read = func(d *decoder, path string, v []byte, into *string) string {
+		said := *into
+		msg := read(d, path, v, into)
+		if msg == "" && said != "" && said != *into {
+			return "differs: comment and reason are the same"
+		}
+		return msg
+	}
+	return f
+}
 
 func (c *call) holdJob() error { return c.aboutHold(holdShape, c.place.Local.Hold) }
 

@@ -347,7 +347,7 @@ func TestTrap70_AMillionElements(t *testing.T) {
 		"fetch":         {`{"queues":` + empties(`""`) + `}`, "queues"},
 		"fetch/batch":   {`{"queues":` + empties(`""`) + `}`, "queues"},
 		"jobs/search":   {`{"state":` + empties(`""`) + `}`, "state"},
-		"enqueue?deep":  {`{"queue":"q","payload":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + `}`, "nested"},
+		"enqueue#deep":  {`{"queue":"q","payload":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + `}`, "nested"},
 		"webhooks/q":    {strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20), "payload"},
 	} {
 		start := time.Now()

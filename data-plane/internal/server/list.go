@@ -69,7 +69,7 @@ type searchAnswer struct {
 }
 
 func (c *call) listJobs() error {
-	in, err := filterFromQuery(c.r.URL.Query(), listParams)
+	in, err := filterFromQuery(c.r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -214,13 +214,12 @@ var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"cursor", "Of the page before; its filters must be the same.", schema{Type: "string"}},
 }
 
-func filterFromQuery(q url.Values, known []queryParam) (queue.JobFilter, error) {
+func filterFromQuery(q url.Values) (queue.JobFilter, error) {
 	var d decoder
 	in := queue.JobFilter{
 		Queue: q.Get("queue"), States: words(q["state"]), Order: q.Get("order"), Cursor: q.Get("cursor"),
 		CreatedAfter: timeParam(&d, q, "created_after"), CreatedBefore: timeParam(&d, q, "created_before"),
 	}
-	onlyParams(&d, q, known)
 	for _, text := range q["tag"] {
 		key, value, ok := strings.Cut(text, ":")
 		if !ok {
@@ -241,7 +240,12 @@ func filterFromQuery(q url.Values, known []queryParam) (queue.JobFilter, error) 
 
 // onlyParams refuses parameters that mean nothing, and a second value where only
 // one counts.
-func onlyParams(d *decoder, q url.Values, known []queryParam) {
+func onlyParams(rawQuery string, known []queryParam) error {
+	var d decoder
+	q, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		d.problem("query", "can not be read: %s", err)
+	}
 	for name, values := range q {
 		i := slices.IndexFunc(known, func(p queryParam) bool { return p.name == name })
 		switch {
@@ -252,6 +256,7 @@ func onlyParams(d *decoder, q url.Values, known []queryParam) {
 		}
 	}
 	slices.SortFunc(d.problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })
+	return d.err()
 }
 
 // severalTimes are the parameters that may be repeated.

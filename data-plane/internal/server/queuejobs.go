@@ -63,7 +63,7 @@ func listParamsBut(name string) (out []queryParam) {
 
 // deadJobs lists dead letters: newest first, of one queue or of all.
 func (c *call) deadJobs() error {
-	in, err := filterFromQuery(c.r.URL.Query(), deadParams)
+	in, err := filterFromQuery(c.r.URL.Query())
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Route struct {
 	stream  bool
 	events  bool // Server-sent events, or Subscribe.
 	waits   bool // A long poll.
-	query   []queryParam
+	query   []queryParam // Any other is refused; a public route takes whatever comes.
 	request string // Name of the request shape; "" has no body.
 	status  int    // Of success; 0 is 200.
 	answer  any    // A value of the answer's type, for the document.

@@ -78,7 +78,7 @@ func TestReal_HoldApproveReject(t *testing.T) {
 	if a := r.call(200, "POST", "/api/v1/fail/"+id, object{"error": "told to stop", "lease_token": got["lease_token"]}); a["status"] != "held" {
 		t.Errorf("fail: %v", a)
 	}
-	if a := r.call(200, "POST", at+"/reject", object{"comment": "no"}); a["status"] != "dead" {
+	if a := r.call(200, "POST", at+"/reject", object{"reason": "no"}); a["status"] != "dead" {
 		t.Errorf("reject: %v", a)
 	}
 	view = r.call(200, "GET", at, nil)
@@ -86,6 +86,19 @@ func TestReal_HoldApproveReject(t *testing.T) {
 	if view["dead_reason"] != "rejected" || view["attempt"] != 0.0 || hold["decision"] != "rejected" || hold["comment"] != "no" || view["hold_reason"] != nil || view["finished_at"] == nil {
 		t.Errorf("rejected: %v", view)
 	}
+}
+
+// All members of these are optional, so that one with a typing error would be passed over.
+func TestReal_AMemberThatNobodyKnowsIsRefusedWhereAllAreOptional(t *testing.T) {
+	t.Parallel()
+	r := startReal(t)
+	id := r.enqueued(object{"queue": "q"})
+	for verb, body := range map[string]object{
+		"hold": {"raeson": "x"}, "approve": {"coment": "x"}, "reject": {"comment": "x", "reason": "y"}, "replay": {"form": 1},
+	} {
+		r.call(400, "POST", "/api/v1/jobs/"+id+"/"+verb, body)
+	}
+	r.call(400, "POST", "/api/v1/batches", object{"callback_queu": "done"})
 }
 
 func TestTrap115_ActionsOnJobsTellMissingFromWrongState(t *testing.T) {

@@ -138,7 +138,6 @@ var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table
 func (c *call) schedules() error {
 	var d decoder
 	q := c.r.URL.Query()
-	onlyParams(&d, q, scheduleParams)
 	limit := 0
 	if text := q.Get("limit"); text != "" {
 		var err error

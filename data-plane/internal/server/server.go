@@ -189,6 +189,11 @@ func (s *Server) enter(c *call) error {
 	if !c.route.allows(who) {
 		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", c.route.Action)
 	}
+	if !c.route.RPC && c.r.URL.RawQuery != "" {
+		if err := onlyParams(c.r.URL.RawQuery, c.route.query); err != nil {
+			return err
+		}
+	}
 	if !c.route.Leader {
 		return c.route.handle(c)
 	}

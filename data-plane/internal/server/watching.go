@@ -74,7 +74,6 @@ type recentAnswer struct {
 func (c *call) recentEvents() error {
 	var d decoder
 	q := c.r.URL.Query()
-	onlyParams(&d, q, recentParams)
 	after, limit := uint64(0), queue.RecentDefault
 	var err error
 	if text := q.Get("after_seq"); text != "" {

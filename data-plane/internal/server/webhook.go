@@ -46,7 +46,7 @@ func (c *call) webhook() error {
 		return err
 	}
 	var d decoder
-	readWebhookParams(&d, c.r.URL.RawQuery, &in)
+	readWebhookParams(&d, c.r.URL.Query(), &in)
 	return c.enqueueOne(&d, in)
 }
 
@@ -79,13 +79,7 @@ func quote(text string) rawJSON {
 	return bytes.TrimRight(buf.Bytes(), "\n")
 }
 
-func readWebhookParams(d *decoder, rawQuery string, in *queue.EnqueueInput) {
-	q, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		d.problem("query", "can not be read: %s", err)
-		return
-	}
-	onlyParams(d, q, webhookParams)
+func readWebhookParams(d *decoder, q url.Values, in *queue.EnqueueInput) {
 	for _, p := range webhookParams {
 		text := q.Get(p.name)
 		switch {
