@@ -167,11 +167,18 @@ func viewIteration(it *state.Iteration) Iteration {
 }
 
 // Replay makes a new job like one of before, which begins where an iteration of that
-// one ended.
-func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int) (EnqueueResult, error) {
+// one ended; with an idempotency key, one for each such place.
+func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key string) (EnqueueResult, error) {
+	var bad checker
+	if bad.text("Idempotency-Key", key, KeyBytesMax); len(bad) > 0 {
+		return EnqueueResult{}, fault.InvalidFields(bad)
+	}
 	cmd, err := s.replayOf(c, id, from)
 	if err != nil {
 		return EnqueueResult{}, err
+	}
+	if key != "" { // The job itself may have been enqueued with the same.
+		cmd.IdempotencyKey, cmd.IdempotencyFor = fmt.Sprintf("%s#%s@%d", key, id, from), job.IdempotencyFor
 	}
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err

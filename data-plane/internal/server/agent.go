@@ -149,9 +149,14 @@ func (c *call) replay() error {
 	if err != nil {
 		return err
 	}
-	res, err := c.place.Local.Replay(c.r.Context(), c.who.Caller, id, from)
+	res, err := c.place.Local.Replay(c.r.Context(), c.who.Caller, id, from, c.r.Header.Get(headerIdempotencyKey))
 	if err != nil {
 		return err
 	}
-	return c.replyStatus(201, newEnqueueAnswer(former.Queue, res))
+	c.markReplayed(res)
+	status := 201
+	if res.Replayed {
+		status = 200
+	}
+	return c.replyStatus(status, newEnqueueAnswer(former.Queue, res))
 }

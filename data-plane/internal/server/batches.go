@@ -61,6 +61,9 @@ func newBatchAnswer(b *queue.Batch) batchAnswer {
 }
 
 func (c *call) makeBatch() error {
+	if err := c.noKey("enqueue the first jobs and make the batch in one call of /enqueue/batch, which takes it"); err != nil {
+		return err
+	}
 	var in queue.BatchOptions
 	if err := decode(c, newBatchShape, &in); err != nil {
 		return err

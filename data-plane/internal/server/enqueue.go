@@ -268,6 +268,15 @@ func (c *call) tooLarge(path string, in *queue.EnqueueInput) []fault.Field {
 	}}
 }
 
+// noKey refuses an idempotency key where it would not help: to take it in silence would
+// be a promise.
+func (c *call) noKey(instead string) error {
+	if c.r.Header.Get(headerIdempotencyKey) == "" {
+		return nil
+	}
+	return fault.InvalidFields([]fault.Field{{Path: headerIdempotencyKey, Message: "is not taken by this call: " + instead}})
+}
+
 func (c *call) markReplayed(res queue.EnqueueResult) {
 	if res.Replayed {
 		c.w.Header().Set(headerReplayed, "true")

@@ -23,7 +23,7 @@ func (ungoverned) Iterations(_ context.Context, _ queue.Caller, _ job.ID, _, _ i
 	return queue.IterationPage{}, errNoJob()
 }
 
-func (ungoverned) Replay(_ context.Context, _ queue.Caller, _ job.ID, _ int) (queue.EnqueueResult, error) {
+func (ungoverned) Replay(_ context.Context, _ queue.Caller, _ job.ID, _ int, _ string) (queue.EnqueueResult, error) {
 	return queue.EnqueueResult{}, errNoJob()
 }
 

@@ -314,8 +314,11 @@ func TestAgent_ReplayBeginsWhereAnIterationEnded(t *testing.T) {
 	if view := r.call(200, "GET", "/api/v1/jobs/"+id, nil); view["state"] != "held" || !strings.Contains(fmt.Sprint(view["hold_reason"]), "max_iterations") {
 		t.Errorf("at its limit: %v", view)
 	}
-	out := r.call(201, "POST", "/api/v1/jobs/"+id+"/replay", object{"from": 1})
+	out := r.call(201, "POST", "/api/v1/jobs/"+id+"/replay", object{"from": 1}, "Idempotency-Key", "once")
 	replay := fmt.Sprint(out["job_id"])
+	if again := r.call(200, "POST", "/api/v1/jobs/"+id+"/replay", object{"from": 1}, "Idempotency-Key", "once"); again["job_id"] != replay {
+		t.Errorf("the same key made %v and %v", replay, again["job_id"])
+	}
 	if out["status"] != "pending" || out["job"].(object)["queue"] != "ai" {
 		t.Errorf("replay: %v", out)
 	}

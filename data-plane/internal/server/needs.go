@@ -68,7 +68,7 @@ type Governing interface {
 	// Iterations lists the finished iterations after one; a limit of 0 is the default.
 	Iterations(ctx context.Context, c queue.Caller, id job.ID, after, limit int) (queue.IterationPage, error)
 	// Replay makes a new job that begins where an iteration of another ended.
-	Replay(ctx context.Context, c queue.Caller, id job.ID, from int) (queue.EnqueueResult, error)
+	Replay(ctx context.Context, c queue.Caller, id job.ID, from int, key string) (queue.EnqueueResult, error)
 	Budgets(ctx context.Context, c queue.Caller) ([]queue.Budget, error)
 	// SetBudget makes the budget or changes it, and answers what it is then.
 	SetBudget(ctx context.Context, c queue.Caller, in queue.Budget) (queue.Budget, error)

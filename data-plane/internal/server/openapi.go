@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
 // schema is the part of JSON Schema that the document uses.
@@ -189,7 +187,7 @@ func parametersOf(rt *Route) []parameter {
 	for _, p := range rt.query {
 		out = append(out, parameter{Name: p.name, In: "query", Description: p.doc, Schema: p.schema})
 	}
-	if rt.Action == identity.Enqueue {
+	if rt.once {
 		out = append(out, parameter{
 			Name: headerIdempotencyKey, In: "header", Schema: schema{Type: "string"},
 			Description: "The same key answers the first result again for 24 hours. In a batch each job's place is added to it.",

@@ -33,12 +33,13 @@ type Route struct {
 
 	summary string
 	stream  bool
-	events  bool // Server-sent events, or Subscribe.
-	waits   bool // A long poll.
+	events  bool         // Server-sent events, or Subscribe.
+	waits   bool         // A long poll.
+	once    bool         // Takes an idempotency key.
 	query   []queryParam // Any other is refused; a public route takes whatever comes.
-	request string // Name of the request shape; "" has no body.
-	status  int    // Of success; 0 is 200.
-	answer  any    // A value of the answer's type, for the document.
+	request string       // Name of the request shape; "" has no body.
+	status  int          // Of success; 0 is 200.
+	answer  any          // A value of the answer's type, for the document.
 	handle  func(*call) error
 }
 
@@ -60,11 +61,11 @@ func httpRoutes() []Route {
 		del  = http.MethodDelete
 	)
 	return []Route{
-		{Method: post, Pattern: "/api/v1/enqueue", Action: identity.Enqueue, Leader: true, handle: (*call).enqueue,
+		{Method: post, Pattern: "/api/v1/enqueue", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).enqueue,
 			summary: "Enqueue a job", request: "EnqueueRequest", status: 201, answer: enqueueAnswer{}},
-		{Method: post, Pattern: "/api/v1/enqueue/batch", Action: identity.Enqueue, Leader: true, handle: (*call).enqueueBatch,
+		{Method: post, Pattern: "/api/v1/enqueue/batch", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).enqueueBatch,
 			summary: "Enqueue many jobs, all or none", request: "EnqueueBatchRequest", status: 201, answer: enqueueBatchAnswer{}},
-		{Method: post, Pattern: "/api/v1/webhooks/{name}", Action: identity.Enqueue, Leader: true, handle: (*call).webhook,
+		{Method: post, Pattern: "/api/v1/webhooks/{name}", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).webhook,
 			summary: "Enqueue what another server posts: the body is the payload", query: webhookParams, request: webhookPayload,
 			status: 201, answer: enqueueAnswer{}},
 		{Method: post, Pattern: "/api/v1/fetch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetch,
@@ -153,7 +154,7 @@ func httpRoutes() []Route {
 
 		{Method: get, Pattern: "/api/v1/jobs/{id}/iterations", Action: identity.ReadJob, Leader: true, handle: (*call).iterations,
 			summary: "The finished iterations of an agent job", query: iterationParams, answer: iterationsAnswer{}},
-		{Method: post, Pattern: "/api/v1/jobs/{id}/replay", Action: identity.Operate, Leader: true, handle: (*call).replay,
+		{Method: post, Pattern: "/api/v1/jobs/{id}/replay", Action: identity.Operate, Leader: true, once: true, handle: (*call).replay,
 			summary: "Make a new job that begins where an iteration of this one ended", request: "ReplayRequest", status: 201, answer: enqueueAnswer{}},
 		{Method: get, Pattern: "/api/v1/budgets", Action: identity.Read, Leader: true, handle: (*call).budgets,
 			summary: "All budgets, with what is spent today", answer: []budgetAnswer{}},

@@ -261,6 +261,9 @@ func (c *call) runSchedule() error {
 	if err != nil {
 		return err
 	}
+	if err := c.noKey("see last_job_id of the schedule before you repeat it"); err != nil {
+		return err
+	}
 	res, err := c.place.Local.RunSchedule(c.r.Context(), c.who.Caller, id)
 	if err != nil {
 		return err

@@ -66,6 +66,11 @@ func TestReal_SchedulesOverHTTP(t *testing.T) {
 	if all, _ := list["schedules"].([]any); len(all) != 1 || list["has_more"] != false {
 		t.Errorf("list: %v", list)
 	}
+	for path, body := range map[string]object{at + "/" + id + "/run": nil, "/api/v1/batches": {}} { // They can not keep its promise.
+		if p := r.call(400, "POST", path, body, "Idempotency-Key", "k"); !strings.Contains(fmt.Sprint(p["fields"]), "Idempotency-Key") {
+			t.Errorf("%s with an idempotency key: %v", path, p)
+		}
+	}
 	r.call(400, "GET", at+"?limit=0", nil)
 	r.call(400, "GET", at+"?queue=q", nil)
 	r.call(200, "DELETE", at+"/"+id, nil)

@@ -169,8 +169,8 @@ func (t steady) Iterations(ctx context.Context, c queue.Caller, id job.ID, after
 	return steadily(ctx, t, func(j Jobs) (queue.IterationPage, error) { return j.Iterations(ctx, c, id, after, limit) })
 }
 
-func (t steady) Replay(ctx context.Context, c queue.Caller, id job.ID, from int) (queue.EnqueueResult, error) {
-	return steadily(ctx, t, func(j Jobs) (queue.EnqueueResult, error) { return j.Replay(ctx, c, id, from) })
+func (t steady) Replay(ctx context.Context, c queue.Caller, id job.ID, from int, key string) (queue.EnqueueResult, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.EnqueueResult, error) { return j.Replay(ctx, c, id, from, key) })
 }
 
 func (t steady) Budgets(ctx context.Context, c queue.Caller) ([]queue.Budget, error) {
