@@ -48,8 +48,8 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 	if err != nil {
 		return 0, err
 	}
-	walk := state.Dead{NS: c.Namespace, Queue: name}
-	for left, more := info.Counts[job.Dead], true; left > 0 && more; {
+	walk := state.Dead{NS: c.Namespace, Queue: name, Until: s.ids.next(s.now())}
+	for more := info.Counts[job.Dead] > 0; more; {
 		var ids []job.ID
 		err := s.shard.Read(func(g *statedb.Group) (err error) {
 			ids, more, err = walk.Next(g)
@@ -66,7 +66,6 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 			return requeued, err
 		}
 		requeued += n
-		left -= int64(len(ids))
 	}
 	return requeued, nil
 }

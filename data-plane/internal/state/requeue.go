@@ -1,6 +1,8 @@
 package state
 
 import (
+	"bytes"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -31,6 +33,9 @@ func (x *entry) requeue(c *command.Requeue) (Result, error) {
 type Dead struct {
 	NS    job.Namespace
 	Queue string
+	// Until ends the walk: jobs made later are not met, or one that dies of itself at
+	// once could keep it going for ever.
+	Until job.ID
 
 	after job.ID
 	done  bool
@@ -47,6 +52,10 @@ func (d *Dead) Next(g *statedb.Group) (ids []job.ID, more bool, err error) {
 	}
 	d.after, d.done = last, done
 	for i := range heads {
+		if bytes.Compare(heads[i].ID[:], d.Until[:]) > 0 {
+			d.done = true
+			break
+		}
 		if heads[i].State != job.Dead || heads[i].Queue != d.Queue {
 			continue
 		}

@@ -1,7 +1,10 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +35,7 @@ func TestDead_EachIsMetOnceInBoundedPieces(t *testing.T) {
 	births = append(births, &command.Enqueue{NS: ns, ID: idOf("alive"), Queue: "q"}, fetch)
 	r.apply(t, logEntry{r.now, append(births, ends...)})
 
-	walk, met := Dead{NS: ns, Queue: "q"}, map[job.ID]bool{}
+	walk, met := Dead{NS: ns, Queue: "q", Until: job.ID{0xff}}, map[job.ID]bool{}
 	for more := true; more; {
 		var ids []job.ID
 		var err error
@@ -48,5 +51,11 @@ func TestDead_EachIsMetOnceInBoundedPieces(t *testing.T) {
 	}
 	if want := jobs - (jobs+49)/50; len(met) != want || met[idOf("alive")] || met[idOf("J0")] {
 		t.Fatalf("met %d of %d", len(met), want)
+	}
+
+	later := slices.SortedFunc(maps.Keys(met), func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
+	walk = Dead{NS: ns, Queue: "q", Until: later[9]}
+	if ids, more, err := walk.Next(r.store); err != nil || more || !slices.Equal(ids, later[:10]) {
+		t.Fatalf("up to the tenth: %d jobs, more %v, %v", len(ids), more, err)
 	}
 }
