@@ -22,7 +22,7 @@ const OpenBatchesMax = 10_000
 // as it is, whatever its members do after that.
 type Batch struct {
 	CreatedAt  int64
-	FinishedAt int64 // When it fired; 0 if it has not.
+	FinishedAt int64  // When it fired; 0 if it has not.
 	Callback   string // The queue of its callback; "" if it has none.
 	CallbackID job.ID // Zero: not made.
 	Sealed     bool
