@@ -18,7 +18,7 @@ func (x *entry) deleteQueue(c *command.DeleteQueue) (Result, error) {
 	if !q.hasConfig {
 		return Result{Refusal: NotFound}, nil
 	}
-	if q.counts.Enqueued > 0 || q.counts.any() {
+	if q.hasCounts { // Also what only passed through may have left a key.
 		x.passGeneration(q)
 	} else if _, pending, err := x.sweepMark(c.NS, c.Queue); err != nil {
 		return Result{}, err
@@ -30,13 +30,10 @@ func (x *entry) deleteQueue(c *command.DeleteQueue) (Result, error) {
 	return Result{}, nil
 }
 
-// any reports whether there are jobs.
-func (c *Counts) any() bool { return c.Jobs != [stateSlots]int64{} }
-
 // forgetQueue removes the queue's own records.
 func (x *entry) forgetQueue(q *queueRecord) {
 	q.config, q.counts = QueueConfig{}, Counts{}
-	q.hasConfig, q.dirty, q.dirtyConf = false, false, false
+	q.hasConfig, q.hasCounts, q.dirty, q.dirtyConf = false, false, false, false
 	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name))
 	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))
 	x.tell(q)

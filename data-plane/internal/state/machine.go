@@ -61,6 +61,7 @@ type queueRecord struct {
 	config     QueueConfig
 	hasConfig  bool
 	counts     Counts
+	hasCounts  bool   // A job was in it, since it was made.
 	gen        uint64 // See Head.
 	dirty      bool
 	dirtyConf  bool
@@ -269,6 +270,7 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 	q := &queueRecord{key: k}
 	v, err := x.txn.Get(x.m.space.Queue(ns, keys.QueueCounts, name))
 	if err == nil {
+		q.hasCounts = true
 		q.counts, err = decodeCounts(v)
 	}
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
@@ -296,7 +298,7 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 
 // touched notes that the queue's counters change.
 func (x *entry) touched(q *queueRecord) *Counts {
-	q.dirty = true
+	q.dirty, q.hasCounts = true, true
 	x.list(q)
 	x.exist(q)
 	return &q.counts
