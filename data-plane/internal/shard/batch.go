@@ -27,7 +27,7 @@ type batch struct {
 	requeues bool
 	// followed is how many of cmds were looked at for ends that others follow on.
 	followed int
-	ticked   int // Bytes of the jobs that schedules make.
+	fired    int // Bytes of the jobs that schedules make and that learn of endings, about.
 }
 
 // offer is a parked fetch that this entry may answer.
@@ -85,23 +85,30 @@ func (t *term) addTimers(b *batch) error {
 	}
 	for _, d := range rows {
 		b.requeues = b.requeues || d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency
-		if d.Kind == keys.DueSchedule {
-			if err := t.addTick(b, d); err != nil {
-				return err
-			}
-			continue
+		if err := t.addTimer(b, d); err != nil {
+			return err
 		}
-		if d.Kind != keys.DueLease {
-			b.cmds = append(b.cmds, &command.Fire{Due: d})
-			continue
-		}
+	}
+	return nil
+}
+
+func (t *term) addTimer(b *batch, d state.Due) error {
+	switch d.Kind {
+	case keys.DueSchedule:
+		return t.addTick(b, d)
+	case keys.DueDeliver:
+		return t.addDelivery(b, d)
+	case keys.DueLease:
 		c, err := t.endLease(d, b.now)
 		if err != nil {
 			return err
 		}
 		b.cmds = append(b.cmds, c)
+		return nil
+	default:
+		b.cmds = append(b.cmds, &command.Fire{Due: d})
+		return nil
 	}
-	return nil
 }
 
 // endLease lets a lease run out unless its holder renewed it or it is older than

@@ -25,7 +25,7 @@ var errNoPlan = errors.New("this process knows nothing of schedules")
 // makes no more jobs of schedules than fit into one, however many are due at midnight,
 // and none while the disk is nearly full.
 func (t *term) addTick(b *batch, d state.Due) error {
-	if b.ticked >= entryBytesMax {
+	if b.fired >= entryBytesMax {
 		t.due.leave(d.At, b.now)
 		return nil
 	}
@@ -61,8 +61,8 @@ func (t *term) plan(id job.ScheduleID, s *state.Schedule, now int64) *command.Ti
 
 // cutTick leaves to the next entry what does not fit into this one.
 func (b *batch) cutTick(c *command.Tick, bytes int) {
-	if n := max((entryBytesMax-b.ticked)/bytes, 1); n < len(c.Ticks) {
+	if n := max((entryBytesMax-b.fired)/bytes, 1); n < len(c.Ticks) {
 		c.Next, c.Ticks = c.Ticks[n], c.Ticks[:n]
 	}
-	b.ticked += tickBytes + len(c.Ticks)*bytes
+	b.fired += tickBytes + len(c.Ticks)*bytes
 }

@@ -76,6 +76,12 @@ func ReadMembers(g *statedb.Group, ns job.Namespace, id job.BatchID, after job.I
 	return out, more, err
 }
 
+// ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
+func ReadTold(g *statedb.Group, d Due) (int, error) {
+	w, err := readWaiters(g, keys.In(g.Prefix()), d.NS, d.ID)
+	return int(min(w.count(), dependentsPerFire)), err
+}
+
 // standing is the queue and the state of a job; zero if it is gone.
 func standing(r Reader, space keys.Space, ns job.Namespace, id job.ID) (string, job.State, error) {
 	h, err := readHead(r, space, ns, id)
