@@ -9,6 +9,8 @@ const (
 	clearqueue = "internal/state/clearqueue.go"
 	generation = "internal/state/generation.go"
 	move       = "internal/state/move.go"
+	lists      = "internal/readmodel/query.go"
+	listfile   = "internal/readmodel/file.go"
 )
 
 // orderMutations break what people order for many jobs at once, or for days to come.
@@ -101,6 +103,10 @@ var orderMutations = []mutation{
 	{"a clear brings back what an earlier queue left", generation, "of >= g.kept-1 && of < g.own", "of < g.own"},
 	{"a second clear forgets whom the first one left", clearqueue, "if q.config.kept == 0 {", "if q != nil {"},
 	{"a job that outlived a clear stays behind", transition, "h.gen = q.gen", "_ = q.gen"},
+
+	{"a list leaves out what outlived a clear", lists, "j.generation >= ? AND j.state", "j.generation > ? AND j.state"},
+	{"a list shows what was cleared", lists, "j.generation < ? AND NOT (", "j.generation > ? AND NOT ("},
+	{"a list knows a job as of the generation it was made in", listfile, ",\n generation = excluded.generation`", "`"},
 
 	// Moving a job.
 	{"a job that a worker holds is moved", move, "if h.State.Leased() {", "if h.State == 0 {"},

@@ -42,7 +42,7 @@ const LimitMax = 1000
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
- j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.reason, j.tags`
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.reason, j.tags, j.generation`
 
 // statement gathers constant pieces of SQL and the values bound to them: no text
 // of a caller ever becomes part of a statement.
@@ -167,12 +167,8 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 // rest are the conditions without an index.
 func (f *Filter) rest(s *statement, but int) {
 	for _, q := range s.gone {
-		s.add(` AND NOT (j.queue = ? AND j.created_at < ?`, q.Queue, q.At)
-		if q.Cleared { // What workers held stays, and what has become of it since.
-			s.add(` AND j.state NOT IN (?, ?) AND j.finished_at < ? AND j.failed_at < ?`,
-				int64(job.Active), int64(job.Cancelling), q.At, q.At)
-		}
-		s.add(`)`)
+		s.add(` AND NOT (j.queue = ? AND j.generation < ? AND NOT (j.generation >= ? AND j.state IN (?, ?)))`,
+			q.Queue, int64(q.Alive), int64(q.Kept), int64(job.Active), int64(job.Cancelling))
 	}
 	for i, t := range f.Tags {
 		if i != but {
@@ -229,7 +225,7 @@ func scanRow(found *sql.Rows) (Row, error) {
 	var id, tags []byte
 	var st, priority, reason uint8
 	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
-		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &reason, &tags)
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &reason, &tags, &r.generation)
 	if err != nil {
 		return Row{}, fmt.Errorf("read row: %w", err)
 	}

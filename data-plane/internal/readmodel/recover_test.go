@@ -335,6 +335,49 @@ func TestList_JobsOfADeletedQueueAreGoneAtOnce(t *testing.T) {
 	}
 }
 
+// What is there while a cleared queue is swept is listed, however old it is: what its
+// workers held and gave back, and what was moved there since.
+func TestList_JobsThatOutliveAClearedQueueAreListed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	waits, released, held, active, done := r.enqueue(nsA, "mail"), r.enqueue(nsA, "mail"), r.enqueue(nsA, "mail"), r.enqueue(nsA, "mail"), r.enqueue(nsA, "mail")
+	moved, gone := r.enqueue(nsA, "print"), r.enqueue(nsA, "mail")
+	for _, id := range []job.ID{released, held, active, done} {
+		r.start(nsA, id)
+	}
+	r.apply(&command.ClearQueue{NS: nsA, Queue: "mail"})
+	if got := ids(r.page(nsA, Filter{Ascending: true})); !slices.Equal(got, []job.ID{released, held, active, done, moved}) {
+		t.Fatalf("after the queue was cleared: %v", got)
+	}
+	r.apply(&command.Fail{NS: nsA, ID: released, Release: true})
+	r.apply(&command.Hold{NS: nsA, ID: held}, &command.Fail{NS: nsA, ID: held, Release: true})
+	r.apply(&command.Ack{NS: nsA, ID: done})
+	r.apply(&command.Move{NS: nsA, ID: moved, Queue: "mail"})
+	want := []job.ID{released, held, active, done, moved}
+	for _, f := range []Filter{{Ascending: true}, {Ascending: true, Queue: "mail"}} {
+		if got := ids(r.page(nsA, f)); !slices.Equal(got, want) {
+			t.Errorf("what became of them: %v, want %v", got, want)
+		}
+	}
+	// Once more, and then the whole queue; what was moved away first stays.
+	r.apply(&command.Move{NS: nsA, ID: held, Queue: "print"})
+	r.apply(&command.ClearQueue{NS: nsA, Queue: "mail"})
+	if got := ids(r.page(nsA, Filter{Ascending: true})); !slices.Equal(got, []job.ID{held, active}) {
+		t.Errorf("after it was cleared again: %v", got)
+	}
+	r.apply(&command.DeleteQueue{NS: nsA, Queue: "mail"})
+	r.apply(&command.Move{NS: nsA, ID: held, Queue: "mail"})
+	if got := ids(r.page(nsA, Filter{Ascending: true})); !slices.Equal(got, []job.ID{held}) {
+		t.Errorf("after it was deleted: %v", got)
+	}
+	r.apply(&command.Sweep{NS: nsA, Queue: "mail", Jobs: []job.ID{waits, released, active, done, moved, gone, held}})
+	r.wantTruth(nsA)
+	if got := ids(r.page(nsA, Filter{Ascending: true})); !slices.Equal(got, []job.ID{held}) {
+		t.Errorf("after the sweep: %v", got)
+	}
+}
+
 // Another node led in between: what it let happen is found, also without news.
 func TestRun_ANewTermFindsWhatHappenedInBetween(t *testing.T) {
 	t.Parallel()

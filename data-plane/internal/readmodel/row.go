@@ -32,6 +32,8 @@ type Row struct {
 	LastError   string
 	Reason      state.DeadReason
 	Tags        []command.Tag
+	// generation is the job's of its queue: the rows of a deleted queue are not shown.
+	generation uint64
 }
 
 // rowFrom makes a job's row; its last error is read from the state.
@@ -40,6 +42,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 		ID: id, Queue: h.Queue, State: h.State, Priority: h.Priority, Attempt: h.Attempt,
 		MaxRetries: h.Retry.MaxRetries, Crashes: h.Crashes, CreatedAt: b.CreatedAt, ScheduledAt: b.ScheduledAt,
 		StartedAt: h.Started, FinishedAt: h.Finished, FailedAt: h.FailedAt, Worker: h.Worker, Reason: h.Reason, Tags: b.Tags,
+		generation: h.Generation(),
 	}
 	if h.State == job.Scheduled || h.State == job.Retrying {
 		r.ScheduledAt = h.Due

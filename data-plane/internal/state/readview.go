@@ -14,6 +14,10 @@ import (
 // TimelineMax moments of a job are kept: the first, and the latest of the others.
 const TimelineMax = timelineMax
 
+// Generation is that of the queue when the job came into it, or when it last changed its
+// state: see DeletedQueue.
+func (h *Head) Generation() uint64 { return h.gen }
+
 // HasErrors reports whether an attempt of the job failed.
 func (h *Head) HasErrors() bool { return h.has(flagErrors) }
 
@@ -135,12 +139,12 @@ func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDH
 	return out, last, walked < limit, err
 }
 
-// DeletedQueue is a queue whose jobs are gone but not yet swept: those that were
-// created before At. Of a queue that was only cleared, those stay that workers held.
+// DeletedQueue is a queue whose jobs are gone but not yet swept: those of a generation
+// before Alive. Of a queue that was only cleared, workers may hold some of Kept and later,
+// which are there; Kept is Alive if that is not so.
 type DeletedQueue struct {
-	Queue   string
-	At      int64
-	Cleared bool
+	Queue       string
+	Kept, Alive uint64
 }
 
 // ReadDeletedQueues lists the queues of a namespace that are still to be swept.
@@ -161,7 +165,11 @@ func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) ([]DeletedQueue, erro
 		if err != nil {
 			return false, err
 		}
-		out = append(out, DeletedQueue{Queue: queue, At: mark.at, Cleared: gen.kept != 0})
+		q := DeletedQueue{Queue: queue, Alive: max(gen.own, mark.gen)} // It may have been swept meanwhile.
+		if q.Kept = q.Alive; gen.kept != 0 {
+			q.Kept = gen.kept - 1
+		}
+		out = append(out, q)
 		return len(out) < sweepsRead, nil
 	})
 	return out, err
