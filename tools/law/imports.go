@@ -192,6 +192,8 @@ var Libraries = []Library{
 		"only what stores may know the store"},
 	{"github.com/spf13/cobra", []string{"data-plane/internal/cli", "services/cmd/..."},
 		"flags belong to programs"},
+	{"github.com/spf13/pflag", []string{"data-plane/internal/cli"},
+		"flags belong to programs"},
 	{"github.com/coreos/go-oidc", []string{"control-plane/internal/sso"},
 		"what a provider says is checked in one room"},
 	{"github.com/wneessen/go-mail", []string{"control-plane/internal/mail"},

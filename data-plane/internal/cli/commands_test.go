@@ -131,3 +131,24 @@ func TestScheduleUpdate_KeepsWhatIsNotGiven(t *testing.T) {
 		t.Fatalf("sent %s, %+v", body, got)
 	}
 }
+
+func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"enqueue":                        "corvo enqueue needs QUEUE\n  fix: write `corvo enqueue QUEUE [PAYLOAD]`",
+		"move job_1":                     "corvo move needs QUEUE",
+		"schedule create nightly":        "corvo schedule create needs CRON and QUEUE",
+		"jobs mine":                      `"mine" is one argument too many for corvo jobs`,
+		"pause":                          "corvo pause needs QUEUE\n",
+		"replay job_1":                   "--from is required",
+		"replay job_1 --from x":          `--from "x" is not a whole number`,
+		"enqueue q --delay soon":         `--delay "soon" is not a duration such as 90s`,
+		"budget set queue q --daily ten": `--daily "ten" is not a number such as 0.5`,
+		"budget set queue":               "corvo budget set needs TARGET",
+	} {
+		got := run(t, "http://127.0.0.1:1", strings.Fields(line)...)
+		if got.exit != ExitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

@@ -59,6 +59,9 @@ func toFailure(err error) *Failure {
 	if errors.As(err, &f) {
 		return f
 	}
+	if f, ok := missingFlag(err); ok {
+		return f
+	}
 	return &Failure{Exit: ExitUsage, Code: "USAGE", What: err.Error(), Fix: "add --help to see examples and flags"}
 }
 

@@ -83,6 +83,7 @@ to one worker at a time until a worker says that it is done.`,
 	root.SetOut(s.proc.Stdout)
 	root.SetErr(s.proc.Stderr)
 	s.globalFlags(root)
+	root.SetFlagErrorFunc(flagFailure)
 	s.mount(root)
 	polishHelp(root)
 	return root

@@ -108,6 +108,7 @@ func polishHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	walk(root, func(c *cobra.Command) {
 		c.DisableFlagsInUseLine = true
+		politely(c)
 		c.SuggestionsMinimumDistance = 2
 		c.Example = strings.ReplaceAll(strings.TrimRight(c.Example, "\n "), "{cmd}", c.CommandPath())
 		c.Long = strings.ReplaceAll(c.Long, "{cmd}", c.CommandPath())
