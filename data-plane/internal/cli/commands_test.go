@@ -152,3 +152,27 @@ func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestSchedule_NameIsAsGoodAsTheID(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		calls = append(calls, r.Method+" "+r.URL.Path)
+		if r.URL.Path == "/api/v1/schedules" {
+			_, _ = w.Write([]byte(`{"schedules":[{"id":"sched_0","name":"weekly"},{"id":"sched_1","name":"nightly run"}]}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"id":"sched_1","status":"deleted","job_id":"job_1"}`))
+	})
+	for _, args := range [][]string{{"get"}, {"run"}, {"pause"}, {"resume"}, {"update"}, {"delete"}} {
+		calls = nil
+		got := run(t, url, append(append([]string{"schedule"}, args...), "nightly run")...)
+		if got.exit != ExitOK || len(calls) < 2 || !strings.Contains(calls[1], "/schedules/sched_1") {
+			t.Errorf("%v: %v, %+v", args, calls, got)
+		}
+	}
+	got := run(t, url, "schedule", "delete", "weekly", "monthly")
+	if got.exit != ExitNotFound || !strings.Contains(got.stderr, "corvo schedule list") || strings.Contains(strings.Join(calls, " "), "sched_0") {
+		t.Errorf("asked %v, %+v", calls, got)
+	}
+}

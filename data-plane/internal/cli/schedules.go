@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,11 +57,41 @@ func (s *session) schedulesCommand(use string) *cobra.Command {
 	return c
 }
 
+// scheduleExample is that of every command that takes a schedule.
+const scheduleExample = "  {cmd} nightly\n  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB"
+
+// scheduleID finds a schedule by its name, which is unique in the namespace. What looks
+// like an id is one.
+func (s *session) scheduleID(ctx context.Context, word string) (string, error) {
+	if strings.HasPrefix(word, "sched_") {
+		return word, nil
+	}
+	a, err := s.api()
+	if err != nil {
+		return "", err
+	}
+	raw, _, err := collection[scheduleView]{path: "/schedules", member: "schedules"}.read(ctx, a, 0)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range raw {
+		var v scheduleView
+		if err := json.Unmarshal(r, &v); err == nil && v.Name == word {
+			return v.ID, nil
+		}
+	}
+	return "", &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
+}
+
 func (s *session) scheduleGetCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " SCHEDULE", Short: "Show a schedule with its next runs", Example: "  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		Use: use + " SCHEDULE", Short: "Show a schedule with its next runs", Example: scheduleExample, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return show(c.Context(), s, call{method: "GET", path: pathf("/schedules/%s", args[0]), repeatable: true}, printSchedule)
+			id, err := s.scheduleID(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return show(c.Context(), s, call{method: "GET", path: pathf("/schedules/%s", id), repeatable: true}, printSchedule)
 		},
 	}
 }
@@ -169,7 +200,7 @@ func (s *session) scheduleUpdateCommand(use string) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use: use + " SCHEDULE", Short: "Change a schedule; what is not given stays",
-		Example: `  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB --cron "30 2 * * *"`, Args: cobra.ExactArgs(1),
+		Example: `  {cmd} nightly --cron "30 2 * * *"`, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], name, &f) },
 	}
 	c.Flags().StringVar(&name, "name", "", "another `NAME`")
@@ -186,7 +217,11 @@ var scheduleSettings = []string{ //nolint:gochecknoglobals // A constant table.
 }
 
 // updateSchedule reads what the schedule is and puts it back changed.
-func (s *session) updateSchedule(ctx context.Context, id, name string, f *scheduleFlags) error {
+func (s *session) updateSchedule(ctx context.Context, schedule, name string, f *scheduleFlags) error {
+	id, err := s.scheduleID(ctx, schedule)
+	if err != nil {
+		return err
+	}
 	a, err := s.api()
 	if err != nil {
 		return err
@@ -216,9 +251,13 @@ func (s *session) updateSchedule(ctx context.Context, id, name string, f *schedu
 
 func (s *session) scheduleVerb(verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " SCHEDULE", Short: short, Example: "  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		Use: verb + " SCHEDULE", Short: short, Example: scheduleExample, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			ask := call{method: "POST", path: pathf("/schedules/%s/"+verb, args[0]), body: struct{}{}}
+			id, err := s.scheduleID(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			ask := call{method: "POST", path: pathf("/schedules/%s/"+verb, id), body: struct{}{}}
 			if verb == "run" {
 				return show(c.Context(), s, ask, func(w io.Writer, j *struct {
 					JobID string `json:"job_id"`
@@ -234,9 +273,17 @@ func (s *session) scheduleVerb(verb, short string) *cobra.Command {
 
 func (s *session) scheduleDeleteCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " SCHEDULE...", Short: "Delete schedules; jobs they made stay", Example: "  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
-			return s.eachThing(c.Context(), ids, func(id string) call { return call{method: "DELETE", path: pathf("/schedules/%s", id)} })
+		Use: use + " SCHEDULE...", Short: "Delete schedules; jobs they made stay", Example: scheduleExample, Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, words []string) error {
+			ids := map[string]string{}
+			for _, word := range words {
+				id, err := s.scheduleID(c.Context(), word)
+				if err != nil {
+					return err
+				}
+				ids[word] = id
+			}
+			return s.eachThing(c.Context(), words, func(word string) call { return call{method: "DELETE", path: pathf("/schedules/%s", ids[word])} })
 		},
 	}
 }
