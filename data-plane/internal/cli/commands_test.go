@@ -176,3 +176,28 @@ func TestSchedule_NameIsAsGoodAsTheID(t *testing.T) {
 		t.Errorf("asked %v, %+v", calls, got)
 	}
 }
+
+func TestQueueSet_RetryDefaultsAreKeptChangedAndTakenAway(t *testing.T) {
+	t.Parallel()
+	var body string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			b, _ := io.ReadAll(r.Body) // Compared below.
+			body = string(b)
+		}
+		_, _ = w.Write([]byte(`{"name":"q","max_concurrency":2,"max_retries":7,"retry_backoff":"linear","retry_base_delay_ms":1000}`))
+	})
+	for line, want := range map[string]string{
+		"queue set q --max-concurrency 3":                        `{"max_concurrency":3,"max_retries":7,"retry_backoff":"linear","retry_base_delay_ms":1000}`,
+		"queue set q --max-retries 5 --retry-max-delay 1m":       `{"max_concurrency":2,"max_retries":5,"retry_backoff":"linear","retry_base_delay_ms":1000,"retry_max_delay_ms":60000}`,
+		"queue set q --max-retries off --retry-backoff off":      `{"max_concurrency":2,"retry_base_delay_ms":1000}`,
+		"queue set q --retry-base-delay 0 --retry-backoff fixed": `{"max_concurrency":2,"max_retries":7,"retry_backoff":"fixed"}`,
+	} {
+		if got := run(t, url, strings.Fields(line)...); got.exit != ExitOK || !sameJSON(body, want) {
+			t.Errorf("%s sent %s, %+v", line, body, got)
+		}
+	}
+	if got := run(t, url, "queue", "set", "q", "--max-retries", "some"); got.exit != ExitUsage || !strings.Contains(got.stderr, "number of attempts") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -81,6 +81,7 @@ func (s *session) emitValue(v any, text func(io.Writer)) error {
 
 func (s *session) writeJSON(raw json.RawMessage, indent string) error {
 	var b bytes.Buffer
+	raw = bytes.TrimSpace(raw) // Indent keeps the newline that ends an answer.
 	var err error
 	if indent == "" {
 		err = json.Compact(&b, raw)
@@ -211,6 +212,17 @@ func ago(t, now time.Time) string {
 		return "now"
 	}
 	return span(d) + " ago"
+}
+
+// shortDuration is a duration as people type it: 1m, not 1m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	for _, unit := range []string{"m", "h"} {
+		if strings.HasSuffix(text, unit+"0s") || strings.HasSuffix(text, unit+"0m") {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 func span(d time.Duration) string {

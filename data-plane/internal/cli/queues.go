@@ -16,6 +16,7 @@ const completionTimeout = time.Second
 type queueView struct {
 	Name            string    `json:"name"`
 	Paused          bool      `json:"paused"`
+	Draining        bool      `json:"draining"`
 	MaxConcurrency  int       `json:"max_concurrency"`
 	RateLimit       int       `json:"rate_limit"`
 	RateWindowMS    int64     `json:"rate_window_ms"`
@@ -94,14 +95,20 @@ func (s *session) printQueues(w io.Writer, queues []queueView, now time.Time) {
 	rows := make([][]string, len(queues))
 	for i, q := range queues {
 		rows[i] = []string{q.Name, fmt.Sprint(q.Pending), fmt.Sprint(q.Active), fmt.Sprint(q.Scheduled), fmt.Sprint(q.Retrying),
-			fmt.Sprint(q.Held), fmt.Sprint(q.Dead), fmt.Sprint(q.Completed), ago(q.OldestPendingAt, now), pausedWord(q.Paused), q.limits()}
+			fmt.Sprint(q.Held), fmt.Sprint(q.Dead), fmt.Sprint(q.Completed), ago(q.OldestPendingAt, now), q.state(), q.limits()}
 	}
-	s.table(w, []string{"QUEUE", "PENDING", "ACTIVE", "SCHEDULED", "RETRYING", "HELD", "DEAD", "COMPLETED", "OLDEST", "PAUSED", "LIMITS"}, rows)
+	s.table(w, []string{"QUEUE", "PENDING", "ACTIVE", "SCHEDULED", "RETRYING", "HELD", "DEAD", "COMPLETED", "OLDEST", "STATE", "LIMITS"}, rows)
 }
 
-func pausedWord(paused bool) string {
-	if paused {
+// state says what keeps jobs out of the queue or in it.
+func (q *queueView) state() string {
+	switch {
+	case q.Paused && q.Draining:
+		return "paused, draining"
+	case q.Paused:
 		return "paused"
+	case q.Draining:
+		return "draining"
 	}
 	return "-"
 }

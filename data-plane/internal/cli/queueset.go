@@ -38,19 +38,40 @@ func (s *session) emitQueue(q *queueView) error {
 	return s.emit(q.raw, func(w io.Writer) { s.printQueues(w, []queueView{*q}, time.Now()) })
 }
 
-// limits is for example "3 at a time, 100/1m0s".
+// limits is for example "3 at a time, 100/1m, 7 attempts".
 func (q *queueView) limits() string {
 	var parts []string
 	if q.MaxConcurrency > 0 {
 		parts = append(parts, fmt.Sprintf("%d at a time", q.MaxConcurrency))
 	}
 	if q.RateLimit > 0 {
-		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, time.Duration(q.RateWindowMS)*time.Millisecond))
+		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, shortDuration(time.Duration(q.RateWindowMS)*time.Millisecond)))
 	}
-	if len(parts) == 0 {
+	if parts = append(parts, q.retries()...); len(parts) == 0 {
 		return "-"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// retries says the retry defaults that the queue has.
+func (r *queueRetry) retries() []string {
+	var parts []string
+	if r.MaxRetries != nil {
+		parts = append(parts, fmt.Sprintf("%d attempts", *r.MaxRetries))
+	}
+	var pauses []string
+	for _, limit := range []struct {
+		word string
+		ms   *int64
+	}{{"from", r.RetryBaseDelayMS}, {"up to", r.RetryMaxDelayMS}} {
+		if limit.ms != nil {
+			pauses = append(pauses, limit.word+" "+shortDuration(time.Duration(*limit.ms)*time.Millisecond))
+		}
+	}
+	if r.RetryBackoff != "" || len(pauses) > 0 {
+		parts = append(parts, strings.Join(append([]string{strings.TrimSpace(r.RetryBackoff + " pauses")}, pauses...), " "))
+	}
+	return parts
 }
 
 // queueSettings is the body of PUT.
@@ -70,6 +91,52 @@ type queueRetry struct {
 	RetryMaxDelayMS  *int64 `json:"retry_max_delay_ms,omitempty"`
 }
 
+// retryFlags change the retry defaults of a queue.
+type retryFlags struct {
+	attempts, backoff string
+	base, most        time.Duration
+}
+
+func (f *retryFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.attempts, "max-retries", "", "total attempts of jobs whose producer does not say, or off")
+	c.Flags().StringVar(&f.backoff, "retry-backoff", "", "of such jobs: none, fixed, linear or exponential, or off")
+	c.Flags().DurationVar(&f.base, "retry-base-delay", 0, "of such jobs: `DURATION` before the first retry, such as 5s; 0 takes the default")
+	c.Flags().DurationVar(&f.most, "retry-max-delay", 0, "of such jobs: longest `DURATION` between retries, such as 10m; 0 takes the default")
+	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential", off)
+}
+
+// into changes what was given; off and 0 leave it to the defaults of the server.
+func (f *retryFlags) into(c *cobra.Command, in *queueRetry) error {
+	if c.Flags().Changed("max-retries") {
+		n, err := readLimit("--max-retries", f.attempts)
+		if err != nil {
+			return usage("--max-retries", f.attempts, "a number of attempts, or off")
+		}
+		in.MaxRetries = orNone(n)
+	}
+	if c.Flags().Changed("retry-backoff") {
+		in.RetryBackoff = f.backoff
+		if f.backoff == off {
+			in.RetryBackoff = ""
+		}
+	}
+	if c.Flags().Changed("retry-base-delay") {
+		in.RetryBaseDelayMS = orNone(f.base.Milliseconds())
+	}
+	if c.Flags().Changed("retry-max-delay") {
+		in.RetryMaxDelayMS = orNone(f.most.Milliseconds())
+	}
+	return nil
+}
+
+// orNone is n, or nothing for zero.
+func orNone[N int | int64](n N) *N {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
 type queueThrottle struct {
 	Limit    int   `json:"limit"`
 	WindowMS int64 `json:"window_ms"`
@@ -87,13 +154,15 @@ func (q *queueView) settings() queueSettings {
 func (s *session) queueSetCommand(use string) *cobra.Command {
 	var paused bool
 	var limit, rate string
+	var retry retryFlags
 	c := &cobra.Command{
 		Use:   use + " QUEUE",
 		Short: "Make a queue, or change its settings",
 		Long:  "Makes the queue if it does not exist, jobs or none, and changes the settings that are given. The others stay as they are.",
 		Example: `  {cmd} emails --max-concurrency 10
   {cmd} emails --throttle 100/1m --paused=false
-  {cmd} emails --max-concurrency off`,
+  {cmd} emails --max-concurrency off
+  {cmd} emails --max-retries 7 --retry-backoff linear`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeFirstQueue,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -115,12 +184,13 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 					}
 					in.Throttle = t
 				}
-				return nil
+				return retry.into(c, &in.queueRetry)
 			})
 		},
 	}
 	c.Flags().StringVar(&limit, "max-concurrency", "", "how many of its jobs workers may hold at a time, or off")
 	c.Flags().StringVar(&rate, "throttle", "", "how many of its jobs may start in a time, such as 100/1m, or off")
+	retry.register(c)
 	c.Flags().BoolVar(&paused, "paused", false, "hand out none of its jobs; --paused=false undoes it")
 	return c
 }
