@@ -186,7 +186,7 @@ func (s *session) printChain(w io.Writer, v *chainView, now time.Time) {
 		}
 	}
 	for i := range v.Steps {
-		row(fmt.Sprint(i), &v.Steps[i])
+		row(attempts(i+1, len(v.Steps)), &v.Steps[i])
 	}
 	row("on failure", v.OnFailure)
 	row("on exit", v.OnExit)

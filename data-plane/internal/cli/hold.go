@@ -11,24 +11,24 @@ import (
 )
 
 func (s *session) holdCommand(use string) *cobra.Command {
-	return s.decision(use, "hold", "reason", "Stop jobs until somebody approves or rejects them",
+	return s.decision(use, "hold", "reason", "looks large", "Stop jobs until somebody approves or rejects them",
 		"A job that a worker has is asked back first: it is cancelling until the worker lets go.")
 }
 
 func (s *session) approveCommand(use string) *cobra.Command {
-	return s.decision(use, "approve", "comment", "Let held jobs run", "")
+	return s.decision(use, "approve", "comment", "asked the customer", "Let held jobs run", "")
 }
 
 func (s *session) rejectCommand(use string) *cobra.Command {
-	return s.decision(use, "reject", "comment", "End held jobs: they are dead", "")
+	return s.decision(use, "reject", "comment", "not what was ordered", "End held jobs: they are dead", "")
 }
 
-func (s *session) decision(use, verb, member, short, long string) *cobra.Command {
+func (s *session) decision(use, verb, member, such, short, long string) *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use: use + " JOB...", Short: short, Long: long,
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
-  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --` + member + ` "asked the customer"`,
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --` + member + ` "` + such + `"`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			body := map[string]string{}
@@ -59,6 +59,7 @@ func (s *session) heldCommand(use string) *cobra.Command {
 		row: func(j *heldRow, now time.Time) []string {
 			return []string{j.ID, j.Queue, ago(j.CreatedAt, now), first(j.HoldReason, "-")}
 		},
+		empty: "no job waits for a person",
 	})
 }
 
@@ -68,6 +69,7 @@ func (s *session) deadCommand(use string) *cobra.Command {
 		row: func(j *jobRow, now time.Time) []string {
 			return []string{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), ago(j.CreatedAt, now), first(j.LastError, "-")}
 		},
+		empty: "no job is dead",
 	})
 }
 

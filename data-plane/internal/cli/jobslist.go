@@ -41,13 +41,13 @@ Times are RFC 3339, or a length of time ago, such as 90m.`,
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.queue, "queue", "", "only of this `QUEUE`")
-	fs.StringSliceVar(&f.states, "state", nil, "only in these `STATES`: scheduled, pending, active, retrying, held, completed, dead, cancelled")
+	fs.StringSliceVar(&f.states, "state", nil, "only in these `STATES`: scheduled, pending, active, cancelling, retrying, held, completed, dead, cancelled")
 	fs.StringArrayVar(&f.tags, "tag", nil, "only with this tag, `KEY=VALUE`; may be repeated")
 	fs.StringVar(&f.after, "after", "", "only created after this `TIME`")
 	fs.StringVar(&f.before, "before", "", "only created before this `TIME`")
 	fs.IntVar(&f.limit, "limit", 50, "at most `N` jobs; 0 for all")
 	completeFlag(c, "queue", s.completeQueues)
-	completeWords(c, "state", "scheduled", "pending", "active", "retrying", "held", "completed", "dead", "cancelled")
+	completeWords(c, "state", "scheduled", "pending", "active", "cancelling", "retrying", "held", "completed", "dead", "cancelled")
 	return c
 }
 
@@ -109,8 +109,11 @@ func (s *session) listJobs(ctx context.Context, f listFlags) error {
 	if page.Rebuilding {
 		s.talkf("the list is being rebuilt; older jobs are still missing")
 	}
-	if page.HasMore {
+	switch {
+	case page.HasMore:
 		s.hintf("there are more; --limit 0 shows all")
+	case len(rows) == 0:
+		s.hintf("no such jobs; `corvo queues` counts those that there are")
 	}
 	return nil
 }

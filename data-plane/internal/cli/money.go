@@ -78,6 +78,8 @@ type budgetView struct {
 	SpentUSD  float64 `json:"spent_usd"`
 }
 
+var budgetHeader = []string{"SCOPE", "TARGET", "DAILY", "SPENT TODAY", "PER JOB", "WHEN SPENT"} //nolint:gochecknoglobals // A constant table.
+
 func (b *budgetView) row(_ time.Time) []string {
 	return []string{b.Scope, b.Target, dollars(b.DailyUSD), dollars(b.SpentUSD), dollars(b.PerJobUSD), b.OnExceed}
 }
@@ -91,7 +93,7 @@ func (s *session) budgetsCommand(use string) *cobra.Command {
 		Use: use, Short: "List budgets", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return list(c.Context(), s, collection[budgetView]{
-				path: "/budgets", header: []string{"SCOPE", "TARGET", "DAILY", "SPENT TODAY", "PER JOB", "WHEN SPENT"}, row: (*budgetView).row,
+				path: "/budgets", header: budgetHeader, row: (*budgetView).row,
 				empty: "no budgets yet: corvo budget set queue summarize --daily 20",
 			}, 0)
 		},
@@ -106,7 +108,8 @@ func (s *session) budgetSetCommand(use string) *cobra.Command {
 		Short: "Make or change a budget",
 		Long: `SCOPE is global (TARGET *), queue (TARGET is its name) or tag (TARGET is KEY=VALUE).
 Days are UTC. When it is spent, --on-exceed hold starts no more jobs until the day ends,
-reject refuses new ones too, and alert_only says so in the events.`,
+reject refuses new ones too, and alert_only says so in the events. A budget that the
+target has already is replaced: what is not given is as for a new one.`,
 		Example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer=acme --per-job 0.5 --on-exceed reject",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -118,7 +121,7 @@ reject refuses new ones too, and alert_only says so in the events.`,
 				body["per_job_usd"] = perJob
 			}
 			return show(c.Context(), s, call{method: "POST", path: "/api/v1/budgets", body: body, repeatable: true}, func(w io.Writer, b *budgetView, now time.Time) {
-				fmt.Fprintln(w, strings.Join(b.row(now), "  "))
+				s.table(w, budgetHeader, [][]string{b.row(now)})
 			})
 		},
 	}
@@ -151,6 +154,8 @@ type policyView struct {
 	Approvers []string `json:"approvers"`
 }
 
+var policyHeader = []string{"POLICY", "NAME", "ENABLED", "MODE", "QUEUE", "TAG", "APPROVERS"} //nolint:gochecknoglobals // A constant table.
+
 func (p *policyView) row(_ time.Time) []string {
 	tag := "-"
 	if p.TagKey != "" {
@@ -172,7 +177,7 @@ func (s *session) policiesCommand(use string) *cobra.Command {
 		Use: use, Short: "List approval policies", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return list(c.Context(), s, collection[policyView]{
-				path: "/approval-policies", header: []string{"POLICY", "NAME", "ENABLED", "MODE", "QUEUE", "TAG", "APPROVERS"}, row: (*policyView).row,
+				path: "/approval-policies", header: policyHeader, row: (*policyView).row,
 				empty: "no approval policies yet: corvo approval-policy set refunds --queue refunds",
 			}, 0)
 		},
@@ -205,7 +210,7 @@ func (s *session) policySetCommand(use string) *cobra.Command {
 				body["approvers"] = approvers
 			}
 			return show(c.Context(), s, call{method: "POST", path: "/api/v1/approval-policies", body: body}, func(w io.Writer, p *policyView, now time.Time) {
-				fmt.Fprintln(w, strings.Join(p.row(now), "  "))
+				s.table(w, policyHeader, [][]string{p.row(now)})
 			})
 		},
 	}
