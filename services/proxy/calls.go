@@ -267,6 +267,20 @@ func (g *guardedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// endEvent is the last event of a stream, in the form of the nodes. It has no number: a
+// client resumes after the last event that has one.
+type endEvent struct {
+	Seq  uint64  `json:"seq"`
+	Type string  `json:"type"`
+	AtNS int64   `json:"at_ns"`
+	Data endData `json:"data"`
+}
+
+type endData struct {
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
 // sayWhy is deferred around an answer: an event stream that the proxy itself ended
 // gets a last event with the reason and an orderly end, where anything else breaks
 // off. In the middle of an event there is no way to say anything.
@@ -280,7 +294,7 @@ func (g *guardedWriter) sayWhy(ctx context.Context) {
 	if broken != http.ErrAbortHandler || reason == nil || !g.call.events || g.cut || !between {
 		panic(broken)
 	}
-	text, err := json.Marshal(map[string]string{"code": reason.code, "message": reason.message})
+	text, err := json.Marshal(endEvent{Type: "end", AtNS: g.now().UnixNano(), Data: endData{reason.code, reason.message}})
 	if err != nil {
 		panic(broken)
 	}

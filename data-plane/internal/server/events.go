@@ -48,6 +48,7 @@ type eventData struct {
 	State   string `json:"state,omitempty"`
 	From    string `json:"from,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
+	Code    string `json:"code,omitempty"`   // Of end.
 	Reason  string `json:"reason,omitempty"` // Of gap and end.
 }
 
@@ -223,13 +224,14 @@ func (w *eventWriter) send(b []byte) error {
 }
 
 // goodbye says why the stream ends, where there is somebody to hear it. It has no
-// id: the client resumes after the last event it saw.
+// id: the client resumes after the last event it saw. A proxy that ends a stream says it
+// in the same form.
 func (w *eventWriter) goodbye(ctx context.Context, err error) {
 	reason := whyEnded(ctx, err)
 	if reason == nil {
 		return
 	}
-	data, err := json.Marshal(eventAnswer{Type: "end", AtNS: time.Now().UnixNano(), Data: &eventData{Reason: reason.Message}})
+	data, err := json.Marshal(eventAnswer{Type: "end", AtNS: time.Now().UnixNano(), Data: &eventData{Code: wordOf(reason), Reason: reason.Message}})
 	if err == nil {
 		_ = w.send(fmt.Appendf(nil, "event: end\ndata: %s\n\n", data)) // The last thing that is said.
 	}

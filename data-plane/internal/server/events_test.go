@@ -177,11 +177,11 @@ func TestEvents_WhatIsLostIsAGapAndTheStreamGoesOn(t *testing.T) {
 func TestEvents_EndsAreSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		err    error
-		reason string
+		err          error
+		code, reason string
 	}{
-		"lead":  {fault.New(fault.NotLeader, "", "moved"), "another node serves the namespace now"},
-		"break": {errors.New("disk on fire"), "internal error"},
+		"lead":  {fault.New(fault.NotLeader, "", "moved"), "LEADER_UNAVAILABLE", "another node serves the namespace now"},
+		"break": {errors.New("disk on fire"), "INTERNAL_ERROR", "internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,8 +189,8 @@ func TestEvents_EndsAreSaid(t *testing.T) {
 			b := newBench(t, benchOptions{router: newRouter(Placement{Local: newMemory(), Views: s})})
 			l := b.listen("/api/v1/events")
 			s.next <- told{err: c.err}
-			l.hears("event: end\ndata: {")
-			l.hears(c.reason)
+			l.hears(`event: end` + "\n" + `data: {"seq":0,"type":"end","at_ns":`)
+			l.hears(`"data":{"code":"` + c.code + `","reason":"` + c.reason)
 			l.ends()
 			if strings.Contains(l.so(), "fire") || strings.Contains(l.so(), "id: 0") || s.readers() != 0 {
 				t.Fatalf("%d readers are left; heard\n%s", s.readers(), l.so())

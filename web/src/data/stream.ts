@@ -148,6 +148,7 @@ export class EventStream {
       for (const frame of parser.push(value)) {
         if (frame.id) this.#lastId = frame.id;
         const event = decodeEvent(frame.data);
+        if (event?.type === "end") throw new Error(`the stream ended: ${String(event.data?.reason)}`);
         if (event) this.#take(event);
       }
     }
