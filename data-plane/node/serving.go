@@ -19,7 +19,7 @@ type tlsConfig = tls.Config
 func (n *Node) newServer() *server.Server {
 	return server.New(n.logger, time.Now, router{n.cluster}, n.authenticator(), server.Options{
 		Version: n.cfg.Version, Signer: n.signer, Transport: n.transport,
-		Health: n.health, Cluster: n.status,
+		Health: n.health, Cluster: n.status, OtherOrigins: n.cfg.Access == Keys,
 	})
 }
 

@@ -6,16 +6,14 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
-
-const keyCookie = "corvo_api_key"
 
 // nobody is a digest that no key has, drawn when the process starts.
 var nobody = func() (d [sha256.Size]byte) { rand.Read(d[:]); return d }()
@@ -39,34 +37,6 @@ type caller struct {
 	// checked is the last snapshot that allowed this. Calls guards it once the
 	// request is under way.
 	checked *snapshot
-}
-
-// credential is the API key text of r. The order is the contract's: header,
-// bearer, cookie. Two different keys in one place are none: it would depend on
-// the reader which of them counts.
-func credential(r *http.Request) (text string, fromCookie bool) {
-	switch vs := r.Header["X-Api-Key"]; {
-	case len(vs) > 1:
-		return "", false
-	case len(vs) == 1 && vs[0] != "":
-		return vs[0], false
-	}
-	switch vs := r.Header["Authorization"]; {
-	case len(vs) > 1:
-		return "", false
-	case len(vs) == 1 && vs[0] != "":
-		scheme, token, _ := strings.Cut(vs[0], " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return "", false
-		}
-		return strings.TrimSpace(token), false
-	}
-	switch cs := r.CookiesNamed(keyCookie); len(cs) {
-	case 1:
-		return cs[0].Value, true
-	default:
-		return "", false
-	}
 }
 
 // shown is the credential of a request, read but not checked: a token, or else a key.
@@ -99,7 +69,7 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 
 // read takes the credential out of r.
 func (p *Proxy) read(r *http.Request) (shown, *refusal) {
-	text, fromCookie := credential(r)
+	text, fromCookie := browser.Credential(r)
 	if text == "" {
 		return shown{}, refuseNoKey
 	}

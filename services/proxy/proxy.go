@@ -19,6 +19,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -321,12 +322,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header["Origin"] != nil {
-		allowOrigins(w.Header())
+		browser.AllowOrigins(w.Header())
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	case http.MethodOptions:
-		preflight(w)
+		browser.Preflight(w)
 		return
 	default:
 		p.write(w, r, addr.rpc(), refuseBadMethod)
@@ -354,23 +355,6 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request, ok bool) {
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, text) // The asker is gone: nobody to tell.
 	}
-}
-
-// allowOrigins lets pages of any origin read the answer: keys are sent on purpose,
-// and a browser sends no cookie along to an answer of "*".
-func allowOrigins(h http.Header) {
-	h["Access-Control-Allow-Origin"] = []string{"*"}
-	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, Retry-After, X-Corvo-Index, Server-Timing, Corvo-Error-Code"}
-}
-
-// preflight answers a browser's question before it sends a key from another origin.
-func preflight(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
-	h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, X-Corvo-Index, "+
-		"Idempotency-Key, Connect-Protocol-Version, Connect-Timeout-Ms")
-	h.Set("Access-Control-Max-Age", "7200")
-	w.WriteHeader(http.StatusOK)
 }
 
 func newRequestID() string {

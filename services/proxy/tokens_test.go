@@ -93,7 +93,7 @@ func TestUserToken_RefusedForReasonsThatTellAStrangerNothing(t *testing.T) {
 	good := m.token(r.acme, "default", nil)
 	forger.record.Id = m.record.GetId() // Its own key under a known name.
 	long := func(c *usertoken.Claims) { c.IssuedAt, c.ExpiresAt = c.IssuedAt.Add(-time.Minute), c.IssuedAt }
-	cookie := func(q *http.Request) { q.AddCookie(&http.Cookie{Name: keyCookie, Value: good}) }
+	cookie := func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "corvo_api_key", Value: good}) }
 	for name, c := range map[string]struct {
 		path string
 		edit func(*http.Request)

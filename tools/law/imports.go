@@ -21,6 +21,8 @@ var Rooms = []Room{
 		"generated from the protos"},
 	{"data-plane/api/apikey", nil,
 		"a key's form is a fact about text; it knows no store"},
+	{"data-plane/api/browser", nil,
+		"what a door does because browsers exist; it knows no key and no route"},
 	{"data-plane/api/identity", nil,
 		"who asks, signed; used on both sides of a hop, so it may know neither"},
 	{"data-plane/api/usertoken", []string{"data-plane/api/identity"},

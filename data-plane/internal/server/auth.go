@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -85,8 +85,9 @@ type Keys interface {
 
 // KeyAuth checks API keys itself: the authenticator of a server without a proxy.
 type KeyAuth struct {
-	keys Keys
-	now  func() time.Time
+	keys    Keys
+	now     func() time.Time
+	browser http.CrossOriginProtection
 }
 
 // NewKeyAuth makes a KeyAuth over keys.
@@ -94,9 +95,12 @@ func NewKeyAuth(keys Keys, now func() time.Time) *KeyAuth { return &KeyAuth{keys
 
 // Authenticate implements Authenticator.
 func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
-	text, ok := credential(r)
-	if !ok {
+	text, fromCookie := browser.Credential(r)
+	if text == "" {
 		return nil, unauthorized("no API key: send it in X-API-Key or as a bearer token")
+	}
+	if fromCookie && k.browser.Check(r) != nil { // A browser adds cookies to what other sites send.
+		return nil, fault.New(fault.Forbidden, "FORBIDDEN", "a key in a cookie is not accepted from another site")
 	}
 	parsed, err := apikey.Parse(text)
 	if err != nil || parsed.Kind() != apikey.DataPlane && parsed.Kind() != apikey.Management {
@@ -106,13 +110,10 @@ func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := r.Header.Get(identity.HeaderNamespace)
-	if name == "" {
-		name = key.Default
-	}
-	ns, ok := key.Namespaces[name]
-	if !ok {
-		return nil, fault.New(fault.Forbidden, "FORBIDDEN", "the API key can not be used in this namespace")
+	name, ok := askedNamespace(r, key.Default)
+	ns, known := key.Namespaces[name]
+	if !ok || !known {
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "no such namespace for this API key")
 	}
 	id := identity.Identity{
 		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(),
@@ -144,16 +145,13 @@ func (k *KeyAuth) check(parsed apikey.Key) (Key, error) {
 // errBadKey says the same for every reason.
 func errBadKey() error { return unauthorized("the API key is not valid") }
 
-// credential finds the key where clients put it, in the contract's order.
-func credential(r *http.Request) (string, bool) {
-	if v := r.Header.Get("X-API-Key"); v != "" {
-		return v, true
+// askedNamespace is the one the caller picks, or the one it gets by default; two are none.
+func askedNamespace(r *http.Request, otherwise string) (string, bool) {
+	asked := r.Header[identity.HeaderNamespace]
+	if len(asked) == 0 || len(asked) == 1 && asked[0] == "" {
+		return otherwise, true
 	}
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if ok && strings.EqualFold(scheme, "Bearer") && token != "" {
-		return strings.TrimSpace(token), true
-	}
-	return "", false
+	return asked[0], len(asked) == 1
 }
 
 // peerOf is the address of the client's socket without the port.
@@ -169,13 +167,19 @@ func peerOf(r *http.Request) string {
 // loopback.
 type Open struct{ ns job.Namespace }
 
+// openNamespace is the name of the one namespace of a server without keys.
+const openNamespace = "default"
+
 // NewOpen makes the authenticator of a server without keys.
 func NewOpen(ns job.Namespace) *Open { return &Open{ns: ns} }
 
 // Authenticate implements Authenticator.
 func (o *Open) Authenticate(r *http.Request) (*Principal, error) {
+	if name, ok := askedNamespace(r, openNamespace); !ok || name != openNamespace {
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such namespace: this server has one, %s", openNamespace)
+	}
 	id := identity.Identity{
-		NamespaceID: o.ns.String(), Namespace: "default", Principal: "anonymous",
+		NamespaceID: o.ns.String(), Namespace: openNamespace, Principal: "anonymous",
 		Roles: []string{identity.RoleAdmin}, Peer: peerOf(r),
 	}
 	return &Principal{Identity: id, Caller: callerOf(id, o.ns)}, nil

@@ -250,12 +250,15 @@ func TestKeyAuth_FailsClosed(t *testing.T) {
 		"bearer":              {[]string{"Authorization", "bearer " + text}, 201},
 		"header before token": {[]string{"X-API-Key", "nonsense", "Authorization", "Bearer " + text}, 401},
 		"basic":               {[]string{"Authorization", "Basic " + text}, 401},
-		"cookie":              {[]string{"Cookie", "corvo_api_key=" + text}, 401},
+		"cookie":              {[]string{"Cookie", "corvo_api_key=" + text}, 201},
+		"cookie last":         {[]string{"Authorization", "Bearer x", "Cookie", "corvo_api_key=" + text}, 401},
+		"cookie from a page":  {[]string{"Cookie", "corvo_api_key=" + text, "Sec-Fetch-Site", "cross-site"}, 403},
+		"key from a page":     {[]string{"X-API-Key", text, "Sec-Fetch-Site", "cross-site"}, 201},
 		"unknown key":         {[]string{"X-API-Key", stranger.Reveal()}, 401},
 		"mistyped":            {[]string{"X-API-Key", text[:len(text)-1]}, 401},
 		"wrong kind":          {[]string{"X-API-Key", scim.Reveal()}, 401},
 		"other namespace":     {[]string{"X-API-Key", text, "X-Corvo-Namespace", "other"}, 201},
-		"unknown namespace":   {[]string{"X-API-Key", text, "X-Corvo-Namespace", "secret"}, 403},
+		"unknown namespace":   {[]string{"X-API-Key", text, "X-Corvo-Namespace", "secret"}, 404},
 		"forged roles":        {[]string{"X-Corvo-Roles", "admin", "X-Corvo-Namespace-Id", nsA.String()}, 401},
 	} {
 		if got := try(row.header...); got != row.want {
@@ -278,6 +281,45 @@ func TestKeyAuth_FailsClosed(t *testing.T) {
 	table.mu.Unlock()
 	if got := try("X-API-Key", text); got != 503 {
 		t.Errorf("stale store: %d", got)
+	}
+}
+
+// A page of another origin may call with a key of its own, and read what it needs of the
+// answer; where no key is asked for, no such page is answered.
+func TestServer_PagesOfOtherOriginsNeedAKeyOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	page := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}
+	b := newBench(t, benchOptions{Options: Options{OtherOrigins: true}})
+	pre := b.do("OPTIONS", "/api/v1/enqueue", "", page...).want(t, 200)
+	for header, names := range map[string][]string{
+		"Access-Control-Allow-Origin":  {"*"},
+		"Access-Control-Allow-Methods": {"PUT", "DELETE"},
+		"Access-Control-Allow-Headers": {"X-API-Key", "X-Corvo-Namespace", "Idempotency-Key", "If-Match", "Traceparent", "X-Grpc-Web"},
+		"Access-Control-Expose-Headers": {
+			"ETag", "Idempotent-Replayed", "Grpc-Status", "Grpc-Message", "Server-Timing", "Retry-After",
+		},
+	} {
+		for _, name := range names {
+			if !strings.Contains(pre.header.Get(header), name) {
+				t.Errorf("%s: %q has no %s", header, pre.header.Get(header), name)
+			}
+		}
+	}
+	if a := b.post("/api/v1/enqueue", `{"queue":"q"}`, page...).want(t, 201); a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("answer: %v", a.header)
+	}
+	b = newBench(t, benchOptions{})
+	if a := b.do("OPTIONS", "/api/v1/enqueue", "", page...); a.status != 405 || a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("without keys: %d %v", a.status, a.header)
+	}
+}
+
+// A job for a namespace that is not there must not land in the one that is.
+func TestOpen_HasOneNamespaceAndNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{})
+	for name, status := range map[string]int{"": 201, "default": 201, "staging": 404} {
+		b.post("/api/v1/enqueue", `{"queue":"q"}`, "X-Corvo-Namespace", name).want(t, status)
 	}
 }
 

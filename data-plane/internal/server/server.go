@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -45,6 +46,8 @@ type Options struct {
 	Version string
 	// Signer signs what is carried to a leader. Nil: nothing is carried.
 	Signer *identity.Signer
+	// OtherOrigins lets pages of any origin call with a key of their own.
+	OtherOrigins bool
 	// Transport reaches other nodes; nil makes one with the pings of a cell.
 	Transport http.RoundTripper
 	// Health says whether this process works; ready whether to send it traffic.
@@ -106,6 +109,13 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.OtherOrigins && r.Header["Origin"] != nil {
+		browser.AllowOrigins(w.Header())
+		if r.Method == http.MethodOptions {
+			browser.Preflight(w)
+			return
+		}
+	}
 	if p := r.URL.Path; path.Clean(p) != p {
 		// The mux would redirect; two spellings of one door only help attackers.
 		s.nothing.ServeHTTP(w, r)

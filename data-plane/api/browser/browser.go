@@ -1,0 +1,61 @@
+// Package browser is what a door of a cell does because browsers exist: where the key of
+// a request may stand, cookies included, and what a page of another site may read. The
+// proxy and a server of its own share it. It knows no key and no route.
+//
+// Surprising: an answer of "*" keeps cookies out, because no browser sends them along to
+// one; only keys that a page sends on purpose come from elsewhere.
+package browser
+
+import (
+	"net/http"
+	"strings"
+)
+
+const keyCookie = "corvo_api_key"
+
+// Credential is the key or token text of r. The order is the contract's: header,
+// bearer, cookie. Two different keys in one place are none: it would depend on
+// the reader which of them counts. A key from a cookie counts only if the browser says
+// that its own site sends it (http.CrossOriginProtection).
+func Credential(r *http.Request) (text string, fromCookie bool) {
+	switch vs := r.Header["X-Api-Key"]; {
+	case len(vs) > 1:
+		return "", false
+	case len(vs) == 1 && vs[0] != "":
+		return vs[0], false
+	}
+	switch vs := r.Header["Authorization"]; {
+	case len(vs) > 1:
+		return "", false
+	case len(vs) == 1 && vs[0] != "":
+		scheme, token, _ := strings.Cut(vs[0], " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", false
+		}
+		return strings.TrimSpace(token), false
+	}
+	switch cs := r.CookiesNamed(keyCookie); len(cs) {
+	case 1:
+		return cs[0].Value, true
+	default:
+		return "", false
+	}
+}
+
+// AllowOrigins lets pages of any origin read the answer: keys are sent on purpose,
+// and a browser sends no cookie along to an answer of "*".
+func AllowOrigins(h http.Header) {
+	h["Access-Control-Allow-Origin"] = []string{"*"}
+	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, Retry-After, X-Corvo-Index, Server-Timing, ETag, " +
+		"Idempotent-Replayed, Corvo-Error-Code, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"}
+}
+
+// Preflight answers a browser's question before it sends a key from another origin.
+func Preflight(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
+	h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization, X-API-Key, X-Corvo-Namespace, X-Corvo-Index, "+
+		"Idempotency-Key, If-Match, Traceparent, Last-Event-ID, Connect-Protocol-Version, Connect-Timeout-Ms, X-Grpc-Web, X-User-Agent, Grpc-Timeout")
+	h.Set("Access-Control-Max-Age", "7200")
+	w.WriteHeader(http.StatusOK)
+}
