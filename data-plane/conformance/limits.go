@@ -38,7 +38,7 @@ func wrongJobs(q string) []wrong {
 		{"a tag without a key", Job{Queue: q, Tags: map[string]string{"": "v"}}, []string{"tags"}},
 		{"a unique key of 257 bytes", Job{Queue: q, UniqueKey: long}, []string{"unique_key"}},
 		{"a period without a unique key", Job{Queue: q, UniqueSeconds: new(60)}, []string{"unique_period"}},
-		{"a unique period of nothing", Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(0)}, []string{"unique_period"}},
+		{"a unique period of more than a year", Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(365*24*3600 + 1)}, []string{"unique_period"}},
 		{"an idempotency key of 257 bytes", Job{Queue: q, IdempotencyKey: long}, []string{"idempotency_key"}},
 		{"several things at once", Job{Queue: "a/b", Priority: "x", MaxRetries: new(0), Backoff: "y"}, []string{"max_retries", "priority", "queue", "retry_backoff"}},
 	}

@@ -104,7 +104,7 @@ func (c *call) iterations() error {
 		return err
 	}
 	var d decoder
-	q := c.r.URL.Query()
+	q := c.query(&d)
 	after, limit := wholeParam(&d, q, "after"), wholeParam(&d, q, "limit")
 	if err := d.err(); err != nil {
 		return err

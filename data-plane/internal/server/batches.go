@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
@@ -92,7 +91,7 @@ func (c *call) batch() error {
 	if err != nil {
 		return err
 	}
-	page, err := pageFromQuery(c.r.URL.Query())
+	page, err := c.pageFromQuery()
 	if err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func stateOrNone(s job.State) string {
 }
 
 func (c *call) batches() error {
-	page, err := pageFromQuery(c.r.URL.Query())
+	page, err := c.pageFromQuery()
 	if err != nil {
 		return err
 	}
@@ -144,8 +143,9 @@ var pageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"cursor", "Of the page before.", schema{Type: "string"}},
 }
 
-func pageFromQuery(q url.Values) (queue.PageInput, error) {
+func (c *call) pageFromQuery() (queue.PageInput, error) {
 	var d decoder
+	q := c.query(&d)
 	in := queue.PageInput{Cursor: q.Get("cursor")}
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)

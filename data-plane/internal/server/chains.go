@@ -82,7 +82,7 @@ func newChainStep(step int, s *queue.ChainStep) *chainStepView {
 }
 
 func (c *call) chains() error {
-	page, err := pageFromQuery(c.r.URL.Query())
+	page, err := c.pageFromQuery()
 	if err != nil {
 		return err
 	}

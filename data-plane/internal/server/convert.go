@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -358,10 +359,10 @@ func failFromProto(d *decoder, id job.ID, m failItem, delayMS *int64) queue.Fail
 // heartbeats keeps the ids as they were sent beside the inputs.
 type heartbeats struct {
 	in    []queue.HeartbeatInput
-	names []string // names[i] is in[i]'s id as sent.
-	lost  []string // Ids that can not exist.
-	list  string   // How the message calls the heartbeats.
-	wrong decoder  // What of their news could not be read.
+	names []string                                 // names[i] is in[i]'s id as sent.
+	lost  map[string]*corvov1.HeartbeatJobResponse // Of ids that can not exist.
+	list  string                                   // How the message calls the heartbeats.
+	wrong decoder                                  // What of their news could not be read.
 }
 
 func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, workerID string, leaseSeconds int32) heartbeats {
@@ -369,7 +370,11 @@ func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, 
 	for name, u := range m {
 		id, err := job.ParseID(name)
 		if err != nil {
-			hb.lost = append(hb.lost, name)
+			if hb.lost == nil {
+				hb.lost = make(map[string]*corvov1.HeartbeatJobResponse)
+			}
+			word, _ := heartbeatWord(queue.HeartbeatLost, u.GetLeaseToken())
+			hb.lost[name] = &corvov1.HeartbeatJobResponse{Status: word}
 			continue
 		}
 		at := fmt.Sprintf("%s[%q]", hb.list, name)
@@ -405,12 +410,10 @@ func (hb heartbeats) toProto(statuses []queue.HeartbeatStatus) map[string]*corvo
 		return nil
 	}
 	out := make(map[string]*corvov1.HeartbeatJobResponse, len(hb.in)+len(hb.lost))
+	maps.Copy(out, hb.lost)
 	for i, st := range statuses {
-		word, over := heartbeatWord(st)
+		word, over := heartbeatWord(st, hb.in[i].Token)
 		out[hb.names[i]] = &corvov1.HeartbeatJobResponse{Status: word, BudgetExceeded: over}
-	}
-	for _, name := range hb.lost {
-		out[name] = &corvov1.HeartbeatJobResponse{Status: string(queue.HeartbeatLost)}
 	}
 	return out
 }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"time"
-
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 var drainParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
@@ -17,12 +15,16 @@ type drainAnswer struct {
 }
 
 func (c *call) drainQueue() error {
+	var d decoder
 	var wait time.Duration
-	if text := c.r.URL.Query().Get("wait"); text != "" {
+	if text := c.query(&d).Get("wait"); text != "" {
 		var msg string
 		if wait, msg = duration(text); msg != "" {
-			return fault.InvalidFields([]fault.Field{{Path: "wait", Message: msg}})
+			d.problem("wait", "%s", msg)
 		}
+	}
+	if err := d.err(); err != nil {
+		return err
 	}
 	ctx, cancel := c.s.untilDrain(c.r.Context())
 	defer cancel()

@@ -83,8 +83,9 @@ func (s *Server) enterEvents(c *call) error {
 }
 
 func (c *call) events() error {
-	in, err := eventFilter(c.r.URL.Query(), c.r.Header.Get("Last-Event-ID"))
-	if err != nil {
+	var d decoder
+	in := eventFilter(&d, c.query(&d), c.r.Header.Get("Last-Event-ID"))
+	if err := d.err(); err != nil {
 		return err
 	}
 	reader, err := c.place.Views.Events(c.who.Caller, in)
@@ -252,8 +253,7 @@ func whyEnded(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, "INTERNAL_ERROR", "internal error; connect again")
 }
 
-func eventFilter(q url.Values, header string) (queue.EventFilter, error) {
-	var d decoder
+func eventFilter(d *decoder, q url.Values, header string) queue.EventFilter {
 	in := queue.EventFilter{Queues: words(q["queues"]), JobIDs: words(q["job_ids"]), Types: words(q["types"])}
 	text := header
 	if text == "" {
@@ -266,5 +266,5 @@ func eventFilter(q url.Values, header string) (queue.EventFilter, error) {
 		}
 		in.After = &n
 	}
-	return in, d.err()
+	return in
 }

@@ -150,8 +150,9 @@ func FuzzEventFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		in, err := eventFilter(q, header)
-		if err == nil && in.After == nil && (header != "" || q.Get("last_event_id") != "") {
+		var d decoder
+		in := eventFilter(&d, q, header)
+		if d.err() == nil && in.After == nil && (header != "" || q.Get("last_event_id") != "") {
 			t.Fatalf("%q %q: the place to begin at was lost", query, header)
 		}
 	})

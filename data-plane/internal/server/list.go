@@ -69,7 +69,7 @@ type searchAnswer struct {
 }
 
 func (c *call) listJobs() error {
-	in, err := filterFromQuery(c.r.URL.Query())
+	in, err := c.filterFromQuery()
 	if err != nil {
 		return err
 	}
@@ -214,8 +214,9 @@ var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"cursor", "Of the page before; its filters must be the same.", schema{Type: "string"}},
 }
 
-func filterFromQuery(q url.Values) (queue.JobFilter, error) {
+func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	var d decoder
+	q := c.query(&d)
 	in := queue.JobFilter{
 		Queue: q.Get("queue"), States: words(q["state"]), Order: q.Get("order"), Cursor: q.Get("cursor"),
 		CreatedAfter: timeParam(&d, q, "created_after"), CreatedBefore: timeParam(&d, q, "created_before"),
@@ -238,16 +239,15 @@ func filterFromQuery(q url.Values) (queue.JobFilter, error) {
 	return in, d.err()
 }
 
-// onlyParams refuses parameters that mean nothing, and a second value where only
-// one counts.
-func onlyParams(rawQuery string, known []queryParam) error {
-	var d decoder
-	q, err := url.ParseQuery(rawQuery)
+// query is the parameters of the call. It refuses those that mean nothing, and a second
+// value where only one counts.
+func (c *call) query(d *decoder) url.Values {
+	q, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
 		d.problem("query", "can not be read: %s", err)
 	}
 	for name, values := range q {
-		i := slices.IndexFunc(known, func(p queryParam) bool { return p.name == name })
+		i := slices.IndexFunc(c.route.query, func(p queryParam) bool { return p.name == name })
 		switch {
 		case i < 0:
 			d.problem(name, "is no parameter of this call")
@@ -256,7 +256,7 @@ func onlyParams(rawQuery string, known []queryParam) error {
 		}
 	}
 	slices.SortFunc(d.problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })
-	return d.err()
+	return q
 }
 
 // severalTimes are the parameters that may be repeated.

@@ -63,7 +63,7 @@ func listParamsBut(name string) (out []queryParam) {
 
 // deadJobs lists dead letters: newest first, of one queue or of all.
 func (c *call) deadJobs() error {
-	in, err := filterFromQuery(c.r.URL.Query())
+	in, err := c.filterFromQuery()
 	if err != nil {
 		return err
 	}

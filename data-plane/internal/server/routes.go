@@ -36,7 +36,7 @@ type Route struct {
 	events  bool         // Server-sent events, or Subscribe.
 	waits   bool         // A long poll.
 	once    bool         // Takes an idempotency key.
-	query   []queryParam // Any other is refused; a public route takes whatever comes.
+	query   []queryParam // Any other is refused, but for public routes. See call.query.
 	request string       // Name of the request shape; "" has no body.
 	status  int          // Of success; 0 is 200.
 	answer  any          // A value of the answer's type, for the document.

@@ -79,9 +79,9 @@ func walkRPC(t *testing.T, c workerClient) {
 		t.Errorf("fetch batch = %v", rest)
 	}
 	beat := must(c.Heartbeat(ctx, connect.NewRequest(&corvov1.HeartbeatRequest{Jobs: map[string]*corvov1.HeartbeatJobUpdate{
-		one.GetJobId(): {ProgressJson: `7`}, jobNumber(9).String(): {}, "nonsense": {},
+		one.GetJobId(): {ProgressJson: `7`}, jobNumber(9).String(): {}, "nonsense": {LeaseToken: "shown"},
 	}})))(t)
-	if beat.GetJobs()[one.GetJobId()].GetStatus() != "ok" || beat.GetJobs()["nonsense"].GetStatus() != "lost" || len(beat.GetJobs()) != 3 {
+	if beat.GetJobs()[one.GetJobId()].GetStatus() != "ok" || beat.GetJobs()["nonsense"].GetStatus() != "lost" || beat.GetJobs()[jobNumber(9).String()].GetStatus() != "cancel" || len(beat.GetJobs()) != 3 {
 		t.Errorf("heartbeat = %v", beat)
 	}
 	must(c.Ack(ctx, connect.NewRequest(&corvov1.AckRequest{JobId: one.GetJobId(), LeaseToken: one.GetLeaseToken()})))(t)

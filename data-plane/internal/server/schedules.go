@@ -137,7 +137,7 @@ var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table
 
 func (c *call) schedules() error {
 	var d decoder
-	q := c.r.URL.Query()
+	q := c.query(&d)
 	limit := 0
 	if text := q.Get("limit"); text != "" {
 		var err error

@@ -199,8 +199,10 @@ func (s *Server) enter(c *call) error {
 	if !c.route.allows(who) {
 		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", c.route.Action)
 	}
-	if !c.route.RPC && c.r.URL.RawQuery != "" {
-		if err := onlyParams(c.r.URL.RawQuery, c.route.query); err != nil {
+	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
+		var d decoder
+		c.query(&d)
+		if err := d.err(); err != nil {
 			return err
 		}
 	}

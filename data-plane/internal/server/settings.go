@@ -160,10 +160,12 @@ var deleteParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 
 // deleteQueue wants to be asked for in so many words: it takes the jobs with it.
 func (c *call) deleteQueue() error {
-	if c.r.URL.Query().Get("confirm") != "true" {
-		return fault.InvalidFields([]fault.Field{{
-			Path: "confirm", Message: "must be true: this deletes the queue and all its jobs for good; repeat the call with ?confirm=true",
-		}})
+	var d decoder
+	if c.query(&d).Get("confirm") != "true" {
+		d.problem("confirm", "must be true: this deletes the queue and all its jobs for good; repeat the call with ?confirm=true")
+	}
+	if err := d.err(); err != nil {
+		return err
 	}
 	if err := c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
 		return err

@@ -238,10 +238,11 @@ type heartbeatStatus struct {
 	BudgetExceeded bool   `json:"budget_exceeded,omitempty"`
 }
 
-// heartbeatWord is how a status is called on the wire.
-func heartbeatWord(st queue.HeartbeatStatus) (word string, overBudget bool) {
-	if st == queue.HeartbeatOverBudget {
-		return string(queue.HeartbeatCancel), true
+// heartbeatWord is how a status is called on the wire. Who shows no lease token is an
+// existing client, which knows ok and cancel: told anything else it would go on working.
+func heartbeatWord(st queue.HeartbeatStatus, token string) (word string, overBudget bool) {
+	if st == queue.HeartbeatOverBudget || st == queue.HeartbeatLost && token == "" {
+		return string(queue.HeartbeatCancel), st == queue.HeartbeatOverBudget
 	}
 	return string(st), false
 }
@@ -263,7 +264,7 @@ func (c *call) heartbeat() error {
 	for _, j := range req.jobs {
 		id, err := job.ParseID(j.name)
 		if err != nil {
-			a.add(j.name, queue.HeartbeatLost)
+			a.add(j.name, j.value.Token, queue.HeartbeatLost)
 			continue
 		}
 		hb := j.value
@@ -278,13 +279,13 @@ func (c *call) heartbeat() error {
 		return err
 	}
 	for i, st := range statuses {
-		a.add(names[i], st)
+		a.add(names[i], in[i].Token, st)
 	}
 	return c.reply(a)
 }
 
-func (a *heartbeatAnswer) add(id string, st queue.HeartbeatStatus) {
-	word, over := heartbeatWord(st)
+func (a *heartbeatAnswer) add(id, token string, st queue.HeartbeatStatus) {
+	word, over := heartbeatWord(st, token)
 	a.Jobs[id] = heartbeatStatus{Status: word, BudgetExceeded: over}
 	switch st {
 	case queue.HeartbeatOK:

@@ -128,7 +128,7 @@ func TestLockstep_FrameCombinesAcksFetchAndEnqueues(t *testing.T) {
 			if o := four.GetFailOutcomes(); len(o) != 2 || o[0].GetStatus() != "retrying" || o[0].GetNextAttemptAt() == nil || o[1].GetCode() != "NOT_FOUND" {
 				t.Errorf("fail outcomes %v", o)
 			}
-			if four.GetHeartbeats()[jobNumber(9).String()].GetStatus() != "lost" {
+			if four.GetHeartbeats()[jobNumber(9).String()].GetStatus() != "cancel" {
 				t.Errorf("heartbeats %v", four.GetHeartbeats())
 			}
 		})

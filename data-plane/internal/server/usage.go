@@ -161,7 +161,11 @@ var usageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 }
 
 func (c *call) usageSummary() error {
-	q := c.r.URL.Query()
+	var d decoder
+	q := c.query(&d)
+	if err := d.err(); err != nil {
+		return err
+	}
 	sum, err := c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")})
 	if err != nil {
 		return err

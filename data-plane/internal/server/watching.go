@@ -73,7 +73,7 @@ type recentAnswer struct {
 
 func (c *call) recentEvents() error {
 	var d decoder
-	q := c.r.URL.Query()
+	q := c.query(&d)
 	after, limit := uint64(0), queue.RecentDefault
 	var err error
 	if text := q.Get("after_seq"); text != "" {

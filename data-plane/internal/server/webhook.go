@@ -46,7 +46,7 @@ func (c *call) webhook() error {
 		return err
 	}
 	var d decoder
-	readWebhookParams(&d, c.r.URL.Query(), &in)
+	readWebhookParams(&d, c.query(&d), &in)
 	return c.enqueueOne(&d, in)
 }
 
