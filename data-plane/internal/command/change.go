@@ -64,6 +64,22 @@ func (c *Move) encode(w *codec.Writer) {
 
 func (c *Move) decode(r *codec.Reader) { c.NS, c.ID, c.Queue = r.ID(), r.ID(), r.Name() }
 
+// Prioritize gives a job that waits another priority.
+type Prioritize struct {
+	NS       job.Namespace
+	ID       job.ID
+	Priority job.Priority
+}
+
+func (c *Prioritize) encode(w *codec.Writer) {
+	encodeTarget(w, c.NS, c.ID)
+	w.Byte(byte(c.Priority))
+}
+
+func (c *Prioritize) decode(r *codec.Reader) {
+	c.NS, c.ID, c.Priority = r.ID(), r.ID(), job.Priority(r.Byte())
+}
+
 // RequeueMax bounds the jobs of one Requeue.
 const RequeueMax = 512
 

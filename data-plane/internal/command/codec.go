@@ -42,6 +42,7 @@ func (c *DeleteBudget) kind() kind   { return kindDeleteBudget }
 func (c *PutPolicy) kind() kind      { return kindPutPolicy }
 func (c *DeletePolicy) kind() kind   { return kindDeletePolicy }
 func (c *Requeue) kind() kind        { return kindRequeue }
+func (c *Prioritize) kind() kind     { return kindPrioritize }
 
 func either(more bool, yes, no kind) kind {
 	if more {

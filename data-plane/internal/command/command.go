@@ -65,6 +65,7 @@ const (
 	kindDeletePolicy
 	kindRequeue
 	kindFetchFrom
+	kindPrioritize
 )
 
 // Token proves a lease: the attempt and the place in the log where it was granted.
@@ -364,6 +365,8 @@ func newCommand(k kind) (Command, error) {
 		return new(Hold), nil
 	case kindDecide:
 		return new(Decide), nil
+	case kindPrioritize:
+		return new(Prioritize), nil
 	case kindMove:
 		return new(Move), nil
 	case kindClearQueue:

@@ -102,6 +102,7 @@ func samples() []Command {
 			NS: ns, Jobs: []job.ID{id}, Queues: []string{"emails", "invoices"}, Worker: "worker-1", Hostname: "host-1", Peer: 1, Lease: 30 * time.Second,
 			Floors: []Floor{},
 		},
+		&Prioritize{NS: ns, ID: id, Priority: job.High},
 	}
 }
 

@@ -52,6 +52,7 @@ const (
 	QueueCleared
 	QueueDraining
 	BudgetExceeded
+	Prioritized // It has another priority.
 	typesEnd
 )
 
@@ -63,6 +64,7 @@ var typeNames = [...]string{
 	QueueUpdated: "queue_updated", QueueDeleted: "queue_deleted",
 	Held: "held", Approved: "approved", Rejected: "rejected", Continued: "continued", Expired: "expired", Moved: "moved",
 	Unblocked: "unblocked", QueueCleared: "queue_cleared", QueueDraining: "queue_draining", BudgetExceeded: "budget_exceeded",
+	Prioritized: "priority_changed",
 }
 
 func (t Type) String() string {

@@ -109,7 +109,7 @@ func TestType_EveryOneHasAWord(t *testing.T) {
 		}
 		seen[e.String()] = true
 	}
-	if Type(0).String() != "event(0)" || typesEnd.String() != "event(30)" {
+	if Type(0).String() != "event(0)" || typesEnd.String() != "event(31)" {
 		t.Errorf("strangers are %s and %s", Type(0), typesEnd)
 	}
 }

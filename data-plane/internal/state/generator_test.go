@@ -369,7 +369,7 @@ func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
 	case 10:
 		return &command.Move{NS: ns, ID: id, Queue: g.queue()}
 	case 11:
-		return g.requeue(ns, id)
+		return &command.Prioritize{NS: ns, ID: id, Priority: job.Priority(g.pick(3, "priority"))}
 	case 12:
 		return &command.MakeBatch{NS: ns, ID: job.BatchID{0, g.fresh()}, Callback: g.step()}
 	case 13:

@@ -203,6 +203,8 @@ func (x *entry) apply(c command.Command) (Result, error) {
 		return x.clearQueue(c)
 	case *command.Move:
 		return x.move(c)
+	case *command.Prioritize:
+		return x.prioritize(c)
 	case *command.Requeue:
 		return x.requeue(c)
 	case *command.Hold:

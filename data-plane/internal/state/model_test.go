@@ -80,6 +80,8 @@ func (m *oracle) apply(c command.Command, got Result) (want Result) {
 		})
 	case *command.Move:
 		want.Refusal = m.person(c.NS, c.ID, func(j *modelJob) Refusal { return m.move(j, c.Queue) })
+	case *command.Prioritize:
+		want.Refusal = m.person(c.NS, c.ID, func(j *modelJob) Refusal { return m.prioritize(j, c.Priority) })
 	case *command.Pause:
 		q := m.queue(queueKey{c.NS, c.Queue})
 		q.paused, q.draining = c.Paused, q.draining && c.Paused // A resume ends both.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
 // The oracle: queues, and how many jobs they let start.
@@ -99,4 +100,17 @@ func (m *oracle) sweep(c *command.Sweep) {
 			}
 		}
 	}
+}
+
+// prioritize is about one job; what it changes is its place in the queue.
+func (m *oracle) prioritize(j *modelJob, p job.Priority) Refusal {
+	if j.state.Leased() || j.state.Terminal() {
+		return WrongState
+	}
+	if j.Priority != p {
+		if j.Priority = p; j.state == job.Pending {
+			m.ready(j)
+		}
+	}
+	return Accepted
 }

@@ -24,14 +24,17 @@ func (x *entry) move(c *command.Move) (Result, error) {
 	if owner, free, err := x.moveKey(c, &h); err != nil || !free {
 		return Result{Refusal: Exists, ID: owner, State: h.State}, err
 	}
-	if err := x.changeQueue(c.NS, c.ID, &h, c.Queue); err != nil {
+	if err := x.replace(c.NS, c.ID, &h, c.Queue, h.Priority); err != nil {
 		return Result{}, err
 	}
+	h.note(WasMoved, x.now)
+	x.event(feed.Moved, c.NS, c.ID, &h)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil
 }
 
-func (x *entry) changeQueue(ns job.Namespace, id job.ID, h *Head, queue string) error {
+// replace gives a job its place in another order, in the state and at the time it has.
+func (x *entry) replace(ns job.Namespace, id job.ID, h *Head, queue string, p job.Priority) error {
 	state, due := h.State, h.Due
 	x.leavingReady(ns, id, h)
 	if err := x.leave(ns, id, h); err != nil {
@@ -41,7 +44,7 @@ func (x *entry) changeQueue(ns job.Namespace, id job.ID, h *Head, queue string) 
 	if err != nil {
 		return err
 	}
-	h.Queue, h.gen = queue, to.gen
+	h.Queue, h.Priority, h.gen = queue, p, to.gen
 	switch {
 	case state == job.Pending && !h.Blocked():
 		err = x.enterReady(ns, id, h)
@@ -50,9 +53,7 @@ func (x *entry) changeQueue(ns job.Namespace, id job.ID, h *Head, queue string) 
 	default:
 		err = x.enter(ns, h, state)
 	}
-	h.note(WasMoved, x.now)
 	x.left, x.leftID = 0, job.ID{} // The state is what it was.
-	x.event(feed.Moved, ns, id, h)
 	return err
 }
 

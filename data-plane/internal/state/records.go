@@ -289,6 +289,7 @@ const (
 	WasExpired
 	WasMoved
 	WasUnblocked
+	WasPrioritized
 )
 
 var whatNames = [...]string{
@@ -296,7 +297,7 @@ var whatNames = [...]string{
 	WasCompleted: "completed", WasFailed: "failed", WasReleased: "released", WasLeaseExpired: "lease_expired",
 	WasCancelRequested: "cancel_requested", WasCancelled: "cancelled", WasRetried: "retried", WasDead: "dead",
 	WasHeld: "held", WasApproved: "approved", WasRejected: "rejected", WasContinued: "continued", WasExpired: "expired",
-	WasMoved: "moved", WasUnblocked: "unblocked",
+	WasMoved: "moved", WasUnblocked: "unblocked", WasPrioritized: "priority_changed",
 }
 
 func (m What) String() string {

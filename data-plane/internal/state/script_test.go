@@ -311,6 +311,12 @@ func (l *scriptLine) command() command.Command {
 		return &command.DeleteQueue{NS: l.ns(), Queue: l.queue()}
 	case "move":
 		return &command.Move{NS: l.ns(), ID: l.id(), Queue: l.text("to", "")}
+	case "prioritize":
+		p, ok := job.ParsePriority(l.text("to", ""))
+		if !ok {
+			l.fail("priority")
+		}
+		return &command.Prioritize{NS: l.ns(), ID: l.id(), Priority: p}
 	case "requeue":
 		return l.requeue()
 	case "clear":

@@ -96,6 +96,8 @@ func commandText(c command.Command) string {
 		return "destroy " + c.Queue
 	case *command.Move:
 		return "move " + idText(c.ID) + " to " + c.Queue
+	case *command.Prioritize:
+		return "prioritize " + idText(c.ID) + " " + c.Priority.String()
 	case *command.Requeue:
 		return "requeue of " + c.Queue
 	case *command.ClearQueue:

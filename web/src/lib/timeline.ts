@@ -46,6 +46,7 @@ const titles: Record<string, [string, TimelineTone]> = {
   approved: ["Approved", "ok"],
   rejected: ["Rejected", "danger"],
   moved: ["Moved", "neutral"],
+  priority_changed: ["Given another priority", "neutral"],
   unblocked: ["What it waited for is done", "neutral"],
   budget_exceeded: ["Its budget is spent", "warn"],
 };
