@@ -12,6 +12,7 @@ func Subjects() []Subject {
 		{"clear", clearRules},
 		{"move", moveRules},
 		{"dead letters", deadRules},
+		{"bulk", bulkRules},
 		{"chains", chainRules},
 		{"batches", batchRules},
 		{"dependencies", dependencyRules},

@@ -162,8 +162,11 @@ func (n *Node) openShard(id uint32) error {
 	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan})
 	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)
 	service := queue.NewLimited(s, n.enqueuePerSecond)
-	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: queue.NewViews(service, model, rings)})
+	views := queue.NewViews(service, model, rings)
+	bulk := queue.NewBulk(views, n.logger)
+	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk})
 	n.loops.Go(func() { n.project(g, model) })
+	n.loops.Go(func() { bulk.Run(n.loopCtx) })
 	return nil
 }
 

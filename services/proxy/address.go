@@ -12,6 +12,7 @@ const (
 	prefixRPC    = "/corvo.v1."
 	pathInfo     = "/api/v1/info"
 	pathEvents   = "/api/v1/events"
+	prefixBulk   = "/api/v1/bulk/"
 	pathDocs     = "/docs"
 	pathOpenAPI  = "/openapi.json"
 )
@@ -45,6 +46,11 @@ func (a address) agrees(name string) bool {
 // open reports whether the path needs no key.
 func (a address) open() bool {
 	return a.path == pathInfo || a.path == pathOpenAPI || isDocs(a.path)
+}
+
+// events reports whether the answer is an event stream, whatever the client accepts.
+func (a address) events() bool {
+	return a.path == pathEvents || strings.HasPrefix(a.path, prefixBulk) && strings.HasSuffix(a.path, "/progress")
 }
 
 func (a address) rpc() bool { return strings.HasPrefix(a.path, prefixRPC) }

@@ -55,7 +55,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	worker := streamProcedures[addr.path]
 	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
 	cl.changesNothing = r.Method == http.MethodGet || r.Method == http.MethodHead || watchProcedures[addr.path]
-	cl.stream.Store(worker || watchProcedures[addr.path] || addr.path == pathEvents || r.Header.Get("Accept") == eventStream)
+	cl.stream.Store(worker || watchProcedures[addr.path] || addr.events() || r.Header.Get("Accept") == eventStream)
 	r = r.WithContext(ctx)
 	r.Trailer = nil // Nothing of ours has request trailers.
 	if worker && r.ProtoMajor >= 2 && r.Body != nil {

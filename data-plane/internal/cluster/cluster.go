@@ -19,14 +19,16 @@ type Shard struct {
 	*shard.Shard
 	Service *queue.Service
 	Views   *queue.Views
+	Bulk    *queue.Bulk
 }
 
 // Placement says who serves a namespace at this moment.
 type Placement struct {
 	// Service is nil when this node does not lead the namespace's shard.
 	Service *queue.Service
-	// Views is set where Service is.
+	// Views and Bulk are set where Service is.
 	Views *queue.Views
+	Bulk  *queue.Bulk
 	// LeaderURL is the leader's API base URL, if it is known and not this node.
 	LeaderURL string
 	// Index is how far this node's replica of the shard is.
@@ -56,7 +58,7 @@ func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
 	}
 	p := Placement{Index: s.Group().AppliedIndex()}
 	if s.Group().Leading() {
-		p.Service, p.Views = s.Service, s.Views
+		p.Service, p.Views, p.Bulk = s.Service, s.Views, s.Bulk
 		return p, nil
 	}
 	if leader := s.Group().Leader(); leader != "" && leader != c.cell.NodeID() {

@@ -6,7 +6,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
 // Hold stops a waiting job until a person decides, or asks the worker of an active
@@ -19,7 +18,7 @@ func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) 
 	if err != nil {
 		return 0, err
 	}
-	return res.State, adminRefusal(id, &res, "hold", "pending, scheduled, retrying or active")
+	return res.State, adminRefusal(id, &res, "hold")
 }
 
 // Approve lets a held job run.
@@ -41,10 +40,7 @@ func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *comman
 	if err != nil {
 		return 0, err
 	}
-	if res.Refusal == state.NotApprover {
-		return 0, fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: its hold names others who decide", verb, cmd.ID)
-	}
-	return res.State, adminRefusal(cmd.ID, &res, verb, "held")
+	return res.State, adminRefusal(cmd.ID, &res, verb)
 }
 
 func checkReason(path, text string) error {

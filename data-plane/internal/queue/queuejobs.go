@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -33,12 +32,7 @@ func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) e
 	if err != nil {
 		return err
 	}
-	switch res.Refusal {
-	case state.Exists:
-		return fault.New(fault.Conflict, "CONFLICT", "cannot move job %s: job %s holds its unique key in queue %s", id, res.ID, to)
-	default:
-		return adminRefusal(id, &res, "move", "not held by a worker")
-	}
+	return adminRefusal(id, &res, "move")
 }
 
 // RequeueDead retries all jobs of a queue that are dead when it begins, and answers

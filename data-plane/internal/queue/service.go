@@ -338,7 +338,7 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, e
 	if err != nil {
 		return 0, err
 	}
-	return res.State, adminRefusal(id, &res, "cancel", "pending, scheduled, retrying or active")
+	return res.State, adminRefusal(id, &res, "cancel")
 }
 
 // Retry makes a finished or waiting job pending again with fresh counters.
@@ -347,7 +347,7 @@ func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	return adminRefusal(id, &res, "retry", "dead, cancelled, completed, scheduled or retrying")
+	return adminRefusal(id, &res, "retry")
 }
 
 // Delete removes every trace of a job that no worker holds.
@@ -356,7 +356,7 @@ func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	return adminRefusal(id, &res, "delete", "not held by a worker (cancel it first)")
+	return adminRefusal(id, &res, "delete")
 }
 
 func (s *Service) one(ctx context.Context, cmd command.Command) (state.Result, error) {
@@ -371,14 +371,27 @@ func errNoJob(id job.ID) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no job %s in this namespace", id)
 }
 
-func adminRefusal(id job.ID, r *state.Result, verb, allowed string) error {
+// mustBe is what a job must be for what people do to it.
+var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
+	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
+	"delete": "not held by a worker (cancel it first)", "move": "not held by a worker",
+	"hold": "pending, scheduled, retrying or active", "approve": "held", "reject": "held",
+	"requeue": "dead", "change the priority of": "pending, scheduled, retrying or held",
+}
+
+// adminRefusal is why a job is left as it is, or nil.
+func adminRefusal(id job.ID, r *state.Result, verb string) error {
 	switch r.Refusal {
 	case state.Accepted:
 		return nil
 	case state.NotFound:
 		return errNoJob(id)
+	case state.Exists:
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s holds its unique key in the other queue", verb, id, r.ID)
+	case state.NotApprover:
+		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: its hold names others who decide", verb, id)
 	default:
-		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, allowed)
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, mustBe[verb])
 	}
 }
 

@@ -70,6 +70,8 @@ type JobFilter struct {
 	Cursor                          string
 	// Whole asks for the bodies of the jobs and for their total.
 	Whole bool
+
+	countTo int // How many jobs may be looked at for the total; 0 is none.
 }
 
 // JobTag is one tag that a job must have.
@@ -205,7 +207,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
 		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
 	}
-	if in.Whole {
+	if f.CountTo = in.countTo; in.Whole {
 		f.CountTo = TotalMax
 	}
 	var fields []fault.Field

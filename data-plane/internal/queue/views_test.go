@@ -21,6 +21,13 @@ import (
 // views gives the rig its views; the read model runs until the test ends.
 func (r *rig) views() *Views {
 	r.t.Helper()
+	v, _ := r.viewsUntil()
+	return v
+}
+
+// viewsUntil is views whose read model may be stopped: it is late from then on.
+func (r *rig) viewsUntil() (v *Views, stop func()) {
+	r.t.Helper()
 	shelf, err := readmodel.OpenShelf(r.t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.t.Fatal(err)
@@ -29,14 +36,14 @@ func (r *rig) views() *Views {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); model.Run(ctx) }()
+	stop = func() { cancel(); <-done }
 	r.t.Cleanup(func() {
-		cancel()
-		<-done
+		stop()
 		if err := shelf.Close(); err != nil {
 			r.t.Error(err)
 		}
 	})
-	return NewViews(r.Service, model, r.bell)
+	return NewViews(r.Service, model, r.bell), stop
 }
 
 // next reads events until there are n.

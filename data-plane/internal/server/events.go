@@ -95,12 +95,7 @@ func (c *call) events() error {
 	defer reader.Close()
 	w := newEventWriter(c.w)
 	defer w.slow.put()
-	h := c.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // Proxies in front of ours hold nothing back.
-	c.w.WriteHeader(http.StatusOK)
-	if err := w.send(keepalive); err != nil { // The client sees that it is connected.
+	if err := w.begin(); err != nil {
 		return nil //nolint:nilerr // The client is gone.
 	}
 	w.goodbye(c.r.Context(), c.follow(reader, w))
@@ -199,6 +194,16 @@ func newEventWriter(w http.ResponseWriter) *eventWriter {
 	rc := http.NewResponseController(w)
 	// Where it is not supported a slow client is found by the pings of its connection.
 	return &eventWriter{w: w, rc: rc, slow: newFuse(func() { _ = rc.SetWriteDeadline(past) }), patience: slowReader}
+}
+
+// begin answers, so that the client sees that it is connected.
+func (w *eventWriter) begin() error {
+	h := w.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // Proxies in front of ours hold nothing back.
+	w.w.WriteHeader(http.StatusOK)
+	return w.send(keepalive)
 }
 
 func (w *eventWriter) tell(e *eventAnswer) error {

@@ -78,7 +78,7 @@ func (r *fixedRouter) Route(ns job.Namespace) (Placement, error) {
 	}
 	p := r.place
 	if p.Local != nil && p.Views == nil {
-		p.Views = stillViews{}
+		p.Views, p.Bulk = stillViews{}, noBulk{}
 	}
 	return p, r.err
 }
@@ -306,12 +306,25 @@ func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns
 
 func asConnect(err error, target **connect.Error) bool { return errors.As(err, target) }
 
+// noBulk has nothing to do.
+type noBulk struct{}
+
+func (noBulk) Do(context.Context, queue.Caller, queue.BulkInput) (queue.BulkResult, error) {
+	return queue.BulkResult{}, nil
+}
+
+func (noBulk) Operation(queue.Caller, string) (queue.BulkOperation, <-chan struct{}, error) {
+	return queue.BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such bulk operation here")
+}
+
 // stillViews is a namespace in which nothing is and nothing happens.
 type stillViews struct{}
 
 func (stillViews) ListJobs(context.Context, queue.Caller, queue.JobFilter) (queue.JobPage, error) {
 	return queue.JobPage{AsOf: time.Now()}, nil
 }
+
+func (stillViews) Jobs(context.Context, queue.Caller, []string) ([]queue.Job, error) { return nil, nil }
 
 func (stillViews) Timeline(context.Context, queue.Caller, job.ID) (queue.Timeline, error) {
 	return queue.Timeline{}, errNoJob()

@@ -81,6 +81,9 @@ func (c *call) searchJobs() error {
 	if err := decode(c, searchShape, &in); err != nil {
 		return err
 	}
+	if in.Limit > queue.ListMax {
+		in.Limit = 0 // The contract's answer to too many is the default.
+	}
 	p, err := c.place.Views.ListJobs(c.r.Context(), c.who.Caller, in)
 	if err != nil {
 		return err
@@ -160,13 +163,9 @@ var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A co
 	textField("sort", "Only created_at so far.", func(f *queue.JobFilter) *string { return &f.Sort }),
 	textField("order", "desc, which is the default, or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
 	wholeField("limit", "Jobs of one page, at most 1000; 50 if it is not given, or larger.", func(f *queue.JobFilter, n int) {
-		switch {
-		case n == 0:
-			n = -1 // Asked for nothing, which is refused.
-		case n > queue.ListMax:
-			n = 0 // The contract's answer to too many is the default.
+		if f.Limit = n; n == 0 {
+			f.Limit = -1 // Asked for nothing, which is refused.
 		}
-		f.Limit = n
 	}),
 	textField("cursor", "Of the page before; its filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
 	laterField[queue.JobFilter]("payload_contains"),

@@ -121,6 +121,8 @@ type Jobs interface {
 // Viewing looks at many jobs at once.
 type Viewing interface {
 	ListJobs(ctx context.Context, c queue.Caller, in queue.JobFilter) (queue.JobPage, error)
+	// Jobs leaves out what names no job.
+	Jobs(ctx context.Context, c queue.Caller, ids []string) ([]queue.Job, error)
 	Timeline(ctx context.Context, c queue.Caller, id job.ID) (queue.Timeline, error)
 	Events(c queue.Caller, in queue.EventFilter) (Events, error)
 	Recent(ctx context.Context, c queue.Caller, after uint64, limit int) (queue.Recent, error)
@@ -128,6 +130,13 @@ type Viewing interface {
 	// Throughput tells when the minutes were true.
 	Throughput(ctx context.Context, c queue.Caller) ([]queue.Minute, time.Time, error)
 	Why(ctx context.Context, c queue.Caller, id job.ID) (queue.Why, error)
+}
+
+// Bulking does one thing to many jobs.
+type Bulking interface {
+	Do(ctx context.Context, c queue.Caller, in queue.BulkInput) (queue.BulkResult, error)
+	// Operation answers how far one is; the channel is closed when that is no longer so.
+	Operation(c queue.Caller, id string) (queue.BulkOperation, <-chan struct{}, error)
 }
 
 // Events reads what happens in a namespace, in order; it is for one goroutine.
@@ -145,8 +154,9 @@ type Events interface {
 type Placement struct {
 	// Local is nil when another node leads the namespace's shard.
 	Local Jobs
-	// Views is set where Local is.
+	// Views and Bulk are set where Local is.
 	Views Viewing
+	Bulk  Bulking
 	// LeaderURL is the leader's API base URL; empty when Local is set or when no
 	// leader is known.
 	LeaderURL string

@@ -52,6 +52,8 @@ func requestSchemas() map[string]schema {
 		newBatchShape.name:      newBatchShape.schema(),
 		fetchShape.name:         fetchShape.schema(),
 		searchShape.name:        searchShape.schema(),
+		bulkGetShape.name:       bulkGetShape.schema(),
+		bulkShape.name:          bulkShape.schema(),
 		ackShape.name:           ackShape.schema(),
 		ackItemShape.name:       ackItemShape.schema(),
 		ackBatchShape.name:      ackBatchShape.schema(),
@@ -159,6 +161,9 @@ func operationOf(rt *Route, schemas map[string]schema) operation {
 		contentType = "text/event-stream"
 	}
 	op.Responses[strconv.Itoa(status)] = answerBody("Done", contentType, schemaOf(reflect.TypeOf(rt.answer), schemas))
+	if rt.accepted != nil {
+		op.Responses[strconv.Itoa(http.StatusAccepted)] = answerBody("Begun", contentType, schemaOf(reflect.TypeOf(rt.accepted), schemas))
+	}
 	return op
 }
 

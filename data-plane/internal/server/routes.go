@@ -40,7 +40,9 @@ type Route struct {
 	request string       // Name of the request shape; "" has no body.
 	status  int          // Of success; 0 is 200.
 	answer  any          // A value of the answer's type, for the document.
-	handle  func(*call) error
+	// accepted is that of a 202, if there is one.
+	accepted any
+	handle   func(*call) error
 }
 
 func (rt *Route) allows(who *Principal) bool {
@@ -97,6 +99,14 @@ func httpRoutes() []Route {
 			summary: "A page of jobs, newest first", query: listParams, answer: listAnswer{}},
 		{Method: post, Pattern: "/api/v1/jobs/search", Action: identity.Read, Leader: true, handle: (*call).searchJobs,
 			summary: "A page of jobs, by every filter", request: "JobSearchRequest", answer: searchAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/bulk-get", Action: identity.ReadJob, Leader: true, handle: (*call).bulkGet,
+			summary: "Many jobs by their ids", request: "BulkGetRequest", answer: jobsAnswer{}},
+		{Method: post, Pattern: "/api/v1/jobs/bulk", Action: identity.Operate, Leader: true, handle: (*call).bulk,
+			summary: "Do one thing to many jobs, by their ids or by a filter", request: "BulkRequest", answer: bulkAnswer{}, accepted: bulkBegunAnswer{}},
+		{Method: get, Pattern: "/api/v1/bulk/{id}", Action: identity.Read, Leader: true, handle: (*call).bulkStatus,
+			summary: "How far a bulk operation is", answer: operationAnswer{}},
+		{Method: get, Pattern: "/api/v1/bulk/{id}/progress", Action: identity.Read, Leader: true, events: true, handle: (*call).bulkProgress,
+			summary: "How far a bulk operation is, as it goes on", answer: progressData{}},
 		{Method: get, Pattern: "/api/v1/jobs/{id}/events", Action: identity.ReadJob, Leader: true, handle: (*call).jobEvents,
 			summary: "The life of a job, line by line", answer: timelineAnswer{}},
 		{Method: get, Pattern: "/api/v1/events", Action: identity.Read, Leader: true, events: true, handle: (*call).events,

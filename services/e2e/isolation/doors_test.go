@@ -41,7 +41,12 @@ const (
 	aBatch    = "batch_"
 	aChain    = "chn_"
 	aSchedule = "sched_"
+	aBulk     = "bulk_"
 )
+
+func bulkByName() any {
+	return o{"filter": o{"queue": queue, "state": []string{"dead"}}, "action": "delete"}
+}
 
 // The names that both tenants use for everything.
 const (
@@ -76,6 +81,10 @@ var doors = map[string]door{
 	},
 	"GET /api/v1/jobs":                          {names: noBody},
 	"POST /api/v1/jobs/search":                  {names: func() any { return o{"queue": queue, "tags": o{tagName: "x"}} }},
+	"POST /api/v1/jobs/bulk-get":                {job: func(j job) any { return o{"job_ids": []string{j.id}} }},
+	"POST /api/v1/jobs/bulk":                    {job: func(j job) any { return o{"job_ids": []string{j.id}, "action": "cancel"} }, names: bulkByName},
+	"GET /api/v1/bulk/{id}":                     {thing: noThing, thingKind: aBulk},
+	"GET /api/v1/bulk/{id}/progress":            {thing: noThing, thingKind: aBulk},
 	"GET /api/v1/jobs/{id}/events":              {job: noJob},
 	"GET /api/v1/events":                        {names: noBody, query: "?last_event_id=0"},
 	"GET /api/v1/jobs/{id}/why":                 {job: noJob},

@@ -155,6 +155,7 @@ func read(res *http.Response) (answer, error) {
 var (
 	requestIDs = regexp.MustCompile(`req_[0-9a-f]+|"request_id":"[^"]+"`)
 	jobIDs     = regexp.MustCompile(`job_[0-9A-Z]{26}`)
+	durations  = regexp.MustCompile(`"duration_ms":\d+`)
 	times      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	// changing are headers that differ from answer to answer.
 	changing = map[string]bool{"Date": true, "Server-Timing": true, "X-Request-Id": true, "X-Corvo-Index": true}
@@ -169,13 +170,13 @@ func (a answer) plain(names ...string) string {
 	for name := range changing {
 		header.Del(name)
 	}
-	if times.MatchString(a.body) {
+	if times.MatchString(a.body) || durations.MatchString(a.body) {
 		header.Del("Content-Length") // A time without trailing zeros is as long as it is.
 	}
 	_ = header.Write(&b) // Sorted; a Builder takes everything.
 	b.WriteString(a.body)
 	text := jobIDs.ReplaceAllString(requestIDs.ReplaceAllString(b.String(), "REQUEST"), "JOB")
-	text = times.ReplaceAllString(text, "TIME")
+	text = durations.ReplaceAllString(times.ReplaceAllString(text, "TIME"), "DURATION")
 	for _, name := range names {
 		text = strings.ReplaceAll(text, name, "NAME")
 	}

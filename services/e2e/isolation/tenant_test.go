@@ -214,7 +214,11 @@ func (b *tenant) group(call func(method, path string, in, out any), ns *namespac
 		ID string `json:"id"`
 	}
 	call("POST", "/api/v1/schedules", o{"name": "nightly", "cron": "@yearly", "queue": queue, "paused": true, "payload": o{"secret": b.canary}}, &made)
-	ns.things = map[string]string{aBatch: out.BatchID, aChain: out.ChainID, aSchedule: made.ID}
+	var begun struct {
+		ID string `json:"bulk_operation_id"`
+	}
+	call("POST", "/api/v1/jobs/bulk", o{"action": "requeue", "filter": o{"queue": b.ledger, "state": []string{"dead"}}, "async": true}, &begun)
+	ns.things = map[string]string{aBatch: out.BatchID, aChain: out.ChainID, aSchedule: made.ID, aBulk: begun.ID}
 }
 
 // call is one the tenant makes for itself.

@@ -1,0 +1,348 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Limits of doing one thing to many jobs.
+const (
+	// BulkNowMax is how many jobs a call does itself: more are an operation.
+	BulkNowMax = 10_000
+	// BulkRefusedMax of the jobs that were left as they are are named.
+	BulkRefusedMax = 20
+
+	bulkGroup    = 256       // Commands of one request: a part of an entry, so that others get their turn.
+	bulkCountMax = 1_000_000 // What an operation looks at to say how large it is.
+)
+
+// BulkInput is one action on many jobs: those of JobIDs, or those that a filter finds.
+type BulkInput struct {
+	JobIDs   []string
+	Filter   *JobFilter
+	Action   string // One of BulkActions.
+	MoveTo   string // The queue, for move.
+	Priority string // For change_priority.
+	// Async makes it an operation, however small it is.
+	Async bool
+}
+
+// BulkDone is what became of jobs.
+type BulkDone struct {
+	Affected int
+	Errors   int // Jobs that were left as they are.
+	// Refused names the first of those.
+	Refused []BulkRefusal
+}
+
+// BulkRefusal is why one job was left as it is.
+type BulkRefusal struct {
+	JobID string
+	Err   error
+}
+
+func (d *BulkDone) refuse(id string, err error) {
+	d.Errors++
+	if len(d.Refused) < BulkRefusedMax {
+		d.Refused = append(d.Refused, BulkRefusal{id, err})
+	}
+}
+
+// bulkAction is one word of the contract.
+type bulkAction struct {
+	word string
+	verb string // As adminRefusal words it.
+	// ask makes the command for a job that is there.
+	ask func(c Caller, in *bulkPlan, id job.ID, h *state.Head) command.Command
+}
+
+var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
+	{"retry", "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Retry{NS: c.Namespace, ID: id}
+	}},
+	{"delete", "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Delete{NS: c.Namespace, ID: id}
+	}},
+	{"cancel", "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Cancel{NS: c.Namespace, ID: id}
+	}},
+	{"move", "move", func(c Caller, p *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Move{NS: c.Namespace, ID: id, Queue: p.in.MoveTo}
+	}},
+	{"requeue", "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *state.Head) command.Command {
+		return &command.Requeue{NS: c.Namespace, Queue: h.Queue, Jobs: []job.ID{id}}
+	}},
+	{"change_priority", "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Prioritize{NS: c.Namespace, ID: id, Priority: p.priority}
+	}},
+	{"hold", "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Hold{NS: c.Namespace, ID: id, By: c.Principal}
+	}},
+	{"approve", "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Decide{NS: c.Namespace, ID: id, Approve: true, By: c.Principal}
+	}},
+	{"reject", "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
+	}},
+}
+
+// BulkActions are the words for what may be done.
+func BulkActions() (words []string) {
+	for _, a := range bulkActions {
+		words = append(words, a.word)
+	}
+	return words
+}
+
+// bulkPlan is a BulkInput that is valid.
+type bulkPlan struct {
+	in       BulkInput
+	action   *bulkAction
+	priority job.Priority
+	states   []job.State // Of the filter.
+}
+
+// plan checks everything about the input.
+func (in BulkInput) plan() (*bulkPlan, error) {
+	p := &bulkPlan{in: in}
+	var bad checker
+	if i := slices.IndexFunc(bulkActions, func(a bulkAction) bool { return a.word == in.Action }); i >= 0 {
+		p.action = &bulkActions[i]
+	} else {
+		bad.failf("action", "is %q, must be one of %s", clip(in.Action), strings.Join(BulkActions(), ", "))
+	}
+	if in.Action == "move" {
+		if msg := checkQueueName(in.MoveTo); msg != "" {
+			bad.failf("move_to_queue", "%s", msg)
+		}
+	} else if in.MoveTo != "" {
+		bad.failf("move_to_queue", "is for the action move")
+	}
+	if in.Action == "change_priority" {
+		var known bool
+		if p.priority, known = job.ParsePriority(in.Priority); !known || in.Priority == "" {
+			bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
+		}
+	} else if in.Priority != "" {
+		bad.failf("priority", "is for the action change_priority")
+	}
+	switch {
+	case len(in.JobIDs) > 0 && in.Filter != nil:
+		bad.failf("filter", "is given beside job_ids; one of them says which jobs")
+	case len(in.JobIDs) > BulkNowMax:
+		bad.failf("job_ids", "%s; send several calls, or a filter", rangeMessage("items", 1, BulkNowMax, len(in.JobIDs)))
+	case in.Filter != nil:
+		p.checkFilter(&bad)
+	case len(in.JobIDs) == 0:
+		bad.failf("job_ids", "is required, or a filter")
+	}
+	if len(bad) > 0 {
+		return nil, fault.InvalidFields(bad)
+	}
+	return p, nil
+}
+
+// checkFilter refuses a filter that wants everything: it is more often a mistake than
+// a wish, and what it does may be for good.
+func (p *bulkPlan) checkFilter(bad *checker) {
+	filter := *p.in.Filter
+	p.in.Filter = &filter
+	if filter.Cursor != "" {
+		bad.failf("filter.cursor", "has no meaning here: all jobs that fit are meant; limit bounds how many")
+		filter.Cursor = ""
+	}
+	limit := filter.Limit
+	if limit < 0 {
+		bad.failf("filter.limit", "must be at least 1")
+	}
+	filter.Limit = 0
+	f, fields := filter.filter()
+	*bad = append(*bad, under("filter", fields)...)
+	conditions := filter
+	conditions.Order, conditions.Sort = "", ""
+	if reflect.DeepEqual(conditions, JobFilter{}) {
+		bad.failf("filter", "has no condition: it would be every job of the namespace; name a queue, states or a time")
+	}
+	filter.Limit, p.states = limit, f.States
+}
+
+// fits reports whether a job that the filter found is still in the queue and in a state
+// that were asked for: the copy that lists are read from may be late.
+func (p *bulkPlan) fits(h *state.Head) bool {
+	f := p.in.Filter
+	return f == nil || (f.Queue == "" || h.Queue == f.Queue) && (len(p.states) == 0 || slices.Contains(p.states, h.State))
+}
+
+// bulkRun is one plan under way.
+type bulkRun struct {
+	service *Service
+	views   *Views
+	caller  Caller
+	plan    *bulkPlan
+	done    BulkDone
+	walked  int // Jobs that were met, whatever became of them.
+	// told is called as it goes on.
+	told func(*bulkRun)
+}
+
+// all goes through all jobs of the plan. What it did before an error is done.
+func (r *bulkRun) all(ctx context.Context) error {
+	if r.plan.in.Filter != nil {
+		return r.byFilter(ctx)
+	}
+	seen := make(map[job.ID]bool, len(r.plan.in.JobIDs))
+	var ids []job.ID
+	for _, text := range r.plan.in.JobIDs {
+		id, err := job.ParseID(text)
+		if err != nil {
+			r.walked++
+			r.done.refuse(clip(text), fault.New(fault.NotFound, "NOT_FOUND", "there is no such job"))
+			continue
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return r.some(ctx, ids)
+}
+
+// byFilter walks the list of the jobs that fit. Their order is by what never changes,
+// so each is met once whatever is done to it; what is enqueued meanwhile is not met.
+func (r *bulkRun) byFilter(ctx context.Context) error {
+	f := *r.plan.in.Filter
+	if f.Order == "asc" { // The other way new jobs are behind the start.
+		if now := r.service.now().Add(1); f.CreatedBefore.IsZero() || now.Before(f.CreatedBefore) {
+			f.CreatedBefore = now
+		}
+	}
+	left := f.Limit
+	for f.Limit = ListMax; ; {
+		if left > 0 {
+			f.Limit = min(ListMax, left)
+		}
+		page, err := r.views.ListJobs(ctx, r.caller, f)
+		if err != nil {
+			return err
+		}
+		if page.Rebuilding {
+			return errBulkRebuilding()
+		}
+		ids := make([]job.ID, len(page.Jobs))
+		for i := range page.Jobs {
+			ids[i] = page.Jobs[i].ID
+		}
+		if err := r.some(ctx, ids); err != nil {
+			return err
+		}
+		f.Cursor = page.Cursor
+		if left -= len(ids); f.Cursor == "" || r.plan.in.Filter.Limit > 0 && left <= 0 {
+			return nil
+		}
+	}
+}
+
+// errBulkRebuilding: acting on what happens to be listed would look like all.
+func errBulkRebuilding() error {
+	return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt, and some would be missed; try again in a moment, or name the jobs")
+}
+
+// some does the jobs in groups, each in one request.
+func (r *bulkRun) some(ctx context.Context, ids []job.ID) error {
+	for group := range slices.Chunk(ids, bulkGroup) {
+		if err := r.group(ctx, group); err != nil {
+			return err
+		}
+		r.told(r)
+	}
+	return nil
+}
+
+func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var cmds []command.Command
+	var of []job.ID
+	var done BulkDone
+	for _, id := range ids {
+		h, err := state.ReadHead(r.service.shard.Store(), r.caller.Namespace, id)
+		switch {
+		case errors.Is(err, statedb.ErrNotFound):
+			if r.plan.in.Filter == nil {
+				done.refuse(id.String(), errNoJob(id))
+			}
+		case err != nil:
+			return err
+		case r.plan.fits(&h):
+			cmds, of = append(cmds, r.plan.action.ask(r.caller, r.plan, id, &h)), append(of, id)
+		}
+	}
+	if len(cmds) > 0 {
+		rep, err := r.propose(ctx, cmds)
+		if err != nil {
+			return err
+		}
+		for i := range rep.Settled {
+			if err := r.refusal(of[i], cmds[i], &rep.Settled[i]); err != nil {
+				done.refuse(of[i].String(), err)
+			} else {
+				done.Affected++
+			}
+		}
+	}
+	r.walked += len(ids)
+	r.done.Affected += done.Affected
+	r.done.Errors += done.Errors
+	r.done.Refused = append(r.done.Refused, done.Refused[:min(len(done.Refused), BulkRefusedMax-len(r.done.Refused))]...)
+	return nil
+}
+
+// propose waits while the shard has too much to do.
+func (r *bulkRun) propose(ctx context.Context, cmds []command.Command) (shard.Reply, error) {
+	for {
+		rep, err := r.service.shard.Do(ctx, shard.Request{Settle: cmds})
+		busy := fault.As(err)
+		if busy == nil || busy.Code != fault.Exhausted || busy.RetryAfter == 0 {
+			return rep, err
+		}
+		select {
+		case <-time.After(busy.RetryAfter):
+		case <-ctx.Done():
+			return rep, ctx.Err()
+		}
+	}
+}
+
+func (r *bulkRun) refusal(id job.ID, cmd command.Command, res *state.Result) error {
+	if _, requeue := cmd.(*command.Requeue); requeue && res.Requeued == 0 {
+		return fault.New(fault.Conflict, "CONFLICT", "cannot requeue job %s: it must be %s", id, mustBe["requeue"])
+	}
+	return adminRefusal(id, res, r.plan.action.verb)
+}
+
+// stopped says how far it got before err.
+func (r *bulkRun) stopped(err error) error {
+	f := fault.As(err)
+	if f == nil || r.walked == 0 {
+		return err
+	}
+	stopped := *f
+	if stopped.Message = fmt.Sprintf("stopped after %d jobs, of which %d are done: %s; send it again for the rest",
+		r.walked, r.done.Affected, f.Message); f.Code == fault.NotLeader || f.Code == fault.Unavailable {
+		stopped.Code = fault.UnknownOutcome // Something was done: nobody repeats it unasked.
+	}
+	return &stopped
+}

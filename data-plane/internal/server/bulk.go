@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+)
+
+type jobsAnswer struct {
+	Jobs []jobAnswer `json:"jobs"`
+}
+
+var bulkGetShape = newShape("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
+	textsField("job_ids", "The jobs, at most 1000.", func(in *[]string) *[]string { return in }).must(),
+).strictly()
+
+func (c *call) bulkGet() error {
+	var ids []string
+	if err := decode(c, bulkGetShape, &ids); err != nil {
+		return err
+	}
+	jobs, err := c.place.Views.Jobs(c.r.Context(), c.who.Caller, ids)
+	if err != nil {
+		return err
+	}
+	a := jobsAnswer{Jobs: make([]jobAnswer, len(jobs))}
+	for i := range jobs {
+		a.Jobs[i] = newJobAnswer(&jobs[i])
+	}
+	return c.reply(a)
+}
+
+var bulkShape = newShape("BulkRequest", //nolint:gochecknoglobals // A constant table.
+	textsField("job_ids", "The jobs, at most 10000. They or filter say which are meant.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
+	objectField("filter", "The jobs that a search would find, all of them; limit bounds how many.", searchShape,
+		func(in *queue.BulkInput) *queue.JobFilter {
+			in.Filter = new(queue.JobFilter)
+			return in.Filter
+		}),
+	textField("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.",
+		func(in *queue.BulkInput) *string { return &in.Action }).must(),
+	textField("move_to_queue", "Where to, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
+	textField("priority", "critical, high or normal, for change_priority.", func(in *queue.BulkInput) *string { return &in.Priority }),
+	boolField("async", "Answer at once, and let the server go on; it does so by itself if a filter finds more than 10000 jobs.",
+		func(in *queue.BulkInput) *bool { return &in.Async }),
+).strictly()
+
+type bulkAnswer struct {
+	Affected   int           `json:"affected"`
+	Errors     int           `json:"errors"` // Jobs that were left as they are; refused names the first.
+	Refused    []bulkRefusal `json:"refused,omitempty"`
+	DurationMS int64         `json:"duration_ms"`
+}
+
+type bulkRefusal struct {
+	JobID string `json:"job_id"`
+	Code  string `json:"code"`
+	Error string `json:"error"`
+}
+
+// bulkBegunAnswer names the operation that goes on when the call is answered.
+type bulkBegunAnswer struct {
+	OperationID    string `json:"bulk_operation_id"`
+	Status         string `json:"status"`
+	EstimatedTotal int    `json:"estimated_total"`
+	ProgressURL    string `json:"progress_url"`
+}
+
+func (c *call) bulk() error {
+	var in queue.BulkInput
+	if err := decode(c, bulkShape, &in); err != nil {
+		return err
+	}
+	res, err := c.place.Bulk.Do(c.r.Context(), c.who.Caller, in)
+	if err != nil {
+		return err
+	}
+	if op := res.Operation; op != nil {
+		return c.replyStatus(http.StatusAccepted, bulkBegunAnswer{
+			OperationID: op.ID, Status: string(op.Status), EstimatedTotal: op.Total, ProgressURL: "/api/v1/bulk/" + op.ID + "/progress",
+		})
+	}
+	return c.reply(bulkAnswer{
+		Affected: res.Affected, Errors: res.Errors, Refused: refusalsOf(&res.BulkDone), DurationMS: c.tookMS(),
+	})
+}
+
+func refusalsOf(d *queue.BulkDone) (out []bulkRefusal) {
+	for _, r := range d.Refused {
+		f := fault.As(r.Err)
+		out = append(out, bulkRefusal{JobID: r.JobID, Code: wordOf(f), Error: f.Error()})
+	}
+	return out
+}
+
+// operationAnswer is how far a bulk operation is.
+type operationAnswer struct {
+	ID         string        `json:"id"`
+	Status     string        `json:"status"` // queued, running, completed or failed.
+	Action     string        `json:"action"`
+	Total      int           `json:"total"` // When it was asked for.
+	Processed  int           `json:"processed"`
+	Affected   int           `json:"affected"`
+	Errors     int           `json:"errors"`
+	Refused    []bulkRefusal `json:"refused,omitempty"`
+	Error      string        `json:"error,omitempty"` // Why it failed.
+	CreatedAt  *time.Time    `json:"created_at"`
+	UpdatedAt  *time.Time    `json:"updated_at"`
+	FinishedAt *time.Time    `json:"finished_at,omitempty"`
+}
+
+func (c *call) bulkStatus() error {
+	op, _, err := c.place.Bulk.Operation(c.who.Caller, c.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.reply(operationAnswer{
+		ID: op.ID, Status: string(op.Status), Action: op.Action, Total: op.Total, Processed: op.Processed,
+		Affected: op.Affected, Errors: op.Errors, Refused: refusalsOf(&op.BulkDone), Error: op.Error,
+		CreatedAt: optionalTime(op.CreatedAt), UpdatedAt: optionalTime(op.UpdatedAt), FinishedAt: optionalTime(op.FinishedAt),
+	})
+}
+
+// progressData is the data of an event of an operation.
+type progressData struct {
+	TaskID      string `json:"task_id"`
+	Status      string `json:"status"`
+	Total       int    `json:"total"`
+	Processed   int    `json:"processed"`
+	Affected    int    `json:"affected"`
+	Percent     int    `json:"percent"`
+	Error       string `json:"error,omitempty"`
+	CreatedAtNS int64  `json:"created_at_ns"`
+}
+
+// progressEvery is how often a listener is told, at most.
+const progressEvery = 100 * time.Millisecond
+
+// bulkProgress tells how far an operation is until it ends. A listener that comes back
+// after the end is told by 204 not to come again.
+func (c *call) bulkProgress() error {
+	id := c.r.PathValue("id")
+	op, _, err := c.place.Bulk.Operation(c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	if op.Status.Ended() && c.r.Header.Get("Last-Event-ID") != "" {
+		c.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	w := newEventWriter(c.w)
+	defer w.slow.put()
+	if err := w.begin(); err != nil {
+		return nil //nolint:nilerr // The client is gone.
+	}
+	if err := c.tellProgress(w, id); err != nil {
+		w.goodbye(c.r.Context(), err)
+	}
+	return nil
+}
+
+// tellProgress returns nil when it told the end.
+func (c *call) tellProgress(w *eventWriter, id string) error {
+	for n, event := 1, "started"; ; n, event = n+1, "progress" {
+		now, changed, err := c.place.Bulk.Operation(c.who.Caller, id)
+		if err != nil {
+			return err
+		}
+		if n > 1 && now.Status.Ended() {
+			event = string(now.Status)
+		}
+		data, err := json.Marshal(progressOf(&now))
+		if err != nil {
+			return err
+		}
+		if err := w.send(fmt.Appendf(nil, "id: %d\nevent: bulk.async.%s\ndata: %s\n\n", n, event, data)); err != nil {
+			return err
+		}
+		if n > 1 && now.Status.Ended() {
+			return nil
+		}
+		if err := c.nextProgress(&now, changed, w); err != nil {
+			return err
+		}
+	}
+}
+
+// nextProgress waits for news, keeping the connection alive and the credential honest.
+func (c *call) nextProgress(op *queue.BulkOperation, changed <-chan struct{}, w *eventWriter) error {
+	if op.Status.Ended() {
+		return nil
+	}
+	beat := time.NewTicker(min(c.s.opts.KeepaliveEvery, recheckEvery))
+	defer beat.Stop()
+	for {
+		select {
+		case <-changed:
+			return pauseFor(c.r.Context(), progressEvery)
+		case <-c.r.Context().Done():
+			return c.r.Context().Err()
+		case <-beat.C:
+		}
+		if c.who.Recheck != nil {
+			if err := c.who.Recheck(); err != nil {
+				return err
+			}
+		}
+		if err := w.alive(); err != nil {
+			return err
+		}
+	}
+}
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func progressOf(op *queue.BulkOperation) progressData {
+	percent := 100
+	if op.Status != queue.BulkCompleted {
+		percent = min(100*op.Processed/max(op.Total, 1), 99)
+	}
+	return progressData{
+		TaskID: op.ID, Status: string(op.Status), Total: op.Total, Processed: op.Processed, Affected: op.Affected,
+		Percent: percent, Error: op.Error, CreatedAtNS: op.CreatedAt.UnixNano(),
+	}
+}
