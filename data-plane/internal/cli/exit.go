@@ -153,6 +153,11 @@ func fromReply(r *reply) *Failure {
 }
 
 func exitOf(status int, code string) int {
+	// An enqueue is never refused with 409, but these are conflicts to a script.
+	switch code {
+	case codeQueueDraining, "BATCH_CLOSED", "TOO_MANY_DEPENDENTS", "TOO_MANY_BATCHES":
+		return ExitConflict
+	}
 	switch status {
 	case 400, 413, 422:
 		return ExitUsage
@@ -173,6 +178,9 @@ func exitOf(status int, code string) int {
 	return ExitFail
 }
 
+// codeQueueDraining says that a queue takes no jobs until it is resumed.
+const codeQueueDraining = "QUEUE_DRAINING"
+
 // codeUnknownOutcome says that a write may or may not have happened.
 const codeUnknownOutcome = "UNKNOWN_OUTCOME"
 
@@ -180,10 +188,12 @@ func fixOf(r *reply, code string) string {
 	switch {
 	case code == codeUnknownOutcome:
 		return "it may or may not have happened: look before you repeat it, or repeat with the same --idempotency-key"
+	case code == codeQueueDraining:
+		return "`corvo resume QUEUE` lets it take jobs again"
 	case r.status == 401:
 		return "set CORVO_API_KEY or use --api-key-file"
 	case r.status == 403:
-		return "use a key whose role allows this, and whose tenant is the one in the URL"
+		return "use a key whose role allows this (pause, retry, cancel and the like take an operator's), and whose tenant is the one in the URL"
 	case r.status == 404:
 		return "check the id, the namespace and the key"
 	case r.status == 429:

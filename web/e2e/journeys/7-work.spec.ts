@@ -210,7 +210,8 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await expect(row.getByText("Draining")).toBeVisible();
-  expect((await demo.call("POST", "/api/v1/enqueue", { queue: "tidy", payload: {} })).status).toBe(409);
+  const refused = await demo.call("POST", "/api/v1/enqueue", { queue: "tidy", payload: {} });
+  expect([refused.status, refused.body]).toMatchObject([400, { code: "QUEUE_DRAINING" }]);
   await demo.run("tidy");
   await page.getByRole("button", { name: "Resume tidy" }).click();
   await expect(row.getByText("Open")).toBeVisible();
