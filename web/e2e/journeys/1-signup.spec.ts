@@ -34,10 +34,18 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
 
 test("sign-up: a used link, a broken one and a taken name tell the way out", async ({ page, service, mail }) => {
   await page.goto(`${service.url}/signup`);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await expect(page.getByText("Enter your e-mail address.")).toBeVisible();
+  await expect(page.getByText("Enter a name for your team or company.")).toBeVisible();
   await page.getByLabel("Work e-mail").fill("hal@example.com");
   await page.getByLabel("Tenant name").fill("hal-corp");
   await page.getByRole("button", { name: "Continue" }).click();
-  const link = MailServer.link(await mail.next("hal@example.com", /confirm/i));
+  await mail.next("hal@example.com", /confirm/i);
+  // The first link stops working when there is a second.
+  const before = await mail.count();
+  await page.getByRole("button", { name: "Send again" }).click();
+  await expect(page.getByRole("button", { name: "Sent again" })).toBeDisabled();
+  const link = MailServer.link(await mail.next("hal@example.com", /confirm/i, before));
   await page.goto(link);
   await expect(page.getByRole("heading", { name: "Welcome, hal-corp" })).toBeVisible();
 

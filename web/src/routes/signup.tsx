@@ -1,4 +1,4 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ArrowRight, Check, MailCheck } from "lucide-react";
@@ -19,6 +19,9 @@ export function SignupPage() {
   const [email, setEmail] = useState("");
   const [typed, setTyped] = useState<string | null>(null);
   const [left, setLeft] = useState({ email: false, tenant: false });
+  const [tried, setTried] = useState(false);
+  // Kept here: a call that is repeated forgets its answer.
+  const [sent, setSent] = useState<{ expiresAt?: Timestamp }>();
   const tenant = typed ?? suggestFrom(email);
   const settled = useDeferredValue(tenant);
   const local = nameProblem(tenant);
@@ -30,36 +33,49 @@ export function SignupPage() {
     staleTime: 15_000,
     retry: false,
   });
-  const start = useMutation({ mutationFn: () => admin.signup.start({ email: email.trim(), tenant }) });
+  const start = useMutation({
+    mutationFn: () => admin.signup.start({ email: email.trim(), tenant }),
+    onSuccess: setSent,
+  });
   const refused = fieldErrors(start.error);
 
-  if (start.data) {
+  if (sent) {
     return (
       <MailSent
         email={email.trim()}
-        expiresAt={start.data.expiresAt ? timestampDate(start.data.expiresAt) : undefined}
-        again={() => start.mutate()}
+        expiresAt={sent.expiresAt ? timestampDate(sent.expiresAt) : undefined}
+        again={(done) => start.mutate(undefined, { onSuccess: done })}
         busy={start.isPending}
-        change={() => start.reset()}
+        problem={start.error ? describeError(start.error) : undefined}
+        change={() => {
+          setSent(undefined);
+          start.reset();
+        }}
       />
     );
   }
 
   const emailError =
     refused.email ??
-    (left.email && email !== "" && !emailForm.test(email.trim())
-      ? "That does not look like an e-mail address."
-      : undefined);
+    (email.trim() === ""
+      ? tried
+        ? "Enter your e-mail address."
+        : undefined
+      : left.email && !emailForm.test(email.trim())
+        ? "That does not look like an e-mail address."
+        : undefined);
   const taken =
     check.data && !check.data.available && settled === tenant
       ? sentence(check.data.problem || "This name is taken.")
       : undefined;
-  const tenantError = refused.tenant ?? (local && (left.tenant || tenant.length > 2) ? local : taken);
+  const missing = tried && tenant === "" ? "Enter a name for your team or company." : taken;
+  const tenantError = refused.tenant ?? (local && (left.tenant || tenant.length > 2) ? local : missing);
   const ready = emailForm.test(email.trim()) && tenant.length >= 3 && !local && !taken;
 
   function submit(event: FormEvent) {
     event.preventDefault();
     setLeft({ email: true, tenant: true });
+    setTried(true);
     if (ready && !start.isPending) start.mutate();
   }
 
@@ -148,12 +164,13 @@ function Preview({ url }: { url: string | undefined }) {
 interface MailSentProps {
   email: string;
   expiresAt: Date | undefined;
-  again: () => void;
+  again: (done: () => void) => void;
   busy: boolean;
+  problem: string | undefined;
   change: () => void;
 }
 
-function MailSent({ email, expiresAt, again, busy, change }: MailSentProps) {
+function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentProps) {
   const [asked, setAsked] = useState(false);
   return (
     <Entry
@@ -176,15 +193,9 @@ function MailSent({ email, expiresAt, again, busy, change }: MailSentProps) {
         <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
           <MailCheck aria-hidden className="size-6" />
         </div>
+        {problem ? <Banner tone="danger" title={problem} /> : null}
         <div className="flex flex-wrap gap-2">
-          <Button
-            busy={busy}
-            disabled={asked}
-            onClick={() => {
-              setAsked(true);
-              again();
-            }}
-          >
+          <Button busy={busy} disabled={asked} onClick={() => again(() => setAsked(true))}>
             {asked ? "Sent again" : "Send again"}
           </Button>
           <Button variant="ghost" onClick={change}>
