@@ -56,7 +56,7 @@ export function Graph({ scope, label, nodes, edges }: GraphProps) {
   const down = !desk || layers > ACROSS_MAX;
   // A phone has room for two lanes of narrower nodes.
   const width = desk ? WIDTH : 148;
-  const step = down ? { layer: HEIGHT + 44, lane: width + 24 } : { layer: width + 64, lane: HEIGHT + 28 };
+  const step = down ? { layer: HEIGHT + 44, lane: width + 24 } : { layer: width + 48, lane: HEIGHT + 28 };
   const boxOf = ({ layer, lane }: Place): Box =>
     down ? { x: lane * step.lane, y: layer * step.layer } : { x: layer * step.layer, y: lane * step.lane };
   const size = down

@@ -142,7 +142,7 @@ function TagFilter({
         <p
           id="tag-problem"
           role="alert"
-          className="absolute top-full left-0 z-10 mt-1 rounded-md bg-danger-soft px-2 py-1 text-12 text-danger-text shadow-2"
+          className="absolute top-full left-0 z-20 mt-1 w-max max-w-[calc(100vw-2rem)] rounded-md bg-danger-soft px-2 py-1 text-12 text-danger-text shadow-2"
         >
           Write it as key:value, for example customer:acme.
         </p>

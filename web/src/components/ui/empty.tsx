@@ -17,7 +17,7 @@ interface EmptyStateProps {
 export function EmptyState({ icon, title, level = 2, children, action, snippet }: EmptyStateProps) {
   const Heading = level === 1 ? "h1" : "h2";
   return (
-    <div className="mx-auto flex w-full max-w-xl animate-rise flex-col items-center px-4 py-14 text-center">
+    <div className="mx-auto flex w-full max-w-2xl animate-rise flex-col items-center px-4 py-14 text-center">
       {icon ? (
         <div className="mb-4 grid size-11 place-items-center rounded-xl border border-line bg-surface text-ink-2 shadow-1 [&_svg]:size-5">
           {icon}

@@ -43,7 +43,7 @@ export function Field({ label, hint, error, note, hideLabel = false, className, 
         </div>
         {children}
         {hint ? (
-          <p id={`${id}-hint`} className="text-12 text-ink-3">
+          <p id={`${id}-hint`} className="text-12 wrap-anywhere text-ink-3">
             {hint}
           </p>
         ) : null}
@@ -51,7 +51,8 @@ export function Field({ label, hint, error, note, hideLabel = false, className, 
           {error ? (
             <p id={`${id}-error`} className="flex items-start gap-1.5 text-12 text-danger-text">
               <CircleAlert aria-hidden className="mt-0.5 size-3.5 shrink-0" />
-              {error}
+              {/* What the server says of a field begins in the middle of a sentence. */}
+              <span className="min-w-0 wrap-anywhere first-letter:uppercase">{error}</span>
             </p>
           ) : null}
         </div>

@@ -103,21 +103,22 @@ export function Table<Row>({
                     type="button"
                     onClick={() => toggle(column)}
                     className={clsx(
-                      "-mx-1 inline-flex h-6 items-center gap-1 rounded-sm px-1 hover:text-ink",
-                      column.align === "right" && "flex-row-reverse",
+                      "relative -mx-1 inline-flex h-6 items-center rounded-sm px-1 hover:text-ink",
                       active && "text-ink",
                     )}
                   >
                     {column.header}
+                    {/* Beside the word, in the space between columns: it takes no width. */}
                     {active ? (
-                      sort?.descending ? (
-                        <ArrowDown aria-hidden className="size-3" />
-                      ) : (
-                        <ArrowUp aria-hidden className="size-3" />
-                      )
-                    ) : (
-                      <ArrowUp aria-hidden className="size-3 opacity-0" />
-                    )}
+                      <span
+                        className={clsx(
+                          "absolute [&_svg]:size-3",
+                          column.align === "right" ? "right-full" : "left-full",
+                        )}
+                      >
+                        {sort?.descending ? <ArrowDown aria-hidden /> : <ArrowUp aria-hidden />}
+                      </span>
+                    ) : null}
                   </button>
                 ) : column.hideHeader ? (
                   <span className="sr-only">{column.header}</span>
