@@ -8,8 +8,11 @@ export interface Sentence {
   next?: string;
 }
 
-/** Needs the job's queue for the reasons that are not the job's own. */
-export function jobSentence(job: Job, queue: Queue | undefined, now: number): Sentence {
+/** What the server says stands in the way of a job. */
+export type Reasons = readonly { code: string; message: string }[];
+
+/** Needs the job's queue, and what stands in its way, for the reasons that are not the job's own. */
+export function jobSentence(job: Job, queue: Queue | undefined, now: number, reasons?: Reasons): Sentence {
   const lastError = job.errors?.at(-1)?.error;
   switch (job.state) {
     case "scheduled":
@@ -20,7 +23,7 @@ export function jobSentence(job: Job, queue: Queue | undefined, now: number): Se
         ...pausedNext(queue),
       };
     case "pending":
-      return pending(job, queue, now);
+      return pending(job, queue, now, reasons);
     case "active":
       return {
         what: `${job.worker_id ?? "A worker"} runs attempt ${job.attempt} of ${job.max_retries}${since(job.started_at, now)}.`,
@@ -56,7 +59,10 @@ export function jobSentence(job: Job, queue: Queue | undefined, now: number): Se
   }
 }
 
-function pending(job: Job, queue: Queue | undefined, now: number): Sentence {
+// Of these the queue's own numbers tell nothing.
+const toldByTheServer = new Set(["budget_spent", "throttled"]);
+
+function pending(job: Job, queue: Queue | undefined, now: number, reasons?: Reasons): Sentence {
   if (job.waiting_on)
     return {
       what: `It waits for ${plural(job.waiting_on, "job")} to be done.`,
@@ -70,9 +76,12 @@ function pending(job: Job, queue: Queue | undefined, now: number): Sentence {
       next: "It starts when one of them ends.",
     };
   }
+  const told = reasons?.find((reason) => toldByTheServer.has(reason.code));
+  if (told) return { what: told.message };
+  const asked = reasons !== undefined && !reasons.some((reason) => reason.code === "no_worker");
   // A job that ran before waits since then.
   const waited = now - Math.max(Date.parse(job.created_at), Date.parse(job.failed_at ?? job.created_at));
-  if (queue && queue.active === 0 && waited > 30_000) {
+  if (queue && queue.active === 0 && waited > 30_000 && !asked) {
     return {
       what: `It waits for a worker, for ${duration(waited, 1)} so far.`,
       next: `None seems to ask ${job.queue} for jobs. Start one.`,

@@ -52,6 +52,13 @@ describe("why a job does not run", () => {
   });
   it("suspects a missing worker only after a while", () => {
     expect(jobSentence(job, queue, now).next).toContain("Start one");
+    const spent = { code: "budget_spent", message: "A daily budget is spent." };
+    expect(jobSentence(job, queue, now, [spent, { code: "no_worker", message: "Nobody asked." }])).toEqual({
+      what: spent.message,
+    });
+    expect(jobSentence(job, queue, now, [{ code: "runs_next", message: "Next." }]).next).not.toContain(
+      "Start one",
+    );
     expect(jobSentence({ ...job, created_at: at(-1) }, queue, now).next).not.toContain("Start one");
   });
   it("says when a failed attempt is tried again, and why it failed", () => {

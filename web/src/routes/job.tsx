@@ -20,6 +20,7 @@ import { describeError } from "~/data/control";
 import { DataError, type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
+import { workReads } from "~/data/work-queries";
 import type { Verb } from "~/features/approvals/decide-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { jobEquivalents } from "~/lib/equivalents";
@@ -103,7 +104,8 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const timeline = useQuery(reads.timeline(scope, job.id));
   const [asking, setAsking] = useState<Asking>(null);
   const queue = queues.data?.find((entry) => entry.name === job.queue);
-  const sentence = jobSentence(job, queue, Math.max(now, Date.now()));
+  const why = useQuery({ ...workReads.why(scope, job.id), enabled: job.state === "pending" });
+  const sentence = jobSentence(job, queue, Math.max(now, Date.now()), why.data?.reasons);
   const events: readonly TimelineEvent[] | undefined =
     timeline.data ?? (timeline.error ? job.timeline : undefined);
   const blocked = access.blocked(Permission.JOB_OPERATE);
@@ -126,7 +128,10 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const retry = useMutation({
     mutationFn: () => jobsApi.retry(scope, job.id),
     onSuccess: () => {
-      toast({ title: "It runs again", description: `${job.id} is back in ${job.queue}.` });
+      toast({
+        title: job.state === "scheduled" ? "It runs now" : "It runs again",
+        description: `${job.id} is back in ${job.queue}.`,
+      });
       return changed();
     },
     onError: (error) =>
@@ -257,7 +262,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
                 blockedBecause={retryBlocked}
                 onClick={() => retry.mutate()}
               >
-                Run again
+                {job.state === "scheduled" ? "Run now" : "Run again"}
               </Button>
               <Button
                 icon={<CirclePause aria-hidden />}
