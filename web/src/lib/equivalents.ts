@@ -37,6 +37,10 @@ interface QueueShape {
   max_concurrency?: number | undefined;
   rate_limit?: number | undefined;
   rate_window_ms?: number | undefined;
+  max_retries?: number | undefined;
+  retry_backoff?: string | undefined;
+  retry_base_delay_ms?: number | undefined;
+  retry_max_delay_ms?: number | undefined;
 }
 
 /** A queue as Terraform would have it. */
@@ -57,6 +61,18 @@ export function queueTerraform(queue: QueueShape, namespace = "default"): string
       `    window_ms = ${queue.rate_window_ms}`,
       "  }",
     );
+  }
+  const retry = [
+    ["max_retries", queue.max_retries],
+    ["backoff", queue.retry_backoff && JSON.stringify(queue.retry_backoff)],
+    ["base_delay_ms", queue.retry_base_delay_ms],
+    ["max_delay_ms", queue.retry_max_delay_ms],
+  ].filter(([, value]) => value !== undefined && value !== "");
+  if (retry.length > 0) {
+    const width = Math.max(...retry.map(([name]) => String(name).length));
+    lines.push("", "  retry = {");
+    for (const [name, value] of retry) lines.push(`    ${String(name).padEnd(width)} = ${value}`);
+    lines.push("  }");
   }
   return [...lines, "}"].join("\n");
 }

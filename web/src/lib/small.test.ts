@@ -120,6 +120,9 @@ describe("equivalents", () => {
   });
   it("makes names that Terraform takes", () => {
     expect(queueTerraform({ name: "1.mails", paused: false })).toContain('resource "corvo_queue" "_1_mails"');
+    expect(queueTerraform({ name: "m", paused: false, max_retries: 7, retry_backoff: "linear" })).toContain(
+      '  retry = {\n    max_retries = 7\n    backoff     = "linear"\n  }',
+    );
   });
 });
 

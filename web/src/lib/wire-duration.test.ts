@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shortDuration, wireDuration } from "./wire-duration";
+import { shortDuration, wireDuration, wireMilliseconds } from "./wire-duration";
 
 test("a length of time as the wire writes it", () => {
   expect([0, 500, 5_000, 90_000, 600_000, 7_200_000].map(wireDuration)).toEqual([
@@ -19,5 +19,17 @@ test("parts that are zero are left out", () => {
     "90s",
     "1m",
     "10m30s",
+  ]);
+});
+
+test("what people write on the wire, in milliseconds", () => {
+  expect(["5s", "1m30s", "1.5h", "250ms", "soon", "10 s", ""].map(wireMilliseconds)).toEqual([
+    5_000,
+    90_000,
+    5_400_000,
+    250,
+    undefined,
+    undefined,
+    undefined,
   ]);
 });

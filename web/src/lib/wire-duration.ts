@@ -9,6 +9,17 @@ export function wireDuration(ms: number): string {
   return ms % SECOND === 0 ? `${ms / SECOND}s` : `${ms}ms`;
 }
 
+const units: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR };
+
+/** The milliseconds of a length of time as people write it on the wire, such as 1m30s. */
+export function wireMilliseconds(text: string): number | undefined {
+  if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return undefined;
+  let sum = 0;
+  for (const [, value, unit] of text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g))
+    sum += Number(value) * (units[unit ?? ""] ?? 0);
+  return Math.round(sum);
+}
+
 /** A length of time that the wire tells, without the parts that are zero: "24h0m0s" is "24h". */
 export function shortDuration(text: string): string {
   return text.replace(/m0s$/, "m").replace(/h0m$/, "h");

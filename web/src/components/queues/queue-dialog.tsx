@@ -15,7 +15,7 @@ import type { Scope } from "~/data/token";
 import { workApi } from "~/data/work-api";
 import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
 import { plural } from "~/lib/numbers";
-import { wireDuration } from "~/lib/wire-duration";
+import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
 
 const windows = [
   { ms: 1_000, word: "second" },
@@ -133,8 +133,10 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         onConfirm={drain}
         describeError={describeError}
       >
-        It takes no new jobs: whoever enqueues into it is refused. Workers go on with the{" "}
-        {plural(busy, "job")} it has, and what follows on those still enters. Resume it to take jobs again.
+        It takes no new jobs: whoever enqueues into it is refused.{" "}
+        {queue.paused
+          ? `It is paused too, so the ${plural(busy, "job")} it has stay until you resume it, which ends both.`
+          : `Workers go on with the ${plural(busy, "job")} it has, and what follows on those still enters. Resume it to take jobs again.`}
       </ConfirmDialog>
     );
   }
@@ -303,6 +305,10 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                       max_concurrency: settings.max_concurrency,
                       rate_limit: settings.throttle?.limit,
                       rate_window_ms: settings.throttle?.window_ms,
+                      max_retries: settings.max_retries,
+                      retry_backoff: settings.retry_backoff,
+                      retry_base_delay_ms: wireMilliseconds(settings.retry_base_delay ?? ""),
+                      retry_max_delay_ms: wireMilliseconds(settings.retry_max_delay ?? ""),
                     },
                     scope.namespace,
                   )}
