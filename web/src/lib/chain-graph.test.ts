@@ -35,7 +35,7 @@ test("a failure leaves the line where the chain stopped", () => {
     on_failure: { queue: "alerts", job_id: "job_f", state: "pending" },
   });
   expect(lines(failed)).toEqual(["step-0 -> step-1", "step-1 .. step-2", "step-1 -> failure"]);
-  expect(chainGraph(failed).nodes.find((node) => node.id === "step-2")?.note).toBe("was not needed");
+  expect(chainGraph(failed).nodes.find((node) => node.id === "step-2")?.note).toBe("not reached");
 });
 
 test("the job of the exit follows the last step, or the one that said exit", () => {

@@ -11,6 +11,8 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   const nodes: Node[] = [];
   const edges: Edge[] = [];
   const over = chain.status !== "running";
+  // A chain that failed or was cancelled needed what it did not come to.
+  const unmade = chain.status === "failed" || chain.status === "cancelled" ? "not reached" : "was not needed";
   const node = (id: string, role: string, step: ChainStep, more: Partial<Node> = {}) =>
     nodes.push({
       id,
@@ -26,7 +28,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   const last = chain.current_step;
   for (const [index, step] of chain.steps.entries()) {
     node(`step-${index}`, `Step ${index + 1} of ${chain.steps.length}`, step, {
-      note: step.job_id ? "deleted" : over ? "was not needed" : "comes later",
+      note: step.job_id ? "deleted" : over ? unmade : "comes later",
     });
     if (index > 0) edges.push({ from: `step-${index - 1}`, to: `step-${index}`, open: !step.job_id });
   }
@@ -35,7 +37,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   if (failure) {
     node("failure", "On failure", failure, {
       branch: true,
-      note: over ? "was not needed" : "if a step dies",
+      note: over ? unmade : "if a step dies",
     });
     edges.push({ from: `step-${last}`, to: "failure", open: !failure.job_id });
   }
@@ -44,7 +46,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
     // Left early: the job of the exit stands beside the steps that were skipped.
     const early = exit.job_id !== undefined && last < chain.steps.length - 1;
     const from = exit.job_id === undefined ? chain.steps.length - 1 : last;
-    node("exit", "On exit", exit, { branch: early, note: over ? "was not needed" : "at the end" });
+    node("exit", "On exit", exit, { branch: early, note: over ? unmade : "at the end" });
     edges.push({ from: `step-${from}`, to: "exit", open: !exit.job_id });
   }
   return { nodes, edges };

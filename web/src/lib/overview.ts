@@ -46,7 +46,7 @@ export function attention(queues: readonly Queue[], now: number): Attention[] {
         kind: "stuck",
         queue: queue.name,
         title: `${queue.name} stands still`,
-        detail: `${plural(queue.pending, "job")} wait, the oldest for ${duration(age, 1)}, and no worker takes them.`,
+        detail: `${plural(queue.pending, "job waits", "jobs wait")}, the oldest for ${duration(age, 1)}, and no worker takes ${queue.pending === 1 ? "it" : "them"}.`,
       });
     }
     if (queue.dead > 0) {
@@ -54,7 +54,7 @@ export function attention(queues: readonly Queue[], now: number): Attention[] {
         kind: "dead",
         queue: queue.name,
         title: `${plural(queue.dead, "dead job")} in ${queue.name}`,
-        detail: "Out of attempts. Look at the errors, then run them again.",
+        detail: `${queue.dead === 1 ? "It is" : "They are"} not tried any more. Look at the errors, then run ${queue.dead === 1 ? "it" : "them"} again.`,
       });
     }
     if (queue.paused) {
@@ -64,7 +64,7 @@ export function attention(queues: readonly Queue[], now: number): Attention[] {
         title: `${queue.name} is paused`,
         detail:
           queue.pending > 0
-            ? `${plural(queue.pending, "job")} wait until it is resumed.`
+            ? `${plural(queue.pending, "job waits", "jobs wait")} until it is resumed.`
             : "No job is handed out until it is resumed.",
       });
     }

@@ -6,7 +6,7 @@ export type SnippetLanguage = (typeof snippetLanguages)[number];
 export const snippetNames: Record<SnippetLanguage, string> = {
   curl: "curl",
   go: "Go",
-  typescript: "TypeScript",
+  typescript: "Node.js",
   python: "Python",
 };
 

@@ -118,9 +118,9 @@ export function DeadPage() {
             search={{ tab: "errors" }}
             preload={false}
             data-row={row.id}
-            className="inline-flex min-h-6 items-center font-mono text-12 wrap-anywhere underline-offset-2 hover:underline"
+            className="inline-flex min-w-0 min-h-6 items-center font-mono text-12 underline-offset-2 hover:underline"
           >
-            {row.id}
+            <span className="truncate">{row.id}</span>
           </Link>
           <span className="line-clamp-2 font-mono text-12 wrap-anywhere text-danger-text">
             {row.last_error}
@@ -131,7 +131,7 @@ export function DeadPage() {
     {
       id: "queue",
       header: "Queue",
-      width: "w-44",
+      width: "w-36",
       cell: (row) => <span className="wrap-anywhere">{row.queue}</span>,
     },
     {
@@ -187,7 +187,9 @@ export function DeadPage() {
       description={
         queues.data
           ? total === 0
-            ? "No job has given up."
+            ? queue
+              ? `No job has given up in ${queue}.`
+              : "No job has given up."
             : `${plural(total, "job")} gave up${queue ? ` in ${queue}` : ""}, counted exactly. They stay until you run them again or delete them.`
           : "Loading"
       }
@@ -252,7 +254,7 @@ export function DeadPage() {
           with its error. Nothing is lost: it can be run again.
         </EmptyState>
       ) : (
-        <div className="grid items-start gap-5 lg:grid-cols-[17rem_minmax(0,1fr)]">
+        <div className="grid items-start gap-5 lg:grid-cols-[14rem_minmax(0,1fr)]">
           <Groups groups={groups} chosen={chosen} queue={queue} scope={scope} all={rows?.length} />
           <div ref={list} className="flex min-w-0 flex-col gap-2">
             <Card flush>
@@ -308,7 +310,7 @@ function question(asking: Exclude<Asking, { what: "move" }>): string {
   return `Run ${plural(asking.jobs.length, "job")} again?`;
 }
 
-const runAgain = (jobs: number) => `${plural(jobs, "job")} run again`;
+const runAgain = (jobs: number) => plural(jobs, "job runs again", "jobs run again");
 
 interface GroupsProps {
   scope: { tenant: string; namespace: string };

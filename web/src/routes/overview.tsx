@@ -118,7 +118,7 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           label="Dead"
           value={sum?.dead}
           states={["dead"]}
-          note={sum?.dead ? "out of attempts" : "none gave up"}
+          note={sum?.dead ? "not tried any more" : "none gave up"}
           alarm={Boolean(sum?.dead)}
         />
       </div>

@@ -78,7 +78,10 @@ export function QueuesPage() {
 
   async function requeue({ name }: Queue) {
     const { requeued } = await workApi.requeue(scope, name);
-    toast({ title: `${plural(requeued, "job")} run again`, description: `All that were dead in ${name}.` });
+    toast({
+      title: plural(requeued, "job runs again", "jobs run again"),
+      description: `All that were dead in ${name}.`,
+    });
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
   }
 
@@ -97,9 +100,10 @@ export function QueuesPage() {
           to="/$tenant/$namespace/jobs"
           params={scope}
           search={{ queue: queue.name }}
-          className="inline-flex min-h-6 items-center font-medium wrap-anywhere underline-offset-2 hover:underline"
+          title={queue.name}
+          className="inline-flex min-h-6 items-center font-medium underline-offset-2 hover:underline sm:min-w-36"
         >
-          {queue.name}
+          <span className="line-clamp-2 wrap-anywhere">{queue.name}</span>
         </Link>
       ),
     },

@@ -94,6 +94,7 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
         ) : null}
         <Field label="Name" className="sm:col-span-2" error={problem("name")}>
           <Input
+            autoFocus
             autoComplete="off"
             placeholder="refunds above a hundred"
             value={name}

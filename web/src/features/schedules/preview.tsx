@@ -46,5 +46,6 @@ export function Preview({ scope, cron, timezone }: PreviewProps) {
 
 function wrong(error: unknown): string {
   const fields = error instanceof DataError ? error.fields : {};
-  return fields.cron ?? fields.timezone ?? describeError(error);
+  if (fields.cron) return `It ${fields.cron}`;
+  return fields.timezone ?? describeError(error);
 }

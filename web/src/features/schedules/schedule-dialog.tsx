@@ -98,7 +98,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
         ) : null}
         <div className="grid items-start gap-4 sm:grid-cols-2">
           <Field label="Name" error={problem("name")}>
-            <Input autoComplete="off" placeholder="nightly-report" {...input("name")} />
+            <Input autoFocus autoComplete="off" placeholder="nightly-report" {...input("name")} />
           </Field>
           <Field label="Queue" error={problem("queue")}>
             <Input autoComplete="off" list="schedule-queues" placeholder="reports" {...input("queue")} />
