@@ -21,8 +21,7 @@ const (
 	AgentIterationsMax  = 1_000_000
 	IterationTimeoutMin = time.Millisecond
 	IterationTimeoutMax = 7 * 24 * time.Hour
-	IterationsListMax   = state.IterationsKept // Of one page of iterations.
-	iterationsListed    = 100
+	IterationsListMax   = state.IterationsKept // Of one page of iterations; also the default, for clients that read one page.
 )
 
 // AgentLimits make a job an agent job and bound its loop; zeros are no limit.
@@ -133,7 +132,7 @@ func (s *Service) Iterations(_ context.Context, c Caller, id job.ID, after, limi
 		return IterationPage{}, fault.InvalidFields(bad)
 	}
 	if limit == 0 {
-		limit = iterationsListed
+		limit = IterationsListMax
 	}
 	var page IterationPage
 	err := s.shard.Read(func(g *statedb.Group) error {

@@ -236,7 +236,12 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 			}
 		}
 		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
-		b.renewed = append(b.renewed, func(r shard.RenewalResult) { b.res.Heartbeats[i] = heartbeatStatus(r) })
+		b.renewed = append(b.renewed, func(r shard.RenewalResult) {
+			b.res.Heartbeats[i] = heartbeatStatus(r)
+			if h.WorkerID == "" { // Clients of generation 1 do not say it; a renewal that is not held has none.
+				b.service.workers.hear(b.caller.Namespace, r.Worker, "", nil, time.Now())
+			}
+		})
 		progress, checkpoint := said(h.Progress), said(h.Checkpoint)
 		if len(bad) == 0 && (progress != nil || checkpoint != nil || h.Usage != nil) {
 			b.add(&command.Heartbeat{

@@ -132,7 +132,8 @@ func (v *Views) Workers(_ context.Context, c Caller) ([]Worker, error) {
 	return v.service.workers.list(c.Namespace, time.Now()), nil
 }
 
-// hearOf notes the workers of a frame.
+// hearOf notes the workers that a frame names. Who renews a lease without a name is
+// noted when it is known whose lease it is.
 func (s *Service) hearOf(c Caller, in *FrameInput) {
 	now := time.Now()
 	last := ""

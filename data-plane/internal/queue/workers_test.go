@@ -32,6 +32,23 @@ func TestWorkers_AreThoseWhoFetchAndBeat(t *testing.T) {
 	}
 }
 
+// Workers of generation 1 renew without a name; a busy one must not seem to be gone.
+func TestWorkers_ARenewalWithoutANameIsOfItsHolder(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	id := r.enqueue(EnqueueInput{})
+	if _, err := r.Fetch(t.Context(), r.caller, FetchInput{Queues: []string{"q"}, WorkerID: "w1"}); err != nil {
+		t.Fatal(err)
+	}
+	r.workers.of[r.caller.Namespace]["w1"].LastSeen = time.Now().Add(-2 * workerSilent)
+	if _, err := r.Heartbeat(t.Context(), r.caller, []HeartbeatInput{{JobID: id}, {JobID: job.ID{9}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.workers.list(r.caller.Namespace, time.Now()); len(got) != 1 || got[0].ID != "w1" {
+		t.Errorf("listed %+v", got)
+	}
+}
+
 func TestWorkers_AreBounded(t *testing.T) {
 	t.Parallel()
 	r, nsA, nsB := newRoster(), job.Namespace{0xa}, job.Namespace{0xb}

@@ -23,7 +23,7 @@ var (
 	).strictly()
 	iterationParams = []queryParam{
 		{name: "after", doc: "List the iterations after this one.", schema: schema{Type: "integer"}},
-		{name: "limit", doc: "How many at most; default 100.", schema: schema{Type: "integer"}},
+		{name: "limit", doc: "How many at most; default 1000, which is all that are kept.", schema: schema{Type: "integer"}},
 	}
 )
 

@@ -256,7 +256,7 @@ func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 			b.cmds = append(b.cmds, &command.Extend{NS: r.NS, ID: r.ID, Epoch: h.Epoch, Until: until})
 		}
 	}
-	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling, Over: h.StoppedByBudget()}, nil
+	return RenewalResult{Held: true, Cancel: h.State == job.Cancelling, Over: h.StoppedByBudget(), Worker: h.Worker}, nil
 }
 
 // addFetch takes ready jobs for the request, or parks it.

@@ -44,8 +44,9 @@ type Renewal struct {
 // RenewalResult tells whether the lease stands.
 type RenewalResult struct {
 	Held   bool
-	Cancel bool // The worker was asked to let go.
-	Over   bool // Because the job costs more than a budget allows.
+	Cancel bool   // The worker was asked to let go.
+	Over   bool   // Because the job costs more than a budget allows.
+	Worker string // That holds it, as its fetch said.
 }
 
 // Reply answers a Request: one result per command, in order.
