@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -199,5 +200,23 @@ func TestQueueSet_RetryDefaultsAreKeptChangedAndTakenAway(t *testing.T) {
 	}
 	if got := run(t, url, "queue", "set", "q", "--max-retries", "some"); got.exit != ExitUsage || !strings.Contains(got.stderr, "number of attempts") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// No proxy takes an address with an encoded slash.
+func TestBudgetDelete_ATargetThatNoAddressHoldsGoesByItsID(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		calls = append(calls, r.Method+" "+r.URL.RequestURI())
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `[{"id":"budget_1","scope":"tag","target":"team=a"},{"id":"budget_2","scope":"tag","target":"team=a/b"}]`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"deleted"}`)
+	})
+	got := run(t, url, "budget", "delete", "tag", "team=a/b")
+	if want := "[GET /api/v1/budgets DELETE /api/v1/budgets/budget_2]"; got.exit != ExitOK || fmt.Sprint(calls) != want || !strings.Contains(got.stdout, "team=a/b") {
+		t.Errorf("asked %v, want %s; %+v", calls, want, got)
 	}
 }

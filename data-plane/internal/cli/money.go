@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/url"
@@ -136,11 +137,39 @@ func (s *session) budgetDeleteCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " SCOPE TARGET", Short: "Delete a budget", Example: "  {cmd} queue summarize", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return s.eachThing(c.Context(), args[1:], func(target string) call {
-				return call{method: "DELETE", path: pathf("/budgets/%s/%s", args[0], target)}
-			})
+			path, err := s.budgetPath(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return s.eachThing(c.Context(), args[1:], func(string) call { return call{method: "DELETE", path: path} })
 		},
 	}
+}
+
+// budgetPath is where a budget is: by its id if its target can not stand in an address.
+func (s *session) budgetPath(ctx context.Context, scope, target string) (string, error) {
+	path := pathf("/budgets/%s/%s", scope, target)
+	if !strings.ContainsAny(target, `/\;%`) {
+		return path, nil
+	}
+	a, err := s.api()
+	if err != nil {
+		return "", err
+	}
+	r, err := a.get(ctx, "/api/v1/budgets")
+	if err != nil {
+		return "", err
+	}
+	var all []budgetView
+	if err := a.decode(r, &all); err != nil {
+		return "", err
+	}
+	for i := range all {
+		if all[i].Scope == scope && all[i].Target == target {
+			path = pathf("/budgets/%s", all[i].ID)
+		}
+	}
+	return path, nil
 }
 
 type policyView struct {

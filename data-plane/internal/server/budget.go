@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -92,6 +93,23 @@ func (c *call) setBudget() error {
 
 func (c *call) deleteBudget() error {
 	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")); err != nil {
+		return err
+	}
+	return c.reply(statusAnswer{Status: "deleted"})
+}
+
+// deleteBudgetByID is for targets that no address can hold: a proxy refuses a path with
+// an encoded slash, as a tag may have one.
+func (c *call) deleteBudgetByID() error {
+	all, err := c.place.Local.Budgets(c.r.Context(), c.who.Caller)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(b queue.Budget) bool { return b.ID.String() == c.r.PathValue("budget") })
+	if i < 0 {
+		return fault.New(fault.NotFound, "NOT_FOUND", "there is no such budget in this namespace")
+	}
+	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target); err != nil {
 		return err
 	}
 	return c.reply(statusAnswer{Status: "deleted"})

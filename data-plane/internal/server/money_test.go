@@ -536,3 +536,18 @@ func TestApprovalPolicy_HoldsWhatMatchesUntilAnApproverDecides(t *testing.T) {
 	}
 	r.call(404, "POST", "/api/v1/approval-policies", object{"id": "apol_x", "name": "n", "queue": "q"})
 }
+
+// A tag may hold what no address can: such a budget goes by its id.
+func TestBudget_IsDeletedByItsID(t *testing.T) {
+	t.Parallel()
+	r := startReal(t)
+	made := r.call(200, "POST", "/api/v1/budgets", object{"scope": "tag", "target": "team=a/b;50%", "daily_usd": 1})
+	other := r.call(200, "POST", "/api/v1/budgets", object{"scope": "queue", "target": "budget_x", "daily_usd": 1})
+	path := "/api/v1/budgets/" + fmt.Sprint(made["id"])
+	r.call(200, "DELETE", path, nil)
+	r.call(404, "DELETE", path, nil)
+	r.call(404, "DELETE", "/api/v1/budgets/budget_x", nil)
+	if left := r.list("/api/v1/budgets"); len(left) != 1 || left[0]["id"] != other["id"] {
+		t.Errorf("left: %v", left)
+	}
+}

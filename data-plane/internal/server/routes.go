@@ -172,6 +172,8 @@ func httpRoutes() []Route {
 			summary: "Make a budget or change the one of the same scope and target", request: "BudgetRequest", answer: budgetAnswer{}},
 		{Method: del, Pattern: "/api/v1/budgets/{scope}/{target}", Action: identity.Operate, Leader: true, handle: (*call).deleteBudget,
 			summary: "Delete a budget", answer: statusAnswer{}},
+		{Method: del, Pattern: "/api/v1/budgets/{budget}", Action: identity.Operate, Leader: true, handle: (*call).deleteBudgetByID,
+			summary: "Delete a budget by its id", answer: statusAnswer{}},
 		{Method: get, Pattern: "/api/v1/approval-policies", Action: identity.Read, Leader: true, handle: (*call).policies,
 			summary: "All approval policies", answer: []policyAnswer{}},
 		{Method: post, Pattern: "/api/v1/approval-policies", Action: identity.Operate, Leader: true, handle: (*call).setPolicy,

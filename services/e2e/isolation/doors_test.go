@@ -123,6 +123,7 @@ var doors = map[string]door{
 	"GET /api/v1/budgets":                       {names: noBody},
 	"POST /api/v1/budgets":                      {names: func() any { return o{"scope": "queue", "target": queue, "daily_usd": 1000} }},
 	"DELETE /api/v1/budgets/{scope}/{target}":   {names: noBody},
+	"DELETE /api/v1/budgets/{budget}":           {names: noBody},
 	"GET /api/v1/approval-policies":             {names: noBody},
 	"POST /api/v1/approval-policies":            {names: func() any { return o{"name": "p", "queue": "approved-only"} }},
 	"DELETE /api/v1/approval-policies/{policy}": {names: noBody},

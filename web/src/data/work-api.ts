@@ -299,8 +299,7 @@ export const workApi = {
     plain<UsageSummary>(scope, `/usage/summary?${new URLSearchParams({ period, group_by: by })}`),
   budgets: (scope: Scope) => plain<Budget[]>(scope, "/budgets"),
   putBudget: (scope: Scope, budget: BudgetSettings) => post<Budget>(scope, "/budgets", budget),
-  deleteBudget: (scope: Scope, { scope: kind, target }: Budget) =>
-    remove(scope, `/budgets/${seg(kind)}/${seg(target)}`),
+  deleteBudget: (scope: Scope, { id }: Budget) => remove(scope, `/budgets/${seg(id)}`),
 
   throughput: (scope: Scope) => plain<Minute[]>(scope, "/metrics/throughput"),
   workers: async (scope: Scope): Promise<Worker[]> =>
