@@ -170,7 +170,7 @@ func requeues(c command.Command) bool {
 		return c.Release
 	case *command.Retry, *command.SealBatch, *command.Sweep:
 		return true
-	case *command.Move, *command.Requeue:
+	case *command.Move, *command.Prioritize, *command.Requeue:
 		return true
 	case *command.Decide:
 		return c.Approve
