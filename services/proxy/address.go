@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 )
 
 // Path prefixes of the data plane. Everything else is not found.
@@ -11,10 +13,12 @@ const (
 	prefixAPI    = "/api/v1/"
 	prefixRPC    = "/corvo.v1."
 	pathInfo     = "/api/v1/info"
-	pathEvents   = "/api/v1/events"
-	prefixBulk   = "/api/v1/bulk/"
-	pathDocs     = "/docs"
-	pathOpenAPI  = "/openapi.json"
+	// pathServerInfo is pathInfo as an RPC: who shows a key has it checked, no key is needed.
+	pathServerInfo = corvov1connect.WorkerServiceGetServerInfoProcedure
+	pathEvents     = "/api/v1/events"
+	prefixBulk     = "/api/v1/bulk/"
+	pathDocs       = "/docs"
+	pathOpenAPI    = "/openapi.json"
 )
 
 // reserved names are never tenants: their hosts and paths belong to the service.

@@ -72,6 +72,9 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	}
 	defer p.calls.leave(cl)
 	body := []byte{} // Where no key is needed there is none: strangers hold no memory.
+	if c == nil && addr.rpc() {
+		body = emptyMessage(r)
+	}
 	if worker {
 		body = nil
 	} else if c != nil {
@@ -88,6 +91,18 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	defer gw.sayWhy(ctx)
 	if ref := p.offer(gw, r, addr, cl, signed, body); ref != nil {
 		p.write(w, r, addr.rpc(), ref)
+	}
+}
+
+// emptyMessage is a message without fields as r's protocol writes it.
+func emptyMessage(r *http.Request) []byte {
+	switch t := r.Header.Get("Content-Type"); {
+	case strings.HasPrefix(t, "application/json"):
+		return []byte("{}")
+	case strings.HasPrefix(t, "application/grpc"):
+		return make([]byte, 5) // Its length, and that it is not compressed.
+	default:
+		return []byte{}
 	}
 }
 

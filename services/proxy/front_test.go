@@ -359,7 +359,7 @@ func TestOpenPaths_NeedNoKey(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/t/acme/healthz"} {
-		if got := r.ask(r.http1, "GET", path, "", nil); got.status != 200 || !strings.Contains(got.body, `"status":"ok"`) {
+		if got := r.ask(r.http1, "GET", path, "", nil); got.status != 200 || !strings.Contains(got.body, `"status":"ok","raft_state":"none","leader":"`) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}

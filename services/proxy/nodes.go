@@ -198,6 +198,16 @@ func (s *nodes) askLeads(ctx context.Context, n *node) {
 
 const roleLeader = "leader"
 
+// anyLeads reports whether some node that answers is known to lead a group.
+func (s *nodes) anyLeads() (known bool) {
+	s.leaders.Range(func(_, v any) bool {
+		c, _ := v.(claim)
+		known = c.node.good()
+		return !known
+	})
+	return known
+}
+
 // reachable reports whether n answers, asking it if its last answer is not recent.
 func (s *nodes) reachable(ctx context.Context, n *node) bool {
 	if n.good() && s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < freshPoll {

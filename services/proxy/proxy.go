@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -312,10 +312,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case addr.path == "/healthz":
-		p.health(w, r, true)
+		p.health(w, r, addr, true)
 		return
 	case addr.path == "/readyz":
-		p.health(w, r, p.Ready())
+		p.health(w, r, addr, p.Ready())
 		return
 	case !addr.known():
 		p.write(w, r, false, refuseNotFound)
@@ -333,7 +333,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r, addr.rpc(), refuseBadMethod)
 		return
 	}
-	if addr.open() {
+	if addr.open() || addr.path == pathServerInfo && !browser.Shown(r) {
 		p.carry(w, r, addr, nil)
 		return
 	}
@@ -345,15 +345,32 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.carry(w, r, addr, &c)
 }
 
-func (p *Proxy) health(w http.ResponseWriter, r *http.Request, ok bool) {
-	w.Header().Set("Content-Type", "application/json")
-	status, text := http.StatusOK, `{"status":"ok"}`+"\n"
+// healthAnswer has the members of a node's.
+type healthAnswer struct {
+	Status    string `json:"status"`
+	RaftState string `json:"raft_state"`
+	Leader    string `json:"leader"`
+}
+
+// health answers probes. A proxy has no part in raft, and the addresses of nodes are
+// nobody's business outside: the leader is found where the asker is.
+func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok bool) {
 	if !ok {
-		status, text = http.StatusServiceUnavailable, `{"status":"unavailable"}`+"\n"
+		p.write(w, r, false, refuseUnhealthy)
+		return
 	}
-	w.WriteHeader(status)
+	a := healthAnswer{Status: "ok", RaftState: "none"}
+	if p.nodes.anyLeads() {
+		a.Leader = addr.base
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		panic("proxy: plain fields do not marshal: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, text) // The asker is gone: nobody to tell.
+		_, _ = w.Write(append(text, '\n')) // The asker is gone: nobody to tell.
 	}
 }
 

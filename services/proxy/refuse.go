@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -85,6 +86,8 @@ var (
 		"no node can take the request just now; nothing was done, try again").after(time.Second)
 	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened",
 		"the node was lost before it answered; retry with the same idempotency key").after(time.Second)
+	refuseUnhealthy = refuse(503, "UNHEALTHY", connect.CodeUnavailable, titleRetry,
+		"this proxy knows no node that answers, or is shutting down").after(time.Second)
 	refuseEnding = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
 		"this proxy is shutting down; try again").after(100 * time.Millisecond)
 )
@@ -122,7 +125,11 @@ func (p *Proxy) write(w http.ResponseWriter, r *http.Request, rpc bool, ref *ref
 		w.Header().Set("Retry-After", seconds(ref.retryAfter))
 	}
 	if rpc && p.rpcErrors.IsSupported(r) {
-		err := connect.NewError(ref.rpc, errors.New(ref.message))
+		text := ref.message
+		if ref.rpc == connect.CodeResourceExhausted && ref.retryAfter > 0 { // As the contract words it, and the nodes do.
+			text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ref.retryAfter.Milliseconds())
+		}
+		err := connect.NewError(ref.rpc, errors.New(text))
 		err.Meta().Set(metaCode, ref.code)
 		if writeErr := p.rpcErrors.Write(w, r, err); writeErr != nil {
 			p.log.Debug("answer an RPC", "err", writeErr)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
@@ -107,6 +108,30 @@ func TestStream_NodeThatEndsFirstDoesNotHang(t *testing.T) {
 				t.Errorf("trailers %v", s.ResponseTrailer())
 			}
 		})
+	}
+}
+
+// As GET /api/v1/info does: clients ask before they have a key. A bad one is told to its
+// holder.
+func TestServerInfo_NeedsNoKey(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	ask := func(opts ...connect.ClientOption) error {
+		client := corvov1connect.NewWorkerServiceClient(newClient(t, true), r.base, opts...)
+		_, err := client.GetServerInfo(context.Background(), connect.NewRequest(&corvov1.GetServerInfoRequest{}))
+		return err
+	}
+	for name, opts := range dialects {
+		if err := ask(opts...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := ask(connect.WithProtoJSON()); err != nil {
+		t.Errorf("JSON: %v", err)
+	}
+	client := corvov1connect.NewWorkerServiceClient(newClient(t, true), r.base)
+	if _, err := client.Fetch(context.Background(), connect.NewRequest(&corvov1.FetchRequest{})); connect.CodeOf(err) != connect.CodeUnauthenticated {
+		t.Errorf("another call without a key: %v", err)
 	}
 }
 
@@ -405,7 +430,7 @@ func TestLimits_StreamsOfATenant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := worker(); connect.CodeOf(err) != connect.CodeResourceExhausted {
+	if err := worker(); connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "retry_after_ms=1000") {
 		t.Fatalf("third stream: %v", err)
 	}
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(limited.key)); got.status != 200 {

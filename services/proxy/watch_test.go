@@ -90,7 +90,7 @@ func TestStart_WithoutAnyStateNobodyIsCalledWrong(t *testing.T) {
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(generate(t))); got.status != 503 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := r.ask(r.http1, "GET", "/readyz", "", nil); got.status != 503 {
+	if got := r.ask(r.http1, "GET", "/readyz", "", nil); got.status != 503 || !strings.Contains(got.body, `"code":"UNHEALTHY"`) {
 		t.Errorf("readyz: %d", got.status)
 	}
 	if got := r.ask(r.http1, "GET", "/healthz", "", nil); got.status != 200 {

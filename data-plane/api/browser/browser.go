@@ -42,6 +42,11 @@ func Credential(r *http.Request) (text string, fromCookie bool) {
 	}
 }
 
+// Shown reports whether r shows any credential, good or bad.
+func Shown(r *http.Request) bool {
+	return r.Header["X-Api-Key"] != nil || r.Header["Authorization"] != nil || len(r.CookiesNamed(keyCookie)) > 0
+}
+
 // AllowOrigins lets pages of any origin read the answer: keys are sent on purpose,
 // and a browser sends no cookie along to an answer of "*".
 func AllowOrigins(h http.Header) {

@@ -54,19 +54,19 @@ func (c *call) webhook() error {
 // readers could take in different ways is refused and not wrapped: its receiver would
 // get a text where it expects an object.
 func webhookJSON(body []byte) (rawJSON, error) {
-	body = bytes.Trim(body, " \t\r\n")
+	value := bytes.Trim(body, " \t\r\n")
 	switch {
-	case len(body) == 0:
+	case len(value) == 0:
 		return nil, nil
-	case json.Valid(body):
-		if err := checkJSON(body); err != nil {
+	case json.Valid(value):
+		if err := checkJSON(value); err != nil {
 			return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
 		}
-		return body, nil
+		return value, nil
 	case !utf8.Valid(body):
 		return nil, fault.InvalidFields([]fault.Field{{Path: "payload", Message: "is neither JSON nor UTF-8 text"}})
 	default:
-		return quote(string(body)), nil
+		return quote(string(body)), nil // With its line end: a signature may be over it.
 	}
 }
 

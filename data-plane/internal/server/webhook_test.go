@@ -56,7 +56,8 @@ func TestTrap118_AnInboundWebhooksBodyIsThePayload(t *testing.T) {
 		`null`:                          `{}`,
 		``:                              `{}`,
 		"token=x&text=<hi>":             `"token=x&text=<hi>"`,
-		`{"cut": `:                      `"{\"cut\":"`,
+		" signed as it is\r\n":          `" signed as it is\r\n"`,
+		`{"cut": `:                      `"{\"cut\": "`,
 		"line\n\x00two\u2028":           `"line\n\u0000two\u2028"`,
 	} {
 		status, text := r.post("/api/v1/webhooks/hook", []byte(body), "Content-Type", "application/x-www-form-urlencoded")
