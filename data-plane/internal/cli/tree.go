@@ -21,7 +21,7 @@ func (s *session) mount(root *cobra.Command) {
 	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("jobs"), s.inspectCommand("inspect"), s.whyCommand("why"),
 		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.moveCommand("move"), s.deadCommand("dead"),
 		s.heldCommand("held"), s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"),
-		s.iterationsCommand("iterations"), s.replayCommand("replay"))
+		s.iterationsCommand("iterations"), s.replayCommand("replay"), s.bulkCommand("bulk"))
 	add(root, "worker", s.workCommand("work"), s.fetchCommand("fetch"), s.ackCommand("ack"), s.failCommand("fail"),
 		s.heartbeatCommand("heartbeat"), s.workersCommand("workers"))
 	add(root, "queues", s.queuesCommand("queues"), s.pauseCommand("pause"), s.resumeCommand("resume"), s.drainCommand("drain"),
@@ -37,7 +37,8 @@ func (s *session) jobNoun() *cobra.Command {
 	return noun("job", "Everything about jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("list"), s.inspectCommand("get"), s.whyCommand("why"),
 		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.fetchCommand("fetch"), s.ackCommand("ack"),
 		s.failCommand("fail"), s.heartbeatCommand("heartbeat"), s.moveCommand("move"), s.deadCommand("dead"), s.heldCommand("held"),
-		s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"), s.iterationsCommand("iterations"), s.replayCommand("replay"))
+		s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"), s.iterationsCommand("iterations"), s.replayCommand("replay"),
+		s.bulkCommand("bulk"))
 }
 
 func (s *session) queueNoun() *cobra.Command {
