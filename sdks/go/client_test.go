@@ -319,6 +319,7 @@ func TestErrorFromHTTP(t *testing.T) {
 		{502, ``, CodeUnknownOutcome, true},
 		{429, `{"error":"x","code":"OVERLOADED","retry_after_ms":7}`, CodeExhausted, true},
 		{409, `{"error":"x","code":"LEASE_LOST"}`, CodeLeaseLost, false},
+		{400, `{"error":"x","code":"QUEUE_DRAINING"}`, CodeConflict, false},
 		{413, `null`, CodeTooLarge, false},
 		{418, `[]`, CodeInternal, false},
 		{500, `{}`, CodeInternal, false},

@@ -140,8 +140,8 @@ func codeOfReason(reason string) (Code, bool) {
 		return CodeLeaseLost, true
 	case "NOT_FOUND":
 		return CodeNotFound, true
-	case "NOT_ACTIVE", "CONFLICT":
-		return CodeConflict, true
+	case "NOT_ACTIVE", "CONFLICT", "QUEUE_DRAINING", "BATCH_CLOSED", "TOO_MANY_DEPENDENTS", "TOO_MANY_BATCHES":
+		return CodeConflict, true // The last four come with 400: older clients take 409 for a unique key that is held.
 	case "VALIDATION_ERROR", "PARSE_ERROR", "QUEUE_ERROR":
 		return CodeInvalid, true
 	case "PAYLOAD_TOO_LARGE", "TOO_LARGE":
