@@ -133,6 +133,17 @@ func TestScheduleUpdate_KeepsWhatIsNotGiven(t *testing.T) {
 	}
 }
 
+func TestTable_ARowIsALine(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"jobs":[{"id":"job_1","queue":"q","last_error":"out of memory\n  at foo"},{"id":"job_2","queue":"q"}]}`))
+	})
+	got := run(t, url, "dead")
+	if lines := strings.Split(strings.TrimSpace(got.stdout), "\n"); len(lines) != 3 || !strings.HasSuffix(lines[1], "out of memory …") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -157,8 +157,15 @@ func (s *session) paint(st style, text string) string {
 }
 
 // table lays out rows under a header. On a terminal the last column gives way;
-// in a pipe nothing is ever cut.
+// in a pipe no line is ever cut. What has several lines shows the first.
 func (s *session) table(w io.Writer, header []string, rows [][]string) {
+	for _, row := range rows {
+		for i, cell := range row {
+			if line, _, more := strings.Cut(cell, "\n"); more {
+				row[i] = strings.TrimRight(line, "\r") + " …"
+			}
+		}
+	}
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {
