@@ -257,22 +257,25 @@ export function QueuesPage() {
             <Throughput scope={scope} />
           </Suspense>
           <Card flush>
-            <Table
-              label="Queues"
-              columns={columns}
-              rows={shown}
-              rowKey={(queue) => queue.name}
-              initialSort={{ column: "name", descending: false }}
-              empty={
-                <EmptyState
-                  icon={<Search aria-hidden />}
-                  title="No queue of that name"
-                  action={<Button onClick={() => setFilter("")}>Show all</Button>}
-                >
-                  Nothing matches “{filter}”.
-                </EmptyState>
-              }
-            />
+            {/* A tablet is too narrow for all counts, and too wide for cards. */}
+            <div className="relative overflow-x-auto">
+              <Table
+                label="Queues"
+                columns={columns}
+                rows={shown}
+                rowKey={(queue) => queue.name}
+                initialSort={{ column: "name", descending: false }}
+                empty={
+                  <EmptyState
+                    icon={<Search aria-hidden />}
+                    title="No queue of that name"
+                    action={<Button onClick={() => setFilter("")}>Show all</Button>}
+                  >
+                    Nothing matches “{filter}”.
+                  </EmptyState>
+                }
+              />
+            </div>
           </Card>
         </>
       )}
