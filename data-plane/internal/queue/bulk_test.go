@@ -245,6 +245,34 @@ func TestBulk_NamesTheFirstOfManyThatAreLeft(t *testing.T) {
 	}
 }
 
+func TestBulk_AnOperationThatLosesItsShardFailsAndSaysHowFarItGot(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	b, work := r.bulk()
+	r.fill("q", 3*bulkGroup)
+	plan, err := BulkInput{Action: "hold", Filter: &JobFilter{Queue: "q"}}.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &bulkRun{service: r.Service, views: b.views, caller: r.caller, plan: plan}
+	op, err := b.enlist(run, 3*bulkGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := run.told
+	run.told = func(run *bulkRun) {
+		told(run)
+		if err := r.shard.Group().Shutdown(); err != nil {
+			t.Error(err)
+		}
+	}
+	work()
+	got := r.ended(b, op.ID)
+	if got.Status != BulkFailed || got.Affected != bulkGroup || !strings.HasPrefix(got.Error, "stopped after 256 jobs, of which 256 are done: ") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What was done is said, so that nobody takes a part for nothing.
 func TestBulk_AStopInTheMiddleSaysHowFarItGot(t *testing.T) {
 	t.Parallel()
