@@ -9,6 +9,7 @@ const (
 	clearqueue = "internal/state/clearqueue.go"
 	generation = "internal/state/generation.go"
 	move       = "internal/state/move.go"
+	prioritize = "internal/state/prioritize.go"
 	lists      = "internal/readmodel/query.go"
 	listfile   = "internal/readmodel/file.go"
 )
@@ -113,9 +114,14 @@ var orderMutations = []mutation{
 	{"a moved job is still promised by its old queue", move, "x.leavingReady(ns, id, h)\n", ""},
 	{"a moved job loses its time", move, "case due != 0:", "case due < 0:"},
 	{"a job that waits for others is ready when it is moved", move, "case state == job.Pending && !h.Blocked():", "case state == job.Pending:"},
-	{"a moved job keeps the generation of its old queue", move, "h.Queue, h.gen = queue, to.gen", "h.Queue, to.gen = queue, to.gen"},
+	{"a moved job keeps the generation of its old queue", move, "h.Queue, h.Priority, h.gen = queue, p, to.gen", "h.Queue, h.Priority, to.gen = queue, p, to.gen"},
 	{"a move takes a key from another job", move, "err != nil || taken {", "err != nil || taken && err != nil {"},
 	{"a moved job leaves its key behind", move, "return job.ID{}, true, x.takeLock(", "_ = l\n\treturn job.ID{}, true, nil\n\treturn job.ID{}, true, x.takeLock("},
 	{"a key whose time is over goes along", move, "\tif !held {\n\t\th.flags &^= flagUnique\n\t\treturn job.ID{}, true, nil\n\t}\n", ""},
 	{"a move is told as a change of state", move, "x.left, x.leftID = 0, job.ID{} // The state is what it was.", ""},
+	{"a job of another priority stays in its old order", prioritize, "h.Queue, c.Priority); err", "h.Queue, h.Priority); err"},
+	{"the priority that a job has costs it its place", prioritize, "if h.Priority == c.Priority {", "if h.Priority == c.Priority+9 {"},
+	{"what has ended gets another priority", prioritize, "h.State.Leased() || h.State.Terminal()", "h.State.Leased()"},
+	{"a job that a worker has gets another priority", prioritize, "h.State.Leased() || h.State.Terminal()", "h.State.Terminal()"},
+	{"another priority is not told", prioritize, "x.event(feed.Prioritized, c.NS, c.ID, &h)", "_ = feed.Prioritized"},
 }
