@@ -38,7 +38,7 @@ const outcomeSlots = int(OutcomeDeleted) + 1
 func (b *Batch) Fired() bool { return b.FinishedAt != 0 }
 
 func (b *Batch) encode() []byte {
-	w := newRecord(64)
+	w := newRecordOf(recordVersion2, 64)
 	w.Int(b.CreatedAt)
 	w.Int(b.FinishedAt)
 	w.Text(b.Callback)
@@ -54,20 +54,33 @@ func (b *Batch) encode() []byte {
 }
 
 func decodeBatch(v []byte) (Batch, error) {
-	r, err := openRecord("batch", v)
+	b, _, _, err := decodeBatchOf(v)
+	return b, err
+}
+
+// decodeBatchOf also tells the version of the record. In the first one it has what the
+// callback carries.
+func decodeBatchOf(v []byte) (b Batch, version byte, carried []byte, err error) {
+	r, version, err := openRecordUpTo("batch", v, recordVersion2)
 	if err != nil {
-		return Batch{}, err
+		return Batch{}, 0, nil, err
 	}
-	b := Batch{CreatedAt: r.Time(), FinishedAt: r.Time(), Callback: r.Name()}
+	b = Batch{CreatedAt: r.Time(), FinishedAt: r.Time()}
+	switch {
+	case version == recordVersion2:
+		b.Callback = r.Name()
+	case r.Bool():
+		b.Callback, carried = r.Name(), r.Bytes()
+	}
 	b.CallbackID, b.Sealed, b.Total, b.Open = r.ID(), r.Bool(), r.Uint(), r.Uint()
 	n := r.Count(1)
 	if n > outcomeSlots {
-		return Batch{}, fmt.Errorf("%w: batch counts %d outcomes", ErrRecord, n)
+		return Batch{}, 0, nil, fmt.Errorf("%w: batch counts %d outcomes", ErrRecord, n)
 	}
 	for i := range n {
 		b.Counts[i] = r.Uint()
 	}
-	return b, closeRecord("batch", r)
+	return b, version, carried, closeRecord("batch", r)
 }
 
 func encodeCallback(payload []byte) []byte {
@@ -94,8 +107,15 @@ func (x *entry) batch(ns job.Namespace, id job.BatchID) (b Batch, ok bool, err e
 	if err != nil {
 		return Batch{}, false, err
 	}
-	b, err = decodeBatch(v)
-	return b, err == nil, err
+	b, version, carried, err := decodeBatchOf(v)
+	if err != nil {
+		return Batch{}, false, err
+	}
+	if version == recordVersion && b.Callback != "" && !b.Fired() {
+		x.txn.Set(x.m.space.Callback(ns, id), encodeCallback(carried))
+		x.putBatch(ns, id, &b)
+	}
+	return b, true, nil
 }
 
 func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *Batch) {

@@ -97,7 +97,31 @@ func decodeWaiters(v []byte) (waiters, error) {
 
 // waiters reads what waits for a job; nothing does if there is no record.
 func (x *entry) waiters(ns job.Namespace, on job.ID) (waiters, error) {
-	return readWaiters(x.txn, x.m.space, ns, on)
+	w, err := readWaiters(x.txn, x.m.space, ns, on)
+	if err != nil || w.count() > 0 {
+		return w, err
+	}
+	return x.rowsOfWaiters(ns, on)
+}
+
+// rowsOfWaiters gives rows to the jobs that an earlier version kept in one record.
+func (x *entry) rowsOfWaiters(ns job.Namespace, on job.ID) (waiters, error) {
+	k := x.m.space.Dependents1(ns, on)
+	v, err := optional(x.txn.Get(k))
+	if err != nil || v == nil {
+		return waiters{}, err
+	}
+	ids, err := decodeIDs(fmt.Sprintf("dependents of job %s", on), v)
+	if err != nil {
+		return waiters{}, err
+	}
+	x.txn.Delete(k)
+	for i, id := range ids {
+		x.txn.Set(x.m.space.Dependent(ns, on, uint64(i)), id[:])
+	}
+	w := waiters{made: uint64(len(ids))}
+	x.putWaiters(ns, on, w)
+	return w, nil
 }
 
 func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (waiters, error) {

@@ -90,7 +90,7 @@ func TestRecords_GoldenBytesOfGroupsMoneyAndSchedules(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"batch 1":            {batch.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f017101000000000000000000000000000000010501050001020001"},
+		"batch 2":            {batch.encode(), "028080d0e2c6bfce972f8280d0e2c6bfce972f017101000000000000000000000000000000010501050001020001"},
 		"callback 1":         {encodeCallback(step.Payload), "01027b7d"},
 		"chain 1":            {encodeChain(chain), "0102000000000000000000000000000000020171027b7d017200010171027b7d0001"},
 		"chain state 1":      {state.encode(), "018080d0e2c6bfce972f8280d0e2c6bfce972f0202020100000000000000000000000000000003000000000000000000000000000000000000000000000000000000000000000400000000000000000000000000000006656e6f756768"},
@@ -154,6 +154,67 @@ func TestStore_WrittenBeforeLimitsGoesOn(t *testing.T) {
 	r.audit(t)
 	if rest := r.dump(t); bytes.Contains(rest, []byte(hex.EncodeToString([]byte(`{"ok":1}`)))) {
 		t.Fatal("the result of a deleted job is still there")
+	}
+}
+
+// A store of before those who wait for a job had rows, and callbacks a record of their
+// own, goes on too.
+func TestStore_WrittenBeforeRowsGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t)
+	defer r.close(t)
+	r.load(t, "testdata/store/before-rows.txt")
+	r.index, r.now = 3, epoch+3*int64(time.Second)
+	r.audit(t)
+	now := r.now
+	do := func(cmds ...command.Command) {
+		t.Helper()
+		for i, res := range r.apply(t, logEntry{now, cmds})[0].Results {
+			if res.Refusal != Accepted {
+				t.Fatalf("%T answered %d", cmds[i], res.Refusal)
+			}
+		}
+		r.audit(t)
+	}
+	inState := func(id string, want job.State, blocked bool) {
+		t.Helper()
+		if h, err := ReadHead(r.store, groupNS, idOf(id)); err != nil || h.State != want || h.Blocked() != blocked {
+			t.Fatalf("job %s is %s, blocked %v, %v", id, h.State, h.Blocked(), err)
+		}
+	}
+	// U was waited for before, and is so by one more; T had ended.
+	do(groupJob("Z", &command.EnqueueMore{DependsOn: []job.ID{idOf("U")}}))
+	due, err := ReadDue(r.store, 0, now+1, 10)
+	if err != nil || len(due) != 1 || due[0].Kind != keys.DueDeliver {
+		t.Fatalf("due are %v, %v", due, err)
+	}
+	do(&command.Fire{Due: due[0]})
+	inState("W", job.Pending, false)
+	inState("X", job.Pending, true)
+	now += int64(time.Second)
+	do(&command.Cancel{NS: groupNS, ID: idOf("U")})
+	do(&command.Fire{Due: keys.Due{At: now, Kind: keys.DueDeliver, NS: groupNS, ID: idOf("U")}})
+	inState("X", job.Dead, false)
+	inState("Z", job.Dead, false)
+
+	// B is the last of a sealed batch; C's and D's batches are open, f fired empty.
+	do(&command.Ack{NS: groupNS, ID: idOf("B")})
+	do(groupJob("E", &command.EnqueueMore{Batch: job.BatchID{'c'}}))
+	do(&command.SealBatch{NS: groupNS, ID: job.BatchID{'c'}}, &command.SealBatch{NS: groupNS, ID: job.BatchID{'d'}})
+	do(&command.Cancel{NS: groupNS, ID: idOf("C")}, &command.Cancel{NS: groupNS, ID: idOf("D")}, &command.Cancel{NS: groupNS, ID: idOf("E")})
+	for id, want := range map[byte]string{
+		'b': `"who":"me"`, 'c': `"total":2`, 'd': "", 'f': `"n":1`,
+	} {
+		b, err := ReadBatch(r.store, groupNS, job.BatchID{id})
+		if err != nil || !b.Fired() || b.CallbackID.IsZero() != (want == "") {
+			t.Fatalf("batch %c is %+v, %v", id, b, err)
+		}
+		if want == "" {
+			continue
+		}
+		if body, err := ReadBody(r.store, groupNS, b.CallbackID); err != nil || !bytes.Contains(body.Payload, []byte(want)) {
+			t.Fatalf("batch %c calls back with %s, %v", id, body.Payload, err)
+		}
 	}
 }
 

@@ -37,7 +37,8 @@ func wild(t *rapid.T) command.Command {
 	case 17:
 		return &command.Sweep{
 			NS: ns, Queue: queue, Jobs: []job.ID{id, id, {}}, Unique: []string{"u", ""}, Idempotency: []string{"i", "i"},
-			Done: rapid.SampledFrom([]uint64{0, pos.Index, 1<<64 - 1}).Draw(t, "done"),
+			// The end of the very generation is believed: only who walked over all of it says so.
+			Done: rapid.SampledFrom([]uint64{0, 1<<64 - 1}).Draw(t, "done"),
 		}
 	case 0, 1:
 		return &command.Enqueue{
