@@ -12,6 +12,7 @@ func Subjects() []Subject {
 		{"clear", clearRules},
 		{"move", moveRules},
 		{"dead letters", deadRules},
+		{"search", searchRules},
 		{"bulk", bulkRules},
 		{"chains", chainRules},
 		{"batches", batchRules},

@@ -187,12 +187,11 @@ func (p *bulkPlan) fits(h *state.Head) bool {
 
 // bulkRun is one plan under way.
 type bulkRun struct {
-	service *Service
-	views   *Views
-	caller  Caller
-	plan    *bulkPlan
-	done    BulkDone
-	walked  int // Jobs that were met, whatever became of them.
+	bulk   *Bulk
+	caller Caller
+	plan   *bulkPlan
+	done   BulkDone
+	walked int // Jobs that were met, whatever became of them.
 	// told is called as it goes on.
 	told func(*bulkRun)
 }
@@ -224,7 +223,7 @@ func (r *bulkRun) all(ctx context.Context) error {
 func (r *bulkRun) byFilter(ctx context.Context) error {
 	f := *r.plan.in.Filter
 	if f.Order == "asc" { // The other way new jobs are behind the start.
-		if now := r.service.now().Add(1); f.CreatedBefore.IsZero() || now.Before(f.CreatedBefore) {
+		if now := r.bulk.views.service.now().Add(1); f.CreatedBefore.IsZero() || now.Before(f.CreatedBefore) {
 			f.CreatedBefore = now
 		}
 	}
@@ -233,13 +232,11 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 		if left > 0 {
 			f.Limit = min(ListMax, left)
 		}
-		page, err := r.views.ListJobs(ctx, r.caller, f)
+		page, err := r.bulk.upToDate(ctx, r.caller, f)
 		if err != nil {
 			return err
 		}
-		if page.Rebuilding {
-			return errBulkRebuilding()
-		}
+		f.asItIs = true // What it does itself need not be seen.
 		ids := make([]job.ID, len(page.Jobs))
 		for i := range page.Jobs {
 			ids[i] = page.Jobs[i].ID
@@ -278,7 +275,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	var of []job.ID
 	var done BulkDone
 	for _, id := range ids {
-		h, err := state.ReadHead(r.service.shard.Store(), r.caller.Namespace, id)
+		h, err := state.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
 		switch {
 		case errors.Is(err, statedb.ErrNotFound):
 			if r.plan.in.Filter == nil {
@@ -313,7 +310,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 // propose waits while the shard has too much to do.
 func (r *bulkRun) propose(ctx context.Context, cmds []command.Command) (shard.Reply, error) {
 	for {
-		rep, err := r.service.shard.Do(ctx, shard.Request{Settle: cmds})
+		rep, err := r.bulk.views.shard.Do(ctx, shard.Request{Settle: cmds})
 		busy := fault.As(err)
 		if busy == nil || busy.Code != fault.Exhausted || busy.RetryAfter == 0 {
 			return rep, err

@@ -169,7 +169,7 @@ func TestBulk_AJobThatNoLongerFitsTheFilterIsLeftAlone(t *testing.T) {
 	if err := r.MoveJob(r.ctx(), r.caller, gone, "elsewhere"); err != nil {
 		t.Fatal(err)
 	}
-	run := &bulkRun{service: r.Service, views: b.views, caller: r.caller, plan: plan, told: func(*bulkRun) {}}
+	run := &bulkRun{bulk: b, caller: r.caller, plan: plan, told: func(*bulkRun) {}}
 	if err := run.some(r.ctx(), []job.ID{stay, gone, there}); err != nil {
 		t.Fatal(err)
 	}
@@ -207,6 +207,24 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 	}
 }
 
+// An operation that waited for another one sees what that did.
+func TestBulk_OperationsSeeWhatThoseBeforeThemDid(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	b, work := r.bulk()
+	const many = 3000
+	r.fill("q", many)
+	var last string
+	for i, action := range []string{"hold", "approve", "cancel", "retry"} {
+		states := [][]string{{"pending"}, {"held"}, {"pending"}, {"cancelled"}}[i]
+		last = r.do(b, BulkInput{Action: action, Async: true, Filter: &JobFilter{Queue: "q", States: states}}).Operation.ID
+	}
+	work()
+	if op := r.ended(b, last); op.Status != BulkCompleted || op.Affected != many {
+		t.Errorf("%+v", op)
+	}
+}
+
 func TestBulk_WhatIsEnqueuedMeanwhileIsNotMet(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"", "asc"} {
@@ -217,7 +235,7 @@ func TestBulk_WhatIsEnqueuedMeanwhileIsNotMet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run := &bulkRun{service: r.Service, views: b.views, caller: r.caller, plan: plan, told: func(run *bulkRun) {
+		run := &bulkRun{bulk: b, caller: r.caller, plan: plan, told: func(run *bulkRun) {
 			if run.walked < 2000 { // What would go on for ever.
 				r.fill("q", 300)
 			}
@@ -254,7 +272,7 @@ func TestBulk_AnOperationThatLosesItsShardFailsAndSaysHowFarItGot(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &bulkRun{service: r.Service, views: b.views, caller: r.caller, plan: plan}
+	run := &bulkRun{bulk: b, caller: r.caller, plan: plan}
 	op, err := b.enlist(run, 3*bulkGroup)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +301,7 @@ func TestBulk_AStopInTheMiddleSaysHowFarItGot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := &bulkRun{service: r.Service, views: b.views, caller: r.caller, plan: plan, told: func(*bulkRun) {}}
+	run := &bulkRun{bulk: b, caller: r.caller, plan: plan, told: func(*bulkRun) {}}
 	run.walked, run.done.Affected = bulkGroup, bulkGroup-1
 	err = run.stopped(fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard"))
 	if fault.CodeOf(err) != fault.UnknownOutcome || !strings.Contains(err.Error(), "stopped after 256 jobs, of which 255 are done: this node does not lead the shard") {

@@ -120,7 +120,7 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 			return BulkResult{}, err
 		}
 	}
-	run := &bulkRun{service: b.views.service, views: b.views, caller: c, plan: plan, told: func(*bulkRun) {}}
+	run := &bulkRun{bulk: b, caller: c, plan: plan, told: func(*bulkRun) {}}
 	if in.Async || large {
 		op, err := b.enlist(run, total)
 		return BulkResult{Operation: &op}, err
@@ -146,8 +146,8 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 	return total, large, nil
 }
 
-// upToDate lists jobs once the list has everything that was there before the call:
-// what is missing would be passed over without a word.
+// upToDate lists jobs once the list has everything that was there before, unless it is
+// wanted as it is: what is missing would be passed over without a word.
 func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, error) {
 	for began := time.Now(); ; {
 		page, err := b.views.ListJobs(ctx, c, f) // Waits for a moment itself.

@@ -71,7 +71,8 @@ type JobFilter struct {
 	// Whole asks for the bodies of the jobs and for their total.
 	Whole bool
 
-	countTo int // How many jobs may be looked at for the total; 0 is none.
+	countTo int  // How many jobs may be looked at for the total; 0 is none.
+	asItIs  bool // The list need not have what was there before the call.
 }
 
 // JobTag is one tag that a job must have.
@@ -207,6 +208,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
 		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
 	}
+	f.AsItIs = in.asItIs
 	if f.CountTo = in.countTo; in.Whole {
 		f.CountTo = TotalMax
 	}

@@ -44,6 +44,9 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	if _, err := f.position(); err != nil {
 		return Page{}, err
 	}
+	if f.AsItIs {
+		m.Seq = 0
+	}
 	page := p.freshen(ctx, ns, m.Seq)
 	// The rows of a deleted queue go as its jobs are swept; they do not show meanwhile.
 	gone, err := state.ReadDeletedQueues(p.store, ns)

@@ -33,6 +33,8 @@ type Filter struct {
 	Cursor string
 	// CountTo counts the jobs that fit as well, looking at no more than so many; 0 does not.
 	CountTo int
+	// AsItIs does not wait for what was committed before the query.
+	AsItIs bool
 }
 
 // LimitMax bounds one page.
