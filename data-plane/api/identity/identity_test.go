@@ -306,3 +306,14 @@ func BenchmarkAllows(b *testing.B) {
 		}
 	}
 }
+
+func TestLeastRole_AllowsItAndNobodyBelowDoes(t *testing.T) {
+	t.Parallel()
+	for a, want := range map[Action]string{
+		Enqueue: RoleProducer, Work: RoleWorker, ReadJob: RoleViewer, Read: RoleViewer, Operate: RoleOperator, Administer: RoleAdmin,
+	} {
+		if got := LeastRole(a); got != want || !Allows([]string{got}, a) {
+			t.Errorf("%s takes %s, want %s", a, got, want)
+		}
+	}
+}

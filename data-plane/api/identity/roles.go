@@ -56,6 +56,16 @@ func roleAllows(role string, a Action) bool {
 	return false
 }
 
+// LeastRole is the role that allows a and the least else.
+func LeastRole(a Action) string {
+	for _, role := range []string{RoleViewer, RoleProducer, RoleWorker, RoleOperator} {
+		if roleAllows(role, a) {
+			return role
+		}
+	}
+	return RoleAdmin
+}
+
 // RolesOf translates a role word of the worker API's key calls, where a worker
 // also produces, into namespace roles.
 func RolesOf(word string) (roles []string, known bool) {

@@ -117,9 +117,23 @@ func printSchedule(w io.Writer, v *scheduleView, now time.Time) {
 	if v.Paused {
 		return
 	}
-	for _, at := range v.NextRuns {
+	for _, at := range inZone(v.NextRuns, v.Timezone) {
 		f.at("next run", at)
 	}
+}
+
+// inZone shows times by the clock that a schedule goes by; UTC where this machine does
+// not know it.
+func inZone(times []time.Time, zone string) []time.Time {
+	at, err := time.LoadLocation(zone)
+	if err != nil {
+		return times
+	}
+	out := make([]time.Time, len(times))
+	for i, t := range times {
+		out[i] = t.In(at)
+	}
+	return out
 }
 
 // scheduleFlags fill the body of POST and PUT.
@@ -299,7 +313,7 @@ func (s *session) schedulePreviewCommand(use string) *cobra.Command {
 			}
 			ask := call{method: "POST", path: "/api/v1/schedules/preview", body: body, repeatable: true}
 			return show(c.Context(), s, ask, func(w io.Writer, v *scheduleView, now time.Time) {
-				for _, at := range v.NextRuns {
+				for _, at := range inZone(v.NextRuns, zone) {
 					fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), ago(at, now))
 				}
 			})

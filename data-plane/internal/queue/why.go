@@ -292,7 +292,7 @@ func (s *standing) isBehind() (Reason, bool) {
 
 func (s *standing) hasNoWorker() (Reason, bool) {
 	return Reason{
-		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has asked for jobs of queue %s in the last %s.", s.queue, workerSilent),
+		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has asked for jobs of queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()),
 		Detail: map[string]any{"queue": s.queue},
 	}, len(s.workers) == 0
 }

@@ -134,10 +134,10 @@ func (st *stream) permit(f *frame) error {
 		}
 	}
 	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {
-		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", identity.Work)
+		return mayNot(identity.Work)
 	}
 	if len(f.adds) > 0 && !st.c.who.May(identity.Enqueue) {
-		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", identity.Enqueue)
+		return mayNot(identity.Enqueue)
 	}
 	return nil
 }

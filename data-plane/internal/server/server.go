@@ -184,6 +184,11 @@ func (s *Server) door(rt *Route) http.Handler {
 	})
 }
 
+// mayNot refuses a credential that is good for other things.
+func mayNot(a identity.Action) error {
+	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s: that takes the role %s", a, identity.LeastRole(a))
+}
+
 func (s *Server) enter(c *call) error {
 	if c.route.Action == public {
 		c.nameRequest("")
@@ -197,7 +202,7 @@ func (s *Server) enter(c *call) error {
 	c.who = who
 	c.nameRequest(who.Identity.RequestID)
 	if !c.route.allows(who) {
-		return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s", c.route.Action)
+		return mayNot(c.route.Action)
 	}
 	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
 		var d decoder
