@@ -135,7 +135,7 @@ const tenant = createRoute({
   },
   component: Shell,
   errorComponent: ({ error }) => <ProblemPage error={error} />,
-  notFoundComponent: () => <NotFound />,
+  notFoundComponent: lazyRouteComponent(() => import("./components/shell/absent"), "NoTenant"),
   onEnter: () => void setTimeout(fetchPages, PAGES_AFTER_MS),
 });
 

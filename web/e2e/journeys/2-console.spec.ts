@@ -96,3 +96,19 @@ test("namespaces are made and deleted", async ({ owner: page, service }) => {
   await page.getByRole("button", { name: "Delete for ever" }).click();
   await expect(page.getByRole("link", { name: "staging" })).toHaveCount(0);
 });
+
+test("a namespace or tenant that is not there says so, and leads to those that are", async ({ owner: page, service }) => {
+  for (const path of ["/demo/atlantis", "/demo/atlantis/jobs", "/demo/atlantis/queues", "/demo/atlantis/approvals"]) {
+    await page.goto(service.url + path);
+    await expect(page.getByRole("heading", { name: "demo has no namespace atlantis" })).toBeVisible();
+    await expect(page.getByText(/Reconnecting|Loading|Try again/)).toHaveCount(0);
+  }
+  await page.getByRole("main").getByRole("link", { name: "default", exact: true }).click();
+  await expect(page).toHaveURL(/\/demo\/default/);
+  await expect(page.getByText("Live", { exact: true })).toBeVisible();
+
+  await page.goto(`${service.url}/atlantis/default/jobs`);
+  await expect(page.getByRole("heading", { name: "There is no tenant atlantis" })).toBeVisible();
+  await page.getByRole("link", { name: "demo", exact: true }).click();
+  await expect(page).toHaveURL(/\/demo\/default/);
+});

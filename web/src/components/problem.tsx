@@ -10,7 +10,7 @@ import { describeError } from "~/data/control";
 export const Framed = createContext(false);
 
 // The router shows these pages inside or outside of the shell, wherever it was stopped.
-function Frame({ children }: { children: ReactNode }) {
+export function PageFrame({ children }: { children: ReactNode }) {
   return use(Framed) ? (
     children
   ) : (
@@ -45,16 +45,16 @@ export function Problem({ error, onRetry, level }: { error: unknown; onRetry?: (
 export function ProblemPage({ error }: { error: unknown }) {
   usePageTitle("Something is wrong");
   return (
-    <Frame>
+    <PageFrame>
       <Problem error={error} level={1} />
-    </Frame>
+    </PageFrame>
   );
 }
 
 export function NotFound({ what = "page" }: { what?: string }) {
   usePageTitle("Not found");
   return (
-    <Frame>
+    <PageFrame>
       <EmptyState
         level={1}
         icon={<Compass aria-hidden />}
@@ -68,6 +68,6 @@ export function NotFound({ what = "page" }: { what?: string }) {
         It may have been deleted, or the address has a mistake in it. You may also be signed in as somebody
         who cannot see it.
       </EmptyState>
-    </Frame>
+    </PageFrame>
   );
 }

@@ -23,6 +23,11 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof ConnectError && error.code === Code.NotFound;
 }
 
+/** The caller has no right to it; trying again does not help. */
+export function isDenied(error: unknown): boolean {
+  return error instanceof ConnectError && error.code === Code.PermissionDenied;
+}
+
 function refusal(error: unknown): Refusal | undefined {
   return error instanceof ConnectError ? error.findDetails(RefusalSchema)[0] : undefined;
 }

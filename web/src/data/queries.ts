@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
-import { control, isUnauthenticated } from "./control";
+import { control, isDenied, isNotFound, isUnauthenticated } from "./control";
 import { DataError, type JobFilter, jobsApi } from "./jobs-api";
 import type { Scope } from "./token";
 
@@ -61,7 +61,7 @@ export const reads = {
 } as const;
 
 function worthRetrying(failures: number, error: unknown): boolean {
-  if (isUnauthenticated(error)) return false;
+  if (isUnauthenticated(error) || isNotFound(error) || isDenied(error)) return false;
   if (error instanceof DataError) return failures < 3 && (error.status >= 500 || error.status === 429);
   return failures < 2;
 }

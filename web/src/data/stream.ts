@@ -1,5 +1,6 @@
 import { backoff } from "~/lib/backoff";
 import { SseParser } from "~/lib/sse";
+import { isDenied, isNotFound } from "./control";
 import { decodeEvent, type LiveEvent } from "./events";
 import { DataError, send } from "./jobs-api";
 import type { Scope } from "./token";
@@ -14,7 +15,9 @@ export type LiveStatus =
   /** By the user, or because the tab is hidden. */
   | "paused"
   /** Refused; trying again would not help. */
-  | "off";
+  | "off"
+  /** There is no such namespace, or none for this person: the two look the same. */
+  | "absent";
 
 // At most four deliveries a second, however many events arrive.
 const FLUSH_MS = 250;
@@ -70,6 +73,7 @@ export class EventStream {
   }
 
   #onVisibility = (): void => {
+    if (this.#status === "absent") return;
     const wanted = !this.#paused && !document.hidden;
     if (!wanted && this.#status !== "paused") {
       this.#stop();
@@ -120,7 +124,15 @@ export class EventStream {
     if (this.#closed || this.#status === "paused") return;
     window.clearTimeout(this.#silence);
     this.#deliver();
+    if (isNotFound(error)) {
+      this.#set("absent");
+      return;
+    }
     // A refusal by role or of a thing that does not exist stays one.
+    if (isDenied(error)) {
+      this.#set("off");
+      return;
+    }
     if (error instanceof DataError && (error.status === 403 || error.status === 404)) {
       this.#set("off");
       return;

@@ -11,6 +11,7 @@ const words: Record<Status, string> = {
   reconnecting: "Reconnecting",
   paused: "Paused",
   off: "Not live",
+  absent: "Not live",
 };
 
 const hints: Record<Status, string> = {
@@ -20,6 +21,7 @@ const hints: Record<Status, string> = {
   reconnecting: "The stream was cut; trying again",
   paused: "Click to follow changes again",
   off: "The stream was refused; reload to see changes",
+  absent: "There is nothing to follow here",
 };
 
 /** Whether the page follows by itself, and the switch for it. */
@@ -32,7 +34,7 @@ export function LiveStatus() {
       ? "bg-ok-text"
       : status === "paused"
         ? "bg-ink-3"
-        : status === "off"
+        : status === "off" || status === "absent"
           ? "bg-danger-text"
           : "bg-warn-text animate-pulse";
   return (

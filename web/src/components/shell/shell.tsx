@@ -20,6 +20,7 @@ import { NamespaceSwitcher, TenantSwitcher } from "./switchers";
 import { UserMenu } from "./user-menu";
 
 // What opens on demand comes on demand.
+const NoNamespace = lazy(async () => ({ default: (await import("./absent")).NoNamespace }));
 const Palette = lazy(() => import("./palette"));
 const ShortcutsSheet = lazy(() => import("./shortcuts-sheet"));
 const CopyAsDialog = lazy(() => import("./copy-as-dialog"));
@@ -29,9 +30,6 @@ const NavSheet = lazy(() => import("./nav-sheet"));
 export function Shell() {
   const { tenant } = useParams({ from: "/$tenant" });
   const { namespace } = useParams({ strict: false });
-  useEffect(() => {
-    if (namespace) rememberScope(tenant, namespace);
-  }, [tenant, namespace]);
   const frame = <Frame tenant={tenant} namespace={namespace ?? recentNamespace(tenant) ?? "default"} />;
   return (
     <CopyAsProvider>
@@ -51,6 +49,8 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
   const inSettings = useParams({ strict: false }).namespace === undefined;
   const navigate = useNavigate();
   const live = useLive();
+  const absent = live?.status === "absent";
+  const there = live?.status === "live";
   const client = useQueryClient();
   const hasCopyAs = useEquivalents() !== null;
   const [palette, setPalette] = useState(false);
@@ -59,6 +59,11 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
   const [copyAs, setCopyAs] = useState(false);
   const [drawer, setDrawer] = useState(false);
   const email = identity.user?.email ?? identity.key?.name ?? "";
+
+  // Only what is known to be there: the next visit begins in it.
+  useEffect(() => {
+    if (there) rememberScope(tenant, namespace);
+  }, [there, tenant, namespace]);
 
   function go(to: (typeof destinations)[number]["to"]) {
     void navigate({ to, params: { tenant, namespace } });
@@ -244,7 +249,13 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
         </header>
         <main id="main" tabIndex={-1} className="min-w-0 flex-1 outline-none">
           <Framed value={true}>
-            <Outlet />
+            {absent ? (
+              <Suspense>
+                <NoNamespace tenant={tenant} namespace={namespace} />
+              </Suspense>
+            ) : (
+              <Outlet />
+            )}
           </Framed>
         </main>
       </div>

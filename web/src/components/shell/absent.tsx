@@ -1,0 +1,84 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { Compass } from "lucide-react";
+import { NotFound, PageFrame } from "~/components/problem";
+import { buttonClass } from "~/components/ui/button";
+import { EmptyState } from "~/components/ui/empty";
+import { usePageTitle } from "~/components/ui/page";
+import { reads } from "~/data/queries";
+
+// What is foreign and what is missing look the same: the server does not tell them apart either.
+
+const SHOWN = 8;
+
+/** In place of every page of a namespace that is not there, or not for this person. */
+export function NoNamespace({ tenant, namespace }: { tenant: string; namespace: string }) {
+  usePageTitle("No such namespace");
+  const { data } = useQuery(reads.namespaces(tenant));
+  return (
+    <div role="alert">
+      <EmptyState
+        level={1}
+        icon={<Compass aria-hidden />}
+        title={`${tenant} has no namespace ${namespace}`}
+        action={
+          <>
+            {(data ?? []).slice(0, SHOWN).map(({ name }) => (
+              <Link
+                key={name}
+                to="/$tenant/$namespace"
+                params={{ tenant, namespace: name }}
+                className={buttonClass("secondary")}
+              >
+                {name}
+              </Link>
+            ))}
+            <Link to="/$tenant/settings/namespaces" params={{ tenant }} className={buttonClass("ghost")}>
+              All namespaces
+            </Link>
+          </>
+        }
+      >
+        It may have been deleted, the address may have a mistake in it, or you have no access to it.
+        {data && data.length > 0 ? " You can go on in one of these." : ""}
+      </EmptyState>
+    </div>
+  );
+}
+
+/** For an address that leads nowhere: says so of the tenant, if it is the tenant that is not there. */
+export function NoTenant() {
+  const { tenant } = useParams({ strict: false });
+  const { data } = useQuery(reads.identity());
+  if (!data || data.tenants.some((entry) => entry.tenant === tenant)) return <NotFound />;
+  return <Absent tenant={tenant ?? ""} tenants={data.tenants.map((entry) => entry.tenant)} />;
+}
+
+function Absent({ tenant, tenants }: { tenant: string; tenants: readonly string[] }) {
+  usePageTitle("No such tenant");
+  return (
+    <PageFrame>
+      <EmptyState
+        level={1}
+        icon={<Compass aria-hidden />}
+        title={`There is no tenant ${tenant}`}
+        action={
+          tenants.length > 0 ? (
+            tenants.slice(0, SHOWN).map((name) => (
+              <Link key={name} to="/$tenant" params={{ tenant: name }} className={buttonClass("secondary")}>
+                {name}
+              </Link>
+            ))
+          ) : (
+            <Link to="/signup" className={buttonClass("primary")}>
+              New tenant
+            </Link>
+          )
+        }
+      >
+        It may have been deleted, the address may have a mistake in it, or you have no access to it.
+        {tenants.length > 0 ? " You can go on in one of yours." : " You are a member of no tenant yet."}
+      </EmptyState>
+    </PageFrame>
+  );
+}
