@@ -136,7 +136,7 @@ test("a queue is cleared once its name is typed, but for what workers have", asy
   for (const _ of [1, 2, 3]) await demo.enqueue("clutter", {});
   const lease = await demo.fetch("clutter");
   await page.goto(`${service.url}/demo/default/queues`);
-  await page.getByRole("button", { name: "Limits of clutter" }).click();
+  await page.getByRole("button", { name: "Settings of clutter" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Clear", exact: true }).click();
   const clear = dialog.getByRole("button", { name: "Clear the queue" });
@@ -206,7 +206,7 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   await demo.enqueue("tidy", { n: 1 });
   await page.goto(`${service.url}/demo/default/queues`);
   const row = page.getByRole("row").filter({ hasText: "tidy" });
-  await page.getByRole("button", { name: "Limits of tidy" }).click();
+  await page.getByRole("button", { name: "Settings of tidy" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await expect(row.getByText("Draining")).toBeVisible();
@@ -216,7 +216,7 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   await page.getByRole("button", { name: "Resume tidy" }).click();
   await expect(row.getByText("Open")).toBeVisible();
 
-  await page.getByRole("button", { name: "Limits of tidy" }).click();
+  await page.getByRole("button", { name: "Settings of tidy" }).click();
   await page.getByRole("dialog").getByLabel("Attempts").fill("7");
   await page.getByRole("dialog").getByLabel("First pause").fill("90s");
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
@@ -224,7 +224,7 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   const id = await demo.enqueue("tidy", {});
   expect((await demo.call("GET", `/api/v1/jobs/${id}`)).body).toMatchObject({ max_retries: 7, retry_base_delay_ms: 90_000 });
 
-  await page.getByRole("button", { name: "Limits of tidy" }).click();
+  await page.getByRole("button", { name: "Settings of tidy" }).click();
   await expect(page.getByRole("dialog").getByLabel("Attempts")).toHaveValue("7");
 });
 

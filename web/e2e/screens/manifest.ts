@@ -76,12 +76,12 @@ async function newSchedule(page: Page): Promise<void> {
 }
 
 async function openDrain(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Limits of payments.capture" }).click();
+  await page.getByRole("button", { name: "Settings of payments.capture" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
 }
 
 async function openClear(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Limits of webhooks.deliver" }).click();
+  await page.getByRole("button", { name: "Settings of webhooks.deliver" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Clear" }).click();
 }
 
@@ -170,7 +170,7 @@ export const views: readonly View[] = [
   { name: "overview", as: "owner", path: busy, shows: "Latest failures" },
   { name: "queues-empty", as: "owner", path: "/globex/default/queues", shows: "No queue" },
   { name: "queues", as: "owner", path: `${busy}/queues`, shows: "webhooks.deliver" },
-  { name: "queues-limits", as: "owner", path: `${busy}/queues`, shows: /Limits of|at once/, act: click("Limits of payments.capture"), screenful: true },
+  { name: "queues-settings", as: "owner", path: `${busy}/queues`, shows: /Settings of|at once/, act: click("Settings of payments.capture"), screenful: true },
   { name: "jobs-empty", as: "owner", path: "/globex/default/jobs", shows: "No job" },
   { name: "jobs", as: "owner", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
   { name: "jobs-filtered", as: "owner", path: `${busy}/jobs?state=dead%2Cretrying&queue=webhooks.deliver`, shows: "webhooks.deliver", screenful: true },

@@ -4,12 +4,12 @@ import {
   CircleArrowDown,
   CirclePause,
   CirclePlay,
-  Gauge,
   Layers,
   Pause,
   Play,
   RotateCw,
   Search,
+  Settings2,
 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
@@ -189,12 +189,12 @@ export function QueuesPage() {
             {stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />}
           </IconButton>
           <IconButton
-            label={`Limits of ${queue.name}`}
+            label={`Settings of ${queue.name}`}
             size="sm"
             blockedBecause={blocked}
             onClick={() => setEdited(queue)}
           >
-            <Gauge aria-hidden />
+            <Settings2 aria-hidden />
           </IconButton>
         </span>
       ),

@@ -54,7 +54,7 @@ interface QueueDialogProps {
   onClose: () => void;
 }
 
-/** The limits of a queue, and its end. */
+/** The limits and retries of a queue, and its end. */
 export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps) {
   const client = useQueryClient();
   const [max, setMax] = useState(queue.max_concurrency ? String(queue.max_concurrency) : "");
@@ -82,7 +82,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     mutationFn: () => jobsApi.setLimits(scope, queue.name, settings),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: reads.queues(scope).queryKey });
-      toast({ title: `Limits of ${queue.name} set`, description: "They hold from the next job on." });
+      toast({ title: `Settings of ${queue.name} saved`, description: "They hold from the next job on." });
       onClose();
     },
   });
@@ -173,7 +173,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         onConfirm={remove}
         describeError={describeError}
       >
-        {plural(jobs, "job")} in every state, their keys and these limits are gone at once. This cannot be
+        {plural(jobs, "job")} in every state, their keys and these settings are gone at once. This cannot be
         undone. The name can be used again.
       </ConfirmDialog>
     );
@@ -183,8 +183,8 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     <Dialog
       open
       onOpenChange={onClose}
-      title={`Limits of ${queue.name}`}
-      description="They hold over all workers together, from the next job on."
+      title={`Settings of ${queue.name}`}
+      description="Limits hold over all workers together, from the next job on."
       footer={
         <>
           <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
@@ -205,13 +205,13 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
             </Button>
           </span>
           <Button onClick={onClose}>Close</Button>
-          <Button type="submit" form="queue-limits" variant="primary" busy={save.isPending}>
+          <Button type="submit" form="queue-settings" variant="primary" busy={save.isPending}>
             Save
           </Button>
         </>
       }
     >
-      <form id="queue-limits" onSubmit={submit} className="flex flex-col gap-4">
+      <form id="queue-settings" onSubmit={submit} className="flex flex-col gap-4">
         {save.error && Object.keys(refused).length === 0 ? (
           <Banner tone="danger" title={describeError(save.error)} />
         ) : null}
