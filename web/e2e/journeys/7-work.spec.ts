@@ -172,6 +172,16 @@ test("held jobs are approved and rejected with a comment that stays", async ({ o
   await page.getByRole("dialog").getByRole("button", { name: "Reject" }).click();
   await expect(page.getByText(`Look at ${bad}`)).toHaveCount(0);
 
+  // Toasts of both are still there; the buttons of a dialog as tall as the window are not below them.
+  await page.setViewportSize({ width: 1280, height: 640 });
+  await page.getByRole("tab", { name: "Policies" }).click();
+  await page.getByRole("button", { name: "New policy" }).first().click();
+  await expect(modal(page).getByRole("button", { name: "Create" })).toBeVisible();
+  await expect(page.locator('[role="dialog"][data-type]')).toHaveCount(2);
+  for (const button of await modal(page).getByRole("button").all()) await button.click({ trial: true, timeout: 2_000 });
+  await page.keyboard.press("Escape");
+  await expect(modal(page)).toHaveCount(0);
+
   await page.goto(`${service.url}/demo/default/jobs/${bad}`);
   await expect(page.getByText("It was held, and rejected")).toBeVisible();
   await expect(page.getByText("a typing mistake").first()).toBeVisible();

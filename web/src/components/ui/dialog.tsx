@@ -40,12 +40,13 @@ export function Dialog({
     <Base.Root open={open} onOpenChange={(next) => (next || dismissible) && onOpenChange(next)}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-overlay transition-opacity duration-150 data-ending-style:opacity-0 data-starting-style:opacity-0" />
-        <Base.Viewport className="fixed inset-0 z-40 flex items-end justify-center overflow-y-auto sm:items-start sm:p-6 sm:pt-[12vh]">
+        {/* Toasts lie between the two, so what is beside the popup lets clicks through to them. */}
+        <Base.Viewport className="pointer-events-none fixed inset-0 z-45 flex items-end justify-center overflow-y-auto sm:items-start sm:p-6 sm:pt-[12vh]">
           <Base.Popup
             data-modal
             finalFocus={opener}
             className={clsx(
-              "flex max-h-[92dvh] w-full flex-col rounded-t-xl border border-line bg-surface shadow-3 outline-none sm:max-h-[76dvh] sm:rounded-xl",
+              "pointer-events-auto flex max-h-[92dvh] w-full flex-col rounded-t-xl border border-line bg-surface shadow-3 outline-none sm:max-h-[76dvh] sm:rounded-xl",
               "transition-[opacity,transform] duration-150 data-ending-style:translate-y-3 data-ending-style:opacity-0 data-starting-style:translate-y-3 data-starting-style:opacity-0",
               widths[size],
             )}

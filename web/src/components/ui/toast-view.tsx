@@ -28,8 +28,9 @@ export function ToastView() {
   return (
     <Base.Provider toastManager={manager} limit={4}>
       <Base.Portal>
-        {/* In the middle of the page, beside the sidebar: at the right are the buttons of rows. */}
-        <Base.Viewport className="fixed right-3 bottom-18 z-60 lg:bottom-5 flex w-[calc(100vw-1.5rem)] flex-col gap-2 sm:right-auto sm:left-[calc(50%-11rem)] sm:w-88 lg:left-[calc(50%-3.75rem)]">
+        {/* In the middle of the page, beside the sidebar: at the right are the buttons of rows.
+            A dialog has its buttons at the bottom: beside one they are at the top, and below it. */}
+        <Base.Viewport className="fixed dialog-open:top-3 dialog-open:bottom-auto dialog-open:z-42 right-3 bottom-18 z-60 lg:bottom-5 flex w-[calc(100vw-1.5rem)] flex-col gap-2 sm:right-auto sm:left-[calc(50%-11rem)] sm:w-88 lg:left-[calc(50%-3.75rem)]">
           <List />
         </Base.Viewport>
       </Base.Portal>
