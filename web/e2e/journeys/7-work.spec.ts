@@ -400,6 +400,9 @@ test("an agent job shows its iterations as they end, and goes on from one of the
   await expect(rows.first()).toContainText("$0.25 · 1,200 tokens · deep");
   await expect(page.getByText("$0.75 of at most $5.00")).toBeVisible();
   await expect(page.getByText("max_iterations reached").first()).toBeVisible();
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  for (const said of ["Iteration 1 started", "Iteration 1 completed", "Iteration 2 started"]) await expect(page.getByText(said)).toBeVisible();
+  await page.getByRole("tab", { name: "Iterations" }).click();
 
   await page.getByRole("button", { name: "Replay from iteration 1" }).click();
   await expect(page.getByRole("region", { name: "Checkpoint of iteration 1" })).toContainText("9007199254740993");

@@ -111,7 +111,50 @@ describe("timeline", () => {
     ];
     expect(attempts(loop)).toEqual([
       { number: 1, from: at(0), to: at(4), outcome: "completed" },
-      { number: 1, from: at(5), outcome: "running" },
+      { number: 2, from: at(5), outcome: "running" },
+    ]);
+  });
+  it("counts the iterations of an agent job from 1, and attempts within them", () => {
+    const loop: TimelineEvent[] = [
+      { seq: 1, type: "enqueued", at: at(0) },
+      { seq: 2, type: "started", at: at(1), attempt: 1 },
+      { seq: 3, type: "continued", at: at(2) },
+      { seq: 4, type: "started", at: at(3), attempt: 1 },
+      { seq: 5, type: "failed", at: at(4), attempt: 1, error: "boom" },
+      { seq: 6, type: "started", at: at(5), attempt: 2 },
+      { seq: 7, type: "held", at: at(6) },
+      { seq: 8, type: "approved", at: at(7) },
+      { seq: 9, type: "started", at: at(8), attempt: 1 },
+      { seq: 10, type: "completed", at: at(9), attempt: 1 },
+    ];
+    const titles = (latest?: number) => timelineEntries(loop, latest).map((entry) => entry.title);
+    expect(titles()).toEqual([
+      "Enqueued",
+      "Iteration 1 started",
+      "Iteration 1 completed",
+      "Iteration 2 started",
+      "Iteration 2 failed",
+      "Iteration 2 started, attempt 2",
+      "Held",
+      "Approved",
+      "Iteration 3 started",
+      "Iteration 3 completed",
+    ]);
+    expect(titles(3)).toEqual(titles());
+    expect(attempts(loop, 3).map((attempt) => attempt.number)).toEqual([1, 2, 2, 3]);
+  });
+  it("counts iterations from the latest one, when the first are not kept", () => {
+    const loop: TimelineEvent[] = [
+      { seq: 1, type: "enqueued", at: at(0) },
+      { seq: 2, type: "continued", at: at(60) },
+      { seq: 3, type: "started", at: at(61), attempt: 1 },
+      { seq: 4, type: "continued", at: at(62) },
+    ];
+    expect(timelineEntries(loop, 12).map((entry) => entry.title)).toEqual([
+      "Enqueued",
+      "Iteration 10 completed",
+      "Iteration 11 started",
+      "Iteration 11 completed",
     ]);
   });
   it("makes attempts of them, the last one open", () => {

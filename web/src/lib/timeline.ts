@@ -15,6 +15,7 @@ export interface TimelineEntry {
 
 /** One attempt as a length of time. */
 export interface Attempt {
+  /** Of the attempt; of the iteration if it is one of an agent job that went on. */
   number: number;
   worker?: string;
   from: string;
@@ -60,8 +61,47 @@ const inAttempt: Record<string, string> = {
   lease_expired: "lost its lease",
 };
 
-/** The events of a job in words, oldest first. */
-export function timelineEntries(events: readonly TimelineEvent[]): TimelineEntry[] {
+/** Whether a job went on after an iteration: its attempts are counted within each. */
+export function iterates(events: readonly TimelineEvent[]): boolean {
+  return events.some((event) => event.type === "continued");
+}
+
+/**
+ * The iteration of each event. A long timeline lacks what is between its first event and the
+ * latest ones: `latest`, the one that the job is in, says how many iterations are not in it.
+ */
+function iterationsOf(events: readonly TimelineEvent[], latest?: number): number[] {
+  let iteration = 1;
+  let running = false;
+  // A worker that asks for a person ends its iteration; the next one begins once it runs again.
+  let over = false;
+  const found = events.map(({ type }) => {
+    if (type === "started" && over) {
+      iteration += 1;
+      over = false;
+    }
+    const number = iteration;
+    if (type === "continued") iteration += 1;
+    else if (type === "held" && running) over = true;
+    if (type === "started") running = true;
+    else if (ends[type]) running = false;
+    return number;
+  });
+  const missing = Math.max(0, (latest ?? iteration) - iteration);
+  return found.map((number) => number + missing);
+}
+
+function titleOf({ type, attempt }: TimelineEvent, otherwise: string, iteration?: number): string {
+  if (iteration && type === "continued") return `Iteration ${iteration} completed`;
+  const what = inAttempt[type];
+  if (!what || !attempt) return otherwise;
+  if (!iteration) return `Attempt ${attempt} ${what}`;
+  return `Iteration ${iteration} ${what}${attempt > 1 ? `, attempt ${attempt}` : ""}`;
+}
+
+/** The events of a job in words, oldest first; `latest` is the iteration that an agent job is in. */
+export function timelineEntries(events: readonly TimelineEvent[], latest?: number): TimelineEntry[] {
+  const iterations = iterates(events) ? iterationsOf(events, latest) : [];
   return events.map((event, index) => {
     const { type } = event;
     const [title, tone] = titles[type] ?? [type.replaceAll("_", " "), "neutral" as const];
@@ -70,7 +110,7 @@ export function timelineEntries(events: readonly TimelineEvent[]): TimelineEntry
     const detail = event.error ?? (type === "started" ? workerOf(event) : undefined);
     return {
       key: `${event.seq}-${index}`,
-      title: event.attempt && inAttempt[type] ? `Attempt ${event.attempt} ${inAttempt[type]}` : title,
+      title: titleOf(event, title, iterations[index]),
       tone,
       at: event.at,
       ...(detail ? { detail } : {}),
@@ -97,14 +137,15 @@ const ends: Record<string, Attempt["outcome"]> = {
   held: "ended",
 };
 
-/** The attempts of a job, made of its events. */
-export function attempts(events: readonly TimelineEvent[]): Attempt[] {
+/** The attempts of a job, made of its events; `latest` is the iteration that an agent job is in. */
+export function attempts(events: readonly TimelineEvent[], latest?: number): Attempt[] {
+  const iterations = iterates(events) ? iterationsOf(events, latest) : [];
   const found: Attempt[] = [];
-  for (const event of events) {
+  for (const [index, event] of events.entries()) {
     const { type } = event;
     if (type === "started") {
       found.push({
-        number: event.attempt ?? found.length + 1,
+        number: iterations[index] ?? event.attempt ?? found.length + 1,
         from: event.at,
         outcome: "running",
         ...(event.worker_id ? { worker: event.worker_id } : {}),

@@ -186,8 +186,8 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           <SkeletonRows rows={5} columns={2} label="Loading the timeline" />
         ) : (
           <div className="flex flex-col gap-5">
-            <Attempts events={events} />
-            <Timeline events={events} />
+            <Attempts events={events} iteration={job.agent?.iteration} />
+            <Timeline events={events} iteration={job.agent?.iteration} />
             {events.length === 0 ? (
               <p className="py-6 text-center text-13 text-ink-3">Its events are not kept any more.</p>
             ) : null}

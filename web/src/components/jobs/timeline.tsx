@@ -2,7 +2,7 @@ import { clsx } from "clsx";
 import { Time, useNow } from "~/components/ui/time";
 import type { TimelineEvent } from "~/data/jobs-api";
 import { duration } from "~/lib/time";
-import { attempts, type TimelineTone, timelineEntries } from "~/lib/timeline";
+import { attempts, iterates, type TimelineTone, timelineEntries } from "~/lib/timeline";
 
 const dots: Record<TimelineTone, string> = {
   neutral: "bg-ink-3",
@@ -14,11 +14,17 @@ const dots: Record<TimelineTone, string> = {
   pink: "bg-pink-text",
 };
 
+interface TimelineProps {
+  events: readonly TimelineEvent[];
+  /** The iteration that an agent job is in. */
+  iteration?: number | undefined;
+}
+
 /** Everything that happened to a job, in order. */
-export function Timeline({ events }: { events: readonly TimelineEvent[] }) {
+export function Timeline({ events, iteration }: TimelineProps) {
   return (
     <ol className="relative flex flex-col">
-      {timelineEntries(events).map((entry, index, all) => (
+      {timelineEntries(events, iteration).map((entry, index, all) => (
         <li
           key={entry.key}
           className="relative grid grid-cols-[1rem_minmax(0,1fr)_auto] gap-x-3 pb-4 last:pb-0"
@@ -63,16 +69,17 @@ const bars = {
 const outcomes = { running: "runs", completed: "completed", failed: "failed", ended: "ended" } as const;
 
 /** Attempts as bars over the time they took; the numbers beside them say the same. */
-export function Attempts({ events }: { events: readonly TimelineEvent[] }) {
+export function Attempts({ events, iteration }: TimelineProps) {
   const now = useNow();
-  const list = attempts(events);
+  const list = attempts(events, iteration);
+  const unit = iterates(events) ? "Iteration" : "Attempt";
   if (list.length === 0) return null;
   const begin = Date.parse(list[0]?.from ?? "");
   const end = Math.max(...list.map((attempt) => (attempt.to ? Date.parse(attempt.to) : now)), begin + 1);
   const share = (ms: number) => `${Math.max(0, Math.min(100, (ms / (end - begin)) * 100))}%`;
   return (
     <ul
-      aria-label="Attempts"
+      aria-label={`${unit}s`}
       className="flex flex-col gap-1.5 rounded-lg border border-line bg-sunken/60 p-3"
     >
       {list.map((attempt, index) => {
@@ -84,7 +91,7 @@ export function Attempts({ events }: { events: readonly TimelineEvent[] }) {
             className="grid grid-cols-[1.5rem_minmax(0,1fr)_auto] items-center gap-3 text-12"
           >
             <span className="nums text-ink-3">
-              <span className="sr-only">Attempt </span>
+              <span className="sr-only">{unit} </span>
               {attempt.number}
             </span>
             <span aria-hidden className="relative h-2 rounded-full bg-muted-soft">
