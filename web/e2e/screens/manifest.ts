@@ -297,7 +297,14 @@ export const views: readonly View[] = [
   { name: "namespace-menu", as: "owner", path: busy, shows: "Manage namespaces", act: click(/Namespace/), screenful: true },
   { name: "not-found", as: "owner", path: "/acme/production/nothing/here", shows: "There is no such page" },
   { name: "tenant-not-found", as: "owner", path: "/umbrella/default", shows: "There is no tenant umbrella" },
-  { name: "namespace-not-found", as: "owner", path: "/acme/atlantis/jobs", shows: "acme has no namespace atlantis" },
+  {
+    name: "namespace-not-found",
+    as: "owner",
+    path: "/acme/atlantis/jobs",
+    shows: "acme has no namespace atlantis",
+    // The call for a token to its jobs.
+    refused: true,
+  },
 
   // The same pages as somebody who may only look.
   { name: "viewer-overview", as: "viewer", path: busy, shows: "Latest failures" },
