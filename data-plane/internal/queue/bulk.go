@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -111,7 +112,7 @@ type bulkPlan struct {
 	in       BulkInput
 	action   *bulkAction
 	priority job.Priority
-	states   []job.State // Of the filter.
+	fits     readmodel.Filter // If there is a filter.
 }
 
 // plan checks everything about the input.
@@ -175,14 +176,7 @@ func (p *bulkPlan) checkFilter(bad *checker) {
 	if reflect.DeepEqual(conditions, JobFilter{}) {
 		bad.failf("filter", "has no condition: it would be every job of the namespace; name a queue, states or a time")
 	}
-	filter.Limit, p.states = limit, f.States
-}
-
-// fits reports whether a job that the filter found is still in the queue and in a state
-// that were asked for: the copy that lists are read from may be late.
-func (p *bulkPlan) fits(h *state.Head) bool {
-	f := p.in.Filter
-	return f == nil || (f.Queue == "" || h.Queue == f.Queue) && (len(p.states) == 0 || slices.Contains(p.states, h.State))
+	filter.Limit, p.fits = limit, f
 }
 
 // bulkRun is one plan under way.
@@ -283,7 +277,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 			}
 		case err != nil:
 			return err
-		case r.plan.fits(&h):
+		case r.plan.in.Filter == nil || r.plan.fits.StillFits(&h): // The list may be late.
 			cmds, of = append(cmds, r.plan.action.ask(r.caller, r.plan, id, &h)), append(of, id)
 		}
 	}

@@ -134,32 +134,41 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 // size counts the jobs that a filter finds, and says whether they are too many for a call.
 func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, large bool, err error) {
 	f := *p.in.Filter
-	f.Limit, f.countTo = 1, bulkCountMax
-	page, err := b.upToDate(ctx, c, f)
+	f.Limit = 1
+	if _, err := b.upToDate(ctx, c, f); err != nil {
+		return 0, false, err
+	}
+	limit := p.in.Filter.Limit
+	if limit > 0 && limit <= BulkNowMax {
+		return limit, false, nil
+	}
+	f.countTo = bulkCountMax
+	page, err := b.views.ListJobs(ctx, c, f)
+	if broad := fault.As(err); broad != nil && broad.Reason == "SEARCH_TOO_BROAD" {
+		return BulkNowMax, true, nil // To look at all takes longer than a query may: it is an operation.
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	total, large = page.Total, page.Total > BulkNowMax || !page.TotalExact
-	if limit := p.in.Filter.Limit; limit > 0 {
-		total, large = min(total, limit), large && limit > BulkNowMax
+	if total = page.Total; limit > 0 {
+		total = min(total, limit)
 	}
-	return total, large, nil
+	return total, page.Total > BulkNowMax || !page.TotalExact, nil
 }
 
-// upToDate lists jobs once the list has everything that was there before, unless it is
-// wanted as it is: what is missing would be passed over without a word.
+// upToDate lists jobs once the list has everything that was there before the call:
+// what is missing would be passed over without a word.
 func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, error) {
 	for began := time.Now(); ; {
 		page, err := b.views.ListJobs(ctx, c, f) // Waits for a moment itself.
 		switch {
 		case err != nil:
 			return JobPage{}, err
-		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
-			return page, nil
-		case time.Since(began) <= b.patience:
 		case page.Rebuilding:
 			return JobPage{}, errBulkRebuilding()
-		default:
+		case page.Lag == 0 || !page.AsOf.Before(began):
+			return page, nil
+		case time.Since(began) > b.patience:
 			return JobPage{}, fault.New(fault.Unavailable, "LIST_BEHIND",
 				"the list of jobs is %s late, and some would be missed; try again in a moment, or name the jobs", page.Lag.Round(time.Second))
 		}

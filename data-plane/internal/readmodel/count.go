@@ -23,24 +23,24 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue
 	if err != nil {
 		return Count{}, err
 	}
-	s := statement{gone: gone}
+	s := f.statement(gone)
 	s.add(`SELECT count(*), coalesce(sum(fits), 0) FROM (`)
 	if byTag >= 0 {
 		t := f.Tags[byTag]
 		s.add(`SELECT (1`)
-		f.conditionsByTag(&s, byTag)
+		f.conditionsByTag(s, byTag)
 		s.add(`) AS fits FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
-		f.between(&s, "t.", nil)
+		f.between(s, "t.", nil)
 	} else {
 		for i, st := range f.states() {
 			if i > 0 {
 				s.add(` UNION ALL `)
 			}
 			s.add(`SELECT (1`)
-			f.rest(&s, -1)
+			f.rest(s, -1)
 			s.add(`) AS fits FROM job j `)
-			f.in(&s, st)
-			f.between(&s, "j.", nil)
+			f.in(s, st)
+			f.between(s, "j.", nil)
 		}
 	}
 	s.add(` LIMIT ?)`, f.CountTo+1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
 // fits is Filter as one would explain it.
@@ -282,6 +283,38 @@ func FuzzCursor(f *testing.F) {
 		}
 		if again := p.encode(&filter); again != text {
 			t.Fatalf("%q came back as %q", text, again)
+		}
+	})
+}
+
+// Who acts on what a list found looks at the job again, by all that may have changed.
+func TestStillFits_SaysWhatTheListWouldSay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 5 {
+		r.some(nsA)
+		c := r.newJob(nsA, "mail")
+		c.Priority = job.High
+		r.apply(c)
+		r.finish(nsA, c.ID)
+		r.start(nsA, r.enqueue(nsA, "print"))
+	}
+	rows := r.truth(nsA)
+	rapid.Check(t, func(rt *rapid.T) {
+		f := drawFilter(rt, epoch, r.now)
+		f.Tags, f.Created = nil, Span{} // They never change.
+		for id, row := range rows {
+			h, err := state.ReadHead(r.store, nsA, id)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			now := f
+			if row.State != job.Scheduled && row.State != job.Retrying {
+				now.Scheduled = Span{} // What was asked for does not, either.
+			}
+			if got, want := now.StillFits(&h), now.fits(row); got != want {
+				rt.Fatalf("%+v: %v, a list says %v of %+v", now, got, want, row)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -51,7 +52,27 @@ const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j
 type statement struct {
 	sql  strings.Builder
 	args []any
-	gone []state.DeletedQueue
+	gone bool // There is a table of deleted queues.
+}
+
+// statement begins one for f. The deleted queues are bound once, however many parts the
+// statement has: there may be thousands of them.
+func (f *Filter) statement(gone []state.DeletedQueue) *statement {
+	s := &statement{}
+	for _, q := range gone {
+		if f.Queue != "" && q.Queue != f.Queue {
+			continue
+		}
+		before := `, `
+		if !s.gone {
+			before, s.gone = `WITH gone(queue, alive, kept) AS MATERIALIZED (VALUES `, true
+		}
+		s.add(before+`(?, ?, ?)`, q.Queue, int64(q.Alive), int64(q.Kept))
+	}
+	if s.gone {
+		s.add(`) `)
+	}
+	return s
 }
 
 func (s *statement) add(sql string, args ...any) {
@@ -69,11 +90,11 @@ func list(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue)
 	if err != nil {
 		return nil, false, err
 	}
-	s := statement{gone: gone}
+	s := f.statement(gone)
 	if byTag >= 0 {
-		f.byTag(&s, byTag, from)
+		f.byTag(s, byTag, from)
 	} else {
-		f.byState(&s, from)
+		f.byState(s, from)
 	}
 	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
 	if err != nil {
@@ -168,9 +189,9 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 
 // rest are the conditions without an index.
 func (f *Filter) rest(s *statement, but int) {
-	for _, q := range s.gone {
-		s.add(` AND NOT (j.queue = ? AND j.generation < ? AND NOT (j.generation >= ? AND j.state IN (?, ?)))`,
-			q.Queue, int64(q.Alive), int64(q.Kept), int64(job.Active), int64(job.Cancelling))
+	if s.gone {
+		s.add(` AND NOT EXISTS (SELECT 1 FROM gone g WHERE g.queue = j.queue AND j.generation < g.alive
+ AND NOT (j.generation >= g.kept AND j.state IN (?, ?)))`, int64(job.Active), int64(job.Cancelling))
 	}
 	for i, t := range f.Tags {
 		if i != but {
@@ -202,6 +223,31 @@ func (f *Filter) rest(s *statement, but int) {
 	if f.HasErrors != nil {
 		s.add(` AND (j.failed_at <> 0) = ?`, optional(f.HasErrors))
 	}
+}
+
+// StillFits reports whether a job that a list found fits by all that may have changed
+// since: who acts on it looks again.
+func (f *Filter) StillFits(h *state.Head) bool {
+	waits := h.State == job.Scheduled || h.State == job.Retrying
+	switch {
+	case f.Queue != "" && h.Queue != f.Queue:
+	case len(f.States) > 0 && !slices.Contains(f.States, h.State):
+	case f.Priority != nil && h.Priority != *f.Priority:
+	case f.Worker != "" && h.Worker != f.Worker:
+	case f.AttemptMin != nil && h.Attempt < *f.AttemptMin:
+	case f.AttemptMax != nil && h.Attempt > *f.AttemptMax:
+	case f.HasErrors != nil && (h.FailedAt != 0) != *f.HasErrors:
+	case !f.Started.has(h.Started):
+	case waits && !f.Scheduled.has(h.Due):
+	case f.Completed != (Span{}) && (h.State != job.Completed || !f.Completed.has(h.Finished)):
+	default:
+		return true
+	}
+	return false
+}
+
+func (sp Span) has(at int64) bool {
+	return (sp.After == 0 || at > sp.After) && (sp.Before == 0 || at < sp.Before && at != 0)
 }
 
 // add bounds a time that is 0 when it never was.

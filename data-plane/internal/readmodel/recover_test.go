@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -503,4 +504,34 @@ func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
 		}
 	}
 	r.wantTruth(nsA)
+}
+
+// However many queues are still to be swept, a list is right and no reason to make the
+// copy anew.
+func TestList_ManyDeletedQueuesAreLeftOutAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	const queues = 1100
+	var add, destroy []command.Command
+	for i := range queues {
+		name := fmt.Sprint("customer-", i)
+		add = append(add, r.newJob(nsA, name))
+		destroy = append(destroy, &command.DeleteQueue{NS: nsA, Queue: name})
+	}
+	r.apply(add...)
+	stays := r.enqueue(nsA, "stays")
+	r.settled(nsA)
+	r.apply(destroy...)
+	for name, f := range map[string]Filter{
+		"all": {}, "states": {States: []job.State{job.Pending, job.Held}}, "counted": {CountTo: 10_000, Limit: 1}, "of the queue": {Queue: "stays"},
+	} {
+		page := r.page(nsA, f)
+		if len(page.Rows) != 1 || page.Rows[0].ID != stays || page.Rebuilding || f.CountTo > 0 && page.Total != (Count{1, true}) {
+			t.Errorf("%s: %d rows, rebuilding %v, total %v", name, len(page.Rows), page.Rebuilding, page.Total)
+		}
+	}
+	if page := r.page(nsA, Filter{Queue: "customer-7"}); len(page.Rows) != 0 {
+		t.Errorf("a deleted queue has %d rows", len(page.Rows))
+	}
 }
