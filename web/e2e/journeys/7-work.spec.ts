@@ -159,6 +159,7 @@ test("held jobs are approved and rejected with a comment that stays", async ({ o
 
   await page.goto(`${service.url}/demo/default/approvals`);
   const row = page.getByRole("listitem").filter({ hasText: `Look at ${good}` });
+  await expect(row.getByText("asked by development")).toBeVisible();
   await row.getByText("Payload").click();
   await expect(row.getByText("9007199254740993")).toBeVisible();
   await row.getByRole("button", { name: "Approve" }).click();
@@ -185,6 +186,7 @@ test("held jobs are approved and rejected with a comment that stays", async ({ o
   await page.goto(`${service.url}/demo/default/jobs/${bad}`);
   await expect(page.getByText("It was held, and rejected")).toBeVisible();
   await expect(page.getByText("a typing mistake").first()).toBeVisible();
+  await expect(page.getByText(`by ${demoOwner}: a typing mistake`)).toBeVisible();
 });
 
 test("a job is held from its page, and approved there", async ({ owner: page, service, demo }) => {

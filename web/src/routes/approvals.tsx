@@ -13,6 +13,7 @@ import { SkeletonRows } from "~/components/ui/skeleton";
 import { Tabs } from "~/components/ui/tabs";
 import { useNow } from "~/components/ui/time";
 import { More } from "~/components/work/parts";
+import { Who } from "~/components/work/who";
 import type { Job, JobRow } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
@@ -156,7 +157,13 @@ function Held({ scope, row, job, blocked, ask }: HeldProps) {
   const hold = job?.hold;
   const now = useNow();
   const facts: ReactNode[] = [
-    hold?.by ? <>asked by {hold.by}</> : hold?.policy ? "asked by a policy" : null,
+    hold?.by ? (
+      <>
+        asked by <Who id={hold.by} />
+      </>
+    ) : hold?.policy ? (
+      "asked by a policy"
+    ) : null,
     hold?.at ? `waits for ${duration(now - Date.parse(hold.at), 1)}` : null,
     hold?.until ? `decided by itself ${relativeTime(Date.parse(hold.until), now)}` : null,
     hold?.approvers?.length ? `for ${hold.approvers.join(", ")}` : null,

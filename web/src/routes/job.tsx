@@ -16,6 +16,7 @@ import { StateBadge } from "~/components/ui/state-badge";
 import { type Tab, Tabs } from "~/components/ui/tabs";
 import { Time, useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
+import { Who } from "~/components/work/who";
 import { describeError } from "~/data/control";
 import { DataError, type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
@@ -494,9 +495,22 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
   if (job.hold?.decision)
     add(
       job.hold.decision === "approved" ? "Approved" : "Rejected",
-      `${job.hold.decided_by ? `by ${job.hold.decided_by}` : "when its time was over"}${job.hold.comment ? `: ${job.hold.comment}` : ""}`,
+      <>
+        {job.hold.decided_by ? (
+          <>
+            by <Who id={job.hold.decided_by} />
+          </>
+        ) : (
+          "when its time was over"
+        )}
+        {job.hold.comment ? `: ${job.hold.comment}` : ""}
+      </>,
     );
-  else if (job.hold) add("Held by", job.hold.by ?? (job.hold.policy ? "an approval policy" : "a rule"));
+  else if (job.hold)
+    add(
+      "Held by",
+      job.hold.by ? <Who id={job.hold.by} /> : job.hold.policy ? "an approval policy" : "a rule",
+    );
   if (job.usage)
     add(
       "Used",
