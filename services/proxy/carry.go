@@ -74,6 +74,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	body := []byte{} // Where no key is needed there is none: strangers hold no memory.
 	if c == nil && addr.rpc() {
 		body = emptyMessage(r)
+		r.Header.Del("Content-Encoding") // It was that of the body that is left out.
 	}
 	if worker {
 		body = nil

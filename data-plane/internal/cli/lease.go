@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -331,13 +332,17 @@ func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
 		Jobs map[string]struct {
 			Status string `json:"status"`
 		} `json:"jobs"`
+		// Without a token a lost lease is told as cancel there, and is named here.
+		Unknown []string `json:"unknown"`
 	}
 	if err := a.decode(r, &answer); err != nil {
 		return err
 	}
-	lost := 0
-	for _, id := range ids {
-		if status := answer.Jobs[id].Status; status != "ok" && status != "cancel" {
+	lost, status := 0, make([]string, len(ids))
+	for i, id := range ids {
+		status[i] = answer.Jobs[id].Status
+		if slices.Contains(answer.Unknown, id) || status[i] != "ok" && status[i] != "cancel" {
+			status[i] = "lost"
 			lost++
 		}
 	}
@@ -348,8 +353,8 @@ func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
 		s.exit = ExitPartial
 	}
 	return s.emit(r.body, func(w io.Writer) {
-		for _, id := range ids {
-			fmt.Fprintf(w, "%s  %s\n", id, first(answer.Jobs[id].Status, "lost"))
+		for i, id := range ids {
+			fmt.Fprintf(w, "%s  %s\n", id, status[i])
 		}
 	})
 }

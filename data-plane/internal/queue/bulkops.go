@@ -16,7 +16,8 @@ import (
 // Limits of the operations of one namespace.
 const (
 	BulkWaitingMax = 10 // Not finished: one is under way, the others wait for it.
-	bulkKept       = 20 // Finished ones that can still be asked for.
+	bulkKept       = 20 // Finished ones that can still be asked for,
+	bulkKeptFor    = time.Hour
 	// bulkPatience is how long a call waits for the list to have what was there before it.
 	bulkPatience = 10 * time.Second
 )
@@ -243,6 +244,7 @@ func (b *Bulk) next(ns job.Namespace) *bulkOp {
 	for over := len(book.ops) - book.unfinished() - bulkKept; over > 0; over-- {
 		book.ops = slices.Delete(book.ops, 0, 1) // They end in their order.
 	}
+	b.forget(time.Now())
 	for _, op := range book.ops {
 		if op.run != nil {
 			return op
@@ -250,6 +252,16 @@ func (b *Bulk) next(ns job.Namespace) *bulkOp {
 	}
 	book.running = false
 	return nil
+}
+
+// forget drops what ended long ago, of all namespaces. Its caller holds mu.
+func (b *Bulk) forget(now time.Time) {
+	for ns, book := range b.books {
+		book.ops = slices.DeleteFunc(book.ops, func(op *bulkOp) bool { return op.run == nil && now.Sub(op.view.FinishedAt) > bulkKeptFor })
+		if len(book.ops) == 0 && !book.running {
+			delete(b.books, ns)
+		}
+	}
 }
 
 // update shows how far an operation is.

@@ -24,7 +24,10 @@ func commentField(name, doc string) field[string] {
 	f.read = func(d *decoder, path string, v []byte, into *string) string {
 		said := *into
 		msg := read(d, path, v, into)
-		if msg == "" && said != "" && said != *into {
+		switch {
+		case msg == "" && *into == "":
+			*into = said // Typed clients send what is empty, too.
+		case msg == "" && said != "" && said != *into:
 			return "differs: comment and reason are the same"
 		}
 		return msg

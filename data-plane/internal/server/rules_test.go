@@ -78,7 +78,7 @@ func TestReal_HoldApproveReject(t *testing.T) {
 	if a := r.call(200, "POST", "/api/v1/fail/"+id, object{"error": "told to stop", "lease_token": got["lease_token"]}); a["status"] != "held" {
 		t.Errorf("fail: %v", a)
 	}
-	if a := r.call(200, "POST", at+"/reject", object{"reason": "no"}); a["status"] != "dead" {
+	if a := r.call(200, "POST", at+"/reject", object{"comment": "no", "reason": ""}); a["status"] != "dead" {
 		t.Errorf("reject: %v", a)
 	}
 	view = r.call(200, "GET", at, nil)
