@@ -277,3 +277,24 @@ func TestMain_EndsWithItsContext(t *testing.T) {
 		t.Fatalf("exit %d, %s", exit, stderr.String())
 	}
 }
+
+// A server tells a worker without a token to cancel what it lost, and names it besides.
+func TestHeartbeat_ALostLeaseIsNoCancel(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"jobs":{"job_1":{"status":"ok"},"job_2":{"status":"cancel"},"job_3":{"status":"cancel"}},"unknown":["job_3"]}`))
+	})
+	for _, c := range []struct {
+		ids  []string
+		exit int
+		last string
+	}{
+		{[]string{"job_1", "job_2"}, ExitOK, "job_2  cancel\n"},
+		{[]string{"job_1", "job_3"}, ExitPartial, "job_3  lost\n"},
+		{[]string{"job_3"}, ExitConflict, "job_3  lost\n"},
+	} {
+		if got := run(t, url, append([]string{"heartbeat"}, c.ids...)...); got.exit != c.exit || !strings.HasSuffix(got.stdout, c.last) {
+			t.Errorf("%v: %+v", c.ids, got)
+		}
+	}
+}
