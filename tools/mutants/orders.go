@@ -105,8 +105,8 @@ var orderMutations = []mutation{
 	{"a second clear forgets whom the first one left", clearqueue, "if q.config.kept == 0 {", "if q != nil {"},
 	{"a job that outlived a clear stays behind", transition, "h.gen = q.gen", "_ = q.gen"},
 
-	{"a list leaves out what outlived a clear", lists, "j.generation >= ? AND j.state", "j.generation > ? AND j.state"},
-	{"a list shows what was cleared", lists, "j.generation < ? AND NOT (", "j.generation > ? AND NOT ("},
+	{"a list leaves out what outlived a clear", lists, "j.generation >= g.kept AND j.state", "j.generation > g.kept AND j.state"},
+	{"a list shows what was cleared", lists, "j.generation < g.alive\n AND NOT (", "j.generation > g.alive\n AND NOT ("},
 	{"a list knows a job as of the generation it was made in", listfile, ",\n generation = excluded.generation`", "`"},
 
 	// Moving a job.
