@@ -1,6 +1,6 @@
 // What every journey has: a service on the project's database, a mail server, an
 // identity provider. They start once for each project.
-import { test as base, type BrowserContext, expect, type Page } from "@playwright/test";
+import { test as base, type BrowserContext, type Cookie, expect, type Page } from "@playwright/test";
 import { Tenant } from "../rig/jobs.ts";
 import { MailServer } from "../rig/mail.ts";
 import { IdentityProvider } from "../rig/oidc.ts";
@@ -13,6 +13,8 @@ interface World {
   provider: IdentityProvider;
   /** The demo tenant's jobs. */
   demo: Tenant;
+  /** The owner's session. */
+  kept: { cookies: Cookie[] };
 }
 
 /** The owner of the tenant that the service makes by itself. */
@@ -50,12 +52,27 @@ export const test = base.extend<{ owner: Page }, World>({
     async ({ service }, use) => use(new Tenant(service.variable("CORVO_URL"), service.variable("CORVO_API_KEY"))),
     { scope: "worker" },
   ],
-  // A page of the demo tenant's owner, signed in by a one-time link from the mail.
-  owner: async ({ page, service, mail }, use) => {
-    await signIn(page, service, mail, demoOwner);
+  // biome-ignore lint/correctness/noEmptyPattern: the form that Playwright asks for
+  kept: [async ({}, use) => use({ cookies: [] }), { scope: "worker" }],
+  // A page of the demo tenant's owner, signed in by a one-time link from the mail: once for
+  // all tests, because the service mails one address no more than ten links an hour.
+  owner: async ({ page, service, mail, kept }, use) => {
+    await page.context().addCookies(kept.cookies);
+    if (kept.cookies.length === 0 || !(await signedIn(page, service))) {
+      await signIn(page, service, mail, demoOwner);
+      kept.cookies = await page.context().cookies();
+    }
     await use(page);
   },
 });
+
+/** Whether the page's session still lasts: a test may have ended it. */
+async function signedIn(page: Page, service: Service): Promise<boolean> {
+  await page.goto(service.url);
+  const inside = page.getByRole("navigation").first();
+  await expect(inside.or(page.getByLabel("E-mail"))).toBeVisible();
+  return inside.isVisible();
+}
 
 /** signIn goes the way a person goes: ask for a link, open the mail, follow the link. */
 export async function signIn(page: Page, service: Service, mail: MailServer, address: string): Promise<void> {
