@@ -151,6 +151,12 @@ func TestBulk_OperationsAreBoundedForgottenAndOneAtATime(t *testing.T) {
 	if _, _, err := b.Operation(r.caller, last); err != nil {
 		t.Errorf("the last: %v", err)
 	}
+	r.eventually("a namespace that did nothing for long is forgotten", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.forget(time.Now().Add(bulkKeptFor + time.Minute))
+		return len(b.books) == 0
+	})
 }
 
 // The copy that a filter is answered from may be late; what it found is looked at again.
