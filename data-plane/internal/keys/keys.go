@@ -439,6 +439,12 @@ func (s Space) Sweeps() (from, to []byte) {
 	return s.family(familySweep, 0), s.family(familySweep+1, 0)
 }
 
+// SweepsOf is the part of Sweeps of one namespace.
+func (s Space) SweepsOf(ns job.Namespace) (from, to []byte) {
+	from = append(s.family(familySweep, 17), ns[:]...)
+	return from, prefixEnd(from)
+}
+
 // SweepsAfter is where the span of Sweeps goes on behind a namespace: no name is as long
 // as the byte that ends it.
 func (s Space) SweepsAfter(ns job.Namespace) (from []byte) {

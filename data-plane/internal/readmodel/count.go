@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -18,16 +19,17 @@ type Count struct {
 
 // count counts the jobs that fit f, whatever its cursor says. It looks at no more than
 // f.CountTo entries of an index: what it did not look at makes it inexact.
-func count(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue) (Count, error) {
+func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (_ Count, err error) {
 	byTag, err := leadingTag(ctx, db, f)
 	if err != nil {
 		return Count{}, err
 	}
-	s := f.statement(gone)
-	s.add(`SELECT count(*), coalesce(sum(fits), 0) FROM (`)
+	s := &statement{}
+	// By queue and generation, because some of them may be gone.
+	s.add(`SELECT queue, generation, state, count(*), sum(fits) FROM (`)
 	if byTag >= 0 {
 		t := f.Tags[byTag]
-		s.add(`SELECT (1`)
+		s.add(`SELECT j.queue, j.generation, j.state, (1`)
 		f.conditionsByTag(s, byTag)
 		s.add(`) AS fits FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
 		f.between(s, "t.", nil)
@@ -36,16 +38,34 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue
 			if i > 0 {
 				s.add(` UNION ALL `)
 			}
-			s.add(`SELECT (1`)
+			s.add(`SELECT j.queue, j.generation, j.state, (1`)
 			f.rest(s, -1)
 			s.add(`) AS fits FROM job j `)
 			f.in(s, st)
 			f.between(s, "j.", nil)
 		}
 	}
-	s.add(` LIMIT ?)`, f.CountTo+1)
-	var walked, fits int
-	if err := db.QueryRowContext(ctx, s.sql.String(), s.args...).Scan(&walked, &fits); err != nil {
+	s.add(` LIMIT ?) GROUP BY 1, 2, 3`, f.CountTo+1)
+	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return Count{}, fmt.Errorf("count jobs: %w", err)
+	}
+	defer func() { err = errors.Join(err, found.Close()) }()
+	walked, fits := 0, 0
+	for found.Next() {
+		var queue string
+		var generation uint64
+		var st job.State
+		var some, fit int
+		if err := found.Scan(&queue, &generation, &st, &some, &fit); err != nil {
+			return Count{}, fmt.Errorf("count jobs: %w", err)
+		}
+		walked += some
+		if q, deleted := gone[queue]; !deleted || q.Has(generation, st.Leased()) {
+			fits += fit
+		}
+	}
+	if err := found.Err(); err != nil {
 		return Count{}, fmt.Errorf("count jobs: %w", err)
 	}
 	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil

@@ -55,29 +55,32 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryMax)
 	defer cancel()
-	var more bool
+	var got found
 	least := p.look(ns).seq
 	err = p.shelf.query(ctx, ns, func(file *file) error {
 		if err := file.reaches(ctx, least); err != nil {
 			return err
 		}
-		if page.Rows, more, err = list(ctx, file.read, f, gone); err != nil || f.CountTo == 0 {
+		if got, err = list(ctx, file.read, f, gone); err != nil || f.CountTo == 0 {
 			return err
 		}
-		if f.Cursor == "" && !more {
-			page.Total = Count{Jobs: len(page.Rows), Exact: true}
+		if f.Cursor == "" && !got.more {
+			page.Total = Count{Jobs: len(got.rows), Exact: true}
 			return nil
 		}
 		page.Total, err = count(ctx, file.read, f, gone)
-		page.Total.Jobs = max(page.Total.Jobs, len(page.Rows))
+		if ctx.Err() != nil {
+			page.Total, err = Count{}, nil // The page stands without its total.
+		}
+		page.Total.Jobs = max(page.Total.Jobs, len(got.rows))
 		return err
 	})
 	if err = damagedBy(err); err != nil {
 		return Page{}, p.refuse(ctx, ns, err)
 	}
-	if more {
-		last := page.Rows[len(page.Rows)-1]
-		page.Cursor = Position{last.CreatedAt, last.ID}.encode(f)
+	page.Rows = got.rows
+	if got.more {
+		page.Cursor = got.next.encode(f)
 	}
 	return page, nil
 }

@@ -52,27 +52,6 @@ const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j
 type statement struct {
 	sql  strings.Builder
 	args []any
-	gone bool // There is a table of deleted queues.
-}
-
-// statement begins one for f. The deleted queues are bound once, however many parts the
-// statement has: there may be thousands of them.
-func (f *Filter) statement(gone []state.DeletedQueue) *statement {
-	s := &statement{}
-	for _, q := range gone {
-		if f.Queue != "" && q.Queue != f.Queue {
-			continue
-		}
-		before := `, `
-		if !s.gone {
-			before, s.gone = `WITH gone(queue, alive, kept) AS MATERIALIZED (VALUES `, true
-		}
-		s.add(before+`(?, ?, ?)`, q.Queue, int64(q.Alive), int64(q.Kept))
-	}
-	if s.gone {
-		s.add(`) `)
-	}
-	return s
 }
 
 func (s *statement) add(sql string, args ...any) {
@@ -80,41 +59,89 @@ func (s *statement) add(sql string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
-// list reads one page and whether there is more; jobs of deleted queues are left out.
-func list(ctx context.Context, db *sql.DB, f *Filter, gone []state.DeletedQueue) (rows []Row, more bool, err error) {
+// walkMax rows are read at a time while a list passes over rows that are not shown.
+const walkMax = 4096
+
+// found is what a list found: a page, whether there is more, and from where on. A walk
+// that was broken off in the middle of rows that are not shown may have found less than
+// a page, or nothing, and still more may be to come.
+type found struct {
+	rows []Row
+	more bool
+	next Position
+}
+
+// list reads one page. Rows of deleted queues are passed over here and not in SQL: there
+// may be thousands of such queues, and what one row costs must not depend on how many.
+func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (found, error) {
 	from, err := f.position()
 	if err != nil {
-		return nil, false, err
+		return found{}, err
 	}
 	byTag, err := leadingTag(ctx, db, f)
 	if err != nil {
-		return nil, false, err
+		return found{}, err
 	}
-	s := f.statement(gone)
+	return onePage(ctx, f.Limit, from, gone, func(from *Position, n int) ([]Row, error) {
+		return listSome(ctx, db, f, byTag, from, n)
+	})
+}
+
+// onePage gathers limit rows that are there, of those that read returns behind a position.
+func onePage(ctx context.Context, limit int, from *Position, gone map[string]state.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
+	var out found
+	for n := limit + 1; ; n = min(2*n, walkMax) {
+		rows, err := read(from, n)
+		if err != nil {
+			if ctx.Err() != nil && out.next != (Position{}) {
+				out.more = true // The next page goes on here.
+				return out, nil
+			}
+			return found{}, err
+		}
+		for i := range rows {
+			r := &rows[i]
+			if q, deleted := gone[r.Queue]; deleted && !q.Has(r.generation, r.State.Leased()) {
+				out.next = r.position()
+				continue
+			}
+			if len(out.rows) == limit {
+				out.more = true
+				return out, nil
+			}
+			out.rows, out.next = append(out.rows, *r), r.position()
+		}
+		if len(rows) < n {
+			return out, nil
+		}
+		from = &out.next
+	}
+}
+
+// listSome reads n rows behind a position.
+func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (rows []Row, err error) {
+	s := &statement{}
 	if byTag >= 0 {
-		f.byTag(s, byTag, from)
+		f.byTag(s, byTag, from, n)
 	} else {
-		f.byState(s, from)
+		f.byState(s, from, n)
 	}
 	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
 	if err != nil {
-		return nil, false, fmt.Errorf("list jobs: %w", err)
+		return nil, fmt.Errorf("list jobs: %w", err)
 	}
 	defer func() { err = errors.Join(err, found.Close()) }()
 	for found.Next() {
 		r, err := scanRow(found)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		rows = append(rows, r)
 	}
 	if err := found.Err(); err != nil {
-		return nil, false, fmt.Errorf("list jobs: %w", err)
+		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	if len(rows) > f.Limit {
-		return rows[:f.Limit], true, nil
-	}
-	return rows, false, nil
+	return rows, nil
 }
 
 func (f *Filter) position() (*Position, error) {
@@ -143,17 +170,17 @@ func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
 }
 
 // byTag walks the jobs with one tag.
-func (f *Filter) byTag(s *statement, tag int, from *Position) {
+func (f *Filter) byTag(s *statement, tag int, from *Position, n int) {
 	t := f.Tags[tag]
 	s.add(`SELECT `+columns+` FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
 	f.between(s, "t.", from)
 	f.conditionsByTag(s, tag)
-	f.order(s, "t.")
+	f.order(s, "t.", n)
 }
 
 // byState walks an index per state, each in order and no further than the page
 // needs, and merges them.
-func (f *Filter) byState(s *statement, from *Position) {
+func (f *Filter) byState(s *statement, from *Position, n int) {
 	s.add(`SELECT ` + columns + ` FROM (`)
 	for i, st := range f.states() {
 		if i > 0 {
@@ -163,11 +190,11 @@ func (f *Filter) byState(s *statement, from *Position) {
 		f.in(s, st)
 		f.between(s, "j.", from)
 		f.rest(s, -1)
-		f.order(s, "j.")
+		f.order(s, "j.", n)
 		s.add(`)`)
 	}
 	s.add(`) j`)
-	f.order(s, "j.")
+	f.order(s, "j.", n)
 }
 
 // between bounds the created time, by the filter and by where the page begins.
@@ -189,10 +216,6 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 
 // rest are the conditions without an index.
 func (f *Filter) rest(s *statement, but int) {
-	if s.gone {
-		s.add(` AND NOT EXISTS (SELECT 1 FROM gone g WHERE g.queue = j.queue AND j.generation < g.alive
- AND NOT (j.generation >= g.kept AND j.state IN (?, ?)))`, int64(job.Active), int64(job.Cancelling))
-	}
 	for i, t := range f.Tags {
 		if i != but {
 			s.add(` AND EXISTS (SELECT 1 FROM tag x WHERE x.key = ? AND x.value = ? AND x.created_at = j.created_at AND x.id = j.id)`, t.Key, t.Value)
@@ -260,12 +283,12 @@ func (sp Span) add(s *statement, column string) {
 	}
 }
 
-func (f *Filter) order(s *statement, table string) {
+func (f *Filter) order(s *statement, table string, n int) {
 	way := ` DESC`
 	if f.Ascending {
 		way = ` ASC`
 	}
-	s.add(` ORDER BY `+table+`created_at`+way+`, `+table+`id`+way+` LIMIT ?`, f.Limit+1)
+	s.add(` ORDER BY `+table+`created_at`+way+`, `+table+`id`+way+` LIMIT ?`, n)
 }
 
 func scanRow(found *sql.Rows) (Row, error) {

@@ -36,6 +36,8 @@ type Row struct {
 	generation uint64
 }
 
+func (r *Row) position() Position { return Position{r.CreatedAt, r.ID} }
+
 // rowFrom makes a job's row; its last error is read from the state.
 func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b *state.Body) (Row, error) {
 	r := Row{

@@ -142,35 +142,55 @@ func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDH
 // DeletedQueue is a queue whose jobs are gone but not yet swept: those of a generation
 // before Alive. Of a queue that was only cleared, workers may hold some of Kept and later,
 // which are there; Kept is Alive if that is not so.
-type DeletedQueue struct {
-	Queue       string
-	Kept, Alive uint64
+type DeletedQueue struct{ Kept, Alive uint64 }
+
+// Has reports whether a job of a generation is there.
+func (q DeletedQueue) Has(generation uint64, leased bool) bool {
+	return generation >= q.Alive || leased && generation >= q.Kept
 }
 
-// ReadDeletedQueues lists the queues of a namespace that are still to be swept.
-func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) ([]DeletedQueue, error) {
+// ReadDeletedQueues returns the queues of a namespace that are still to be swept, by
+// name. It reads one picture of the state, and nothing of other namespaces.
+func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) (_ map[string]DeletedQueue, err error) {
 	space := keys.In(g.Prefix())
-	var out []DeletedQueue
-	from, to := space.Sweeps()
-	err := g.Scan(from, to, func(key, value []byte) (bool, error) {
-		of, queue, err := space.ParseSweep(key)
-		if err != nil || of != ns {
-			return err == nil, err
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	out := make(map[string]DeletedQueue)
+	from, to := space.SweepsOf(ns)
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
+		_, queue, err := space.ParseSweep(key)
+		if err != nil {
+			return false, err
 		}
 		mark, err := decodeSweepMark(value)
+		out[queue] = DeletedQueue{Kept: mark.gen, Alive: mark.gen}
+		return err == nil, err
+	})
+	if err != nil || len(out) == 0 {
+		return nil, err
+	}
+	// Those that were made again, or only cleared: their own generation decides.
+	from, to = space.Queues(ns, keys.QueueConfig)
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
+		queue, err := space.QueueName(key)
 		if err != nil {
 			return false, err
 		}
-		gen, err := readGeneration(g, space, ns, queue)
+		q, deleted := out[queue]
+		if !deleted {
+			return true, nil
+		}
+		cfg, err := decodeQueueConfig(value)
 		if err != nil {
 			return false, err
 		}
-		q := DeletedQueue{Queue: queue, Alive: max(gen.own, mark.gen)} // It may have been swept meanwhile.
+		gen := cfg.generation()
+		q.Alive = gen.own
 		if q.Kept = q.Alive; gen.kept != 0 {
 			q.Kept = gen.kept - 1
 		}
-		out = append(out, q)
-		return len(out) < sweepsRead, nil
+		out[queue] = q
+		return true, nil
 	})
 	return out, err
 }
