@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
@@ -37,6 +38,7 @@ type Node struct {
 	signer *identity.Signer
 	peers  map[string]Peer
 
+	fitness   *health.Health
 	dog       *disk.Watchdog
 	space     *disk.Space
 	log       *raftlog.Store
@@ -53,8 +55,6 @@ type Node struct {
 	api       *server.Server
 	http      *http.Server
 
-	// Reasons not to grant leases: the node leaves, its disk stalls, its disk is full.
-	draining, stalled, full atomic.Bool
 	// watching ends with endWatches: calls that follow the cell's state have no
 	// end of their own, and the API would wait for them.
 	watching   context.Context //nolint:containedctx // The node's own life.
@@ -85,7 +85,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("cell secret: %w", err)
 	}
 	n := &Node{
-		cfg: cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
+		fitness: health.New(cfg.Logger.With("node", cfg.ID)),
+		cfg:     cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
 		peers: make(map[string]Peer), groups: newGroupSet(), served: make(chan error, 1),
 		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS}),
 	}
@@ -106,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("make spool directory: %w", err)
 	}
 	n.mux = transport.Listen(cfg.Raft, transport.Options{
-		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Logger: n.logger,
+		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Health: n.fitness, Logger: n.logger,
 	})
 	if err := n.refuseWiped(ctx); err != nil {
 		return nil, err
@@ -123,6 +124,8 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
+	n.loops.Go(n.followHealth)
+	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)
 	if len(cfg.Peers) > 1 {
@@ -286,10 +289,10 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Serve
 // calls answered, leadership given away, stores closed. With hurry the node does
 // not wait for another leader: all nodes of the cell are leaving.
 func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
-	n.draining.Store(true)
+	n.fitness.Set(health.ShuttingDown, "")
 	n.holdOff()
-	if !hurry {
-		n.giveLeadershipAway(ctx)
+	if !hurry && n.members != nil {
+		n.members.HandOver(ctx)
 	}
 	var errs []error
 	if n.api != nil {
@@ -326,22 +329,6 @@ func ignoreDeadline(err error) error {
 		return nil
 	}
 	return err
-}
-
-// giveLeadershipAway moves every group led here to another voter, one at a time.
-func (n *Node) giveLeadershipAway(ctx context.Context) {
-	for _, id := range n.groups.IDs() {
-		g := n.groups.Group(id)
-		if !g.Leading() || len(g.Status().Voters) < 2 {
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err := g.Transfer(""); err != nil {
-			n.logger.Warn("leadership stays until the election timeout", "group", id, "err", err)
-		}
-	}
 }
 
 // close closes what is open, in the reverse order of Start.

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
@@ -91,7 +93,7 @@ func (n *Node) health(context.Context) server.Health {
 		h.Reason = "the disk does not answer"
 		return h
 	}
-	if n.draining.Load() {
+	if n.fitness.Has(health.ShuttingDown) {
 		h.Reason = "shutting down"
 		return h
 	}
@@ -176,46 +178,51 @@ func (n *Node) Ready(ctx context.Context) error {
 
 const readyPoll = 5 * time.Millisecond
 
-// onStall: the disk does not answer. Granting leases we may not be able to keep
-// helps nobody; another node should lead (R4).
+// onStall: the disk does not answer. Raft's loop may be stuck in the write, so
+// nothing can be handed over: the node falls silent, and the others elect (R4).
 func (n *Node) onStall(op string) {
-	n.logger.Error("the disk stalls: no more leases, leadership given away", "op", op)
-	n.stalled.Store(true)
-	n.holdOff()
-	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
-	defer cancel()
-	n.giveLeadershipAway(ctx)
+	n.fitness.Set(health.DiskStalled, op+" does not return")
 }
 
-func (n *Node) onRecover() {
-	n.stalled.Store(false)
-	n.logger.Info("the disk answers again")
-	n.holdOff()
-}
+func (n *Node) onRecover() { n.fitness.Clear(health.DiskStalled) }
 
-// holdOff stops granting leases while there is any reason to.
-func (n *Node) holdOff() {
-	on := n.draining.Load() || n.stalled.Load() || n.full.Load()
-	for _, s := range n.shardList() {
-		s.HoldOff(on)
-	}
-}
-
-// onSpace: at 90 % no new jobs, at 97 % no leadership, before the log meets a full
-// disk.
+// onSpace: at 90 % no new jobs, at 97 % no leases either, before the log meets a full
+// disk. With either, nodes that have room lead instead.
 func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
-	for _, s := range n.shardList() {
-		s.RefuseJobs(level >= disk.SpaceTight)
-	}
-	n.full.Store(level >= disk.SpaceExhaust)
-	n.holdOff()
-	if level < disk.SpaceExhaust {
+	detail := fmt.Sprintf("%.0f %% used", usedPercent)
+	n.setIf(level >= disk.SpaceExhaust, health.DiskFull, detail)
+	n.setIf(level == disk.SpaceTight, health.DiskTight, detail)
+}
+
+func (n *Node) setIf(holds bool, r health.Reason, detail string) {
+	if holds {
+		n.fitness.Set(r, detail)
 		return
 	}
-	n.logger.Error("the disk is full: leadership given away", "used_percent", usedPercent)
-	ctx, cancel := context.WithTimeout(context.Background(), transferTimeout)
-	defer cancel()
-	n.giveLeadershipAway(ctx)
+	n.fitness.Clear(r)
+}
+
+// followHealth tells the shards what the node's health lets them do.
+func (n *Node) followHealth() {
+	for n.loopCtx.Err() == nil {
+		changed := n.fitness.Changed()
+		n.holdOff()
+		select {
+		case <-changed:
+		case <-n.loopCtx.Done():
+		}
+	}
+}
+
+// holdOff grants no leases that the node may not be able to keep, and takes no jobs
+// that there is hardly room for.
+func (n *Node) holdOff() {
+	standing := n.fitness.Standing()
+	full := n.fitness.Has(health.DiskTight) || n.fitness.Has(health.DiskFull)
+	for _, s := range n.shardList() {
+		s.HoldOff(standing >= health.Critical)
+		s.RefuseJobs(full)
+	}
 }
 
 // probe writes and syncs when nothing else does, so that the watchdog also sees an

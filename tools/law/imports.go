@@ -50,15 +50,17 @@ var Rooms = []Room{
 		"when a schedule runs: expressions, zones, instants; it knows no job and no clock"},
 
 	// Floor: disks and wires. It sees bytes.
+	{"data-plane/internal/health", nil,
+		"why a node should not lead; it is a set of reasons and knows no cause and no consequence"},
 	{"data-plane/internal/disk", nil,
 		"file systems with faults and delays; it knows no format"},
 	{"data-plane/internal/statedb", nil,
 		"the node's state store: opening, spans, applied records; it knows no job"},
 	{"data-plane/internal/raftlog", []string{"data-plane/internal/disk"},
 		"log and stable store of all groups; an entry is bytes"},
-	{"data-plane/internal/transport", nil,
+	{"data-plane/internal/transport", []string{"data-plane/internal/health"},
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
-	{"data-plane/internal/group", []string{"data-plane/internal/fault", "data-plane/internal/statedb", "data-plane/internal/transport"},
+	{"data-plane/internal/group", []string{"data-plane/internal/fault", "data-plane/internal/health", "data-plane/internal/statedb", "data-plane/internal/transport"},
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
 
 	// The state machine stands on the floor and is run by it.
@@ -79,7 +81,7 @@ var Rooms = []Room{
 		"use cases: validate, stamp, propose, look; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/health", "data-plane/internal/job", "data-plane/internal/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},

@@ -10,6 +10,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -33,7 +34,9 @@ type Options struct {
 	Nodes   []*cellv1.Node
 	Timings group.Timings
 	Clock   group.Clock
-	Logger  *slog.Logger
+	// Health says whether this node should lead; nil means always.
+	Health *health.Health
+	Logger *slog.Logger
 	// Fatal ends the process; it must not return. Nil panics.
 	Fatal func(error)
 	// Alone and AcceptLoss are those of group.Options.
@@ -48,6 +51,7 @@ type Cell struct {
 	group     *group.Group
 	machine   *Machine
 	nodeID    string
+	health    *health.Health
 	heartbeat time.Duration
 	logger    *slog.Logger
 	watchers  *watchers
@@ -73,13 +77,13 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	}
 	machine := NewMachine(store)
 	g, err := group.Open(store, log, trans, machine, group.Options{
-		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock,
+		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, Health: o.Health,
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)

@@ -7,6 +7,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
 
 // changeHere changes a group that this node leads. What is already so stays
@@ -22,7 +23,7 @@ func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequ
 	}
 	switch req.GetAction() {
 	case cellv1.GroupAction_GROUP_ACTION_TRANSFER:
-		return m.transferHere(g, req.GetNodeId())
+		return m.transferHere(ctx, g, req.GetNodeId())
 	case cellv1.GroupAction_GROUP_ACTION_PROMOTE:
 		if slices.Contains(g.Status().Voters, req.GetNodeId()) {
 			return nil
@@ -68,8 +69,9 @@ func membersHere(g *group.Group, action cellv1.GroupAction, nodeID string) error
 	return fault.InvalidFields([]fault.Field{{Path: "action", Message: "unknown action"}})
 }
 
-// transferHere: one transfer in flight per node, never repeated here (R5).
-func (m *Membership) transferHere(g *group.Group, toNode string) error {
+// transferHere: one transfer in flight per node, never repeated here (R5). Without
+// toNode the best successor is taken.
+func (m *Membership) transferHere(ctx context.Context, g *group.Group, toNode string) error {
 	st := g.Status()
 	if toNode == m.cell.NodeID() {
 		return nil
@@ -80,6 +82,18 @@ func (m *Membership) transferHere(g *group.Group, toNode string) error {
 	if len(st.Voters) == 1 {
 		return fault.New(fault.Conflict, "NO_QUORUM_LEFT", "group %d has no other voter", g.ID())
 	}
+	nodes := m.Nodes(ctx)
+	if toNode == "" {
+		// With none known the library picks: this is somebody's wish.
+		toNode, _ = newSuccession(nodes, m.cell.NodeID()).pick(g.ID(), health.Unfit)
+	} else if causes := causesOf(statusOf(nodes, toNode)); health.StandingOf(causes) > m.cell.health.Standing() {
+		return fault.New(fault.Conflict, "NODE_UNFIT", "node %s should not lead: %s", toNode, health.Text(causes))
+	}
+	return m.transferTo(g, toNode)
+}
+
+// transferTo hands over, unless another transfer is under way.
+func (m *Membership) transferTo(g *group.Group, toNode string) error {
 	if !m.transfers.TryLock() {
 		return busy("another leadership is being handed over by this node")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
@@ -56,6 +57,7 @@ type testNode struct {
 	db      *statedb.DB
 	logs    map[uint32]*raft.InmemStore
 	cell    *Cell
+	health  *health.Health
 	members *Membership
 	shards  map[uint32]*group.Group
 	srv     *http.Server
@@ -164,7 +166,7 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 		first[b] = c.nodes[b].record().GetApiUrl()
 	}
 	n.cell, err = Open(db.Group(GroupID), n.log(GroupID), n.mux.Group(GroupID), Options{
-		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: testTimings,
+		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: testTimings, Health: n.health,
 		Logger: testLogger(id), HeartbeatEvery: 50 * time.Millisecond,
 	})
 	if err != nil {
@@ -184,7 +186,9 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 // connect starts the node's raft transport; addresses are those of the test, known
 // before any record is.
 func (c *testCell) connect(n *testNode) {
+	n.health = health.New(testLogger(n.id))
 	n.mux = transport.Listen(n.raft, transport.Options{
+		Health: n.health,
 		NodeID: n.id, CellID: "test", Secret: []byte(testSecret), Logger: testLogger(n.id),
 		Resolve: c.resolve,
 	})
@@ -218,7 +222,7 @@ func (c *testCell) openShards(ctx context.Context, n *testNode, bootstrap []stri
 	}
 	for _, id := range ids {
 		g, err := group.Open(n.db.Group(id), n.log(id), n.mux.Group(id), nothing{}, group.Options{
-			NodeID: n.id, Bootstrap: bootstrap, Timings: testTimings, Logger: testLogger(n.id),
+			NodeID: n.id, Bootstrap: bootstrap, Timings: testTimings, Health: n.health, Logger: testLogger(n.id),
 		})
 		if err != nil {
 			c.t.Errorf("open shard %d on %s: %v", id, n.id, err)

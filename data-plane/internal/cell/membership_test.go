@@ -12,6 +12,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
 
 // ready waits until every shard has a leader that a node knows.
@@ -414,6 +415,15 @@ func TestNextMove_OnlyTowardsEven(t *testing.T) {
 				t.Errorf("got %v %v, want %v", got, ok, x.want)
 			}
 		})
+	}
+	full := picture("cccc", nil)
+	full[0].Causes = []*cellv1.HealthCause{{Reason: string(health.DiskFull)}}
+	if got, ok := nextMove(full, shards); !ok || got.to != "b" {
+		t.Errorf("moved %v, want to b: a's disk is full", got)
+	}
+	full[1].Causes = []*cellv1.HealthCause{{Reason: string(health.DiskTight)}}
+	if got, ok := nextMove(full, shards); ok {
+		t.Errorf("moved %v: only c has room", got)
 	}
 	down := picture("ccc", nil)
 	down[0].Reachable, down[1].Reachable = false, false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
 
 // spreadEvery is the mean pause between two looks at who leads what. Each look
@@ -45,16 +46,18 @@ type leaderMove struct {
 }
 
 // nextMove picks one shard to move from the node that leads most to the one that
-// leads fewest, if that makes it more even. Ties go by id, so that two looks at
-// the same picture agree.
+// leads fewest, if that makes it more even. Only nodes of the best standing are
+// moved to: what a full disk gave away does not come back. Ties go by id, so that
+// two looks at the same picture agree.
 func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
-	leads := make(map[string][]uint32)
+	leads, standing, best := make(map[string][]uint32), make(map[string]health.Standing), health.Unfit
 	for _, s := range nodes {
 		if !s.GetReachable() {
 			continue
 		}
 		id := s.GetNode().GetId()
-		leads[id] = nil
+		leads[id], standing[id] = nil, health.StandingOf(causesOf(s))
+		best = min(best, standing[id])
 		for _, g := range s.GetGroups() {
 			if g.GetRole() == "leader" && slices.Contains(shards, g.GetGroup()) {
 				leads[id] = append(leads[id], g.GetGroup())
@@ -78,6 +81,9 @@ func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
 		for _, to := range ids {
 			if len(leads[from])-len(leads[to]) < 2 {
 				break // Those after it lead even more.
+			}
+			if standing[to] > best || standing[to] == health.Unfit {
+				continue
 			}
 			for _, shard := range leads[from] {
 				if mayLead(nodes, from, to, shard) {

@@ -10,6 +10,7 @@ import (
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
 
 // statusTimeout is how long a node may take to answer before it counts as not
@@ -26,6 +27,9 @@ func (m *Membership) Self() *cellv1.NodeStatus {
 		if g := m.group(id); g != nil {
 			s.Groups = append(s.Groups, groupStatus(g.Status()))
 		}
+	}
+	for _, c := range m.cell.health.Causes() {
+		s.Causes = append(s.Causes, &cellv1.HealthCause{Reason: string(c.Reason), Detail: c.Detail})
 	}
 	return s
 }
@@ -81,6 +85,15 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	}
 	s.Node, s.Reachable = n, true
 	return s
+}
+
+// causesOf is what keeps a node from leading, by its own word.
+func causesOf(s *cellv1.NodeStatus) []health.Cause {
+	var out []health.Cause
+	for _, c := range s.GetCauses() {
+		out = append(out, health.Cause{Reason: health.Reason(c.GetReason()), Detail: c.GetDetail()})
+	}
+	return out
 }
 
 // groupOf is one group's part of a node's status, or nil.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
@@ -69,7 +70,9 @@ type Options struct {
 	Bootstrap []string
 	Timings   Timings
 	Clock     Clock
-	Logger    *slog.Logger
+	// Health says whether this node should lead; nil means always.
+	Health *health.Health
+	Logger *slog.Logger
 	// Fatal ends the process; it must not return. Nil panics.
 	Fatal func(error)
 	// Alone: the group has this one member and never gets another, so that an
@@ -89,6 +92,7 @@ type Group struct {
 	log    LogStore
 	trans  Transport
 	clock  *leaderClock
+	health *health.Health
 	logger *slog.Logger
 	fatal  func(error)
 
@@ -124,6 +128,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 	g := &Group{
 		id: store.ID(), nodeID: o.NodeID, log: log, trans: trans,
 		clock:  &leaderClock{clock: o.Clock},
+		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
 		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),

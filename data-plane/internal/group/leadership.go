@@ -13,20 +13,28 @@ func (g *Group) Lead(f func(ctx context.Context, ready func())) {
 	close(g.leadSet)
 }
 
-// watchLeadership runs one term after the other; it ends with Shutdown.
+// watchLeadership runs one term after the other; it ends with Shutdown. A node that
+// must be silent leads nothing, whatever raft believes: its raft may be stuck in a
+// write and not learn for as long that others have elected (R4).
 func (g *Group) watchLeadership() {
 	defer g.wg.Done()
 	var current *term
+	won := false
 	for {
+		changed := g.health.Changed()
+		switch leads := won && !g.health.Silent(); {
+		case leads && current == nil:
+			current = g.beginTerm()
+			g.moved.fire()
+		case !leads && current != nil:
+			g.endTerm(current)
+			current = nil
+			g.moved.fire()
+		}
 		select {
-		case won := <-g.notify:
-			switch {
-			case won && current == nil:
-				current = g.beginTerm()
-			case !won && current != nil:
-				g.endTerm(current)
-				current = nil
-			}
+		case won = <-g.notify:
+			g.moved.fire()
+		case <-changed:
 			g.moved.fire()
 		case <-g.seen:
 			g.moved.fire()
@@ -83,11 +91,14 @@ func (g *Group) runTerm(ctx context.Context) {
 }
 
 // Leading reports whether this replica leads and has passed its barrier.
-func (g *Group) Leading() bool { return g.ready.Load() }
+func (g *Group) Leading() bool { return g.ready.Load() && !g.health.Silent() }
 
 // Leader is the node id of the leader as this replica knows it, or "".
 func (g *Group) Leader() string {
 	_, id := g.raft.LeaderWithID()
+	if string(id) == g.nodeID && g.health.Silent() {
+		return "" // Not for long, or not any more.
+	}
 	return string(id)
 }
 

@@ -81,7 +81,7 @@ func (g *Group) Transfer(nodeID string) error {
 }
 
 func (g *Group) change(what string, f raft.Future) error {
-	err := f.Error()
+	err := g.await(f)
 	switch {
 	case err == nil:
 		return nil

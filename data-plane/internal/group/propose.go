@@ -34,18 +34,36 @@ func (g *Group) Propose(now int64, payload []byte) Proposal {
 // Wait blocks until the entry is applied here or its fate is unknown. It returns
 // the machine's result and the entry's index.
 func (p Proposal) Wait() (any, uint64, error) {
-	// A raft that is shut down forgets the entries it had not looked at yet.
+	err := p.group.await(p.future)
+	p.group.watchTransfer(err)
+	if err != nil {
+		return nil, 0, proposeFault(err)
+	}
+	return p.future.Response(), p.future.Index(), nil
+}
+
+// errSilenced: the node may not speak as a leader (R4). The entry may be committed
+// all the same, later or by another leader.
+var errSilenced = errors.New("this node's disk or clock does not let it lead")
+
+// await is f's outcome, or why nobody should wait for it: a raft that is shut down
+// forgets what it had not looked at yet, and one that is stuck in a write answers
+// when the disk does.
+func (g *Group) await(f raft.Future) error {
 	answered := make(chan error, 1)
-	go func() { answered <- p.future.Error() }()
-	select {
-	case err := <-answered:
-		p.group.watchTransfer(err)
-		if err != nil {
-			return nil, 0, proposeFault(err)
+	go func() { answered <- f.Error() }()
+	for {
+		changed := g.health.Changed()
+		if g.health.Silent() {
+			return errSilenced
 		}
-		return p.future.Response(), p.future.Index(), nil
-	case <-p.group.dead:
-		return nil, 0, proposeFault(raft.ErrRaftShutdown)
+		select {
+		case err := <-answered:
+			return err
+		case <-changed:
+		case <-g.dead:
+			return raft.ErrRaftShutdown
+		}
 	}
 }
 
@@ -114,7 +132,7 @@ func unknownOutcome(err error) error {
 // VerifyLeader confirms with a quorum that this replica still leads. Read first,
 // verify, then answer (R22).
 func (g *Group) VerifyLeader() error {
-	if err := g.raft.VerifyLeader().Error(); err != nil {
+	if err := g.await(g.raft.VerifyLeader()); err != nil {
 		return notLeader()
 	}
 	return nil

@@ -36,14 +36,15 @@ type Raft interface {
 
 // Group is the raft transport of one group on this node.
 type Group struct {
-	// The embedded transport does everything except what the methods below
-	// replace: Consumer, SetHeartbeatHandler, InstallSnapshot and Close.
+	// The embedded transport does everything except what the methods here and in
+	// health.go replace.
 	*raft.NetworkTransport
 
 	mux    *Mux
 	id     uint32
 	stream *stream
 	bound  atomic.Pointer[Raft]
+	opened time.Time
 
 	rpcs    chan raft.RPC  // To raft; never closed.
 	done    chan struct{}  // Closed by shut.
@@ -68,6 +69,7 @@ func newGroup(m *Mux, id uint32) *Group {
 		mux:              m,
 		id:               id,
 		stream:           s,
+		opened:           time.Now(),
 		rpcs:             make(chan raft.RPC),
 		done:             make(chan struct{}),
 	}
@@ -89,6 +91,9 @@ func (g *Group) forward() {
 	for {
 		select {
 		case rpc := <-in:
+			if g.refused(rpc) {
+				continue
+			}
 			if _, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && g.mux.opts.SpoolDir != "" {
 				seq := g.arrivals.Add(1)
 				g.work.Go(func() { g.receiveSnapshot(rpc, seq) })
@@ -110,8 +115,8 @@ func (g *Group) enqueue(rpc raft.RPC) {
 	}
 }
 
-// InstallSnapshot sends a snapshot over a connection of its own lane.
-func (g *Group) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+// sendSnapshot sends over a connection of the snapshots' lane.
+func (g *Group) sendSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	g.mux.snapshotsSent.Add(1)
 	counted := countingReader{r: data, n: &g.mux.snapshotsBytes}
 	return g.NetworkTransport.InstallSnapshot(id, snapshotAddress(target), args, resp, counted)

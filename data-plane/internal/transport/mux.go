@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
 
 const (
@@ -58,6 +60,9 @@ type Options struct {
 	// exist. Empty hands them to raft as they arrive, which holds raft's main
 	// loop for the whole transfer.
 	SpoolDir string
+
+	// Health says whether this node should lead; nil means always.
+	Health *health.Health
 
 	Logger *slog.Logger // Nil means slog.Default().
 

@@ -1715,11 +1715,13 @@ func (x *ListNodesResponse) GetNodes() []*NodeStatus {
 }
 
 type NodeStatus struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Reachable     bool                   `protobuf:"varint,2,opt,name=reachable,proto3" json:"reachable,omitempty"`
-	Groups        []*GroupStatus         `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Node      *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reachable bool                   `protobuf:"varint,2,opt,name=reachable,proto3" json:"reachable,omitempty"`
+	Groups    []*GroupStatus         `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	Error     string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// Why the node should not lead; empty when it may.
+	Causes        []*HealthCause `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1782,6 +1784,67 @@ func (x *NodeStatus) GetError() string {
 	return ""
 }
 
+func (x *NodeStatus) GetCauses() []*HealthCause {
+	if x != nil {
+		return x.Causes
+	}
+	return nil
+}
+
+type HealthCause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// disk_nearly_full, disk_full, disk_stalled, clock, shutting_down.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What was seen, for people.
+	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HealthCause) Reset() {
+	*x = HealthCause{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HealthCause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HealthCause) ProtoMessage() {}
+
+func (x *HealthCause) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
+func (*HealthCause) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *HealthCause) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *HealthCause) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type GroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Group uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -1802,7 +1865,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +1877,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +1890,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -1916,7 +1979,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +1991,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2004,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -1961,7 +2024,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2036,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2049,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2005,7 +2068,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2080,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2093,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -2048,7 +2111,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2123,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2136,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 type TransferLeadershipRequest struct {
@@ -2087,7 +2150,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2162,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2175,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -2137,7 +2200,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2212,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2225,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 type GetNodeStatusRequest struct {
@@ -2173,7 +2236,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2248,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2261,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 type GetNodeStatusResponse struct {
@@ -2210,7 +2273,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2285,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2298,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -2256,7 +2319,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2331,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2344,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -2313,7 +2376,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2388,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2401,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
@@ -2456,13 +2519,17 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x12\n" +
 	"\x10ListNodesRequest\"D\n" +
 	"\x11ListNodesResponse\x12/\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\"\x9d\x01\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\"\xd1\x01\n" +
 	"\n" +
 	"NodeStatus\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x1c\n" +
 	"\treachable\x18\x02 \x01(\bR\treachable\x122\n" +
 	"\x06groups\x18\x03 \x03(\v2\x1a.corvo.cell.v1.GroupStatusR\x06groups\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"\xbe\x02\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x122\n" +
+	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\"=\n" +
+	"\vHealthCause\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xbe\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -2531,7 +2598,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*Tenant)(nil),                     // 1: corvo.cell.v1.Tenant
@@ -2561,17 +2628,18 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*ListNodesRequest)(nil),           // 25: corvo.cell.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),          // 26: corvo.cell.v1.ListNodesResponse
 	(*NodeStatus)(nil),                 // 27: corvo.cell.v1.NodeStatus
-	(*GroupStatus)(nil),                // 28: corvo.cell.v1.GroupStatus
-	(*AddNodeRequest)(nil),             // 29: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 30: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 31: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 32: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 33: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 34: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 35: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 36: corvo.cell.v1.GetNodeStatusResponse
-	(*ChangeGroupRequest)(nil),         // 37: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 38: corvo.cell.v1.ChangeGroupResponse
+	(*HealthCause)(nil),                // 28: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 29: corvo.cell.v1.GroupStatus
+	(*AddNodeRequest)(nil),             // 30: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 31: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 32: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 33: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 34: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 35: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 36: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 37: corvo.cell.v1.GetNodeStatusResponse
+	(*ChangeGroupRequest)(nil),         // 38: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 39: corvo.cell.v1.ChangeGroupResponse
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	2,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
@@ -2597,39 +2665,40 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	24, // 20: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
 	27, // 21: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
 	5,  // 22: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	28, // 23: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	5,  // 24: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	27, // 25: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 26: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	11, // 27: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	13, // 28: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	16, // 29: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	18, // 30: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	20, // 31: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	22, // 32: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	25, // 33: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	29, // 34: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	31, // 35: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	33, // 36: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	35, // 37: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	37, // 38: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	12, // 39: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	15, // 40: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	17, // 41: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	19, // 42: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	21, // 43: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	23, // 44: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	26, // 45: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	30, // 46: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	32, // 47: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	34, // 48: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	36, // 49: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	38, // 50: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	39, // [39:51] is the sub-list for method output_type
-	27, // [27:39] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	29, // 23: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	28, // 24: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	5,  // 25: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	27, // 26: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 27: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	11, // 28: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	13, // 29: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	16, // 30: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	18, // 31: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	20, // 32: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	22, // 33: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	25, // 34: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	30, // 35: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	32, // 36: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	34, // 37: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	36, // 38: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	38, // 39: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	12, // 40: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	15, // 41: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	17, // 42: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	19, // 43: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	21, // 44: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	23, // 45: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	26, // 46: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	31, // 47: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	33, // 48: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	35, // 49: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	37, // 50: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	39, // 51: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	40, // [40:52] is the sub-list for method output_type
+	28, // [28:40] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -2653,7 +2722,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,118 @@
+package cell
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+)
+
+// handOverEvery is the mean pause between two looks at what a node leads that
+// should not: a transfer that does not work is never repeated in a tight loop (R5).
+const handOverEvery = time.Second
+
+// KeepFit hands over what this node leads whenever, and for as long as, another
+// node can lead it better, until ctx ends.
+func (m *Membership) KeepFit(ctx context.Context) {
+	for ctx.Err() == nil {
+		changed := m.cell.health.Changed()
+		if m.cell.health.Standing() == health.Fit {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		m.HandOver(ctx)
+		look := time.NewTimer(handOverEvery/2 + rand.N(handOverEvery))
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-ctx.Done():
+		}
+		look.Stop()
+	}
+}
+
+// HandOver gives each group that this node leads to a voter of a better standing,
+// one after the other. What nobody can lead better stays.
+func (m *Membership) HandOver(ctx context.Context) {
+	// A silent node is not heard: its groups elect by themselves.
+	if m.cell.health.Silent() || !m.leadsAny() {
+		return
+	}
+	heirs := newSuccession(m.Nodes(ctx), m.cell.NodeID())
+	for _, id := range m.local() {
+		g := m.group(id)
+		if g == nil || !g.Leading() || ctx.Err() != nil {
+			continue
+		}
+		to, ok := heirs.pick(id, m.cell.health.Standing())
+		if !ok {
+			continue
+		}
+		m.logger.Info("hand leadership over", "group", id, "to", to, "why", m.cell.health.String())
+		if err := m.transferTo(g, to); err != nil {
+			m.logger.Warn("hand leadership over", "group", id, "to", to, "err", err)
+		}
+	}
+}
+
+func (m *Membership) leadsAny() bool {
+	for _, id := range m.local() {
+		if g := m.group(id); g != nil && g.Leading() {
+			return true
+		}
+	}
+	return false
+}
+
+// succession is a picture of who could lead what instead of one node.
+type succession struct {
+	nodes []*cellv1.NodeStatus
+	from  string
+	leads map[string]int
+}
+
+func newSuccession(nodes []*cellv1.NodeStatus, from string) *succession {
+	s := &succession{nodes: nodes, from: from, leads: make(map[string]int)}
+	for _, n := range nodes {
+		for _, g := range n.GetGroups() {
+			if g.GetRole() == "leader" {
+				s.leads[n.GetNode().GetId()]++
+			}
+		}
+	}
+	return s
+}
+
+// pick chooses who shall lead a group: the best standing below limit, then the one
+// that leads fewest, then the order of the records.
+func (s *succession) pick(id uint32, limit health.Standing) (string, bool) {
+	best, bestStanding := "", limit
+	for _, n := range s.nodes {
+		to, standing := n.GetNode().GetId(), health.StandingOf(causesOf(n))
+		if to == s.from || !n.GetReachable() || !mayLead(s.nodes, s.from, to, id) {
+			continue
+		}
+		if standing < bestStanding || best != "" && standing == bestStanding && s.leads[to] < s.leads[best] {
+			best, bestStanding = to, standing
+		}
+	}
+	if best != "" {
+		s.leads[best]++
+	}
+	return best, best != ""
+}
+
+// statusOf is what a node told, or nil.
+func statusOf(nodes []*cellv1.NodeStatus, id string) *cellv1.NodeStatus {
+	for _, n := range nodes {
+		if n.GetNode().GetId() == id {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+// Package health owns the one answer to "should this node lead?": the reasons why
+// it should not, and what they add up to. Whoever finds a reason (the disk's
+// watchdog, the guard of its space, the clock, a shutdown) sets it here; whoever
+// moves or takes leadership (the balancer, the hand-over, raft's transport, the
+// groups) asks here and nowhere else.
+//
+// It must not know raft, disks or clocks: it is a set of reasons.
+//
+// Surprising: a nearly full disk does not forbid to lead. Somebody has to, when
+// every disk of the cell is full, so that jobs can be acked and deleted.
+package health
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Reason is why a node should not lead. The text is what operators see.
+type Reason string
+
+// Reasons. What each of them means is in the table below.
+const (
+	DiskTight    Reason = "disk_nearly_full"
+	DiskFull     Reason = "disk_full"
+	DiskStalled  Reason = "disk_stalled"
+	Clock        Reason = "clock"
+	ShuttingDown Reason = "shutting_down"
+)
+
+// Standing says how well a node can lead, best first. Leadership moves to a node
+// of a better standing, never to one of a worse.
+type Standing int
+
+// Standings, in order.
+const (
+	Fit      Standing = iota
+	Degraded          // Leads only while no fitter node can: it refuses new jobs.
+	Critical          // Likewise, and grants no leases.
+	Unfit             // Never leads if it can be helped.
+)
+
+func (s Standing) String() string {
+	return [...]string{"fit", "degraded", "critical", "unfit"}[s]
+}
+
+// rule is what a reason does.
+type rule struct {
+	standing Standing
+	// silences: the node stops at once to speak as a leader, whether or not
+	// anybody can take over, because what it says as one may be wrong or keep the
+	// others from electing. Staying silent is always safe.
+	silences bool
+}
+
+func ruleOf(r Reason) rule {
+	switch r {
+	case DiskTight:
+		return rule{Degraded, false}
+	case DiskFull:
+		return rule{Critical, false}
+	case DiskStalled, Clock:
+		return rule{Unfit, true}
+	default: // ShuttingDown, and a reason that only a newer peer knows.
+		return rule{Unfit, false}
+	}
+}
+
+// Cause is a reason with what was seen.
+type Cause struct {
+	Reason Reason
+	Detail string
+}
+
+// StandingOf adds up the causes that a node tells of itself.
+func StandingOf(causes []Cause) Standing {
+	worst := Fit
+	for _, c := range causes {
+		worst = max(worst, ruleOf(c.Reason).standing)
+	}
+	return worst
+}
+
+// Health of this node. A nil *Health is fit for ever.
+type Health struct {
+	logger *slog.Logger
+
+	mu      sync.RWMutex // Guards the rest.
+	causes  map[Reason]string
+	changed chan struct{} // Closed and replaced at each change.
+}
+
+// New is fit. Changes are logged.
+func New(logger *slog.Logger) *Health {
+	return &Health{logger: logger, causes: make(map[Reason]string), changed: make(chan struct{})}
+}
+
+// Set notes a reason; detail is for people. Setting it again changes the detail only.
+func (h *Health) Set(r Reason, detail string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.causes[r]; known {
+		h.causes[r] = detail
+		return
+	}
+	h.causes[r] = detail
+	level := slog.LevelError
+	if r == ShuttingDown {
+		level = slog.LevelInfo
+	}
+	h.logger.Log(context.Background(), level, "this node should not lead", "reason", r, "detail", detail)
+	h.fire()
+}
+
+// Clear takes a reason back.
+func (h *Health) Clear(r Reason) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.causes[r]; !known {
+		return
+	}
+	delete(h.causes, r)
+	h.logger.Info("a reason not to lead is gone", "reason", r)
+	h.fire()
+}
+
+// fire wakes who waits; the caller holds mu.
+func (h *Health) fire() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// Causes lists the reasons, in the order of their names.
+func (h *Health) Causes() []Cause {
+	if h == nil {
+		return nil
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var out []Cause
+	for _, r := range slices.Sorted(maps.Keys(h.causes)) {
+		out = append(out, Cause{r, h.causes[r]})
+	}
+	return out
+}
+
+// Standing is what the reasons add up to.
+func (h *Health) Standing() Standing { return StandingOf(h.Causes()) }
+
+// Has reports whether r is set.
+func (h *Health) Has(r Reason) bool {
+	if h == nil {
+		return false
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	_, ok := h.causes[r]
+	return ok
+}
+
+// Silent reports whether the node must not speak as a leader now: no heartbeats,
+// no entries, no requests for votes. It is asked for every message.
+func (h *Health) Silent() bool {
+	if h == nil {
+		return false
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for r := range h.causes {
+		if ruleOf(r).silences {
+			return true
+		}
+	}
+	return false
+}
+
+// Changed is closed when the reasons next change. Take it before looking. It is
+// nil, and so never closed, for a nil *Health.
+func (h *Health) Changed() <-chan struct{} {
+	if h == nil {
+		return nil
+	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.changed
+}
+
+// String lists the reasons for people, "" when there are none.
+func (h *Health) String() string { return Text(h.Causes()) }
+
+// Text lists causes for people.
+func Text(causes []Cause) string {
+	var parts []string
+	for _, c := range causes {
+		part := string(c.Reason)
+		if c.Detail != "" {
+			part += " (" + c.Detail + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}

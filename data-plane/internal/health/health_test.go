@@ -1,0 +1,88 @@
+package health
+
+import (
+	"log/slog"
+	"testing"
+)
+
+func TestStanding_IsThatOfTheWorstReason(t *testing.T) {
+	t.Parallel()
+	h := New(slog.New(slog.DiscardHandler))
+	want := func(standing Standing, silent bool) {
+		t.Helper()
+		if h.Standing() != standing || h.Silent() != silent {
+			t.Errorf("%q: %v, silent %v; want %v, %v", h, h.Standing(), h.Silent(), standing, silent)
+		}
+	}
+	want(Fit, false)
+	h.Set(DiskTight, "91 %")
+	want(Degraded, false)
+	h.Set(DiskFull, "98 %")
+	want(Critical, false)
+	h.Set(ShuttingDown, "")
+	want(Unfit, false)
+	h.Set(DiskStalled, "")
+	want(Unfit, true)
+	h.Clear(DiskStalled)
+	h.Clear(ShuttingDown)
+	h.Clear(DiskTight)
+	want(Critical, false)
+	h.Clear(DiskFull)
+	want(Fit, false)
+	h.Set(Clock, "an hour ahead of its peers")
+	want(Unfit, true)
+	if got, want := h.String(), "clock (an hour ahead of its peers)"; got != want {
+		t.Errorf("text %q, want %q", got, want)
+	}
+}
+
+func TestStanding_AReasonOfANewerVersionIsTakenForTheWorst(t *testing.T) {
+	t.Parallel()
+	if s := StandingOf([]Cause{{Reason: "sunspots"}}); s != Unfit {
+		t.Errorf("standing %v, want unfit", s)
+	}
+}
+
+func TestChanged_FiresWhenAReasonComesOrGoes(t *testing.T) {
+	t.Parallel()
+	h := New(slog.New(slog.DiscardHandler))
+	for name, change := range map[string]struct {
+		do   func()
+		want bool
+	}{
+		"clear what is not set": {func() { h.Clear(Clock) }, false},
+		"set":                   {func() { h.Set(DiskFull, "98 %") }, true},
+	} {
+		changed := h.Changed()
+		change.do()
+		if fired(changed) != change.want {
+			t.Errorf("%s: fired %v, want %v", name, !change.want, change.want)
+		}
+	}
+	changed := h.Changed()
+	h.Set(DiskFull, "99 %")
+	if fired(changed) {
+		t.Error("another detail of the same reason is a change")
+	}
+	h.Clear(DiskFull)
+	if !fired(changed) {
+		t.Error("a reason that is gone is no change")
+	}
+}
+
+func fired(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestNil_IsFit(t *testing.T) {
+	t.Parallel()
+	var h *Health
+	if h.Standing() != Fit || h.Silent() || h.Has(Clock) || h.Changed() != nil || h.String() != "" {
+		t.Error("a node without a health is not fit")
+	}
+}
