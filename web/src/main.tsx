@@ -6,7 +6,9 @@ import { createRoot } from "react-dom/client";
 import { Toaster } from "./components/ui/toast";
 import { TooltipLayer } from "./components/ui/tooltip";
 import { newQueryClient } from "./data/queries";
+import { isUnreachable } from "./data/reach";
 import { tokens } from "./data/token";
+import { badSearch } from "./lib/search";
 import { newRouter } from "./router";
 import "./styles.css";
 
@@ -21,7 +23,12 @@ const router = newRouter(client);
 const element = document.getElementById("root");
 if (!element) throw new Error("index.html has no #root");
 
-createRoot(element).render(
+// What a page tells its reader is no news for the browser's console.
+function onCaughtError(error: unknown): void {
+  if (!badSearch(error) && !isUnreachable(error)) console.error(error);
+}
+
+createRoot(element, { onCaughtError }).render(
   <StrictMode>
     {/* The policy allows no inline style elements; popups are styled by classes. */}
     <CSPProvider disableStyleElements>

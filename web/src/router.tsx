@@ -13,11 +13,18 @@ import { Shell } from "./components/shell/shell";
 import { accessOf } from "./data/access";
 import { isUnauthenticated } from "./data/control";
 import { reads } from "./data/queries";
+import { part } from "./data/reach";
 import { parseJobSearch } from "./lib/job-search";
 import { isOwnPath } from "./lib/next";
 import { recentNamespace, recentTenant } from "./lib/recent";
+import { choice, searchOf, text, texts } from "./lib/search";
+import { usageGroupings, usagePeriods } from "./lib/usage";
 
 // One tree, by hand: it is short, and every page is a chunk of its own.
+
+/** A page whose code is loaded when it is visited. */
+const page = <M extends Record<string, unknown>, Name extends keyof M>(load: () => Promise<M>, name: Name) =>
+  lazyRouteComponent(() => part(load), name);
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({
   component: Outlet,
@@ -51,36 +58,41 @@ const home = createRoute({
 const signup = createRoute({
   getParentRoute: () => root,
   path: "/signup",
-  component: lazyRouteComponent(() => import("./routes/signup"), "SignupPage"),
+  component: page(() => import("./routes/signup"), "SignupPage"),
 });
 
 const signupConfirm = createRoute({
   getParentRoute: () => root,
   path: "/signup/confirm",
-  component: lazyRouteComponent(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
+  component: page(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
+});
+
+const signinSearch = searchOf((search) => {
+  const word = (value: unknown) => (typeof value === "string" ? value : undefined);
+  const next = word(search.next);
+  return {
+    // Only a path of ours: never another host.
+    next: next && isOwnPath(next) ? next : undefined,
+    problem: word(search.problem),
+    tenant: word(search.tenant),
+  };
 });
 
 const signin = createRoute({
   getParentRoute: () => root,
   path: "/signin",
-  validateSearch: (
-    search: Record<string, unknown>,
-  ): { next?: string; problem?: string; tenant?: string } => ({
-    // Only a path of ours: never another host.
-    ...(typeof search.next === "string" && isOwnPath(search.next) ? { next: search.next } : {}),
-    ...(typeof search.problem === "string" ? { problem: search.problem } : {}),
-    ...(typeof search.tenant === "string" ? { tenant: search.tenant } : {}),
-  }),
+  // Never refused: whoever cannot sign in can do nothing about it.
+  validateSearch: signinSearch,
   beforeLoad: ({ location }) => {
     if (location.hash.startsWith("token=")) throw redirect({ to: "/signin/confirm", hash: location.hash });
   },
-  component: lazyRouteComponent(() => import("./routes/signin"), "SigninPage"),
+  component: page(() => import("./routes/signin"), "SigninPage"),
 });
 
 const signinConfirm = createRoute({
   getParentRoute: () => root,
   path: "/signin/confirm",
-  component: lazyRouteComponent(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
+  component: page(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
 });
 
 // What people type, and what older mails say.
@@ -95,16 +107,8 @@ const login = createRoute({
 const invite = createRoute({
   getParentRoute: () => root,
   path: "/invite",
-  component: lazyRouteComponent(() => import("./routes/invite"), "InvitePage"),
+  component: page(() => import("./routes/invite"), "InvitePage"),
 });
-
-/** Takes texts of those names from a URL, and nothing else. */
-function texts<Name extends string>(...names: Name[]) {
-  return (search: Record<string, unknown>): { [name in Name]?: string } =>
-    Object.fromEntries(names.flatMap((name) => (search[name] ? [[name, String(search[name])]] : []))) as {
-      [name in Name]?: string;
-    };
-}
 
 // The control plane serves the files of the pages, cells the jobs in them. Whoever has
 // the console open has all of its pages, and so they open while the control plane is down.
@@ -135,7 +139,7 @@ const tenant = createRoute({
   },
   component: Shell,
   errorComponent: ({ error }) => <ProblemPage error={error} />,
-  notFoundComponent: lazyRouteComponent(() => import("./components/shell/absent"), "NoTenant"),
+  notFoundComponent: page(() => import("./components/shell/absent"), "NoTenant"),
   onEnter: () => void setTimeout(fetchPages, PAGES_AFTER_MS),
 });
 
@@ -157,26 +161,26 @@ const tenantHome = createRoute({
 const settingsNamespaces = createRoute({
   getParentRoute: () => tenant,
   path: "/settings/namespaces",
-  component: lazyRouteComponent(() => import("./routes/settings-namespaces"), "NamespacesPage"),
+  component: page(() => import("./routes/settings-namespaces"), "NamespacesPage"),
 });
 
 const settingsMembers = createRoute({
   getParentRoute: () => tenant,
   path: "/settings/members",
-  component: lazyRouteComponent(() => import("./routes/settings-members"), "MembersPage"),
+  component: page(() => import("./routes/settings-members"), "MembersPage"),
 });
 
 const settingsSso = createRoute({
   getParentRoute: () => tenant,
   path: "/settings/sso",
-  component: lazyRouteComponent(() => import("./routes/settings-sso"), "SsoPage"),
+  component: page(() => import("./routes/settings-sso"), "SsoPage"),
 });
 
 const settingsAudit = createRoute({
   getParentRoute: () => tenant,
   path: "/settings/audit",
   validateSearch: texts("action", "actor", "target"),
-  component: lazyRouteComponent(() => import("./routes/settings-audit"), "AuditPage"),
+  component: page(() => import("./routes/settings-audit"), "AuditPage"),
 });
 
 const settings = createRoute({
@@ -196,33 +200,32 @@ const namespace = createRoute({
 const overview = createRoute({
   getParentRoute: () => namespace,
   path: "/",
-  validateSearch: (search: Record<string, unknown>): { view?: "start" | "numbers" } =>
-    search.view === "start" || search.view === "numbers" ? { view: search.view } : {},
-  component: lazyRouteComponent(() => import("./routes/overview"), "OverviewPage"),
+  validateSearch: searchOf((search) => ({
+    view: choice(search, "view", ["start", "numbers"]),
+  })),
+  component: page(() => import("./routes/overview"), "OverviewPage"),
 });
 
 const queues = createRoute({
   getParentRoute: () => namespace,
   path: "/queues",
-  component: lazyRouteComponent(() => import("./routes/queues"), "QueuesPage"),
+  component: page(() => import("./routes/queues"), "QueuesPage"),
 });
 
 const jobs = createRoute({
   getParentRoute: () => namespace,
   path: "/jobs",
   validateSearch: parseJobSearch,
-  component: lazyRouteComponent(() => import("./routes/jobs"), "JobsPage"),
+  component: page(() => import("./routes/jobs"), "JobsPage"),
 });
-
-const jobTabs = ["payload", "result", "errors", "iterations"] as const;
-type JobTab = (typeof jobTabs)[number];
 
 const job = createRoute({
   getParentRoute: () => namespace,
   path: "/jobs/$job",
-  validateSearch: (search: Record<string, unknown>): { tab?: JobTab } =>
-    jobTabs.some((tab) => tab === search.tab) ? { tab: search.tab as JobTab } : {},
-  component: lazyRouteComponent(() => import("./routes/job"), "JobPage"),
+  validateSearch: searchOf((search) => ({
+    tab: choice(search, "tab", ["payload", "result", "errors", "iterations"]),
+  })),
+  component: page(() => import("./routes/job"), "JobPage"),
 });
 
 const work = () => import("./routes/work");
@@ -231,70 +234,76 @@ const cron = () => import("./routes/cron");
 const schedules = createRoute({
   getParentRoute: () => namespace,
   path: "/schedules",
-  component: lazyRouteComponent(cron, "SchedulesPage"),
+  component: page(cron, "SchedulesPage"),
 });
 
 const schedule = createRoute({
   getParentRoute: () => namespace,
   path: "/schedules/$schedule",
-  component: lazyRouteComponent(cron, "SchedulePage"),
+  component: page(cron, "SchedulePage"),
 });
 
 const batches = createRoute({
   getParentRoute: () => namespace,
   path: "/batches",
-  component: lazyRouteComponent(work, "BatchesPage"),
+  component: page(work, "BatchesPage"),
 });
 
 const batch = createRoute({
   getParentRoute: () => namespace,
   path: "/batches/$batch",
-  component: lazyRouteComponent(work, "BatchPage"),
+  component: page(work, "BatchPage"),
 });
 
 const chains = createRoute({
   getParentRoute: () => namespace,
   path: "/chains",
-  component: lazyRouteComponent(work, "ChainsPage"),
+  component: page(work, "ChainsPage"),
 });
 
 const chain = createRoute({
   getParentRoute: () => namespace,
   path: "/chains/$chain",
-  component: lazyRouteComponent(work, "ChainPage"),
+  component: page(work, "ChainPage"),
 });
 
 const dead = createRoute({
   getParentRoute: () => namespace,
   path: "/dead",
   validateSearch: texts("queue", "error"),
-  component: lazyRouteComponent(work, "DeadPage"),
+  component: page(work, "DeadPage"),
 });
 
 const approvals = createRoute({
   getParentRoute: () => namespace,
   path: "/approvals",
-  validateSearch: texts("queue", "tab"),
-  component: lazyRouteComponent(work, "ApprovalsPage"),
+  validateSearch: searchOf((search) => ({
+    queue: text(search, "queue"),
+    tab: choice(search, "tab", ["policies"]),
+  })),
+  component: page(work, "ApprovalsPage"),
 });
 
 const workers = createRoute({
   getParentRoute: () => namespace,
   path: "/workers",
-  component: lazyRouteComponent(work, "WorkersPage"),
+  component: page(work, "WorkersPage"),
 });
 
 const usage = createRoute({
   getParentRoute: () => namespace,
   path: "/usage",
-  validateSearch: texts("period", "by"),
-  component: lazyRouteComponent(work, "UsagePage"),
+  validateSearch: searchOf((search) => ({
+    period: choice(search, "period", usagePeriods),
+    by: choice(search, "by", usageGroupings),
+  })),
+  component: page(work, "UsagePage"),
 });
 
 const keys = createRoute({
   getParentRoute: () => namespace,
   path: "/keys",
-  component: lazyRouteComponent(() => import("./routes/keys"), "KeysPage"),
+  component: page(() => import("./routes/keys"), "KeysPage"),
 });
 
 const tree = root.addChildren([

@@ -190,7 +190,7 @@ export const views: readonly View[] = [
     name: "job-not-found",
     as: "owner",
     path: `${busy}/jobs/job_00000000000000000000000000`,
-    shows: "There is no such job",
+    shows: "Job not found",
     refused: true,
   },
   { name: "job-held", as: "owner", path: job("held"), shows: "returned parcels" },
@@ -295,7 +295,8 @@ export const views: readonly View[] = [
   { name: "copy-as", as: "owner", path: `${busy}/queues`, shows: "Do the same elsewhere", act: press("."), screenful: true },
   { name: "account-menu", as: "owner", path: busy, shows: "Sign out", act: click(/^Account/), screenful: true },
   { name: "namespace-menu", as: "owner", path: busy, shows: "Manage namespaces", act: click(/Namespace/), screenful: true },
-  { name: "not-found", as: "owner", path: "/acme/production/nothing/here", shows: "There is no such page" },
+  { name: "not-found", as: "owner", path: "/acme/production/nothing/here", shows: "Page not found" },
+  { name: "bad-link", as: "owner", path: "/acme/production/jobs?state=banana", shows: "This link isn't valid" },
   { name: "tenant-not-found", as: "owner", path: "/umbrella/default", shows: "There is no tenant umbrella" },
   {
     name: "namespace-not-found",

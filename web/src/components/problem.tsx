@@ -1,10 +1,12 @@
-import { Link, useRouter } from "@tanstack/react-router";
-import { CloudAlert, Compass } from "lucide-react";
-import { createContext, type ReactNode, use } from "react";
+import { Link, useRouter, useRouterState } from "@tanstack/react-router";
+import { CircleAlert, CloudAlert, Compass } from "lucide-react";
+import { createContext, type ReactNode, use, useEffect } from "react";
 import { Button, buttonClass } from "~/components/ui/button";
 import { EmptyState } from "~/components/ui/empty";
 import { usePageTitle } from "~/components/ui/page";
-import { describeError } from "~/data/control";
+import { describeError, isRefusal } from "~/data/control";
+import { answers, isChunkLost, isUnreachable, reloadOnce } from "~/data/reach";
+import { type BadSearch, badSearch } from "~/lib/search";
 
 /** True inside of the shell, which has the main landmark. */
 export const Framed = createContext(false);
@@ -28,7 +30,7 @@ export function Problem({ error, onRetry, level }: { error: unknown; onRetry?: (
       <EmptyState
         icon={<CloudAlert aria-hidden />}
         level={level}
-        title="This could not be loaded"
+        title={isUnreachable(error) ? "Can't reach Corvo" : "Couldn't load this"}
         action={
           <Button variant="primary" onClick={onRetry ?? (() => void router.invalidate())}>
             Try again
@@ -41,13 +43,132 @@ export function Problem({ error, onRetry, level }: { error: unknown; onRetry?: (
   );
 }
 
-/** The same as a whole page. */
+/** In place of a whole page: what is wrong with it decides what it says and where it leads. */
 export function ProblemPage({ error }: { error: unknown }) {
-  usePageTitle("Something is wrong");
+  const bad = badSearch(error);
   return (
     <PageFrame>
-      <Problem error={error} level={1} />
+      {bad ? (
+        <BadLink error={bad} />
+      ) : isUnreachable(error) ? (
+        <NoAnswer error={error} />
+      ) : isRefusal(error) ? (
+        <Refused error={error} />
+      ) : (
+        <Crashed error={error} />
+      )}
     </PageFrame>
+  );
+}
+
+function BadLink({ error }: { error: BadSearch }) {
+  usePageTitle("Invalid link");
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  return (
+    <div role="alert">
+      <EmptyState
+        level={1}
+        icon={<Compass aria-hidden />}
+        title="This link isn't valid"
+        action={
+          <Link to={path as "/"} search={{}} className={buttonClass("primary")}>
+            Clear filters
+          </Link>
+        }
+      >
+        <code className="font-mono">{error.param}</code> can't be “{error.value}”. Use {error.expected}.
+      </EmptyState>
+    </div>
+  );
+}
+
+const TRY_EVERY_MS = 5_000;
+
+/** Goes on by itself as soon as somebody answers. */
+function NoAnswer({ error }: { error: unknown }) {
+  usePageTitle("Can't reach Corvo");
+  const router = useRouter();
+  const lost = isChunkLost(error);
+  async function again() {
+    if (!(await answers())) return;
+    if (lost) reloadOnce();
+    else void router.invalidate();
+  }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: one clock for as long as the page shows
+  useEffect(() => {
+    void again();
+    const timer = window.setInterval(() => void again(), TRY_EVERY_MS);
+    return () => window.clearInterval(timer);
+  }, []);
+  return (
+    <div role="alert">
+      <EmptyState
+        level={1}
+        icon={<CloudAlert aria-hidden />}
+        title="Can't reach Corvo"
+        action={
+          <Button variant="primary" onClick={() => void again()}>
+            Try again
+          </Button>
+        }
+      >
+        Check your connection. This page loads as soon as Corvo responds; your jobs keep running.
+      </EmptyState>
+    </div>
+  );
+}
+
+function Refused({ error }: { error: unknown }) {
+  usePageTitle("Couldn't load this page");
+  return (
+    <>
+      <Problem error={error} level={1} />
+      <Home />
+    </>
+  );
+}
+
+function Crashed({ error }: { error: unknown }) {
+  usePageTitle("Something went wrong");
+  return (
+    <div role="alert">
+      <EmptyState
+        level={1}
+        icon={<CircleAlert aria-hidden />}
+        title="Something went wrong"
+        action={
+          <>
+            <Button variant="primary" onClick={() => window.location.reload()}>
+              Reload page
+            </Button>
+            <Link to="/" className={buttonClass("secondary")}>
+              Go to overview
+            </Link>
+          </>
+        }
+        snippet={
+          <details className="text-12 text-ink-2">
+            <summary className="mx-auto w-fit">Error details</summary>
+            <pre className="mt-2 overflow-x-auto rounded-lg border border-line bg-sunken p-3 font-mono whitespace-pre-wrap wrap-anywhere">
+              {error instanceof Error ? (error.stack ?? String(error)) : String(error)}
+            </pre>
+          </details>
+        }
+      >
+        The console hit an error on this page. Your jobs aren't affected. If reloading doesn't help, send us
+        the error details.
+      </EmptyState>
+    </div>
+  );
+}
+
+function Home() {
+  return (
+    <p className="-mt-10 pb-10 text-center">
+      <Link to="/" className="text-13 font-medium text-accent-text underline-offset-2 hover:underline">
+        Go to overview
+      </Link>
+    </p>
   );
 }
 
@@ -58,15 +179,15 @@ export function NotFound({ what = "page" }: { what?: string }) {
       <EmptyState
         level={1}
         icon={<Compass aria-hidden />}
-        title={`There is no such ${what}`}
+        title={`${what.charAt(0).toUpperCase()}${what.slice(1)} not found`}
         action={
           <Link to="/" className={buttonClass("primary")}>
-            Go home
+            Go to overview
           </Link>
         }
       >
-        It may have been deleted, or the address has a mistake in it. You may also be signed in as somebody
-        who cannot see it.
+        It may have been deleted, or the link may be wrong. You may also be signed in as someone who doesn't
+        have access to it.
       </EmptyState>
     </PageFrame>
   );

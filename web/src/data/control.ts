@@ -3,10 +3,12 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { AuthService } from "~/gen/corvo/cloud/v1/auth_pb";
 import { type Refusal, RefusalSchema } from "~/gen/corvo/cloud/v1/refusal_pb";
 import { NamespaceService, TenantService } from "~/gen/corvo/cloud/v1/tenant_pb";
+import { DataError } from "./data-error";
+import { isUnreachable, reach, Unreachable } from "./reach";
 
 // The control API lies at the console's own origin; the session is a cookie that
 // scripts cannot read, so there is nothing to add to a call.
-export const transport = createConnectTransport({ baseUrl: "/" });
+export const transport = createConnectTransport({ baseUrl: "/", fetch: reach });
 
 /** What every page needs. The other services are in admin.ts, so that only their pages load them. */
 export const control = {
@@ -28,6 +30,11 @@ export function isDenied(error: unknown): boolean {
   return error instanceof ConnectError && error.code === Code.PermissionDenied;
 }
 
+/** Somebody answered, with no: the rest is a mistake of ours, or silence. */
+export function isRefusal(error: unknown): boolean {
+  return (error instanceof ConnectError && error.code !== Code.Canceled) || error instanceof DataError;
+}
+
 function refusal(error: unknown): Refusal | undefined {
   return error instanceof ConnectError ? error.findDetails(RefusalSchema)[0] : undefined;
 }
@@ -46,17 +53,16 @@ export function refusalReason(error: unknown): string {
 
 /** An error in words for people: what happened and what to do. */
 export function describeError(error: unknown): string {
+  if (isUnreachable(error)) return new Unreachable().message;
   if (error instanceof ConnectError) {
     const { help } = refusal(error) ?? {};
     if (help) return `${sentence(error.rawMessage)} ${sentence(help)}`;
-    if (error.code === Code.Unavailable)
-      return "The service does not answer at the moment. Try again in some seconds.";
-    if (error.code === Code.DeadlineExceeded) return "The service took too long to answer. Try again.";
-    if (error.code === Code.Unknown) return "Something broke on the way. Try again in some seconds.";
+    if (error.code === Code.Unavailable) return "Corvo isn't responding. Try again in a few seconds.";
+    if (error.code === Code.DeadlineExceeded) return "Corvo took too long to respond. Try again.";
+    if (error.code === Code.Unknown)
+      return "Something went wrong on the way to Corvo. Try again in a few seconds.";
     return sentence(error.rawMessage || error.message);
   }
-  if (error instanceof TypeError)
-    return "The service could not be reached. Check your connection and try again.";
   if (error instanceof Error) return sentence(error.message);
   return "Something went wrong. Try again.";
 }

@@ -1,6 +1,10 @@
 import type { QueueSettings } from "~/lib/equivalents";
 import type { JobState } from "~/lib/states";
+import { DataError } from "./data-error";
+import { reach } from "./reach";
 import { type Scope, type TokenSource, tokens } from "./token";
+
+export { DataError };
 
 // The data plane's HTTP API as the console uses it, at /t/<tenant> of our own origin.
 // Field names are the wire's, so that what people see here is what their code gets.
@@ -170,29 +174,6 @@ export interface Fetched {
   lease_token?: string;
 }
 
-/** A refusal of the data plane. */
-export class DataError extends Error {
-  readonly status: number;
-  readonly code: string;
-  readonly requestId: string | undefined;
-  readonly fields: Record<string, string>;
-
-  constructor(
-    status: number,
-    code: string,
-    message: string,
-    requestId?: string,
-    fields: Record<string, string> = {},
-  ) {
-    super(message);
-    this.name = "DataError";
-    this.status = status;
-    this.code = code;
-    this.requestId = requestId;
-    this.fields = fields;
-  }
-}
-
 interface Problem {
   error?: string;
   code?: string;
@@ -218,11 +199,11 @@ async function refusal(response: Response): Promise<DataError> {
 }
 
 function statusWords(status: number): string {
-  if (status === 403) return "Your role may not do this.";
-  if (status === 404) return "There is no such thing here, or no longer.";
+  if (status === 403) return "Your role doesn't allow this.";
+  if (status === 404) return "Not found. It may have been deleted.";
   if (status === 429) return "Too many requests. Try again in a second.";
-  if (status >= 500) return "The queue does not answer at the moment. Try again in some seconds.";
-  return `The service answered with status ${status}.`;
+  if (status >= 500) return "Corvo isn't responding. Try again in a few seconds.";
+  return `Corvo responded with status ${status}.`;
 }
 
 /** Sends one request with a valid token; a token refused once is replaced once. */
@@ -231,7 +212,7 @@ export async function send(
   path: string,
   init: RequestInit = {},
   source: TokenSource = tokens,
-  fetcher: typeof fetch = fetch,
+  fetcher: typeof fetch = reach,
 ): Promise<Response> {
   const url = `/t/${encodeURIComponent(scope.tenant)}/api/v1${path}`;
   for (let attempt = 1; ; attempt++) {

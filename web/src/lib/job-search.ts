@@ -1,4 +1,5 @@
-import { isJobState, type JobState } from "./states";
+import { BadSearch, choice, oneOf, searchOf, text } from "./search";
+import { isJobState, type JobState, jobStates } from "./states";
 
 /** The filters of the jobs page, as they stand in its URL. */
 export interface JobSearch {
@@ -22,32 +23,40 @@ const lengths: Record<Within, number> = {
   "7d": 604_800_000,
 };
 
-function text(value: unknown): string | undefined {
-  const word = typeof value === "string" ? value.trim() : typeof value === "number" ? String(value) : "";
-  return word === "" ? undefined : word;
+function time(raw: Record<string, unknown>, name: string): string | undefined {
+  const value = text(raw, name);
+  if (value !== undefined && Number.isNaN(Date.parse(value)))
+    throw new BadSearch(name, value, "a time such as 2026-11-22T14:43:15Z");
+  return value;
 }
 
-function time(value: unknown): string | undefined {
-  const word = text(value);
-  return word && !Number.isNaN(Date.parse(word)) ? word : undefined;
+function states(raw: Record<string, unknown>): JobState[] | undefined {
+  const value = raw.state;
+  const words = Array.isArray(value) ? value : (text(raw, "state")?.split(",") ?? []);
+  for (const word of words)
+    if (typeof word !== "string" || !isJobState(word)) throw new BadSearch("state", word, oneOf(jobStates));
+  return words.length > 0 ? [...new Set(words as JobState[])] : undefined;
 }
 
-/** Takes what a URL says and keeps what makes sense; a bad filter is dropped, not fatal. */
-export function parseJobSearch(search: Record<string, unknown>): JobSearch {
-  const states = (Array.isArray(search.state) ? search.state : (text(search.state)?.split(",") ?? [])).filter(
-    (state): state is JobState => typeof state === "string" && isJobState(state),
-  );
-  const within = text(search.within);
-  const result: JobSearch = {
-    queue: text(search.queue),
-    state: states.length > 0 ? [...new Set(states)] : undefined,
-    tag: text(search.tag)?.includes(":") ? text(search.tag) : undefined,
-    within: withins.find((known) => known === within),
-    after: time(search.after),
-    before: time(search.before),
+function tag(raw: Record<string, unknown>): string | undefined {
+  const value = text(raw, "tag");
+  if (value !== undefined && !/^[^:]+:.+$/.test(value))
+    throw new BadSearch("tag", value, "key:value, for example customer:acme");
+  return value;
+}
+
+/** Takes the filters that a URL names; one that makes no sense is refused, or other jobs would show than were asked for. */
+export const parseJobSearch = searchOf((raw): JobSearch => {
+  const search: JobSearch = {
+    queue: text(raw, "queue"),
+    state: states(raw),
+    tag: tag(raw),
+    within: choice(raw, "within", withins),
+    after: time(raw, "after"),
+    before: time(raw, "before"),
   };
-  return Object.fromEntries(Object.entries(result).filter(([, value]) => value !== undefined)) as JobSearch;
-}
+  return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as JobSearch;
+});
 
 /** The lower bound of "within", rounded to a minute so that equal looks share a cache entry. */
 export function withinBound(within: Within, now: number): string {

@@ -40,16 +40,23 @@ describe("names", () => {
 });
 
 describe("jobs in the URL", () => {
-  it("drops what makes no sense and keeps the rest", () => {
-    expect(
-      parseJobSearch({
-        queue: " emails ",
-        state: "dead,nonsense,dead",
-        tag: "nocolon",
-        within: "3y",
-        after: "soon",
-      }),
-    ).toEqual({ queue: "emails", state: ["dead"] });
+  it.each([
+    [{ state: "banana" }, /state can't be “banana”. Use scheduled, pending, .* or cancelled\./],
+    [{ state: ["dead", "banana"] }, /state can't be “banana”/],
+    [{ state: "{" }, /state can't be “{”/],
+    [{ queue: { a: 1 } }, /queue can't be/],
+    [{ tag: "nocolon" }, /tag can't be “nocolon”. Use key:value/],
+    [{ within: "3y" }, /within can't be “3y”. Use 15m, 1h, 24h or 7d\./],
+    [{ after: "yesterday" }, /after can't be “yesterday”. Use a time/],
+  ])("refuses %j with what would do", (search, problem) =>
+    expect(() => parseJobSearch(search)).toThrow(problem),
+  );
+  it("keeps each state once and leaves out what it does not know", () => {
+    expect(parseJobSearch({ queue: " emails ", state: "dead,held,dead", colour: "red" })).toEqual({
+      queue: "emails",
+      state: ["dead", "held"],
+      colour: undefined,
+    });
   });
   it("takes states as list and as text, and a queue that looks like a number", () => {
     expect(parseJobSearch({ state: ["dead", "held"], queue: 42 })).toEqual({

@@ -20,17 +20,18 @@ import { Budgets } from "~/features/usage/budgets";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { dollars } from "~/lib/money";
 import { compact, count } from "~/lib/numbers";
+import type { UsageGrouping, UsagePeriod } from "~/lib/usage";
 import { reportUsage, usageEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/usage");
 
-const periods = {
+const periods: Record<UsagePeriod, string> = {
   "1h": "last hour",
   "24h": "last 24 hours",
   "7d": "last 7 days",
   "30d": "last 30 days",
-} as const;
-const groupings = { queue: "Queue", model: "Model", provider: "Provider" } as const;
+};
+const groupings: Record<UsageGrouping, string> = { queue: "Queue", model: "Model", provider: "Provider" };
 
 type Group = UsageSummary["groups"][number];
 
@@ -40,14 +41,13 @@ export function UsagePage() {
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/usage" });
   const { access } = useRouteContext({ from: "/$tenant" });
-  const period = search.period && search.period in periods ? search.period : "24h";
-  const by = search.by && search.by in groupings ? (search.by as keyof typeof groupings) : "queue";
+  const { period = "24h", by = "queue" } = search;
   const usage = useQuery({ ...workReads.usage(scope, period, by), placeholderData: (was) => was });
   const blocked = access.blocked(Permission.JOB_OPERATE);
   useCopyAs(usageEquivalents(period, by));
   useRefresh(workReads.usage(scope, period, by).queryKey, (event) => event.data?.from === "active");
 
-  const change = (part: { period?: string; by?: string }) =>
+  const change = (part: { period?: UsagePeriod; by?: UsageGrouping }) =>
     void navigate({ search: (was) => ({ ...was, ...part }), replace: true, resetScroll: false });
   const { data } = usage;
   const used = data && (data.totals.count > 0 || data.groups.length > 0);
@@ -70,7 +70,7 @@ export function UsagePage() {
             aria-label="Period"
             className="w-40"
             value={period}
-            onChange={(next) => change({ period: next })}
+            onChange={(next) => change({ period: next as UsagePeriod })}
           >
             {Object.entries(periods).map(([value, label]) => (
               <option key={value} value={value}>
@@ -82,7 +82,7 @@ export function UsagePage() {
             aria-label="Grouped by"
             className="w-36"
             value={by}
-            onChange={(next) => change({ by: next })}
+            onChange={(next) => change({ by: next as UsageGrouping })}
           >
             {Object.entries(groupings).map(([value, label]) => (
               <option key={value} value={value}>
@@ -98,11 +98,7 @@ export function UsagePage() {
       ) : (
         <>
           <div className="grid grid-cols-2 gap-3 lg:grid-cols-4">
-            <Tile
-              label="Cost"
-              value={data && dollars(data.totals.cost_usd)}
-              note={periods[period as keyof typeof periods]}
-            />
+            <Tile label="Cost" value={data && dollars(data.totals.cost_usd)} note={periods[period]} />
             <Tile
               label="Input tokens"
               value={data && compact(data.totals.input_tokens)}
