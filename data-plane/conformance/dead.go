@@ -14,6 +14,7 @@ type rowsView struct {
 		State      string `json:"state"`
 		DeadReason string `json:"dead_reason"`
 		LastError  string `json:"last_error"`
+		HoldReason string `json:"hold_reason"`
 	} `json:"jobs"`
 	Cursor  string `json:"cursor"`
 	HasMore bool   `json:"has_more"`

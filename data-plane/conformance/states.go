@@ -158,6 +158,21 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "reason", t.State(id, "dead").DeadReason, "rejected")
 		t.Nothing(q)
 	}},
+	{Name: "a list of held jobs says why each is held, for as long as it is", Needs: "hold", Run: func(t *T) {
+		q := t.Queue()
+		id, _ := t.inState(q, "pending")
+		t.Call(http.MethodPost, jobPath(id, "/hold"), object{"reason": "look first"}, nil)
+		listed := func(reason string) func() bool {
+			return func() bool {
+				var page rowsView
+				t.Call(http.MethodGet, "/api/v1/jobs?queue="+q, nil, &page)
+				return len(page.Jobs) == 1 && page.Jobs[0].HoldReason == reason
+			}
+		}
+		t.Eventually("a reason in the list", listed("look first"))
+		t.Do(id, "approve", "pending")
+		t.Eventually("a list without a reason", listed(""))
+	}},
 	{Name: "an active job is held when its worker lets go, and the attempt does not count", Needs: "hold", Run: func(t *T) {
 		for _, release := range []bool{true, false} {
 			q := t.Queue()

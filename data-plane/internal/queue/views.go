@@ -96,6 +96,7 @@ type JobRow struct {
 	WorkerID    string
 	LastError   string
 	DeadReason  string
+	HoldReason  string
 	Body        *RowBody
 }
 
@@ -193,7 +194,7 @@ func viewRow(r *readmodel.Row) JobRow {
 	row := JobRow{
 		ID: r.ID, Queue: r.Queue, State: r.State, Priority: r.Priority, Attempt: int(r.Attempt), MaxRetries: int(r.MaxRetries),
 		Crashes: int(r.Crashes), Tags: tagMap(r.Tags), CreatedAt: when(r.CreatedAt), ScheduledAt: when(r.ScheduledAt),
-		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: r.Reason.String(),
+		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: r.Reason.String(), HoldReason: r.HoldReason,
 	}
 	if r.State == job.Completed {
 		row.CompletedAt = when(r.FinishedAt)

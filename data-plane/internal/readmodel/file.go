@@ -18,7 +18,7 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers.
 // The two indexes serve every list: one without states is a merge over all states.
@@ -28,7 +28,7 @@ CREATE TABLE job (
  attempt INTEGER NOT NULL, max_retries INTEGER NOT NULL, crashes INTEGER NOT NULL,
  created_at INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
  finished_at INTEGER NOT NULL, failed_at INTEGER NOT NULL,
- worker TEXT NOT NULL, last_error TEXT NOT NULL, reason INTEGER NOT NULL, tags BLOB,
+ worker TEXT NOT NULL, last_error TEXT NOT NULL, hold_reason TEXT NOT NULL, reason INTEGER NOT NULL, tags BLOB,
  generation INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_by_state ON job (state, created_at, id);
@@ -146,12 +146,12 @@ func (f *file) prepare(ctx context.Context) error {
 
 // upsertRows is the statement that puts n rows in.
 func upsertRows(n int) string {
-	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
  queue = excluded.queue, state = excluded.state, priority = excluded.priority, attempt = excluded.attempt,
  max_retries = excluded.max_retries, crashes = excluded.crashes, scheduled_at = excluded.scheduled_at,
  started_at = excluded.started_at, finished_at = excluded.finished_at, failed_at = excluded.failed_at,
- worker = excluded.worker, last_error = excluded.last_error, reason = excluded.reason,
+ worker = excluded.worker, last_error = excluded.last_error, hold_reason = excluded.hold_reason, reason = excluded.reason,
  generation = excluded.generation`
 }
 
@@ -302,7 +302,7 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 // values appends the row in the order of the table's columns.
 func (r *Row) values(to []any) []any {
 	return append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority), int64(r.Attempt), int64(r.MaxRetries), int64(r.Crashes),
-		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, int64(r.Reason), encodeTags(r.Tags), int64(r.generation))
+		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation))
 }
 
 func (f *file) putTags(ctx context.Context, tx *sql.Tx, rows []Row) error {

@@ -45,7 +45,7 @@ const LimitMax = 1000
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
- j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.reason, j.tags, j.generation`
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
 
 // statement gathers constant pieces of SQL and the values bound to them: no text
 // of a caller ever becomes part of a statement.
@@ -296,7 +296,7 @@ func scanRow(found *sql.Rows) (Row, error) {
 	var id, tags []byte
 	var st, priority, reason uint8
 	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
-		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &reason, &tags, &r.generation)
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation)
 	if err != nil {
 		return Row{}, fmt.Errorf("read row: %w", err)
 	}

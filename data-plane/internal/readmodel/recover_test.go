@@ -99,7 +99,7 @@ func sameRow(a, b Row) bool {
 	return a.ID == b.ID && a.Queue == b.Queue && a.State == b.State && a.Priority == b.Priority && a.Attempt == b.Attempt &&
 		a.MaxRetries == b.MaxRetries && a.Crashes == b.Crashes && a.CreatedAt == b.CreatedAt && a.ScheduledAt == b.ScheduledAt &&
 		a.StartedAt == b.StartedAt && a.FinishedAt == b.FinishedAt && a.FailedAt == b.FailedAt && a.Worker == b.Worker &&
-		a.LastError == b.LastError && a.Reason == b.Reason
+		a.LastError == b.LastError && a.HoldReason == b.HoldReason && a.Reason == b.Reason
 }
 
 // edit changes a namespace's file behind the projector's back, while it is closed.

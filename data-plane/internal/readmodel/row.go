@@ -10,7 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
-// errorBytesMax is how much of a job's last error a list shows.
+// errorBytesMax is how much a list shows of a job's last error, and of why it is held.
 const errorBytesMax = 512
 
 // Row is a job as lists show it: no payload, no result. Times are Unix
@@ -30,6 +30,7 @@ type Row struct {
 	FailedAt    int64
 	Worker      string
 	LastError   string
+	HoldReason  string // While it is held.
 	Reason      state.DeadReason
 	Tags        []command.Tag
 	// generation is the job's of its queue: the rows of a deleted queue are not shown.
@@ -38,7 +39,7 @@ type Row struct {
 
 func (r *Row) position() Position { return Position{r.CreatedAt, r.ID} }
 
-// rowFrom makes a job's row; its last error is read from the state.
+// rowFrom makes a job's row; its last error and why it is held are read from the state.
 func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b *state.Body) (Row, error) {
 	r := Row{
 		ID: id, Queue: h.Queue, State: h.State, Priority: h.Priority, Attempt: h.Attempt,
@@ -56,10 +57,17 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 		}
 		r.LastError = cut(e.Error)
 	}
+	if h.State == job.Held {
+		hold, err := state.ReadHold(store, ns, id)
+		if err != nil {
+			return Row{}, err
+		}
+		r.HoldReason = cut(hold.Reason)
+	}
 	return r, nil
 }
 
-// cut shortens an error without breaking a character.
+// cut shortens a text without breaking a character.
 func cut(s string) string {
 	if len(s) <= errorBytesMax {
 		return s

@@ -29,6 +29,7 @@ type rowAnswer struct {
 	WorkerID    string            `json:"worker_id,omitempty"`
 	LastError   string            `json:"last_error,omitempty"`
 	DeadReason  string            `json:"dead_reason,omitempty"`
+	HoldReason  string            `json:"hold_reason,omitempty"`
 }
 
 // foundAnswer is a job that a search found: a row, and what never changes about it.
@@ -134,7 +135,7 @@ func newRowAnswer(r *queue.JobRow) rowAnswer {
 		ID: r.ID.String(), Queue: r.Queue, State: r.State.String(), Priority: int(r.Priority), Attempt: r.Attempt,
 		MaxRetries: r.MaxRetries, Crashes: r.Crashes, Tags: r.Tags, CreatedAt: optionalTime(r.CreatedAt),
 		ScheduledAt: optionalTime(r.ScheduledAt), StartedAt: optionalTime(r.StartedAt), CompletedAt: optionalTime(r.CompletedAt),
-		FailedAt: optionalTime(r.FailedAt), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: r.DeadReason,
+		FailedAt: optionalTime(r.FailedAt), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: r.DeadReason, HoldReason: r.HoldReason,
 	}
 }
 

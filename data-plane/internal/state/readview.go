@@ -33,6 +33,19 @@ func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (AttemptError,
 	return last, err
 }
 
+// ReadHold reads why a job is or was held; zero if there is no record, which a job that
+// changes meanwhile may show.
+func ReadHold(g *statedb.Group, ns job.Namespace, id job.ID) (Hold, error) {
+	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Hold, id))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Hold{}, nil
+	}
+	if err != nil {
+		return Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
+	}
+	return decodeHold(v)
+}
+
 // IDHead is the head of a job.
 type IDHead struct {
 	ID job.ID
