@@ -214,7 +214,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T) {
 		q, other := t.Queue(), t.Queue()
-		tags, target := map[string]string{"team": q}, "team="+q
+		tags, target := map[string]string{"team": q}, "team:"+q
 		t.Budget("tag", target, object{"daily_usd": 1})
 		t.spend(q, tags, 0.5)
 		t.spend(other, tags, 0.5)
@@ -235,7 +235,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "reject counts for a tag too", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
 		tags := map[string]string{"team": q, "size": "s"}
-		t.Budget("tag", "team="+q, object{"daily_usd": 1, "on_exceed": "reject"})
+		t.Budget("tag", "team:"+q, object{"daily_usd": 1, "on_exceed": "reject"})
 		t.spend(q, tags, 1)
 		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Tags: tags})
 		t.Refused(err, spent, "queue")
@@ -277,7 +277,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
-		t.Budget("tag", "team="+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
+		t.Budget("tag", "team:"+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
 		for _, acks := range []bool{false, true} {
 			e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"team": q}})
 			l := t.Fetch(q)
@@ -347,7 +347,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{object{"scope": "queue", "target": "a b", "daily_usd": 1}, []string{"target"}},
 			{object{"scope": "queue", "daily_usd": 1}, []string{"target"}},
 			{object{"scope": "tag", "target": "team", "daily_usd": 1}, []string{"target"}},
-			{object{"scope": "tag", "target": "=x", "daily_usd": 1}, []string{"target"}},
+			{object{"scope": "tag", "target": ":x", "daily_usd": 1}, []string{"target"}},
 			{object{"scope": "global", "target": q, "daily_usd": 1}, []string{"target"}},
 			{object{"scope": "queue", "target": q}, []string{"daily_usd"}},
 			{object{"scope": "queue", "target": q, "daily_usd": -1, "per_job_usd": "much"}, []string{"daily_usd", "per_job_usd"}},

@@ -240,7 +240,7 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a job of a tag whose budget is spent says so, before it is held and then", Needs: "why", Run: func(t *T) {
 		q := t.worked()
 		tags := map[string]string{"team": q}
-		t.Budget("tag", "team="+q, object{"daily_usd": 1})
+		t.Budget("tag", "team:"+q, object{"daily_usd": 1})
 		t.Enqueue(Job{Queue: q, Tags: tags})
 		l := t.FetchFor(q)
 		id, free := t.Enqueue(Job{Queue: q, Tags: tags}).ID, t.Enqueue(Job{Queue: q}).ID
@@ -248,7 +248,7 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: 1, Model: "m"}})
 		w := t.Why(id, "budget_spent")
 		t.endsAt(w, endOfDay(t.Job(id).CreatedAt))
-		Equal(t, "tag", w.Reasons[0].Detail["tag"], any("team="+q))
+		Equal(t, "tag", w.Reasons[0].Detail["tag"], any("team:"+q))
 		Equal(t, "job", t.FetchFor(q).ID, free)
 		t.State(id, "held")
 		t.endsAt(t.Why(id, "held", "budget_spent"), endOfDay(t.Job(id).CreatedAt)) // It is approved by itself.

@@ -7,6 +7,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 )
 
+// ErrInUse is in the error of a start on a folder that another process uses.
+var ErrInUse = raftlog.ErrInUse
+
 // AcceptLossHelps reports whether err is a refusal to start because
 // acknowledged entries are or may be missing, which Config.AcceptLoss overrides.
 func AcceptLossHelps(err error) bool {

@@ -108,8 +108,8 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 			return r, nil
 		}
 		if r.status < 400 {
-			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server answered with a redirect",
-				Why: "keys are not sent to another address", Fix: "set --server to " + first(r.header.Get("Location"), "the new address")}
+			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server sent a redirect",
+				Why: "keys are never sent to another address", Fix: "set --server to " + first(r.header.Get("Location"), "the new address")}
 		}
 		if r.status == http.StatusForbidden && a.manage.Token != "" {
 			a.key, a.namespace, a.manage = a.manage.Token, first(a.namespace, a.manage.Namespace), profile{}
@@ -206,8 +206,8 @@ func encodeBody(body any) ([]byte, error) {
 // means that something else answered.
 func (a *api) decode(r *reply, v any) error {
 	if err := json.Unmarshal(r.body, v); err != nil {
-		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "the answer of " + a.base.String() + " is not Corvo's",
-			Why: err.Error(), Fix: "check that --server or CORVO_URL names a Corvo server or tenant", Status: r.status}
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: a.base.String() + " is not a Corvo server",
+			Why: err.Error(), Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant", Status: r.status}
 	}
 	return nil
 }

@@ -38,10 +38,10 @@ func (s *session) benchCommand() *cobra.Command {
 	f := benchFlags{options: bench.Default()}
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a server like a stranger would",
-		Long: `Puts a fixed amount of work through a server and reports throughput, percentiles and
-what the server spent. Every job is accounted for: a run in which one was lost or
-handed out twice is INVALID and exits 1.
+		Short: "Measure the throughput and latency of a server",
+		Long: `Puts a fixed amount of work through a server and reports throughput, percentiles, and
+the CPU and memory of the server. Every job is accounted for: if one was lost or handed
+out twice, the run is INVALID and exits with 1.
 
 With --spawn it starts a server of its own in a temporary directory; --sync-delay
 adds the latency of a real disk to every sync of its log, because the disk of a
@@ -51,8 +51,8 @@ measures the server of --server, in queues of its own named bench-….`,
   corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
   corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
   corvo bench --spawn --workload latency --jobs 1000
-  corvo bench --spawn --workload steady --rate 2000     # and how late lists are meanwhile
-  corvo bench --suite aims --quick                      # measured beside the aims`,
+  corvo bench --spawn --workload steady --rate 2000     # also measures how far lists lag
+  corvo bench --suite aims --quick                      # compares with the project's aims`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.bench(c, f) },
 	}
@@ -65,17 +65,17 @@ func (f *benchFlags) register(c *cobra.Command) {
 	o := &f.options
 	fs.StringVar(&f.workload, "workload", string(o.Workload), "enqueue, lifecycle, latency, single or steady")
 	fs.StringVar(&f.protocol, "protocol", string(o.Protocol), "http, rpc or stream")
-	fs.IntVar(&o.Jobs, "jobs", o.Jobs, "how many jobs to measure")
+	fs.IntVar(&o.Jobs, "jobs", o.Jobs, "number of jobs to measure")
 	fs.IntVar(&o.Batch, "batch", o.Batch, "jobs per frame or call")
 	fs.IntVar(&o.Connections, "connections", o.Connections, "connections, or streams")
 	fs.IntVar(&o.Concurrency, "concurrency", o.Concurrency, "callers that share each connection")
 	fs.IntVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes, "size of each payload")
-	fs.IntVar(&o.Backlog, "backlog", 0, "lifecycle only: this many more jobs wait in the queue meanwhile")
-	fs.IntVar(&o.Rate, "rate", 0, "steady only: jobs a second")
+	fs.IntVar(&o.Backlog, "backlog", 0, "lifecycle only: number of other jobs waiting in the queue")
+	fs.IntVar(&o.Rate, "rate", 0, "steady only: jobs per second")
 	fs.BoolVar(&f.spawn, "spawn", false, "start a server to measure")
 	fs.DurationVar(&f.syncDelay, "sync-delay", time.Millisecond, "with --spawn: added to every sync of its log")
 	fs.BoolVar(&f.relaxed, "relaxed", false, "with --spawn: do not sync the log at all")
-	fs.IntVar(&f.nodes, "nodes", 1, "with --spawn: 1, 3 or 5 nodes; several run in corvo-cloud, which must lie beside corvo")
+	fs.IntVar(&f.nodes, "nodes", 1, "with --spawn: 1, 3 or 5 nodes; several run in corvo-cloud, which must be in the same directory as corvo")
 	fs.StringVar(&f.dir, "data-dir", "", "with --spawn: where to put the data (default: a temporary directory)")
 	fs.StringVar(&o.ProfileFile, "profile", "", "write a CPU profile of the server during the measured phase to `FILE`")
 	fs.StringVar(&f.pprofURL, "pprof-url", "", "base `URL` of the profiler of a server that was not spawned")
@@ -107,10 +107,10 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 	report, err := s.benchRun(ctx, o, f)
 	s.clearProgress()
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run was not finished"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run did not finish"}
 	}
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the run could not be made", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the benchmark could not run", Why: err.Error()}
 	}
 	if err := s.emitValue(report, report.WriteText); err != nil {
 		return err
@@ -125,27 +125,27 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 func (f *benchFlags) check(c *cobra.Command) error {
 	for _, flag := range []string{"sync-delay", "relaxed", "data-dir", "nodes"} {
 		if !f.spawn && c.Flags().Changed(flag) {
-			return usagef("--%s describes the server that --spawn starts", flag)
+			return usagef("--%s only works with --spawn", flag)
 		}
 	}
 	for _, flag := range []string{"server", "pprof-url"} {
 		if f.spawn && c.Flags().Changed(flag) {
-			return usagef("give --spawn or --%s, not both", flag)
+			return usagef("use --spawn or --%s, not both", flag)
 		}
 	}
 	for _, flag := range []string{"quick", "only"} {
 		if c.Flags().Changed(flag) {
-			return usagef("--%s belongs to --suite", flag)
+			return usagef("--%s only works with --suite", flag)
 		}
 	}
 	if f.nodes != 1 && f.nodes != 3 && f.nodes != 5 {
 		return usagef("--nodes %d is not 1, 3 or 5", f.nodes)
 	}
 	if f.nodes > 1 && (f.relaxed || f.options.ProfileFile != "") {
-		return usagef("--relaxed and --profile are for a node alone")
+		return usagef("--relaxed and --profile need --nodes 1")
 	}
 	if f.options.Backlog != 0 && f.workload != string(bench.Lifecycle) {
-		return usagef("--backlog belongs to --workload lifecycle")
+		return usagef("--backlog only works with --workload lifecycle")
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 		return err
 	}
 	if cloud == "" {
-		s.talkf("the rows with three nodes are left out: corvo-cloud does not lie beside this program")
+		s.talkf("skipping the rows with three nodes: corvo-cloud is not in the directory of this program")
 	}
 	suite := bench.Suite{Binary: binary, Cloud: cloud, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
 		s.clearProgress()
@@ -246,10 +246,10 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 	result, err := suite.Run(ctx)
 	s.clearProgress()
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite was not finished"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite did not finish"}
 	}
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite was not finished", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite did not finish", Why: err.Error()}
 	}
 	if err := s.emitSuite(result); err != nil {
 		return err

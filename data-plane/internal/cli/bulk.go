@@ -23,6 +23,9 @@ const (
 	bulkLook = 200 * time.Millisecond
 )
 
+// bulkActions are the values of ACTION.
+var bulkActions = []string{"retry", "delete", "cancel", "move", "requeue", "change_priority", "hold", "approve", "reject"} //nolint:gochecknoglobals // A constant table.
+
 type bulkFlags struct {
 	filter   string
 	list     listFlags
@@ -35,33 +38,33 @@ func (s *session) bulkCommand(use string) *cobra.Command {
 	var f bulkFlags
 	c := &cobra.Command{
 		Use:   use + " ACTION [JOB...]",
-		Short: "Do one thing to many jobs: by their ids, or all that a filter finds",
+		Short: "Act on many jobs, by id or by filter",
 		Long: `ACTION is retry, delete, cancel, move, requeue, change_priority, hold, approve or reject,
-and does what the command for one job does. Jobs that are not as it needs them are left as
-they are, and said why.
+and does what the command for a single job does. Jobs in a state that doesn't allow it are
+skipped, with the reason.
 
-Which jobs: ids as arguments, or on standard input as lines or as JSON that another command
-printed; or a filter, as flags or as the JSON of POST /api/v1/jobs/search. What a filter
-finds is done by the server; when this command is stopped, the server goes on.`,
+Choose jobs by id (as arguments, or on stdin as lines or as the JSON of another command) or by
+a filter (as flags, or as the JSON of POST /api/v1/jobs/search). A filter asks for confirmation
+and runs on the server, which keeps going if you stop this command.`,
 		Example: `  {cmd} retry job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC
   {cmd} retry --queue emails --state dead --after 24h
   {cmd} move --to emails.v2 --filter '{"queue":"emails","state":["pending"],"priority":"high"}'
   corvo jobs --state dead --limit 0 -o jsonl | {cmd} delete --yes`,
 		Args:      cobra.MinimumNArgs(1),
-		ValidArgs: []string{"retry", "delete", "cancel", "move", "requeue", "change_priority", "hold", "approve", "reject"},
+		ValidArgs: bulkActions,
 		RunE:      func(c *cobra.Command, args []string) error { return s.bulk(c.Context(), args[0], args[1:], f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.to, "to", "", "the `QUEUE` to move to")
-	fs.StringVar(&f.priority, "priority", "", "the new priority: critical, high or normal")
-	fs.StringVar(&f.filter, "filter", "", "all jobs that this `JSON` filter finds")
-	fs.StringVar(&f.list.queue, "queue", "", "all of this `QUEUE`")
-	fs.StringSliceVar(&f.list.states, "state", nil, "all in these `STATES`")
-	fs.StringArrayVar(&f.list.tags, "tag", nil, "all with this tag, `KEY=VALUE`; may be repeated")
-	fs.StringVar(&f.list.after, "after", "", "all created after this `TIME`, or in so long a time")
-	fs.StringVar(&f.list.before, "before", "", "all created before this `TIME`")
-	fs.IntVar(&f.list.limit, "limit", 0, "of those that the filter finds at most `N`, the newest")
-	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask before a delete")
+	fs.StringVar(&f.to, "to", "", "`QUEUE` to move jobs to")
+	fs.StringVar(&f.priority, "priority", "", "new priority: critical, high or normal")
+	fs.StringVar(&f.filter, "filter", "", "jobs that match this `JSON` filter")
+	fs.StringVar(&f.list.queue, "queue", "", "jobs in this `QUEUE`")
+	fs.StringSliceVar(&f.list.states, "state", nil, "jobs in these `STATES`")
+	fs.StringArrayVar(&f.list.tags, "tag", nil, "jobs with this tag, `KEY:VALUE`; can be repeated")
+	fs.StringVar(&f.list.after, "after", "", "jobs created after this `TIME`, or within this duration, such as 24h")
+	fs.StringVar(&f.list.before, "before", "", "jobs created before this `TIME`")
+	fs.IntVar(&f.list.limit, "limit", 0, "at most `N` of the jobs that match, newest first")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "don't ask for confirmation")
 	completeFlag(c, "queue", s.completeQueues)
 	completeFlag(c, "to", s.completeQueues)
 	completeWords(c, "priority", "critical", "high", "normal")
@@ -83,6 +86,9 @@ type bulkRefusal struct {
 }
 
 func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkFlags) error {
+	if err := f.checkAction(action); err != nil {
+		return err
+	}
 	filter, err := f.filterOf(time.Now())
 	if err != nil {
 		return err
@@ -99,9 +105,9 @@ func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkF
 	}
 	switch {
 	case filter != nil && len(ids) > 0:
-		return usagef("say which jobs by their ids or by a filter, not by both")
+		return usagef("choose jobs by id or by filter, not by both")
 	case filter != nil:
-		if err := s.mayDelete(action, f, "all jobs that the filter finds"); err != nil {
+		if err := s.confirmBulk(action, f, true, "every job that matches the filter"); err != nil {
 			return err
 		}
 		ask["filter"] = filter
@@ -111,20 +117,47 @@ func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkF
 			return err
 		}
 	}
-	if err := s.mayDelete(action, f, count(len(ids), "job")); err != nil {
+	if err := s.confirmBulk(action, f, false, count(len(ids), "job")); err != nil {
 		return err
 	}
 	return s.bulkByID(ctx, a, ask, ids)
 }
 
-// mayDelete asks on a terminal. Without one ids are the consent, a filter is not.
-func (s *session) mayDelete(action string, f bulkFlags, what string) error {
-	terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-	byFilter := strings.HasPrefix(what, "all")
-	if action != "delete" || f.yes || !terminal && !byFilter || terminal && s.confirm("Delete "+what+" for good?") {
+// checkAction refuses an action that does not exist or lacks its flag, before anything is
+// read or sent.
+func (f *bulkFlags) checkAction(action string) error {
+	if !slices.Contains(bulkActions, action) {
+		bad := usagef("%q is not a bulk action", action)
+		bad.Fix = "use " + strings.Join(bulkActions[:len(bulkActions)-1], ", ") + " or " + bulkActions[len(bulkActions)-1]
+		return bad
+	}
+	for _, needs := range []struct{ action, flag, value string }{{"move", "to", f.to}, {"change_priority", "priority", f.priority}} {
+		switch given := needs.value != ""; {
+		case action == needs.action && !given:
+			return usagef("%s needs --%s", action, needs.flag)
+		case action != needs.action && given:
+			return usagef("--%s is only for %s", needs.flag, needs.action)
+		}
+	}
+	return nil
+}
+
+// confirmBulk asks before a delete, and before anything that a filter chooses: nobody has
+// seen that list of jobs. Without a terminal ids are the consent; a filter needs --yes.
+func (s *session) confirmBulk(action string, f bulkFlags, byFilter bool, what string) error {
+	if f.yes || !byFilter && action != "delete" {
 		return nil
 	}
-	return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted", Why: "the jobs cannot be had back", Fix: "answer y, or use --yes"}
+	question := fmt.Sprintf("Run %s on %s?", action, what)
+	if action == "delete" {
+		question = "Permanently delete " + what + "?"
+	}
+	terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
+	if terminal && s.confirm(question) || !terminal && !byFilter {
+		return nil
+	}
+	return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "not confirmed, so nothing was changed",
+		Fix: "add --yes to run it without a prompt; `corvo jobs` with the same conditions shows which jobs match"}
 }
 
 // filterOf is the filter of the flags; nil if there is none.
@@ -140,7 +173,7 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 			return nil, usagef(`--filter must be a JSON object, such as '{"queue":"emails","state":["dead"]}'`)
 		}
 		if flags {
-			return nil, usagef("write conditions as flags or into --filter, not both")
+			return nil, usagef("use --filter or filter flags, not both")
 		}
 		if l.limit > 0 {
 			filter["limit"] = l.limit
@@ -149,7 +182,7 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 	}
 	if !flags {
 		if l.limit > 0 {
-			return nil, usagef("--limit bounds what a filter finds, and there is none; add --queue, --state, --tag, --after or --before")
+			return nil, usagef("--limit needs a filter; add --queue, --state, --tag, --after or --before")
 		}
 		return nil, nil
 	}
@@ -186,7 +219,7 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 // idsFromStdin reads ids, or the JSON of jobs.
 func (s *session) idsFromStdin() ([]string, error) {
 	if isTerminal(s.proc.Stdin) {
-		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "no jobs are named", Fix: "add ids, or a filter such as --queue emails --state dead"}
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "no jobs given", Fix: "add ids, or a filter such as --queue emails --state dead"}
 	}
 	in, err := io.ReadAll(io.LimitReader(s.proc.Stdin, bulkInputMax+1))
 	if err != nil {
@@ -288,7 +321,7 @@ func (s *session) endBulk(raw json.RawMessage, done *bulkDone) error {
 		s.exit = ExitConflict
 	}
 	return s.emit(raw, func(w io.Writer) {
-		fmt.Fprintf(w, "%s done, %d left as they are\n", count(done.Affected, "job"), done.Errors)
+		fmt.Fprintf(w, "%s changed, %d skipped\n", count(done.Affected, "job"), done.Errors)
 	})
 }
 
@@ -308,7 +341,7 @@ func (s *session) bulkByFilter(ctx context.Context, a *api, ask map[string]any) 
 	for {
 		r, err := a.get(ctx, pathf("/bulk/%s", begun.ID))
 		if err != nil {
-			s.talkf("how far it got: corvo api GET %s", pathf("/bulk/%s", begun.ID))
+			s.talkf("check its progress with: corvo api GET %s", pathf("/bulk/%s", begun.ID))
 			return err
 		}
 		var op struct {
@@ -331,7 +364,7 @@ func (s *session) bulkByFilter(ctx context.Context, a *api, ask map[string]any) 
 		select {
 		case <-time.After(bulkLook):
 		case <-ctx.Done():
-			s.talkf("the server goes on; how far it is: corvo api GET %s", pathf("/bulk/%s", begun.ID))
+			s.talkf("the server continues; check its progress with: corvo api GET %s", pathf("/bulk/%s", begun.ID))
 			return ctx.Err()
 		}
 	}

@@ -57,7 +57,7 @@ func TestBulk_IDsComeAsArgumentsAsLinesOrAsWhatOtherCommandsPrint(t *testing.T) 
 	} {
 		url, asked := bulkServer(t, `{"affected":2,"errors":0,"duration_ms":1}`)
 		got := runWith(t, stdin, url, append([]string{"bulk", "retry"}, args...)...)
-		if got.exit != ExitOK || got.stdout != "2 jobs done, 0 left as they are\n" || len(*asked) != 1 || !sameJSON((*asked)[0], `{"action":"retry","job_ids":["job_1","job_2"]}`) {
+		if got.exit != ExitOK || got.stdout != "2 jobs changed, 0 skipped\n" || len(*asked) != 1 || !sameJSON((*asked)[0], `{"action":"retry","job_ids":["job_1","job_2"]}`) {
 			t.Errorf("%q: asked %q, %+v", stdin, *asked, got)
 		}
 	}
@@ -82,19 +82,19 @@ func TestBulk_MoreIDsThanACallTakesAreSeveralCalls(t *testing.T) {
 func TestBulk_AFilterIsWatchedUntilItIsDone(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"retry --queue q --state dead,cancelled --tag a=b --limit 5":        `{"action":"retry","async":true,"filter":{"queue":"q","state":["dead","cancelled"],"tags":{"a":"b"},"limit":5}}`,
+		"retry --queue q --state dead,cancelled --tag a:b --limit 5":        `{"action":"retry","async":true,"filter":{"queue":"q","state":["dead","cancelled"],"tags":{"a":"b"},"limit":5}}`,
 		`move --to r --filter {"queue":"q","priority":"high"}`:              `{"action":"move","async":true,"move_to_queue":"r","filter":{"queue":"q","priority":"high"}}`,
 		"change_priority --priority critical --before 2030-01-01T00:00:00Z": `{"action":"change_priority","async":true,"priority":"critical","filter":{"created_before":"2030-01-01T00:00:00Z"}}`,
-		"delete --yes --after 2026-01-01T00:00:00Z --queue q":               `{"action":"delete","async":true,"filter":{"queue":"q","created_after":"2026-01-01T00:00:00Z"}}`,
+		"delete --after 2026-01-01T00:00:00Z --queue q":                     `{"action":"delete","async":true,"filter":{"queue":"q","created_after":"2026-01-01T00:00:00Z"}}`,
 	} {
 		url, asked := bulkServer(t, `{"id":"bulk_1","status":"completed","affected":6,"errors":1,"refused":[{"job_id":"job_9","error":"cannot do job_9"}]}`)
-		got := run(t, url, append([]string{"bulk"}, strings.Fields(line)...)...)
-		if got.exit != ExitPartial || got.stdout != "6 jobs done, 1 left as they are\n" || !strings.Contains(got.stderr, "job_9: cannot do job_9") || !sameJSON((*asked)[0], want) {
+		got := run(t, url, append([]string{"bulk", "--yes"}, strings.Fields(line)...)...)
+		if got.exit != ExitPartial || got.stdout != "6 jobs changed, 1 skipped\n" || !strings.Contains(got.stderr, "job_9: cannot do job_9") || !sameJSON((*asked)[0], want) {
 			t.Errorf("%s: asked %q, %+v", line, *asked, got)
 		}
 	}
 	url, _ := bulkServer(t, `{"id":"bulk_1","status":"failed","error":"stopped after 3 jobs","affected":3}`)
-	if got := run(t, url, "bulk", "hold", "--queue", "q"); got.exit != ExitFail || !strings.Contains(got.stderr, "stopped after 3 jobs") || !strings.Contains(got.stdout, "3 jobs done") {
+	if got := run(t, url, "bulk", "hold", "--queue", "q", "--yes"); got.exit != ExitFail || !strings.Contains(got.stderr, "stopped after 3 jobs") || !strings.Contains(got.stdout, "3 jobs changed") {
 		t.Errorf("failed: %+v", got)
 	}
 }
@@ -107,9 +107,14 @@ func TestBulk_WhatIsNotClearIsNotDone(t *testing.T) {
 		"bulk retry job_1 --queue q":            "not by both",
 		"bulk retry --filter x":                 "must be a JSON object",
 		"bulk retry --filter {} --queue q":      "not both",
-		"bulk retry --limit 3":                  "--limit bounds",
+		"bulk retry --limit 3":                  "--limit needs a filter",
 		"bulk retry --queue q --after tomorrow": "tomorrow",
 		"bulk delete --queue q":                 "--yes",
+		"bulk cancel --queue q":                 "--yes",
+		"bulk explode":                          `"explode" is not a bulk action`,
+		"bulk explode job_1":                    "retry, delete, cancel",
+		"bulk move job_1":                       "needs --to",
+		"bulk retry job_1 --priority high":      "only for change_priority",
 	} {
 		if got := run(t, url, strings.Fields(line)...); got.exit != ExitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v", line, got)

@@ -85,7 +85,7 @@ func TestCancel_UnknownOutcomeIsNotRepeated(t *testing.T) {
 		_, _ = w.Write([]byte(`{"error":"leadership was lost","code":"UNKNOWN_OUTCOME"}`))
 	})
 	got := run(t, url, "cancel", "job_1")
-	if got.exit != ExitTimeout || calls.Load() != 1 || !strings.Contains(got.stderr, "may or may not") {
+	if got.exit != ExitTimeout || calls.Load() != 1 || !strings.Contains(got.stderr, "may have taken effect") {
 		t.Fatalf("%d calls, %+v", calls.Load(), got)
 	}
 }
@@ -101,7 +101,7 @@ func TestRequest_NoAnswerInTimeExits7AndSaysWhatIsUnknown(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	read := run(t, url, "queues", "--timeout", "50ms")
-	if read.exit != ExitTimeout || strings.Contains(read.stderr, "may or may not") {
+	if read.exit != ExitTimeout || strings.Contains(read.stderr, "may have taken effect") {
 		t.Errorf("a read changes nothing: %+v", read)
 	}
 	write := run(t, url, "cancel", "job_1", "--timeout", "50ms", "-o", "json")
@@ -110,7 +110,7 @@ func TestRequest_NoAnswerInTimeExits7AndSaysWhatIsUnknown(t *testing.T) {
 		Why  string `json:"why"`
 		Exit int    `json:"exit_code"`
 	}
-	if err := json.Unmarshal([]byte(write.stderr), &line); err != nil || line.Code != "TIMEOUT" || line.Exit != ExitTimeout || !strings.Contains(line.Why, "may or may not") {
+	if err := json.Unmarshal([]byte(write.stderr), &line); err != nil || line.Code != "TIMEOUT" || line.Exit != ExitTimeout || !strings.Contains(line.Why, "may have taken effect") {
 		t.Errorf("%v %+v", err, write)
 	}
 }
@@ -144,7 +144,7 @@ func TestRequest_CarriesKeyNamespaceAndTenantPath(t *testing.T) {
 func TestRequest_AnswerThatIsNotOursIsCalledSo(t *testing.T) {
 	t.Parallel()
 	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
-	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "is not Corvo's") {
+	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "is not a Corvo server") {
 		t.Errorf("%+v", got)
 	}
 	missing := answer(t, http.NotFound)

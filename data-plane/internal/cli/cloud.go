@@ -84,7 +84,7 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 		}
 	}
 	if f.Code == "UNIMPLEMENTED" || f.Code == "NOT_FOUND" && len(refused.Details()) == 0 {
-		f.Fix = "check that --endpoint or CORVO_ENDPOINT names a Corvo Cloud, not a tenant or a single server"
+		f.Fix = "check that --endpoint or CORVO_ENDPOINT is the address of a Corvo Cloud, not of a tenant or a single server"
 	}
 	return f
 }

@@ -40,7 +40,7 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	for i, r := range raw {
 		var thing T
 		if err := json.Unmarshal(r, &thing); err != nil {
-			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read an item of the answer", Why: err.Error()}
+			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
 		}
 		rows[i] = c.row(&thing, time.Now())
 	}
@@ -53,7 +53,7 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	case err != nil:
 		return err
 	case more:
-		s.hintf("there are more; --limit 0 shows all")
+		s.hintf("there are more; --limit 0 shows all of them")
 	case len(raw) == 0 && c.empty != "":
 		s.hintf("%s", c.empty)
 	}

@@ -24,7 +24,7 @@ func TestCommands_AskWhatTheySay(t *testing.T) {
 		"replay job_1 --from 2":                     {"POST /api/v1/jobs/job_1/replay", `{"from":2}`, `{"job_id":"job_2"}`, "job_2"},
 		"drain q --no-wait":                         {"POST /api/v1/queues/q/drain?wait=0s", ``, `{"status":"draining","remaining":3}`, "q  draining, 3 jobs left"},
 		"clear q --yes":                             {"POST /api/v1/queues/q/clear", `{}`, `{"status":"cleared","removed":3}`, "q  cleared"},
-		"requeue q":                                 {"POST /api/v1/queues/q/requeue", `{}`, `{"requeued":1}`, "1 job run again"},
+		"requeue q":                                 {"POST /api/v1/queues/q/requeue", `{}`, `{"requeued":1}`, "1 job retried"},
 		"destroy q --confirm":                       {"DELETE /api/v1/queues/q?confirm=true", ``, `{"status":"deleted"}`, "q  deleted"},
 		"workers":                                   {"GET /api/v1/workers", ``, `[{"id":"w1","queues":"[\"a\",\"b\"]"}]`, "a,b"},
 		"schedule list":                             {"GET /api/v1/schedules?limit=50", ``, `{"schedules":[{"id":"sched_1","name":"nightly","paused":true}]}`, "paused"},
@@ -43,9 +43,9 @@ func TestCommands_AskWhatTheySay(t *testing.T) {
 		"usage --group-by model":                    {"GET /api/v1/usage/summary?group_by=model&period=24h", ``, `{"totals":{"cost_usd":1.5},"groups":[{"key":"small"}]}`, "$1.5"},
 		"budget list":                               {"GET /api/v1/budgets", ``, `[{"scope":"queue","target":"q","daily_usd":20}]`, "$20"},
 		"budget set queue q --daily 20":             {"POST /api/v1/budgets", `{"scope":"queue","target":"q","daily_usd":20,"on_exceed":"hold"}`, `{"scope":"queue","target":"q"}`, "queue  q"},
-		"budget delete tag a=b":                     {"DELETE /api/v1/budgets/tag/a=b", ``, `{"status":"deleted"}`, "a=b  deleted"},
+		"budget delete tag a:b":                     {"DELETE /api/v1/budgets/tag/a:b", ``, `{"status":"deleted"}`, "a:b  deleted"},
 		"approval-policy list":                      {"GET /api/v1/approval-policies", ``, `[{"id":"apol_1","name":"large"}]`, "every operator"},
-		"approval-policy set large --tag size=l":    {"POST /api/v1/approval-policies", `{"name":"large","mode":"any","enabled":true,"tag_key":"size","tag_value":"l"}`, `{"id":"apol_1","name":"large"}`, "apol_1"},
+		"approval-policy set large --tag size:l":    {"POST /api/v1/approval-policies", `{"name":"large","mode":"any","enabled":true,"tag_key":"size","tag_value":"l"}`, `{"id":"apol_1","name":"large"}`, "apol_1"},
 		"approval-policy delete apol_1":             {"DELETE /api/v1/approval-policies/apol_1", ``, `{"status":"deleted"}`, "apol_1  deleted"},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTable_ARowIsALine(t *testing.T) {
 func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"enqueue":                        "corvo enqueue needs QUEUE\n  fix: write `corvo enqueue QUEUE [PAYLOAD]`",
+		"enqueue":                        "corvo enqueue needs QUEUE\n  fix: use `corvo enqueue QUEUE [PAYLOAD]`",
 		"move job_1":                     "corvo move needs QUEUE",
 		"schedule create nightly":        "corvo schedule create needs CRON and QUEUE",
 		"jobs mine":                      `"mine" is one argument too many for corvo jobs`,
@@ -221,13 +221,13 @@ func TestBudgetDelete_ATargetThatNoAddressHoldsGoesByItsID(t *testing.T) {
 	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
 		calls = append(calls, r.Method+" "+r.URL.RequestURI())
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `[{"id":"budget_1","scope":"tag","target":"team=a"},{"id":"budget_2","scope":"tag","target":"team=a/b"}]`)
+			_, _ = io.WriteString(w, `[{"id":"budget_1","scope":"tag","target":"team:a"},{"id":"budget_2","scope":"tag","target":"team:a/b"}]`)
 			return
 		}
 		_, _ = io.WriteString(w, `{"status":"deleted"}`)
 	})
-	got := run(t, url, "budget", "delete", "tag", "team=a/b")
-	if want := "[GET /api/v1/budgets DELETE /api/v1/budgets/budget_2]"; got.exit != ExitOK || fmt.Sprint(calls) != want || !strings.Contains(got.stdout, "team=a/b") {
+	got := run(t, url, "budget", "delete", "tag", "team:a/b")
+	if want := "[GET /api/v1/budgets DELETE /api/v1/budgets/budget_2]"; got.exit != ExitOK || fmt.Sprint(calls) != want || !strings.Contains(got.stdout, "team:a/b") {
 		t.Errorf("asked %v, want %s; %+v", calls, want, got)
 	}
 }

@@ -18,14 +18,13 @@ func (s *session) conformanceCommand() *cobra.Command {
 	var o conformance.Options
 	c := &cobra.Command{
 		Use:   "conformance",
-		Short: "Check that a server keeps every rule on every protocol",
-		Long: `Runs each rule of jobs and queues over HTTP/JSON, Connect, gRPC and the worker stream
-against the server of --server, and prints the table. A rule that does not hold exits 1.
+		Short: "Check that a server follows every rule on every protocol",
+		Long: `Checks each rule of jobs and queues over HTTP/JSON, Connect, gRPC and the worker stream
+against --server, and prints a table. Exits with 1 if a rule fails.
 
-It works in queues of its own named conformance-… and deletes them again, so that it can
-run beside other work. The key must allow everything, since rules also set up queues.
-A few rules stop the whole namespace for a moment, or count all that happens in it: they
-run only with --whole-namespace, when nobody else uses it.`,
+It creates queues named conformance-… and deletes them afterwards, so it can run beside
+other work. The key needs every permission, because rules also configure queues. A few rules affect or count everything in the namespace. They run only with
+--whole-namespace; use it when nobody else is using the namespace.`,
 		Example: `  corvo conformance
   corvo conformance --only "a unique key"
   corvo conformance --protocol http,stream --output json`,
@@ -35,9 +34,9 @@ run only with --whole-namespace, when nobody else uses it.`,
 	fs := c.Flags()
 	fs.StringSliceVar(&o.Protocols, "protocol", nil, strings.Join(conformance.Protocols, ", ")+" (default: all)")
 	fs.StringVar(&o.Only, "only", "", "run the rules whose subject or name contains `TEXT`")
-	fs.StringSliceVar(&o.Without, "without", nil, "leave out the rules of features that the server does not have")
-	fs.BoolVar(&o.Whole, "whole-namespace", false, "also run the rules that nobody else may be disturbed by")
-	fs.IntVar(&o.Parallel, "parallel", 0, "rules at a time (default 16)")
+	fs.StringSliceVar(&o.Without, "without", nil, "skip rules of features that the server doesn't have")
+	fs.BoolVar(&o.Whole, "whole-namespace", false, "also run the rules that affect the whole namespace")
+	fs.IntVar(&o.Parallel, "parallel", 0, "rules to run at the same time (default 16)")
 	return c
 }
 
@@ -56,10 +55,10 @@ func (s *session) conformance(c *cobra.Command, o conformance.Options) error {
 	o.Namespace = a.namespace
 	report := conformance.Check(ctx, a.base.String(), a.key, o)
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run was not finished"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run did not finish"}
 	}
 	if len(report.Rows) == 0 {
-		return usagef("no rule is called like %q", o.Only)
+		return usagef("no rule matches %q", o.Only)
 	}
 	var broken error
 	err = s.emitValue(report, func(w io.Writer) { broken = report.Write(w) })

@@ -71,14 +71,14 @@ func (s *session) enqueueCommand(use string) *cobra.Command {
 	var f enqueueFlags
 	c := &cobra.Command{
 		Use:   use + " QUEUE [PAYLOAD]",
-		Short: "Add a job; prints its id",
-		Long: `Adds a job. The answer means that the job is on disk. PAYLOAD is JSON; - reads it
-from stdin, and without one the job carries {}.
+		Short: "Add a job and print its id",
+		Long: `Adds a job. When the command returns, the job is on disk. PAYLOAD is JSON: - reads it
+from stdin, and the default is {}.
 
-A call that got no clear answer is repeated with the same idempotency key, so one
-invocation adds at most one job.`,
+A request that gets no clear answer is repeated with the same idempotency key, so a
+command never adds more than one job.`,
 		Example: `  {cmd} emails '{"to":"ada@example.com"}'
-  {cmd} reports --delay 10m --priority high --tag customer=acme
+  {cmd} reports --delay 10m --priority high --tag customer:acme
   {cmd} sync '{"id":7}' --unique-key account-7     # one at a time
   {cmd} extract '{"doc":7}' --chain '{"steps":[{"queue":"extract"},{"queue":"summarize"}]}'
   jq -c . big.json | {cmd} imports -`,
@@ -93,27 +93,27 @@ invocation adds at most one job.`,
 func (f *enqueueFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.priority, "priority", "", "critical, high or normal (default normal)")
-	fs.IntVar(&f.maxRetries, "max-retries", -1, "total `ATTEMPTS` before the job is dead; -1 takes the default")
+	fs.IntVar(&f.maxRetries, "max-retries", -1, "total `ATTEMPTS` before the job is dead; -1 means the default")
 	fs.StringVar(&f.backoff, "retry-backoff", "", "none, fixed, linear or exponential (default exponential)")
 	fs.StringVar(&f.baseDelay, "retry-base-delay", "", "`DURATION` before the first retry, such as 5s")
 	fs.StringVar(&f.maxDelay, "retry-max-delay", "", "longest `DURATION` between retries, such as 10m")
-	fs.StringVar(&f.scheduledAt, "scheduled-at", "", "run not before this `TIME` (RFC 3339)")
-	fs.DurationVar(&f.delay, "delay", 0, "run not before this `DURATION` from now")
-	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY=VALUE`; repeat for more")
-	fs.StringVar(&f.tagsJSON, "tags", "", "tags as a JSON `OBJECT` of text")
-	fs.StringVar(&f.uniqueKey, "unique-key", "", "while a job with this `KEY` lives in the queue, return that one")
-	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "how long the unique key is held at most (default 1h)")
-	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "the same `KEY` answers with the first job again for a day")
+	fs.StringVar(&f.scheduledAt, "scheduled-at", "", "don't start before this `TIME` (RFC 3339)")
+	fs.DurationVar(&f.delay, "delay", 0, "don't start before this `DURATION` has passed")
+	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY:VALUE`; can be repeated")
+	fs.StringVar(&f.tagsJSON, "tags", "", "tags as a JSON `OBJECT` of strings")
+	fs.StringVar(&f.uniqueKey, "unique-key", "", "return the existing job while one with this `KEY` is unfinished in the queue")
+	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "longest time that the unique key is held (default 1h)")
+	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "for a day, the same `KEY` returns the first job again")
 	fs.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE`")
-	fs.DurationVar(&f.expireAfter, "expire-after", 0, "the job is dead if it is not finished in this `DURATION`")
-	fs.StringSliceVar(&f.dependsOn, "depends-on", nil, "run only when these `JOBS` have completed")
-	fs.StringVar(&f.onDependency, "on-dependency-failed", "", "if one of them does not complete: fail, run or cancel (default fail)")
+	fs.DurationVar(&f.expireAfter, "expire-after", 0, "the job becomes dead if it isn't finished within this `DURATION`")
+	fs.StringSliceVar(&f.dependsOn, "depends-on", nil, "start only after these `JOBS` are completed")
+	fs.StringVar(&f.onDependency, "on-dependency-failed", "", "if one of them doesn't complete: fail, run or cancel (default fail)")
 	fs.StringVar(&f.batch, "batch", "", "join this open `BATCH`")
-	fs.StringVar(&f.chain, "chain", "", "what follows on the job, a JSON `OBJECT`: {\"steps\":[…],\"on_failure\":…,\"on_exit\":…}")
-	fs.StringVar(&f.parent, "parent-id", "", "the `JOB` that this one came out of")
-	fs.BoolVar(&f.agent, "agent", false, "the job is a loop of iterations; the limits below make it one too")
-	fs.IntVar(&f.limits.MaxIterations, "agent-max-iterations", 0, "hold the job after this `NUMBER` of iterations")
-	fs.Float64Var(&f.limits.MaxCostUSD, "agent-max-cost-usd", 0, "hold the job when it has cost this many `DOLLARS`")
+	fs.StringVar(&f.chain, "chain", "", "the steps after this job, as a JSON `OBJECT`: {\"steps\":[…],\"on_failure\":…,\"on_exit\":…}")
+	fs.StringVar(&f.parent, "parent-id", "", "the `JOB` that created this one")
+	fs.BoolVar(&f.agent, "agent", false, "make it an agent job, which runs in iterations; the limits below imply it")
+	fs.IntVar(&f.limits.MaxIterations, "agent-max-iterations", 0, "hold the job after `NUMBER` iterations")
+	fs.Float64Var(&f.limits.MaxCostUSD, "agent-max-cost-usd", 0, "hold the job once it has cost `DOLLARS`")
 	fs.StringVar(&f.limits.IterationTimeout, "agent-iteration-timeout", "", "longest `DURATION` of an iteration")
 	completeWords(c, "priority", "critical", "high", "normal")
 	completeWords(c, "on-dependency-failed", "fail", "run", "cancel")
@@ -156,7 +156,7 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	if err := s.emit(r.body, func(w io.Writer) { fmt.Fprintln(w, done.JobID) }); err != nil {
 		return err
 	}
-	s.hintf("%s in %s; look at it with: corvo inspect %s", done.Status, req.Queue, done.JobID)
+	s.hintf("%s in %s; to see it: corvo inspect %s", done.Status, req.Queue, done.JobID)
 	return nil
 }
 
@@ -171,7 +171,7 @@ func (f *enqueueFlags) request(queue string, now time.Time) (enqueueRequest, err
 	}
 	if f.delay != 0 {
 		if f.scheduledAt != "" || f.delay < 0 {
-			return req, usagef("give --delay (more than zero) or --scheduled-at, not both")
+			return req, usagef("use --delay (more than zero) or --scheduled-at, not both")
 		}
 		req.ScheduledAt = now.Add(f.delay).UTC().Format(time.RFC3339Nano)
 	}
@@ -203,9 +203,9 @@ func parseTags(object string, pairs []string) (map[string]string, error) {
 		}
 	}
 	for _, pair := range pairs {
-		key, value, ok := strings.Cut(pair, "=")
+		key, value, ok := strings.Cut(pair, ":")
 		if !ok || key == "" {
-			return nil, usagef("--tag %q must be KEY=VALUE", pair)
+			return nil, usagef("--tag %q must be KEY:VALUE", pair)
 		}
 		if tags == nil {
 			tags = make(map[string]string)
@@ -222,7 +222,7 @@ func (s *session) payload(args []string, file string) (json.RawMessage, error) {
 	var err error
 	switch {
 	case file != "" && len(args) > 0:
-		return nil, usagef("give PAYLOAD or --payload-file, not both")
+		return nil, usagef("use PAYLOAD or --payload-file, not both")
 	case file != "":
 		raw, err = os.ReadFile(file)
 	case len(args) == 0:
@@ -244,7 +244,7 @@ func checkJSON(what string, raw []byte) (json.RawMessage, error) {
 		return raw, nil
 	}
 	return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: what + " is not JSON",
-		Fix: `put it in single quotes, and text inside in double quotes: '{"to":"ada"}' or '"text"'`}
+		Fix: `use single quotes around it and double quotes inside: '{"to":"ada"}' or '"text"'`}
 }
 
 type batchFlags struct {
@@ -257,7 +257,7 @@ func (s *session) enqueueBatchCommand(use string) *cobra.Command {
 	var f batchFlags
 	c := &cobra.Command{
 		Use:   use + " [FILE]",
-		Short: "Add many jobs from JSON lines; prints their ids",
+		Short: "Add many jobs from JSON lines and print their ids",
 		Long: `Adds one job per line of FILE, or of stdin. A line is an enqueue request such as
 {"queue":"emails","payload":{"to":"ada"},"priority":"high"}; with --payloads it is
 the payload alone. Each chunk is accepted whole or not at all. If a chunk is
@@ -269,8 +269,8 @@ first line that was not accepted.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.enqueueBatch(c.Context(), args, f) },
 	}
-	c.Flags().StringVar(&f.queue, "queue", "", "queue of lines that name none")
-	c.Flags().BoolVar(&f.payloads, "payloads", false, "every line is a payload (needs --queue)")
+	c.Flags().StringVar(&f.queue, "queue", "", "queue for lines that don't name one")
+	c.Flags().BoolVar(&f.payloads, "payloads", false, "each line is a payload (requires --queue)")
 	c.Flags().IntVar(&f.chunk, "chunk", 500, "jobs per request, at most 1000")
 	completeFlag(c, "queue", s.completeQueues)
 	return c
@@ -361,7 +361,7 @@ func batchLine(line []byte, number int, f batchFlags) (json.RawMessage, error) {
 	}
 	if _, named := fields["queue"]; !named {
 		if f.queue == "" {
-			return nil, usagef("line %d names no queue; add \"queue\" or use --queue", number)
+			return nil, usagef("line %d has no queue; add \"queue\" or use --queue", number)
 		}
 		fields["queue"], _ = marshal(f.queue) // Text always encodes.
 	}

@@ -62,24 +62,24 @@ func toFailure(err error) *Failure {
 	if f, ok := missingFlag(err); ok {
 		return f
 	}
-	return &Failure{Exit: ExitUsage, Code: "USAGE", What: err.Error(), Fix: "add --help to see examples and flags"}
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: err.Error(), Fix: "see --help for flags and examples"}
 }
 
 // fromTransport explains a request that got no answer.
 func fromTransport(ctx context.Context, method, base string, err error) *Failure {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the server answered"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the server responded"}
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "no answer from " + base + " in time",
-			Fix: "check `corvo status`, or allow more with --timeout"}
+		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "" + base + " did not respond in time",
+			Fix: "check `corvo status`, or raise --timeout"}
 		if method != "GET" {
-			f.Why = "the request may or may not have taken effect"
+			f.Why = "the request may have taken effect"
 		}
 		return f
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: "nothing listens there",
-			Fix: "start one with `corvo server`, or set --server or CORVO_URL"}
+		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: "nothing is listening there",
+			Fix: "start a server with `corvo server`, or set --server or CORVO_URL"}
 	default:
 		var dns *net.DNSError
 		fix := "check --server or CORVO_URL"
@@ -130,11 +130,11 @@ func fromReply(r *reply) *Failure {
 	var w wireError
 	_ = json.Unmarshal(r.body, &w) // Not JSON: a proxy's own page; the status alone speaks.
 	if r.status == 404 && w.Code == "" && w.Error == "" {
-		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "there is no Corvo API at this address",
-			Fix: "check that --server or CORVO_URL names a Corvo server or tenant"}
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "no Corvo API at this address",
+			Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant"}
 	}
 	f := &Failure{Status: r.status, Code: w.Code, RequestID: first(w.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")),
-		What: first(w.Error, w.Detail, w.Title, fmt.Sprintf("the server answered status %d", r.status)), Fix: w.Hint}
+		What: first(w.Error, w.Detail, w.Title, fmt.Sprintf("the server responded with status %d", r.status)), Fix: w.Hint}
 	for _, field := range append(w.Errors, w.Fields...) {
 		f.Fields = append(f.Fields, FieldFailure{Field: first(field.Field, field.Path), Message: first(field.Message, field.Detail)})
 	}
@@ -187,13 +187,13 @@ const codeUnknownOutcome = "UNKNOWN_OUTCOME"
 func fixOf(r *reply, code string) string {
 	switch {
 	case code == codeUnknownOutcome:
-		return "it may or may not have happened: look before you repeat it, or repeat with the same --idempotency-key"
+		return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
 	case code == codeQueueDraining:
-		return "`corvo resume QUEUE` lets it take jobs again"
+		return "let it take jobs again with `corvo resume QUEUE`"
 	case r.status == 401:
 		return "set CORVO_API_KEY or use --api-key-file"
 	case r.status == 403:
-		return "use a key whose role allows this (pause, retry, cancel and the like take an operator's), and whose tenant is the one in the URL"
+		return "use a key of the tenant in the URL whose role allows this; pause, retry and cancel need an operator"
 	case r.status == 404:
 		return "check the id, the namespace and the key"
 	case r.status == 429:
@@ -202,7 +202,7 @@ func fixOf(r *reply, code string) string {
 		}
 		return "retry more slowly"
 	case r.status == 503:
-		return "nothing was done; retry in a moment"
+		return "nothing was changed; retry in a moment"
 	}
 	return ""
 }

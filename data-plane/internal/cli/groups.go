@@ -31,7 +31,7 @@ type batchAnswer struct {
 }
 
 func (s *session) batchNoun() *cobra.Command {
-	return noun("batch", "Everything about batches: jobs whose common end calls back",
+	return noun("batch", "Manage batches: groups of jobs with a callback when all are finished",
 		s.batchesCommand("list"), s.batchGetCommand("get"), s.batchCreateCommand("create"), s.batchSealCommand("seal"))
 }
 
@@ -46,7 +46,7 @@ func (s *session) batchesCommand(use string) *cobra.Command {
 					return []string{b.ID, b.Status, fmt.Sprint(b.Total), fmt.Sprint(b.Open), fmt.Sprint(b.Completed), fmt.Sprint(b.Dead),
 						ago(b.CreatedAt, now), first(b.CallbackQueue, "-")}
 				},
-				empty: "no batches yet: corvo batch create --callback-queue reports",
+				empty: "no batches; create one with: corvo batch create --callback-queue reports",
 			}, limit)
 		},
 	}
@@ -80,9 +80,9 @@ func (s *session) batchCreateCommand(use string) *cobra.Command {
 	var queue, payload string
 	c := &cobra.Command{
 		Use:   use,
-		Short: "Open a batch; prints its id",
-		Long: `Jobs join an open batch with corvo enqueue --batch. Once it is sealed and its last
-job has ended, however it ended, one job is enqueued into the callback queue.`,
+		Short: "Create a batch and print its id",
+		Long: `Add jobs to an open batch with corvo enqueue --batch. After the batch is sealed and its
+last job is completed, dead or cancelled, one job is added to the callback queue.`,
 		Example: `  BATCH=$({cmd} --callback-queue albums --callback-payload '{"album":7}')
   corvo enqueue resize '{"image":1}' --batch $BATCH
   corvo batch seal $BATCH`,
@@ -103,15 +103,15 @@ job has ended, however it ended, one job is enqueued into the callback queue.`,
 			return show(c.Context(), s, ask, func(w io.Writer, b *batchAnswer, _ time.Time) { fmt.Fprintln(w, b.BatchID) })
 		},
 	}
-	c.Flags().StringVar(&queue, "callback-queue", "", "`QUEUE` of the job that says that all have ended")
-	c.Flags().StringVar(&payload, "callback-payload", "", "`JSON` of that job; the counts are added")
+	c.Flags().StringVar(&queue, "callback-queue", "", "`QUEUE` of the callback job")
+	c.Flags().StringVar(&payload, "callback-payload", "", "payload `JSON` of the callback job; counts are added to it")
 	completeFlag(c, "callback-queue", s.completeQueues)
 	return c
 }
 
 func (s *session) batchSealCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " BATCH", Short: "Let no more jobs join, so that the batch can end", Example: "  {cmd} batch_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
+		Use: use + " BATCH", Short: "Close a batch to new jobs so that it can finish", Example: "  {cmd} batch_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return show(c.Context(), s, call{method: "POST", path: pathf("/batches/%s/seal", args[0]), body: struct{}{}, repeatable: true}, printBatch)
 		},
@@ -143,7 +143,7 @@ type chainStep struct {
 }
 
 func (s *session) chainNoun() *cobra.Command {
-	return noun("chain", "Everything about chains: jobs that run one after the other", s.chainsCommand("list"), s.chainGetCommand("get"))
+	return noun("chain", "Manage chains: jobs that run one after another", s.chainsCommand("list"), s.chainGetCommand("get"))
 }
 
 func (s *session) chainsCommand(use string) *cobra.Command {
@@ -156,7 +156,7 @@ func (s *session) chainsCommand(use string) *cobra.Command {
 				row: func(v *chainRow, now time.Time) []string {
 					return []string{v.ID, v.Status, attempts(v.CurrentStep+1, v.Steps), ago(v.CreatedAt, now)}
 				},
-				empty: `no chains yet: corvo enqueue a '{}' --chain '{"steps":[{"queue":"a"},{"queue":"b"}]}'`,
+				empty: `no chains; create one with: corvo enqueue a '{}' --chain '{"steps":[{"queue":"a"},{"queue":"b"}]}'`,
 			}, limit)
 		},
 	}

@@ -11,16 +11,16 @@ import (
 )
 
 func (s *session) holdCommand(use string) *cobra.Command {
-	return s.decision(use, "hold", "reason", "looks large", "Stop jobs until somebody approves or rejects them",
-		"A job that a worker has is asked back first: it is cancelling until the worker lets go.")
+	return s.decision(use, "hold", "reason", "looks large", "Hold jobs until they are approved or rejected",
+		"An active job is cancelling until its worker gives it back, and is held then.")
 }
 
 func (s *session) approveCommand(use string) *cobra.Command {
-	return s.decision(use, "approve", "comment", "asked the customer", "Let held jobs run", "")
+	return s.decision(use, "approve", "comment", "asked the customer", "Approve held jobs so that they can run", "")
 }
 
 func (s *session) rejectCommand(use string) *cobra.Command {
-	return s.decision(use, "reject", "comment", "not what was ordered", "End held jobs: they are dead", "")
+	return s.decision(use, "reject", "comment", "not what was ordered", "Reject held jobs; they become dead", "")
 }
 
 func (s *session) decision(use, verb, member, such, short, long string) *cobra.Command {
@@ -41,7 +41,7 @@ func (s *session) decision(use, verb, member, such, short, long string) *cobra.C
 			return err
 		},
 	}
-	c.Flags().StringVar(&why, member, "", "kept with the job")
+	c.Flags().StringVar(&why, member, "", "stored with the job")
 	return c
 }
 
@@ -54,22 +54,22 @@ type heldRow struct {
 }
 
 func (s *session) heldCommand(use string) *cobra.Command {
-	return s.stateList(use, "held", "List jobs that wait for a person", collection[heldRow]{
+	return s.stateList(use, "held", "List held jobs and why they are held", collection[heldRow]{
 		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "CREATED", "REASON"},
 		row: func(j *heldRow, now time.Time) []string {
 			return []string{j.ID, j.Queue, ago(j.CreatedAt, now), first(j.HoldReason, "-")}
 		},
-		empty: "no job waits for a person",
+		empty: "no held jobs",
 	})
 }
 
 func (s *session) deadCommand(use string) *cobra.Command {
-	return s.stateList(use, "dead", "List dead jobs, newest first; corvo retry runs them again", collection[jobRow]{
+	return s.stateList(use, "dead", "List dead jobs, newest first", collection[jobRow]{
 		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "ATTEMPT", "CREATED", "LAST ERROR"},
 		row: func(j *jobRow, now time.Time) []string {
 			return []string{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), ago(j.CreatedAt, now), first(j.LastError, "-")}
 		},
-		empty: "no job is dead",
+		empty: "no dead jobs",
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *session) stateList(use, state, short string, in interface {
 			return in.list(c.Context(), s, query, limit)
 		},
 	}
-	c.Flags().StringVar(&queue, "queue", "", "only of this `QUEUE`")
+	c.Flags().StringVar(&queue, "queue", "", "only jobs in this `QUEUE`")
 	limitFlag(c, &limit)
 	completeFlag(c, "queue", s.completeQueues)
 	return c
@@ -103,8 +103,8 @@ func (c collection[T]) list(ctx context.Context, s *session, query url.Values, l
 func (s *session) moveCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:     use + " JOB QUEUE",
-		Short:   "Put a job into another queue",
-		Long:    "The job keeps its state and takes a place at the end. One that a worker has cannot be moved.",
+		Short:   "Move a job to another queue",
+		Long:    "The job keeps its state and goes to the end of the other queue. An active job can't be moved.",
 		Example: "  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB emails-slow",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -144,8 +144,8 @@ func (s *session) replayCommand(use string) *cobra.Command {
 	var from int
 	c := &cobra.Command{
 		Use:     use + " JOB --from ITERATION",
-		Short:   "Make a new job that goes on from an iteration of an agent job",
-		Long:    "The new job has the payload and the limits of the old one and the checkpoint that the iteration left; the old one stays as it is.",
+		Short:   "Start a new job from an iteration of an agent job",
+		Long:    "The new job has the payload and limits of the original and starts from the checkpoint of that\niteration. The original doesn't change.",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --from 3`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -158,7 +158,7 @@ func (s *session) replayCommand(use string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().IntVar(&from, "from", 0, "`NUMBER` of the iteration, see corvo iterations (required)")
+	c.Flags().IntVar(&from, "from", 0, "`NUMBER` of the iteration; see corvo iterations (required)")
 	if err := c.MarkFlagRequired("from"); err != nil {
 		panic(err)
 	}

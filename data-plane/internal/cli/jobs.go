@@ -46,7 +46,7 @@ type jobView struct {
 func (s *session) inspectCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " JOB...",
-		Short: "Show jobs in full",
+		Short: "Show everything about jobs",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq .state`,
 		Args: cobra.MinimumNArgs(1),
@@ -147,18 +147,18 @@ func priorityWord(p int) string {
 func tagsText(tags map[string]string) string {
 	pairs := make([]string, 0, len(tags))
 	for k, v := range tags {
-		pairs = append(pairs, k+"="+v)
+		pairs = append(pairs, k+":"+v)
 	}
 	sort.Strings(pairs)
 	return strings.Join(pairs, " ")
 }
 
 func (s *session) retryCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "Run jobs again: dead, cancelled, completed or scheduled ones", "corvo cancel", (*api).retry)
+	return s.jobVerb(use, "Retry dead, cancelled or completed jobs; run scheduled ones now", "corvo cancel", (*api).retry)
 }
 
 func (s *session) cancelCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "Cancel jobs; a worker at work is asked to stop", "corvo retry", (*api).cancel)
+	return s.jobVerb(use, "Cancel jobs; the worker of an active job is asked to stop", "corvo retry", (*api).cancel)
 }
 
 func (a *api) retry(ctx context.Context, id string) (*reply, error) {
@@ -194,20 +194,20 @@ func (s *session) deleteCommand(use string) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   use + " JOB...",
-		Short: "Delete jobs for good",
-		Long:  "Deletes jobs and their history. This cannot be undone; `corvo cancel` can.",
+		Short: "Permanently delete jobs",
+		Long:  "Deletes jobs and their history. This can't be undone. To only stop a job, use `corvo cancel`.",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} --yes job_01JD0Z5W6T8RXVQ4K2M3N7P9SB`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
-			if !yes && !s.confirm(fmt.Sprintf("Delete %s for good?", count(len(ids), "job"))) {
-				return &Failure{Exit: ExitFail, Code: "NOT_CONFIRMED", What: "nothing was deleted", Fix: "answer y, or use --yes"}
+			if !yes && !s.confirm(fmt.Sprintf("Permanently delete %s?", count(len(ids), "job"))) {
+				return &Failure{Exit: ExitFail, Code: "NOT_CONFIRMED", What: "nothing was deleted", Fix: "answer y, or add --yes"}
 			}
 			_, err := s.forEachJob(c.Context(), ids, (*api).delete)
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
 	return c
 }
 

@@ -29,23 +29,23 @@ func (s *session) jobsCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
 		Short: "List jobs, newest first",
-		Long: `Lists jobs by state, queue, tags and time of creation, newest first. The list is a
-copy that may be a moment late; "corvo inspect" shows a job as it is.
+		Long: `Lists jobs by state, queue, tags and creation time, newest first. The list can be a
+moment behind; "corvo inspect" shows a job as it is now.
 
-Times are RFC 3339, or a length of time ago, such as 90m.`,
+A time is RFC 3339, or how long ago, such as 90m.`,
 		Example: `  {cmd} --state dead --queue emails
-  {cmd} --tag customer=acme --after 24h
+  {cmd} --tag customer:acme --after 24h
   {cmd} --state dead -o jsonl | jq -r .id | xargs corvo retry`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.listJobs(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.queue, "queue", "", "only of this `QUEUE`")
-	fs.StringSliceVar(&f.states, "state", nil, "only in these `STATES`: scheduled, pending, active, cancelling, retrying, held, completed, dead, cancelled")
-	fs.StringArrayVar(&f.tags, "tag", nil, "only with this tag, `KEY=VALUE`; may be repeated")
-	fs.StringVar(&f.after, "after", "", "only created after this `TIME`")
-	fs.StringVar(&f.before, "before", "", "only created before this `TIME`")
-	fs.IntVar(&f.limit, "limit", 50, "at most `N` jobs; 0 for all")
+	fs.StringVar(&f.queue, "queue", "", "only jobs in this `QUEUE`")
+	fs.StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: scheduled, pending, active, cancelling, retrying, held, completed, dead, cancelled")
+	fs.StringArrayVar(&f.tags, "tag", nil, "only jobs with this tag, `KEY:VALUE`; can be repeated")
+	fs.StringVar(&f.after, "after", "", "only jobs created after this `TIME`")
+	fs.StringVar(&f.before, "before", "", "only jobs created before this `TIME`")
+	fs.IntVar(&f.limit, "limit", 50, "show at most `N` jobs; 0 means all")
 	completeFlag(c, "queue", s.completeQueues)
 	completeWords(c, "state", "scheduled", "pending", "active", "cancelling", "retrying", "held", "completed", "dead", "cancelled")
 	return c
@@ -100,20 +100,20 @@ func (s *session) listJobs(ctx context.Context, f listFlags) error {
 	rows := make([]jobRow, len(raw))
 	for i, r := range raw {
 		if err := json.Unmarshal(r, &rows[i]); err != nil {
-			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read a job of the answer", Why: err.Error()}
+			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
 		}
 	}
 	if err := s.emitAll(raw, func(w io.Writer) { s.printJobs(w, rows, time.Now()) }); err != nil {
 		return err
 	}
 	if page.Rebuilding {
-		s.talkf("the list is being rebuilt; older jobs are still missing")
+		s.talkf("the list is being rebuilt, so some jobs are missing")
 	}
 	switch {
 	case page.HasMore:
-		s.hintf("there are more; --limit 0 shows all")
+		s.hintf("there are more; --limit 0 shows all of them")
 	case len(rows) == 0:
-		s.hintf("no such jobs; `corvo queues` counts those that there are")
+		s.hintf("no jobs match; `corvo queues` shows what there is")
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("%q is neither a time such as 2026-11-21T10:00:00Z nor a length of time ago such as 90m", text)
+		return at, usagef("%q is not a time such as 2026-11-21T10:00:00Z or a duration such as 90m", text)
 	}
 	return at, nil
 }

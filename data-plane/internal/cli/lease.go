@@ -36,10 +36,10 @@ func (s *session) fetchCommand(use string) *cobra.Command {
 	var f fetchFlags
 	c := &cobra.Command{
 		Use:   use + " QUEUE...",
-		Short: "Lease jobs, to be settled with ack or fail",
-		Long: `Leases up to --count jobs. A leased job comes back by itself if it is neither
-acknowledged nor failed before its lease ends; renew it with ` + "`corvo heartbeat`" + `.
-Exits 3 when no job was ready. ` + "`corvo work`" + ` does all of this in a loop.`,
+		Short: "Lease jobs, then complete them with ack or fail",
+		Long: `Leases up to --count jobs. If a job is neither acked nor failed before its lease ends,
+it goes back to the queue; ` + "`corvo heartbeat`" + ` renews the lease. Exits with 3 if no job is
+ready. ` + "`corvo work`" + ` does all of this in a loop.`,
 		Example: `  {cmd} emails --wait 30s
   {cmd} emails reports --count 10 --lease 5m -o jsonl
   job=$({cmd} emails -o json) && corvo ack --token "$(jq -r '.[0].lease_token' <<<"$job")" "$(jq -r '.[0].job_id' <<<"$job")"`,
@@ -47,16 +47,16 @@ Exits 3 when no job was ready. ` + "`corvo work`" + ` does all of this in a loop
 		ValidArgsFunction: s.completeQueues,
 		RunE:              func(c *cobra.Command, queues []string) error { return s.fetch(c.Context(), queues, f) },
 	}
-	c.Flags().IntVar(&f.count, "count", 1, "at most this many jobs")
-	c.Flags().DurationVar(&f.wait, "wait", 0, "wait this long for a first job (at most 1m)")
-	c.Flags().DurationVar(&f.lease, "lease", time.Minute, "how long the jobs are yours")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown on the jobs (default corvo-cli@HOST)")
+	c.Flags().IntVar(&f.count, "count", 1, "largest number of jobs to lease")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the first job (at most 1m)")
+	c.Flags().DurationVar(&f.lease, "lease", time.Minute, "how long the lease lasts")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs (default corvo-cli@HOST)")
 	return c
 }
 
 func (s *session) fetch(ctx context.Context, queues []string, f fetchFlags) error {
 	if f.count < 1 || f.wait < 0 || f.lease <= 0 {
-		return usagef("--count and --lease must be more than zero, --wait not less")
+		return usagef("--count and --lease must be more than zero, and --wait can't be negative")
 	}
 	a, err := s.api()
 	if err != nil {
@@ -130,14 +130,14 @@ type settleFlags struct {
 }
 
 func (f *settleFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.token, "token", "", "lease `TOKEN` of the fetch; proves that the job is still yours")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` given to fetch, for calls without a token")
+	c.Flags().StringVar(&f.token, "token", "", "lease `TOKEN` from the fetch; proves that you still hold the job")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` given to fetch, for requests without a token")
 }
 
 // checkTokens: one token belongs to one job.
 func (f *settleFlags) checkTokens(ids []string) error {
 	if f.token != "" && len(ids) > 1 {
-		return usagef("--token belongs to one job, but %d were named", len(ids))
+		return usagef("--token is for one job, but %d were given", len(ids))
 	}
 	return nil
 }
@@ -161,12 +161,12 @@ func (s *session) ackCommand(use string) *cobra.Command {
 		},
 	}
 	f.register(c)
-	c.Flags().StringVar(&f.result, "result", "", "`JSON` kept with the job")
-	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the last checkpoint")
-	c.Flags().StringVar(&f.agent, "agent-status", "", "of an agent job: continue, done or hold")
-	c.Flags().StringVar(&f.holdReason, "hold-reason", "", "why a person should look, with --agent-status hold")
-	c.Flags().StringVar(&f.step, "step-status", "", "of a step of a chain: continue, or exit to leave out the rest")
-	c.Flags().StringVar(&f.exitReason, "exit-reason", "", "why the rest is left out")
+	c.Flags().StringVar(&f.result, "result", "", "`JSON` stored with the job")
+	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the final checkpoint")
+	c.Flags().StringVar(&f.agent, "agent-status", "", "agent jobs only: continue, done or hold")
+	c.Flags().StringVar(&f.holdReason, "hold-reason", "", "why the job needs approval, with --agent-status hold")
+	c.Flags().StringVar(&f.step, "step-status", "", "chain steps only: continue, or exit to skip the remaining steps")
+	c.Flags().StringVar(&f.exitReason, "exit-reason", "", "why the remaining steps are skipped")
 	usageFlag(c, &f.usage)
 	completeWords(c, "agent-status", "continue", "done", "hold")
 	completeWords(c, "step-status", "continue", "exit")
@@ -187,17 +187,17 @@ func (f *settleFlags) ackBody(ids []string) (map[string]any, error) {
 }
 
 func usageFlag(c *cobra.Command, usage *string) {
-	c.Flags().StringVar(usage, "usage", "", "what models were used for it, a JSON `OBJECT`: {\"model\":…,\"input_tokens\":…,\"cost_usd\":…}")
+	c.Flags().StringVar(usage, "usage", "", "model usage, as a JSON `OBJECT`: {\"model\":…,\"input_tokens\":…,\"cost_usd\":…}")
 }
 
 func (s *session) failCommand(use string) *cobra.Command {
 	var f settleFlags
 	c := &cobra.Command{
 		Use:   use + " JOB...",
-		Short: "Give back leased jobs as failed, or untouched with --release",
+		Short: "Fail leased jobs, or give them back with --release",
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "smtp: connection refused"
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "slow down" --delay 90s
-  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --release      # no attempt is spent`,
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --release      # doesn't use up an attempt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			body, err := f.failBody(ids)
@@ -210,9 +210,9 @@ func (s *session) failCommand(use string) *cobra.Command {
 	f.register(c)
 	c.Flags().StringVar(&f.errText, "error", "", "what went wrong (required without --release)")
 	c.Flags().StringVar(&f.backtrac, "backtrace", "", "where it went wrong")
-	c.Flags().BoolVar(&f.release, "release", false, "give the job back without spending the attempt")
-	c.Flags().BoolVar(&f.terminal, "terminal", false, "trying again is of no use: the job is dead")
-	c.Flags().DurationVar(&f.delay, "delay", 0, "try again after this `DURATION` instead of the backoff")
+	c.Flags().BoolVar(&f.release, "release", false, "give the job back without using up an attempt")
+	c.Flags().BoolVar(&f.terminal, "terminal", false, "don't retry: the job becomes dead")
+	c.Flags().DurationVar(&f.delay, "delay", 0, "retry after this `DURATION` instead of the backoff")
 	usageFlag(c, &f.usage)
 	return c
 }
@@ -222,7 +222,7 @@ func (f *settleFlags) failBody(ids []string) (map[string]any, error) {
 		return nil, err
 	}
 	if f.errText == "" && !f.release {
-		return nil, usagef("--error is required: it is kept with the attempt (or use --release)")
+		return nil, usagef("--error is required, unless you use --release")
 	}
 	body := f.holder()
 	body["error"] = first(f.errText, "released")
@@ -277,9 +277,9 @@ func (s *session) heartbeatCommand(use string) *cobra.Command {
 	var f settleFlags
 	c := &cobra.Command{
 		Use:   use + " JOB...",
-		Short: "Renew leases; tells when a job was cancelled or lost",
-		Long: `Renews the leases of jobs and may store progress or a checkpoint. Prints ok, cancel
-(stop working on it) or lost (it is no longer yours; exit code 5).`,
+		Short: "Renew leases, and learn which jobs were cancelled or lost",
+		Long: `Renews leases, and stores progress or a checkpoint if given. Prints ok, cancel (stop
+working on the job) or lost (you no longer hold the job; exit code 5).`,
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --progress '{"done":40}' --lease 5m`,
 		Args: cobra.MinimumNArgs(1),
@@ -288,7 +288,7 @@ func (s *session) heartbeatCommand(use string) *cobra.Command {
 	f.register(c)
 	c.Flags().StringVar(&f.progress, "progress", "", "`JSON` shown as progress")
 	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` that the next attempt starts from")
-	c.Flags().DurationVar(&f.lease, "lease", 0, "extend by this long (default: the lease of the fetch)")
+	c.Flags().DurationVar(&f.lease, "lease", 0, "new length of the lease (default: the one given to fetch)")
 	usageFlag(c, &f.usage)
 	return c
 }

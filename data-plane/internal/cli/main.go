@@ -65,12 +65,12 @@ func newSession(p Process) *session { return &session{proc: p, output: outputTex
 func (s *session) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "corvo",
-		Short: "Put jobs in queues, take them out, and look after both",
-		Long: `Corvo is a durable job queue. A job that was accepted is on disk; it is handed
-to one worker at a time until a worker says that it is done.`,
+		Short: "Run and manage durable job queues",
+		Long: `Corvo is a durable job queue. Once a job is accepted, it is on disk. Corvo hands it
+to one worker at a time until a worker completes it.`,
 		Example: `  corvo server                                   # a node on http://127.0.0.1:8080
   corvo enqueue emails '{"to":"ada@example.com"}'
-  corvo work emails -- ./send-email.sh            # one run per job, payload on stdin
+  corvo work emails -- ./send-email.sh            # runs once per job, payload on stdin
   corvo queues
   corvo inspect job_01JD0Z5W6T8RXVQ4K2M3N7P9SB`,
 		SilenceErrors:     true,
@@ -93,11 +93,11 @@ func (s *session) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&s.server, "server", "", "base `URL` of the server or tenant (env CORVO_URL, then your profile; default "+DefaultServer+")")
 	f.StringVar(&s.apiKeyFile, "api-key-file", "", "read the API key from `FILE`, - for stdin (otherwise env CORVO_API_KEY, then your profile)")
-	f.StringVar(&s.apiKey, "api-key", "", "API `KEY`; kept for existing scripts: other users of this machine can read it in the process list")
-	f.StringVar(&s.namespace, "namespace", "", "`NAME` of the namespace, for keys that span several (env CORVO_NAMESPACE)")
-	f.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text, json or jsonl")
+	f.StringVar(&s.apiKey, "api-key", "", "API `KEY`; for existing scripts only, because other users of this machine can see it in the process list")
+	f.StringVar(&s.namespace, "namespace", "", "namespace `NAME`, for keys that can use several (env CORVO_NAMESPACE)")
+	f.StringVarP(&s.output, "output", "o", outputText, "output `FORMAT`: text, json or jsonl")
 	f.BoolVar(&s.outputJSON, "output-json", false, "same as --output json")
-	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "give up on a request after this long (a wait for jobs comes on top)")
+	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time limit of a request, not counting a wait for jobs")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error; debug shows requests on stderr")
 	completeWords(root, "output", outputText, outputJSON, outputJSONL)
 	completeWords(root, "log-level", "debug", "info", "warn", "error")
@@ -107,7 +107,7 @@ func (s *session) globalFlags(root *cobra.Command) {
 func (s *session) checkGlobals(c *cobra.Command, _ []string) error {
 	if s.outputJSON {
 		if c.Flags().Changed("output") && s.output != outputJSON {
-			return usagef("--output-json means --output json, but --output %s was given too", s.output)
+			return usagef("use --output-json or --output %s, not both", s.output)
 		}
 		s.output = outputJSON
 	}
@@ -163,7 +163,7 @@ func (s *session) serverURL() (*url.URL, error) {
 		return nil, usagef("the server address %q is not an http or https URL", text)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, usagef("the server address %q may have a host and a path only", u.Redacted())
+		return nil, usagef("the server address %q can only have a host and a path", u.Redacted())
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil
@@ -173,7 +173,7 @@ func (s *session) serverURL() (*url.URL, error) {
 // a server on loopback may be open.
 func (s *session) key() (string, error) {
 	if s.apiKeyFile != "" && s.apiKey != "" {
-		return "", usagef("give --api-key-file or --api-key, not both")
+		return "", usagef("use --api-key-file or --api-key, not both")
 	}
 	if s.apiKeyFile == "" {
 		if s.apiKey != "" {
@@ -188,8 +188,8 @@ func (s *session) key() (string, error) {
 	}
 	key := strings.TrimSpace(string(raw))
 	if key == "" || strings.ContainsAny(key, " \t\r\n") {
-		return "", &Failure{Exit: ExitUsage, Code: "KEY_FILE", What: "the API key file does not hold one key",
-			Why: "it must contain the key and nothing else", Fix: "write the key on one line of " + s.apiKeyFile}
+		return "", &Failure{Exit: ExitUsage, Code: "KEY_FILE", What: "the API key file doesn't contain a key",
+			Why: "it must contain one key and nothing else", Fix: "write the key on one line of " + s.apiKeyFile}
 	}
 	return key, nil
 }

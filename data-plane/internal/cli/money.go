@@ -40,7 +40,7 @@ func (u *usageSums) row() []string {
 func (s *session) usageCommand(use string) *cobra.Command {
 	var period, group string
 	c := &cobra.Command{
-		Use: use, Short: "Show what models were used for, and what it cost",
+		Use: use, Short: "Show model usage and cost",
 		Example: "  {cmd}\n  {cmd} --period 7d --group-by model", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			query := url.Values{"period": {period}}
@@ -86,7 +86,7 @@ func (b *budgetView) row(_ time.Time) []string {
 }
 
 func (s *session) budgetNoun() *cobra.Command {
-	return noun("budget", "Everything about budgets: what models may cost", s.budgetsCommand("list"), s.budgetSetCommand("set"), s.budgetDeleteCommand("delete"))
+	return noun("budget", "Manage budgets: limits on model cost", s.budgetsCommand("list"), s.budgetSetCommand("set"), s.budgetDeleteCommand("delete"))
 }
 
 func (s *session) budgetsCommand(use string) *cobra.Command {
@@ -95,7 +95,7 @@ func (s *session) budgetsCommand(use string) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return list(c.Context(), s, collection[budgetView]{
 				path: "/budgets", header: budgetHeader, row: (*budgetView).row,
-				empty: "no budgets yet: corvo budget set queue summarize --daily 20",
+				empty: "no budgets; create one with: corvo budget set queue summarize --daily 20",
 			}, 0)
 		},
 	}
@@ -106,12 +106,12 @@ func (s *session) budgetSetCommand(use string) *cobra.Command {
 	var on string
 	c := &cobra.Command{
 		Use:   use + " SCOPE TARGET",
-		Short: "Make or change a budget",
-		Long: `SCOPE is global (TARGET *), queue (TARGET is its name) or tag (TARGET is KEY=VALUE).
-Days are UTC. When it is spent, --on-exceed hold starts no more jobs until the day ends,
-reject refuses new ones too, and alert_only says so in the events. A budget that the
-target has already is replaced: what is not given is as for a new one.`,
-		Example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer=acme --per-job 0.5 --on-exceed reject",
+		Short: "Create or change a budget",
+		Long: `SCOPE is global (TARGET *), queue (TARGET is its name) or tag (TARGET is KEY:VALUE).
+Daily budgets reset at 00:00 UTC. When a budget is spent, --on-exceed hold starts no more
+jobs until the reset, reject also refuses new ones, and alert_only only sends an event.
+This replaces any budget of the target; settings you don't give get their defaults.`,
+		Example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer:acme --per-job 0.5 --on-exceed reject",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			body := map[string]any{"scope": args[0], "target": args[1], "on_exceed": on}
@@ -126,8 +126,8 @@ target has already is replaced: what is not given is as for a new one.`,
 			})
 		},
 	}
-	c.Flags().Float64Var(&daily, "daily", 0, "`DOLLARS` a day")
-	c.Flags().Float64Var(&perJob, "per-job", 0, "`DOLLARS` a job")
+	c.Flags().Float64Var(&daily, "daily", 0, "`DOLLARS` per day")
+	c.Flags().Float64Var(&perJob, "per-job", 0, "`DOLLARS` per job")
 	c.Flags().StringVar(&on, "on-exceed", "hold", "hold, reject or alert_only")
 	completeWords(c, "on-exceed", "hold", "reject", "alert_only")
 	return c
@@ -188,7 +188,7 @@ var policyHeader = []string{"POLICY", "NAME", "ENABLED", "MODE", "QUEUE", "TAG",
 func (p *policyView) row(_ time.Time) []string {
 	tag := "-"
 	if p.TagKey != "" {
-		tag = p.TagKey + "=" + p.TagValue
+		tag = p.TagKey + ":" + p.TagValue
 	}
 	enabled := "yes"
 	if !p.Enabled {
@@ -198,7 +198,7 @@ func (p *policyView) row(_ time.Time) []string {
 }
 
 func (s *session) policyNoun() *cobra.Command {
-	return noun("approval-policy", "Everything about approval policies: which jobs wait for a person", s.policiesCommand("list"), s.policySetCommand("set"), s.policyDeleteCommand("delete"))
+	return noun("approval-policy", "Manage approval policies: which jobs need approval", s.policiesCommand("list"), s.policySetCommand("set"), s.policyDeleteCommand("delete"))
 }
 
 func (s *session) policiesCommand(use string) *cobra.Command {
@@ -207,7 +207,7 @@ func (s *session) policiesCommand(use string) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return list(c.Context(), s, collection[policyView]{
 				path: "/approval-policies", header: policyHeader, row: (*policyView).row,
-				empty: "no approval policies yet: corvo approval-policy set refunds --queue refunds",
+				empty: "no approval policies; create one with: corvo approval-policy set refunds --queue refunds",
 			}, 0)
 		},
 	}
@@ -219,16 +219,16 @@ func (s *session) policySetCommand(use string) *cobra.Command {
 	var disabled bool
 	c := &cobra.Command{
 		Use:     use + " NAME",
-		Short:   "Make an approval policy",
-		Long:    "Jobs that match are held when they are enqueued, until somebody approves or rejects them.",
-		Example: "  {cmd} refunds --queue refunds\n  {cmd} large --tag size=large --approver key_1cf5YrM7hEQ0 --expires 24h",
+		Short:   "Create an approval policy",
+		Long:    "Jobs that match are held when they are enqueued, until they are approved or rejected.",
+		Example: "  {cmd} refunds --queue refunds\n  {cmd} large --tag size:large --approver key_1cf5YrM7hEQ0 --expires 24h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			body := map[string]any{"name": args[0], "mode": mode, "enabled": !disabled}
-			if key, value, ok := strings.Cut(tag, "="); ok {
+			if key, value, ok := strings.Cut(tag, ":"); ok {
 				body["tag_key"], body["tag_value"] = key, value
 			} else if tag != "" {
-				return usagef("--tag %q must be KEY=VALUE", tag)
+				return usagef("--tag %q must be KEY:VALUE", tag)
 			}
 			for member, text := range map[string]string{"queue": queue, "expires_after": expires, "on_expire": onExpire} {
 				if text != "" {
@@ -243,13 +243,13 @@ func (s *session) policySetCommand(use string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&mode, "mode", "any", "any of the conditions, or all of them")
-	c.Flags().StringVar(&queue, "queue", "", "jobs of this `QUEUE`")
-	c.Flags().StringVar(&tag, "tag", "", "jobs with this tag, `KEY=VALUE`")
-	c.Flags().StringSliceVar(&approvers, "approver", nil, "who may decide: `NAMES` of users or key ids; repeat for more (default every operator)")
-	c.Flags().StringVar(&expires, "expires", "", "decide by itself after this `DURATION`")
-	c.Flags().StringVar(&onExpire, "on-expire", "", "what then: reject (default) or approve")
-	c.Flags().BoolVar(&disabled, "disabled", false, "make it, but do not use it yet")
+	c.Flags().StringVar(&mode, "mode", "any", "match any condition, or all")
+	c.Flags().StringVar(&queue, "queue", "", "jobs in this `QUEUE`")
+	c.Flags().StringVar(&tag, "tag", "", "jobs with this tag, `KEY:VALUE`")
+	c.Flags().StringSliceVar(&approvers, "approver", nil, "`NAMES` of users or key ids that can decide; can be repeated (default every operator)")
+	c.Flags().StringVar(&expires, "expires", "", "decide automatically after this `DURATION`")
+	c.Flags().StringVar(&onExpire, "on-expire", "", "automatic decision: reject (default) or approve")
+	c.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
 	completeWords(c, "mode", "any", "all")
 	completeWords(c, "on-expire", "reject", "approve")
 	return c
@@ -257,7 +257,7 @@ func (s *session) policySetCommand(use string) *cobra.Command {
 
 func (s *session) policyDeleteCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " POLICY...", Short: "Delete approval policies; jobs they hold stay held", Example: "  {cmd} apol_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.MinimumNArgs(1),
+		Use: use + " POLICY...", Short: "Delete approval policies; held jobs stay held", Example: "  {cmd} apol_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			return s.eachThing(c.Context(), ids, func(id string) call { return call{method: "DELETE", path: pathf("/approval-policies/%s", id)} })
 		},

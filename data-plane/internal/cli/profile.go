@@ -70,8 +70,8 @@ func (s *session) savedProfile() (profile, error) {
 	}
 	all, err := readProfiles(path)
 	if err != nil {
-		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "cannot read your profiles", Why: err.Error(),
-			Fix: "correct or remove the file, or set CORVO_URL and CORVO_API_KEY"}
+		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "cannot read your profile", Why: err.Error(),
+			Fix: "fix or delete the file, or set CORVO_URL and CORVO_API_KEY"}
 	}
 	return all.Profiles[all.Current], nil
 }

@@ -48,7 +48,7 @@ func (a *api) queues(ctx context.Context) ([]queueView, error) {
 	queues := make([]queueView, len(rows))
 	for i, row := range rows {
 		if err := json.Unmarshal(row, &queues[i]); err != nil {
-			return nil, &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read a queue of the answer", Why: err.Error()}
+			return nil, &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
 		}
 		queues[i].raw = row
 	}
@@ -83,7 +83,7 @@ func (s *session) listQueues(ctx context.Context) error {
 		return err
 	}
 	if len(queues) == 0 {
-		s.hintf("no queues yet; the first job makes one: corvo enqueue emails '{}'")
+		s.hintf("no queues; add a job to create one: corvo enqueue emails '{}'")
 	}
 	return nil
 }
@@ -137,11 +137,11 @@ func (s *session) getQueue(ctx context.Context, name string) error {
 }
 
 func (s *session) pauseCommand(use string) *cobra.Command {
-	return s.queueVerb(use, "pause", "Stop handing out jobs of queues; they keep taking new ones", "corvo resume")
+	return s.queueVerb(use, "pause", "Pause queues; they still take new jobs", "corvo resume")
 }
 
 func (s *session) resumeCommand(use string) *cobra.Command {
-	return s.queueVerb(use, "resume", "Hand out jobs of paused queues again", "corvo pause")
+	return s.queueVerb(use, "resume", "Resume paused or draining queues", "corvo pause")
 }
 
 func (s *session) queueVerb(use, verb, short, undo string) *cobra.Command {

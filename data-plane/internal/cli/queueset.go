@@ -98,10 +98,10 @@ type retryFlags struct {
 }
 
 func (f *retryFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.attempts, "max-retries", "", "total attempts of jobs whose producer does not say, or off")
-	c.Flags().StringVar(&f.backoff, "retry-backoff", "", "of such jobs: none, fixed, linear or exponential, or off")
-	c.Flags().DurationVar(&f.base, "retry-base-delay", 0, "of such jobs: `DURATION` before the first retry, such as 5s; 0 takes the default")
-	c.Flags().DurationVar(&f.most, "retry-max-delay", 0, "of such jobs: longest `DURATION` between retries, such as 10m; 0 takes the default")
+	c.Flags().StringVar(&f.attempts, "max-retries", "", "default total attempts of a job, or off")
+	c.Flags().StringVar(&f.backoff, "retry-backoff", "", "default backoff: none, fixed, linear or exponential, or off")
+	c.Flags().DurationVar(&f.base, "retry-base-delay", 0, "default `DURATION` before the first retry, such as 5s; 0 resets it")
+	c.Flags().DurationVar(&f.most, "retry-max-delay", 0, "default longest `DURATION` between retries, such as 10m; 0 resets it")
 	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential", off)
 }
 
@@ -158,7 +158,7 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use + " QUEUE",
 		Short: "Make a queue, or change its settings",
-		Long:  "Makes the queue if it does not exist, jobs or none, and changes the settings that are given. The others stay as they are.",
+		Long:  "Changes the settings that you give and keeps the others. Creates the queue if it doesn't exist.",
 		Example: `  {cmd} emails --max-concurrency 10
   {cmd} emails --throttle 100/1m --paused=false
   {cmd} emails --max-concurrency off
@@ -188,10 +188,10 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&limit, "max-concurrency", "", "how many of its jobs workers may hold at a time, or off")
-	c.Flags().StringVar(&rate, "throttle", "", "how many of its jobs may start in a time, such as 100/1m, or off")
+	c.Flags().StringVar(&limit, "max-concurrency", "", "most jobs that can be active at the same time, or off")
+	c.Flags().StringVar(&rate, "throttle", "", "most jobs that can start in a period, such as 100/1m, or off")
 	retry.register(c)
-	c.Flags().BoolVar(&paused, "paused", false, "hand out none of its jobs; --paused=false undoes it")
+	c.Flags().BoolVar(&paused, "paused", false, "pause the queue; --paused=false resumes it")
 	return c
 }
 
@@ -227,7 +227,7 @@ func (s *session) queueLimitCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " QUEUE MAX",
 		Short:             "Limit how many jobs of a queue workers hold at a time",
-		Long:              "A job takes a slot from its fetch until it is acked, fails, is given back, or its lease ends. MAX off removes the limit.",
+		Long:              "Limits how many jobs can be active at the same time. MAX off removes the limit.",
 		Example:           "  {cmd} emails 10\n  {cmd} emails off",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.completeFirstQueue,
@@ -245,8 +245,8 @@ func (s *session) queueLimitCommand(use string) *cobra.Command {
 func (s *session) queueThrottleCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " QUEUE RATE",
-		Short:             "Limit how many jobs of a queue start in a time",
-		Long:              "RATE is a number of jobs and a time, such as 100/1m: no window of a minute, wherever it is laid, has more starts than a hundred. RATE off removes the limit.",
+		Short:             "Limit how many jobs of a queue start in a period",
+		Long:              "Limits how many jobs can start in a period. RATE is a number and a duration: with 100/1m, at most\n100 jobs start in any window of one minute. RATE off removes the limit.",
 		Example:           "  {cmd} emails 100/1m\n  {cmd} emails off",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: s.completeFirstQueue,
@@ -280,17 +280,17 @@ func (s *session) queueDeleteCommand(use string) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   use + " QUEUE...",
-		Short: "Delete queues with all their jobs for good",
-		Long: "Deletes the queue and every job in it, whatever its state. Workers that hold one are told that it is gone. " +
-			"The name may be used again at once. This cannot be undone.",
+		Short: "Permanently delete queues and all their jobs",
+		Long: "Deletes the queue and every job in it, including active ones, whose workers are told to stop.\n" +
+			"You can reuse the name right away. This can't be undone.",
 		Example:           "  {cmd} emails --yes",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeQueues,
 		RunE: func(c *cobra.Command, names []string) error {
 			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Delete %s with all jobs for good?", strings.Join(names, ", ")))) {
+			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Permanently delete %s and all its jobs?", strings.Join(names, ", ")))) {
 				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted",
-					Why: "a queue is deleted with all its jobs", Fix: "answer y, or use --yes"}
+					Why: "deleting a queue deletes all its jobs", Fix: "answer y, or add --yes"}
 			}
 			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
 				return call{method: "DELETE", path: pathf("/queues/%s", name) + "?confirm=true"}
@@ -298,8 +298,8 @@ func (s *session) queueDeleteCommand(use string) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&yes, "confirm", false, "the same")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
+	c.Flags().BoolVar(&yes, "confirm", false, "same as --yes")
 	return c
 }
 

@@ -24,9 +24,9 @@ func (s *session) drainCommand(use string) *cobra.Command {
 	var noWait bool
 	c := &cobra.Command{
 		Use:   use + " QUEUE",
-		Short: "Refuse new jobs, and wait until the queue has none left to run",
-		Long: `The queue takes no more jobs; workers go on with those it has. Jobs that wait for a
-person (held) are not waited for. corvo resume takes new jobs again.`,
+		Short: "Take no new jobs and wait until the queue is empty",
+		Long: `The queue takes no new jobs while workers finish the ones it has. Held jobs are not waited
+for. corvo resume lets the queue take jobs again.`,
 		Example:           "  {cmd} emails\n  {cmd} emails --wait 10m\n  {cmd} emails --no-wait",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeFirstQueue,
@@ -37,8 +37,8 @@ person (held) are not waited for. corvo resume takes new jobs again.`,
 			return s.drain(c.Context(), args[0], patience)
 		},
 	}
-	c.Flags().DurationVar(&patience, "wait", time.Hour, "how long to wait for it")
-	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait")
+	c.Flags().DurationVar(&patience, "wait", time.Hour, "how long to wait")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "don't wait")
 	return c
 }
 
@@ -75,16 +75,16 @@ func (s *session) clearCommand(use string) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:               use + " QUEUE...",
-		Short:             "Remove all jobs of queues but those that workers have",
-		Long:              "Removes the jobs for good, waiting or finished. Settings and limits of the queue stay. This cannot be undone.",
+		Short:             "Delete every job of queues except active ones",
+		Long:              "Deletes every job of the queue, finished or not, except active ones. The queue keeps its settings\nand limits. This can't be undone.",
 		Example:           "  {cmd} emails --yes",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeQueues,
 		RunE: func(c *cobra.Command, names []string) error {
 			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Remove all jobs of %s for good?", strings.Join(names, ", ")))) {
-				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was removed",
-					Why: "the jobs cannot be had back", Fix: "answer y, or use --yes"}
+			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Permanently delete all jobs of %s?", strings.Join(names, ", ")))) {
+				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted",
+					Why: "deleted jobs can't be restored", Fix: "answer y, or add --yes"}
 			}
 			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
 				return call{method: "POST", path: pathf("/queues/%s/clear", name), body: struct{}{}}
@@ -92,14 +92,14 @@ func (s *session) clearCommand(use string) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
 	return c
 }
 
 func (s *session) requeueCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:               use + " QUEUE",
-		Short:             "Run all dead jobs of a queue again",
+		Short:             "Retry every dead job of a queue",
 		Example:           "  {cmd} emails",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeFirstQueue,
@@ -109,7 +109,7 @@ func (s *session) requeueCommand(use string) *cobra.Command {
 				Requeued int `json:"requeued"`
 			}, _ time.Time,
 			) {
-				fmt.Fprintf(w, "%s  %s run again\n", args[0], count(d.Requeued, "job"))
+				fmt.Fprintf(w, "%s  %s retried\n", args[0], count(d.Requeued, "job"))
 			})
 		},
 	}
@@ -125,7 +125,7 @@ type workerView struct {
 
 func (s *session) workersCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: "List the workers that asked for jobs lately", Example: "  {cmd}", Args: cobra.NoArgs,
+		Use: use, Short: "List workers that fetched recently", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return list(c.Context(), s, collection[workerView]{
 				path: "/workers", header: []string{"WORKER", "HOST", "SEEN", "SINCE", "QUEUES"},
@@ -134,7 +134,7 @@ func (s *session) workersCommand(use string) *cobra.Command {
 					_ = json.Unmarshal([]byte(v.Queues), &queues) // Shown as none.
 					return []string{v.ID, first(v.Hostname, "-"), ago(v.LastHeartbeat, now), ago(v.StartedAt, now), strings.Join(queues, ",")}
 				},
-				empty: "no worker has asked for jobs lately: corvo work QUEUE -- COMMAND",
+				empty: "no workers; start one with: corvo work QUEUE -- COMMAND",
 			}, 0)
 		},
 	}

@@ -30,9 +30,9 @@ type scheduleView struct {
 }
 
 func (s *session) scheduleNoun() *cobra.Command {
-	return noun("schedule", "Everything about cron schedules", s.schedulesCommand("list"), s.scheduleGetCommand("get"), s.scheduleCreateCommand("create"),
-		s.scheduleUpdateCommand("update"), s.scheduleVerb("pause", "Let schedules make no jobs"), s.scheduleVerb("resume", "Let paused schedules make jobs again"),
-		s.scheduleVerb("run", "Make the job of a schedule now"), s.scheduleDeleteCommand("delete"), s.schedulePreviewCommand("preview"))
+	return noun("schedule", "Manage cron schedules", s.schedulesCommand("list"), s.scheduleGetCommand("get"), s.scheduleCreateCommand("create"),
+		s.scheduleUpdateCommand("update"), s.scheduleVerb("pause", "Pause schedules"), s.scheduleVerb("resume", "Resume paused schedules"),
+		s.scheduleVerb("run", "Run a schedule now"), s.scheduleDeleteCommand("delete"), s.schedulePreviewCommand("preview"))
 }
 
 func (s *session) schedulesCommand(use string) *cobra.Command {
@@ -49,7 +49,7 @@ func (s *session) schedulesCommand(use string) *cobra.Command {
 					}
 					return []string{v.ID, v.Name, v.Cron, v.Timezone, v.Queue, next, ago(v.LastRunAt, now)}
 				},
-				empty: `no schedules yet: corvo schedule create nightly "0 2 * * *" reports`,
+				empty: `no schedules; create one with: corvo schedule create nightly "0 2 * * *" reports`,
 			}, limit)
 		},
 	}
@@ -80,7 +80,7 @@ func (s *session) scheduleID(ctx context.Context, word string) (string, error) {
 			return v.ID, nil
 		}
 	}
-	return "", &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
+	return "", &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
 }
 
 func (s *session) scheduleGetCommand(use string) *cobra.Command {
@@ -145,15 +145,15 @@ type scheduleFlags struct {
 
 func (f *scheduleFlags) register(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.zone, "timezone", "", "IANA `NAME` such as Europe/Berlin (default UTC)")
-	fs.StringVar(&f.payload, "payload", "", "`JSON` of its jobs")
+	fs.StringVar(&f.zone, "timezone", "", "IANA time zone `NAME`, such as Europe/Berlin (default UTC)")
+	fs.StringVar(&f.payload, "payload", "", "payload `JSON` of its jobs")
 	fs.StringVar(&f.priority, "priority", "", "critical, high or normal")
-	fs.IntVar(&f.maxRetries, "max-retries", 0, "total `ATTEMPTS` of a job")
-	fs.StringVar(&f.expireAfter, "expire-after", "", "a job is dead if it is not finished in this `DURATION`")
-	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY=VALUE` of its jobs; repeat for more")
-	fs.StringVar(&f.overlap, "overlap", "", "while an earlier job is not finished: allow (default), skip or cancel it")
-	fs.StringVar(&f.catchUp, "catch-up", "", "runs that were missed: once (default), skip or all")
-	fs.StringVar(&f.jitter, "jitter", "", "be late by up to this `DURATION`, the same for everybody who asks")
+	fs.IntVar(&f.maxRetries, "max-retries", 0, "total `ATTEMPTS` of each job")
+	fs.StringVar(&f.expireAfter, "expire-after", "", "a job becomes dead if it isn't finished within this `DURATION`")
+	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY:VALUE` of its jobs; can be repeated")
+	fs.StringVar(&f.overlap, "overlap", "", "if the previous job is unfinished: allow (default), skip, or cancel it")
+	fs.StringVar(&f.catchUp, "catch-up", "", "missed runs: once (default), skip or all")
+	fs.StringVar(&f.jitter, "jitter", "", "delay each run by up to this `DURATION`")
 	completeWords(c, "priority", "critical", "high", "normal")
 	completeWords(c, "overlap", "allow", "skip", "cancel")
 	completeWords(c, "catch-up", "once", "skip", "all")
@@ -187,11 +187,11 @@ func (s *session) scheduleCreateCommand(use string) *cobra.Command {
 	var paused bool
 	c := &cobra.Command{
 		Use:   use + " NAME CRON QUEUE",
-		Short: "Make jobs at times that a cron expression names",
+		Short: "Create a schedule from a cron expression",
 		Long: `CRON has five fields (minute, hour, day of month, month, day of week), or six with
-seconds in front, or is a word such as @daily. Times are those of --timezone: what an
-hour that is skipped in spring would have run runs at its end, what an hour that comes
-twice in autumn names runs once.`,
+seconds first, or is a word such as @daily. It is read in --timezone: a run in an hour
+that is skipped in spring happens at the end of that hour, and a run in an hour that
+happens twice in autumn runs once.`,
 		Example: `  {cmd} nightly "0 2 * * *" reports --timezone Europe/Berlin
   {cmd} poll "*/5 * * * *" sync --payload '{"account":7}' --overlap skip`,
 		Args: cobra.ExactArgs(3),
@@ -205,7 +205,7 @@ twice in autumn names runs once.`,
 		},
 	}
 	f.register(c)
-	c.Flags().BoolVar(&paused, "paused", false, "make it, but let it wait for corvo schedule resume")
+	c.Flags().BoolVar(&paused, "paused", false, "create it paused")
 	return c
 }
 
@@ -213,13 +213,13 @@ func (s *session) scheduleUpdateCommand(use string) *cobra.Command {
 	var f scheduleFlags
 	var name string
 	c := &cobra.Command{
-		Use: use + " SCHEDULE", Short: "Change a schedule; what is not given stays",
+		Use: use + " SCHEDULE", Short: "Change a schedule; settings you don't give stay the same",
 		Example: `  {cmd} nightly --cron "30 2 * * *"`, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], name, &f) },
 	}
-	c.Flags().StringVar(&name, "name", "", "another `NAME`")
-	c.Flags().StringVar(&f.cron, "cron", "", "another cron `EXPRESSION`")
-	c.Flags().StringVar(&f.queue, "queue", "", "another `QUEUE`")
+	c.Flags().StringVar(&name, "name", "", "new `NAME`")
+	c.Flags().StringVar(&f.cron, "cron", "", "new cron `EXPRESSION`")
+	c.Flags().StringVar(&f.queue, "queue", "", "new `QUEUE`")
 	f.register(c)
 	return c
 }
@@ -287,7 +287,7 @@ func (s *session) scheduleVerb(verb, short string) *cobra.Command {
 
 func (s *session) scheduleDeleteCommand(use string) *cobra.Command {
 	return &cobra.Command{
-		Use: use + " SCHEDULE...", Short: "Delete schedules; jobs they made stay", Example: scheduleExample, Args: cobra.MinimumNArgs(1),
+		Use: use + " SCHEDULE...", Short: "Delete schedules; the jobs they created stay", Example: scheduleExample, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, words []string) error {
 			ids := map[string]string{}
 			for _, word := range words {
@@ -305,7 +305,7 @@ func (s *session) scheduleDeleteCommand(use string) *cobra.Command {
 func (s *session) schedulePreviewCommand(use string) *cobra.Command {
 	var zone string
 	c := &cobra.Command{
-		Use: use + " CRON", Short: "Show when a cron expression would run next", Example: `  {cmd} "0 2 * * 1-5" --timezone Europe/Berlin`, Args: cobra.ExactArgs(1),
+		Use: use + " CRON", Short: "Show the next runs of a cron expression", Example: `  {cmd} "0 2 * * 1-5" --timezone Europe/Berlin`, Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			body := map[string]string{"cron": args[0]}
 			if zone != "" {
@@ -319,6 +319,6 @@ func (s *session) schedulePreviewCommand(use string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&zone, "timezone", "", "IANA `NAME` (default UTC)")
+	c.Flags().StringVar(&zone, "timezone", "", "IANA time zone `NAME` (default UTC)")
 	return c
 }

@@ -48,31 +48,32 @@ func (s *session) serverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run a node",
-		Long: `Runs a single node with its own data directory. Everything it acknowledges is on
-disk. Without --require-key everybody who reaches the port may do everything, so it
-then listens on this machine only.
+		Long: `Runs a single node with its own data directory. Everything it acknowledges is on disk.
+Without --require-key, anyone who can reach the port has full access, so the node only
+listens on this machine.
 
-SIGTERM or Ctrl-C drains: running calls are answered, streams are told, then it ends.`,
+SIGTERM or Ctrl-C shuts down cleanly: running requests are answered and streams are told
+to reconnect.`,
 		Example: `  corvo server
   corvo server --bind 127.0.0.1:9090 --data-dir /var/lib/corvo
-  corvo server --bind 127.0.0.1:0 --env-file .env && . .env   # any free port`,
+  corvo server --bind 127.0.0.1:0 --env-file .env && . .env   # picks a free port`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.bind, "bind", "127.0.0.1:8080", "`ADDRESS` for HTTP and RPC; port 0 takes a free one")
-	fs.StringVar(&f.dataDir, "data-dir", "data", "`DIR` of this node's data")
-	fs.StringVar(&f.nodeID, "node-id", "node-1", "`NAME` of this node; may not change once there is data")
-	fs.IntVar(&f.raftShards, "raft-shards", 1, "number of shards; may not change once there is data")
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 3*time.Second, "how long running calls may take when the node is told to stop")
+	fs.StringVar(&f.bind, "bind", "127.0.0.1:8080", "`ADDRESS` for HTTP and RPC; port 0 picks a free one")
+	fs.StringVar(&f.dataDir, "data-dir", "data", "data directory `DIR`")
+	fs.StringVar(&f.nodeID, "node-id", "node-1", "`NAME` of this node; can't change once there is data")
+	fs.IntVar(&f.raftShards, "raft-shards", 1, "number of shards; can't change once there is data")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 3*time.Second, "how long running requests can take after the node is told to stop")
 	fs.IntVar(&f.maxPayloadSize, "max-payload-size", 256<<10, "largest payload in `BYTES`")
-	fs.BoolVar(&f.requireKey, "require-key", false, "refuse calls without a valid API key")
-	fs.BoolVar(&f.durable, "durable", true, "accepted for existing scripts: the log is always synced")
-	fs.BoolVar(&f.relaxed, "relaxed", false, "DANGER: do not sync the log; a crash of the machine loses acknowledged jobs")
-	fs.BoolVar(&f.acceptLoss, "accept-loss", false, "start although a crash in relaxed mode lost acknowledged jobs")
+	fs.BoolVar(&f.requireKey, "require-key", false, "refuse requests without a valid API key")
+	fs.BoolVar(&f.durable, "durable", true, "for existing scripts; the log is always synced")
+	fs.BoolVar(&f.relaxed, "relaxed", false, "DANGER: don't sync the log; if the machine crashes, acknowledged jobs are lost")
+	fs.BoolVar(&f.acceptLoss, "accept-loss", false, "start even though a crash in relaxed mode lost acknowledged jobs")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_URL, and CORVO_API_KEY with --require-key, to `FILE` when ready")
 	fs.StringVar(&f.pprofBind, "pprof", "", "serve the Go profiler on this loopback `ADDRESS`")
-	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
 	c.SetFlagErrorFunc(explainServerFlag)
 	return c
 }
@@ -96,20 +97,20 @@ func olderFlags() map[string]string {
 func explainServerFlag(_ *cobra.Command, err error) error {
 	name, found := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if why := olderFlags()[name]; found && why != "" {
-		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " is a flag of earlier servers", Why: why, Fix: "leave it out"}
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " is not a flag of this server", Why: why, Fix: "leave it out"}
 	}
 	return err
 }
 
 func (f *serverFlags) check() error {
 	if !f.durable {
-		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--durable=false does not exist", Fix: "use --relaxed, and read what it says"}
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--durable=false does not exist", Fix: "use --relaxed, and read its warning"}
 	}
 	if f.relaxed && f.syncDelay > 0 {
-		return usagef("--relaxed makes no syncs that --sync-delay could delay")
+		return usagef("use --relaxed or --sync-delay, not both")
 	}
 	if f.raftShards < 1 || f.maxPayloadSize < 1 || f.shutdownTimeout <= 0 || f.syncDelay < 0 {
-		return usagef("--raft-shards, --max-payload-size and --shutdown-timeout must be more than zero, --sync-delay not less")
+		return usagef("--raft-shards, --max-payload-size and --shutdown-timeout must be more than zero, and --sync-delay can't be negative")
 	}
 	if !f.requireKey {
 		if err := onLoopback(f.bind); err != nil {
@@ -133,7 +134,7 @@ func onLoopback(address string) error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return errors.New("others could reach it there")
+	return errors.New("other machines could reach it")
 }
 
 func (s *session) serve(ctx context.Context, f serverFlags) error {
@@ -153,9 +154,9 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 	defer profiler.close()
 	ready := func(url, key, keyFile string) error {
 		s.talkf("ready on %s", url)
-		s.hintf("try, in another terminal: corvo enqueue hello '{}' && corvo queues")
+		s.hintf("next, in another terminal: corvo enqueue hello '{}' && corvo queues")
 		if keyFile != "" {
-			s.talkf("the first key is in %s; try: corvo queues --server %s --api-key-file %s", keyFile, url, keyFile)
+			s.talkf("the API key is in %s; try: corvo queues --server %s --api-key-file %s", keyFile, url, keyFile)
 		}
 		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", url}, {"CORVO_API_KEY", key}, {"CORVO_PPROF_URL", profiler.url()}})
 	}
@@ -170,13 +171,13 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 // announce says aloud what an operator must not overlook.
 func (s *session) announce(f serverFlags) {
 	if f.relaxed {
-		s.talkf("%s --relaxed: the log is NOT synced. A crash of the machine loses jobs that were acknowledged.", s.paint(styleBad, "WARNING"))
+		s.talkf("%s --relaxed: the log is NOT synced. If the machine crashes, acknowledged jobs are lost.", s.paint(styleBad, "WARNING"))
 	}
 	if f.syncDelay > 0 {
-		s.talkf("development: every sync of the log takes %s longer", f.syncDelay)
+		s.talkf("development: every sync of the log takes an extra %s", f.syncDelay)
 	}
 	if !f.requireKey {
-		s.talkf("open: no API key is asked for, so only this machine can reach it (--require-key changes both)")
+		s.talkf("no API key is required, so the node only accepts connections from this machine (change both with --require-key)")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"syscall"
 
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
@@ -37,13 +38,17 @@ func runServer(ctx context.Context, f serverFlags, log *slog.Logger, events serv
 	return nil
 }
 
-// startFailure names the way out of a start that was refused over lost entries.
+// startFailure names the way out of a start that was refused.
 func startFailure(f serverFlags, err error) error {
+	if errors.Is(err, node.ErrInUse) {
+		return &Failure{Exit: ExitConflict, Code: "DATA_DIR_IN_USE", What: "the data directory " + f.dataDir + " is in use by another process",
+			Fix: "stop that process, or choose another directory with --data-dir"}
+	}
 	if !node.AcceptLossHelps(err) {
 		return fmt.Errorf("start: %w", err)
 	}
-	return &Failure{Exit: ExitFail, Code: "LOSS", What: "the node does not start: acknowledged jobs may be missing from " + f.dataDir, Why: err.Error(),
-		Fix: "keep a copy of the directory, then start once with --accept-loss to go on with what is there"}
+	return &Failure{Exit: ExitFail, Code: "LOSS", What: "the node didn't start: acknowledged jobs may be missing from " + f.dataDir, Why: err.Error(),
+		Fix: "copy the directory, then start once with --accept-loss to continue with what is there"}
 }
 
 // settle makes the node usable and says so.
@@ -62,10 +67,19 @@ func settle(ctx context.Context, n *node.Node, f serverFlags, events serverEvent
 	return events.ready(n.URL(), key, keyFile)
 }
 
+func listenFailure(address string, err error) error {
+	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: "cannot listen on " + address, Why: rootCause(err), Fix: "use an address of this machine, such as --bind 127.0.0.1:8080"}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		f.Exit, f.Code, f.Why = ExitConflict, "PORT_IN_USE", "another process is using this port"
+		f.Fix = "stop that process, or choose another port with --bind (port 0 picks a free one)"
+	}
+	return f
+}
+
 func nodeConfig(f serverFlags, log *slog.Logger) (node.Config, error) {
 	api, err := net.Listen("tcp", f.bind)
 	if err != nil {
-		return node.Config{}, fmt.Errorf("listen on --bind %s: %w", f.bind, err)
+		return node.Config{}, listenFailure(f.bind, err)
 	}
 	// A node alone talks raft to nobody; its transport still wants an address.
 	raft, err := net.Listen("tcp", "127.0.0.1:0")

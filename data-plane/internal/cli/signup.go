@@ -30,13 +30,13 @@ func (s *session) signupCommand(use string) *cobra.Command {
 	var f signupFlags
 	c := &cobra.Command{
 		Use:   use,
-		Short: "Get a tenant of your own: a URL, a namespace and an API key",
-		Long: `Sends a mail with a link and a code, asks for one of the two, and makes the tenant.
-The keys are shown once and kept in your profile (~/.config/corvo/config.toml, readable
-by you alone), so that the other commands work at once.
+		Short: "Create a tenant with a URL, a namespace and an API key",
+		Long: `Sends an email with a link and a code, asks for either, and creates the tenant. The keys
+are shown once and saved in your profile (~/.config/corvo/config.toml, readable only by
+you), so that the other commands work right away.
 
-Without a terminal it works in two steps: the first prints signup_id, the second takes
-it with --code.`,
+Without a terminal, sign up in two steps: the first prints signup_id, the second takes
+--signup-id and --code.`,
 		Example: `  {cmd} --email ada@example.com --tenant acme
   {cmd} --email ada@example.com --tenant acme -o json < /dev/null   # prints signup_id
   {cmd} --signup-id sgn_... --code 123456 -o json`,
@@ -45,12 +45,12 @@ it with --code.`,
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
-	fs.StringVar(&f.email, "email", "", "your `ADDRESS`; a mail is sent there")
-	fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant: small letters, digits and -, 3 to 40")
-	fs.StringVar(&f.token, "token", "", "second step: the `LINK` of the mail, or its part after #token=")
-	fs.StringVar(&f.id, "signup-id", "", "second step: `ID` printed by the first one")
-	fs.StringVar(&f.code, "code", "", "second step: `CODE` of the mail")
-	fs.BoolVar(&f.noSave, "no-save", false, "do not keep the keys in your profile")
+	fs.StringVar(&f.email, "email", "", "your email `ADDRESS`")
+	fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant: 3 to 40 lowercase letters, digits and -")
+	fs.StringVar(&f.token, "token", "", "second step: `LINK` from the email, or its part after #token=")
+	fs.StringVar(&f.id, "signup-id", "", "second step: `ID` printed by the first step")
+	fs.StringVar(&f.code, "code", "", "second step: `CODE` from the email")
+	fs.BoolVar(&f.noSave, "no-save", false, "don't save the keys in your profile")
 	return c
 }
 
@@ -79,8 +79,8 @@ func (s *session) signup(ctx context.Context, f signupFlags) error {
 		return errors.Join(err, saveErr)
 	}
 	if saveErr != nil {
-		return &Failure{Exit: ExitFail, Code: "PROFILE", What: "the tenant is made, but the keys were not kept", Why: saveErr.Error(),
-			Fix: "keep them from the output above"}
+		return &Failure{Exit: ExitFail, Code: "PROFILE", What: "the tenant was created, but the keys couldn't be saved", Why: saveErr.Error(),
+			Fix: "copy them from the output above"}
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *session) confirmSignup(
 // id for the second step and returns nil.
 func (s *session) startSignup(ctx context.Context, c *cloud, client cloudv1connect.SignupServiceClient, f signupFlags) (*cloudv1.ConfirmRequest, error) {
 	if f.email == "" || f.tenant == "" {
-		missing := usagef("--email and --tenant are needed")
+		missing := usagef("--email and --tenant are required")
 		missing.Fix = "corvo signup --email ada@example.com --tenant acme"
 		return nil, missing
 	}
@@ -119,11 +119,11 @@ func (s *session) startSignup(ctx context.Context, c *cloud, client cloudv1conne
 	}
 	if !isTerminal(s.proc.Stdin) {
 		return nil, s.emitMessage(started, func(w io.Writer) {
-			fmt.Fprintf(w, "signup_id  %s\nA mail with a code is on its way to %s. Then: corvo signup --signup-id %[1]s --code CODE\n", started.GetSignupId(), f.email)
+			fmt.Fprintf(w, "signup_id  %s\nWe sent an email with a code to %s. Continue with: corvo signup --signup-id %[1]s --code CODE\n", started.GetSignupId(), f.email)
 		})
 	}
 	minutes := time.Until(started.GetExpiresAt().AsTime()).Round(time.Minute).Minutes()
-	s.talkf("A mail is on its way to %s; its code works for %.0f minutes.", f.email, minutes)
+	s.talkf("We sent an email to %s. Its code expires in %.0f minutes.", f.email, minutes)
 	return s.askCode(started.GetSignupId())
 }
 
@@ -132,7 +132,7 @@ func (s *session) askCode(signupID string) (*cloudv1.ConfirmRequest, error) {
 	line, err := bufio.NewReader(s.proc.Stdin).ReadString('\n')
 	if err != nil && line == "" {
 		return nil, &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "no code was given",
-			Fix: "go on with: corvo signup --signup-id " + signupID + " --code CODE"}
+			Fix: "continue with: corvo signup --signup-id " + signupID + " --code CODE"}
 	}
 	text := strings.TrimSpace(line)
 	if strings.Contains(text, "token=") {
@@ -168,7 +168,7 @@ token       %s   (manages the tenant: Terraform, CORVO_TOKEN)
 console     %s
 `, done.GetTenantUrl(), done.GetNamespace(), done.GetApiKey(), done.GetToken(), done.GetConsoleUrl())
 	if saved != "" {
-		fmt.Fprintf(w, "\nThe keys are kept in %s; nobody can show them again. Try it:\n\n  corvo enqueue hello '{\"name\":\"Ada\"}'\n  corvo work hello -- cat\n", saved)
+		fmt.Fprintf(w, "\nThe keys are saved in %s and won't be shown again. Try it:\n\n  corvo enqueue hello '{\"name\":\"Ada\"}'\n  corvo work hello -- cat\n", saved)
 	}
 	if !done.GetReady() {
 		fmt.Fprint(w, "\nThe keys are on their way to the cell; they work within seconds.\n")
@@ -179,7 +179,7 @@ func (s *session) whoamiCommand(use string) *cobra.Command {
 	var endpoint string
 	c := &cobra.Command{
 		Use:     use,
-		Short:   "Show who the control plane takes you for, and what you may do",
+		Short:   "Show who you are signed in as and your role",
 		Example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].role'",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.whoami(c.Context(), endpoint) },
@@ -194,8 +194,8 @@ func (s *session) whoami(ctx context.Context, endpoint string) error {
 		return err
 	}
 	if c.token == "" {
-		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "there is no token to show",
-			Fix: "`corvo signup` makes a tenant and keeps its token; or set CORVO_ENDPOINT and CORVO_TOKEN"}
+		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "you are not signed in",
+			Fix: "create a tenant with `corvo signup`, or set CORVO_ENDPOINT and CORVO_TOKEN"}
 	}
 	who, err := ask(ctx, c, s, cloudv1connect.NewAuthServiceClient(c.http, c.endpoint).GetCurrentIdentity, &cloudv1.GetCurrentIdentityRequest{})
 	if err != nil {

@@ -54,9 +54,9 @@ func (s *session) versionCommand() *cobra.Command {
 func (s *session) statusCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
-		Short: "Show whether the server is well, and its cluster",
-		Long: `Asks the server for its version and health and, where the key may see it, for the
-state of its cluster. Exits 0 only if it is healthy and accepts this key.`,
+		Short: "Show the health of the server and its cluster",
+		Long: `Shows the version and health of the server and, if the key allows it, the state of its
+cluster. Exits with 0 only if the server is healthy and accepts the key.`,
 		Example: "  {cmd}\n  {cmd} -o json | jq .health.status",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.status(c.Context()) },
@@ -96,7 +96,7 @@ func (s *session) status(ctx context.Context) error {
 		return refused
 	}
 	if !view.Healthy {
-		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " is not healthy", Fix: "look at the server's log"}
+		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " is not healthy", Fix: "check the server's log"}
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (s *session) apiCommand() *cobra.Command {
 	var body string
 	c := &cobra.Command{
 		Use:   "api METHOD PATH",
-		Short: "Send a request of your own and print the answer",
+		Short: "Send a request to the API and print the response",
 		Example: `  {cmd} GET /queues
   {cmd} POST /enqueue --body '{"queue":"emails","payload":{}}'`,
 		Args: cobra.ExactArgs(2),

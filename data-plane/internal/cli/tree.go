@@ -10,13 +10,13 @@ import (
 func (s *session) mount(root *cobra.Command) {
 	root.AddGroup(
 		&cobra.Group{ID: "jobs", Title: "Jobs:"},
-		&cobra.Group{ID: "worker", Title: "Working on jobs:"},
+		&cobra.Group{ID: "worker", Title: "Workers:"},
 		&cobra.Group{ID: "queues", Title: "Queues:"},
-		&cobra.Group{ID: "groups", Title: "Jobs that belong together, or come again:"},
-		&cobra.Group{ID: "money", Title: "What models cost:"},
+		&cobra.Group{ID: "groups", Title: "Schedules, batches and chains:"},
+		&cobra.Group{ID: "money", Title: "Model usage and cost:"},
 		&cobra.Group{ID: "cloud", Title: "Corvo Cloud:"},
 		&cobra.Group{ID: "server", Title: "Server:"},
-		&cobra.Group{ID: "nouns", Title: "The same by noun:"},
+		&cobra.Group{ID: "nouns", Title: "Commands by noun:"},
 	)
 	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("jobs"), s.inspectCommand("inspect"), s.whyCommand("why"),
 		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.moveCommand("move"), s.deadCommand("dead"),
@@ -34,7 +34,7 @@ func (s *session) mount(root *cobra.Command) {
 }
 
 func (s *session) jobNoun() *cobra.Command {
-	return noun("job", "Everything about jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("list"), s.inspectCommand("get"), s.whyCommand("why"),
+	return noun("job", "Manage jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("list"), s.inspectCommand("get"), s.whyCommand("why"),
 		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.fetchCommand("fetch"), s.ackCommand("ack"),
 		s.failCommand("fail"), s.heartbeatCommand("heartbeat"), s.moveCommand("move"), s.deadCommand("dead"), s.heldCommand("held"),
 		s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"), s.iterationsCommand("iterations"), s.replayCommand("replay"),
@@ -42,17 +42,17 @@ func (s *session) jobNoun() *cobra.Command {
 }
 
 func (s *session) queueNoun() *cobra.Command {
-	return noun("queue", "Everything about queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.queueSetCommand("set"),
+	return noun("queue", "Manage queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.queueSetCommand("set"),
 		s.queueLimitCommand("limit"), s.queueThrottleCommand("throttle"), s.pauseCommand("pause"), s.resumeCommand("resume"),
 		s.drainCommand("drain"), s.clearCommand("clear"), s.requeueCommand("requeue"), s.queueDeleteCommand("delete"))
 }
 
 func (s *session) workerNoun() *cobra.Command {
-	return noun("worker", "Everything about workers", s.workCommand("run"), s.workersCommand("list"))
+	return noun("worker", "Manage workers", s.workCommand("run"), s.workersCommand("list"))
 }
 
 func (s *session) clusterNoun() *cobra.Command {
-	return noun("cluster", "Everything about the cluster", s.statusCommand("status"))
+	return noun("cluster", "Manage the cluster", s.statusCommand("status"))
 }
 
 func noun(word, short string, verbs ...*cobra.Command) *cobra.Command {
@@ -107,6 +107,7 @@ func polishHelp(root *cobra.Command) {
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(usageTemplate)
 	root.InitDefaultHelpCmd()
+	shellCompletion(root)
 	walk(root, func(c *cobra.Command) {
 		c.DisableFlagsInUseLine = true
 		politely(c)
@@ -116,6 +117,27 @@ func polishHelp(root *cobra.Command) {
 		c.Flags().SortFlags = false
 		c.PersistentFlags().SortFlags = false
 	})
+}
+
+// shellCompletion mounts cobra's command, which answers an unknown shell with its help.
+func shellCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.GroupID = "server"
+		c.Short = "Print a completion script for bash, zsh, fish or powershell"
+		c.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			f := usagef("%q is not a supported shell", args[0])
+			f.Fix = "use bash, zsh, fish or powershell"
+			return f
+		}
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
 }
 
 func walk(c *cobra.Command, visit func(*cobra.Command)) {

@@ -22,7 +22,7 @@ func politely(c *cobra.Command) {
 			return err
 		}
 		f = usagef("%s", wrongArguments(c, args))
-		f.Fix = "write `" + c.UseLine() + "`; --help shows examples"
+		f.Fix = "use `" + c.UseLine() + "`; see --help for examples"
 		return f
 	}
 }
@@ -73,6 +73,6 @@ func missingFlag(err error) (*Failure, bool) {
 	}
 	names = strings.TrimSuffix(names, " not set")
 	f := usagef("--%s is required", strings.ReplaceAll(strings.ReplaceAll(names, `", "`, " and --"), `"`, ""))
-	f.Fix = "add --help to see examples and flags"
+	f.Fix = "see --help for flags and examples"
 	return f, true
 }

@@ -24,9 +24,9 @@ type whyView struct {
 func (s *session) whyCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " JOB",
-		Short: "Say why a job does not run",
-		Long: `Lists everything that stands in the way of a job, in the order in which it is worth
-looking at, and when it will run if only time stands in its way.`,
+		Short: "Explain why a job isn't running",
+		Long: `Lists every reason that a job isn't running, most important first, and when it will
+run if it only has to wait.`,
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq -r '.reasons[].code'`,
 		Args: cobra.ExactArgs(1),
@@ -64,6 +64,6 @@ func (s *session) printWhy(w io.Writer, v whyView) {
 	}
 	s.table(w, []string{"REASON", "UNTIL", "WHAT"}, rows)
 	if !v.ETA.IsZero() {
-		fmt.Fprintf(w, "\nNothing stands in its way from %s on.\n", at(v.ETA))
+		fmt.Fprintf(w, "\nIt can run from %s.\n", at(v.ETA))
 	}
 }

@@ -43,13 +43,13 @@ func (s *session) workCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use + " QUEUE... -- COMMAND [ARG...]",
 		Short: "Run a command for each job",
-		Long: `Takes jobs and runs COMMAND once for each: the payload is its stdin, and exit code 0
-completes the job, with stdout as its result when that is JSON. Any other exit code
-fails the attempt, and the end of stderr is kept with it.
+		Long: `Fetches jobs and runs COMMAND once for each, with the payload on stdin. Exit code 0
+completes the job, with stdout as its result if that is JSON. Any other exit code fails
+the attempt and stores the end of stderr as its error.
 
-CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES tell the command what
-it works on. A cancelled job's command gets SIGTERM. Ctrl-C takes no more jobs and
-waits for the commands that run; a second Ctrl-C does not.`,
+CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES are set for
+the command. If a job is cancelled, its command gets SIGTERM. Ctrl-C stops fetching and
+waits for running commands; a second Ctrl-C doesn't wait.`,
 		Example: `  {cmd} emails -- ./send-email.sh
   {cmd} thumbnails --concurrency 4 --job-timeout 2m -- convert-image
   {cmd} emails --jobs 1 -- jq .to                # one job, then exit`,
@@ -62,11 +62,11 @@ waits for the commands that run; a second Ctrl-C does not.`,
 		},
 		ValidArgsFunction: s.completeQueues,
 	}
-	c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands at the same time")
-	c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a sign of life of this worker")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown on the jobs")
-	c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 goes on until Ctrl-C")
-	c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 lets it run")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands to run at the same time")
+	c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a heartbeat from this worker")
+	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs")
+	c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 means run until Ctrl-C")
+	c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 means no limit")
 	return c
 }
 
@@ -76,14 +76,14 @@ func splitWork(args []string, dash int) (queues, command []string, err error) {
 	}
 	queues, command = args[:dash], args[dash:]
 	if len(queues) == 0 || len(command) == 0 {
-		return nil, nil, usagef("name at least one queue before -- and a command after it")
+		return nil, nil, usagef("give at least one queue before -- and a command after it")
 	}
 	return queues, command, nil
 }
 
 func (s *session) work(ctx context.Context, queues, command []string, f workFlags) error {
 	if f.concurrency < 1 || f.jobs < 0 || f.jobTimeout < 0 || f.lease < time.Second {
-		return usagef("--concurrency must be at least 1, --lease at least 1s, --jobs and --job-timeout not negative")
+		return usagef("--concurrency must be at least 1, --lease at least 1s, and --jobs and --job-timeout can't be negative")
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -109,12 +109,12 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	w := corvo.NewWorker(client, opts...)
 	// The queue decides what is run here, whatever kind a producer gave the job.
 	corvo.HandleRaw(w, corvo.AnyKind, h.handle)
-	s.talkf("working on %s; Ctrl-C stops taking jobs", strings.Join(queues, ", "))
+	s.talkf("working on %s; press Ctrl-C to stop", strings.Join(queues, ", "))
 	if err := w.Run(ctx); err != nil {
 		return fromSDK(err)
 	}
 	stats := w.Stats()
-	s.talkf("%d done, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
+	s.talkf("%d completed, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
 	return nil
 }
 
@@ -147,7 +147,7 @@ func stopOnSignal(ctx context.Context, finish context.CancelFunc, s *session) {
 		select {
 		case <-signals:
 			signal.Stop(signals)
-			s.talkf("finishing the jobs that run; again to quit now")
+			s.talkf("finishing running jobs; press Ctrl-C again to quit now")
 			finish()
 		case <-ctx.Done():
 			signal.Stop(signals)

@@ -90,7 +90,7 @@ func samples() []Command {
 		}},
 		&DeleteSchedule{NS: ns, ID: job.ScheduleID{6}},
 		&Tick{NS: ns, ID: job.ScheduleID{6}, Due: 7, Version: 8, Ticks: []int64{5, 7}, Missed: 2, Next: 9, Manual: true},
-		&PutBudget{NS: ns, Budget: Budget{ID: job.BudgetID{7}, Scope: BudgetTag, Target: "team=a", Daily: 5_000_000_000, PerJob: 1_000_000_000, On: ExceedReject}},
+		&PutBudget{NS: ns, Budget: Budget{ID: job.BudgetID{7}, Scope: BudgetTag, Target: "team:a", Daily: 5_000_000_000, PerJob: 1_000_000_000, On: ExceedReject}},
 		&DeleteBudget{NS: ns, Scope: BudgetQueue, Target: "emails"},
 		&PutPolicy{NS: ns, Policy: Policy{
 			ID: job.PolicyID{8}, Name: "large", Enabled: true, Any: true, Queue: "refunds", TagKey: "size", TagValue: "large",

@@ -51,8 +51,8 @@ func (b *Budget) CheckBudget() []fault.Field {
 			bad.failf("target", "%s", msg)
 		}
 	case "tag":
-		if key, _, ok := strings.Cut(b.Target, "="); !ok || key == "" {
-			bad.failf("target", "is %q, must be a tag such as team=search", clip(b.Target))
+		if key, _, ok := strings.Cut(b.Target, ":"); !ok || key == "" {
+			bad.failf("target", "is %q, must be a tag such as team:search", clip(b.Target))
 		}
 		bad.text("target", b.Target, 2*TagBytesMax+1)
 	}

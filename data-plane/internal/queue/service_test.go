@@ -128,7 +128,7 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 func TestFetch_WithoutWaitingPassesJobsThatABudgetHolds(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	if _, err := r.SetBudget(r.ctx(), r.caller, Budget{Scope: "tag", Target: "team=a", Daily: job.NanosPerDollar}); err != nil {
+	if _, err := r.SetBudget(r.ctx(), r.caller, Budget{Scope: "tag", Target: "team:a", Daily: job.NanosPerDollar}); err != nil {
 		t.Fatal(err)
 	}
 	tagged := EnqueueInput{Tags: map[string]string{"team": "a"}}

@@ -38,7 +38,7 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 		{"held for a time", standing{state: job.Held, workers: here, hold: &Hold{Until: later}, approvedAtLast: true}, WhyHeld, later, ""},
 		{"held to its end", standing{state: job.Held, workers: here, hold: &Hold{Until: later}}, WhyHeld, time.Time{}, ""},
 		{"budget", standing{state: job.Pending, workers: here, shut: later}, WhyBudget, later, "A daily budget is spent"},
-		{"budget of a tag", standing{state: job.Pending, workers: here, tagShut: "team=a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team=a is spent"},
+		{"budget of a tag", standing{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team:a is spent"},
 		{"backing off", standing{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, WhyBackingOff, soon, "Attempt 1 of 3 failed"},
 		{"scheduled", standing{state: job.Scheduled, workers: here, due: later}, WhyScheduled, later, "for later"},
 		{"expires before", standing{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -122,6 +123,9 @@ type Store struct {
 	commits, entries, entryBytes, tailReads, pebbleReads atomic.Uint64
 }
 
+// ErrInUse: another process has the store open.
+var ErrInUse = errors.New("in use by another process")
+
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, groups: map[uint32]*Group{}}
@@ -136,6 +140,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	defer cache.Unref()
 
 	db, err := pebble.Open(dir, s.pebbleOptions(cache))
+	if errors.Is(err, syscall.EAGAIN) { // The lock on the directory is held.
+		return nil, fmt.Errorf("open raft log %s: %w", dir, ErrInUse)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
 	}

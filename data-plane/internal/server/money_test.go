@@ -456,7 +456,7 @@ func TestBudget_StopsAJobThatCostsTooMuch(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
 	w, ctx := r.worker(), t.Context()
-	r.call(200, "POST", "/api/v1/budgets", object{"scope": "tag", "target": "team=a", "per_job_usd": 0.5, "on_exceed": "hold"})
+	r.call(200, "POST", "/api/v1/budgets", object{"scope": "tag", "target": "team:a", "per_job_usd": 0.5, "on_exceed": "hold"})
 	id, token := r.lease("ai", object{"tags": object{"team": "a"}})
 	beat := r.call(200, "POST", "/api/v1/heartbeat", object{"jobs": object{id: object{"lease_token": token, "usage": object{"cost_usd": 0.6}}}})
 	if s := asJSON(beat["jobs"]); s != `{"`+id+`":{"budget_exceeded":true,"status":"cancel"}}` {
@@ -475,7 +475,7 @@ func TestBudget_StopsAJobThatCostsTooMuch(t *testing.T) {
 	if list := r.call(200, "GET", "/api/v1/budgets", nil); len(list) != 0 { // A list, which call leaves out.
 		t.Errorf("list: %v", list)
 	}
-	r.call(200, "DELETE", "/api/v1/budgets/tag/team=a", nil)
+	r.call(200, "DELETE", "/api/v1/budgets/tag/team:a", nil)
 }
 
 func TestBudget_RefusalsNameTheirFields(t *testing.T) {
@@ -541,7 +541,7 @@ func TestApprovalPolicy_HoldsWhatMatchesUntilAnApproverDecides(t *testing.T) {
 func TestBudget_IsDeletedByItsID(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
-	made := r.call(200, "POST", "/api/v1/budgets", object{"scope": "tag", "target": "team=a/b;50%", "daily_usd": 1})
+	made := r.call(200, "POST", "/api/v1/budgets", object{"scope": "tag", "target": "team:a/b;50%", "daily_usd": 1})
 	other := r.call(200, "POST", "/api/v1/budgets", object{"scope": "queue", "target": "budget_x", "daily_usd": 1})
 	path := "/api/v1/budgets/" + fmt.Sprint(made["id"])
 	r.call(200, "DELETE", path, nil)

@@ -57,7 +57,7 @@ type budgetKey struct {
 
 func (b *Budget) key() budgetKey { return budgetKey{b.Scope, b.Target} }
 
-func tagTarget(t command.Tag) string { return t.Key + "=" + t.Value }
+func tagTarget(t command.Tag) string { return t.Key + ":" + t.Value }
 
 // purse is the budgets of a namespace.
 type purse struct {

@@ -20,7 +20,7 @@ func (l *scriptLine) budget() command.Budget {
 		return command.Budget{}
 	}
 	b := command.Budget{ID: job.BudgetID(idOf(l.names[0])), Scope: scopes[l.names[0]], Target: l.names[1]}
-	if b.Scope == command.BudgetTag { // A "=" would make it an option.
+	if b.Scope == command.BudgetTag { // Scripts tag their jobs with t.
 		b.Target = tagTarget(command.Tag{Key: "t", Value: b.Target})
 	}
 	var err error
@@ -89,7 +89,7 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 	for _, c := range []struct {
 		scope  command.BudgetScope
 		target string
-	}{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, "q"}, {command.BudgetTag, "t=x"}} {
+	}{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, "q"}, {command.BudgetTag, "t:x"}} {
 		for _, on := range []command.OnExceed{command.ExceedHold, command.ExceedReject, command.ExceedAlert} {
 			r := newReplica(t)
 			ns := governed(t, r, on, c.scope, c.target)
@@ -225,7 +225,7 @@ func TestBudget_AStricterLimitPerJobStopsTheJobToo(t *testing.T) {
 		ns := job.Namespace{1}
 		for _, b := range []command.Budget{
 			{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: AllTarget, PerJob: 10, On: command.ExceedAlert},
-			{ID: job.BudgetID{2}, Scope: command.BudgetTag, Target: "t=x", PerJob: 20, On: on},
+			{ID: job.BudgetID{2}, Scope: command.BudgetTag, Target: "t:x", PerJob: 20, On: on},
 		} {
 			r.do(t, r.now, &command.PutBudget{NS: ns, Budget: b})
 		}

@@ -35,7 +35,7 @@ type modelBudget struct {
 
 // covers reports whether a budget counts the jobs of a queue with some tags.
 func (b *modelBudget) covers(ns job.Namespace, queue string, tags []command.Tag) bool {
-	tagged := slices.ContainsFunc(tags, func(t command.Tag) bool { return b.Target == t.Key+"="+t.Value })
+	tagged := slices.ContainsFunc(tags, func(t command.Tag) bool { return b.Target == t.Key+":"+t.Value })
 	return b.ns == ns && (b.Scope == command.BudgetGlobal || b.Scope == command.BudgetQueue && b.Target == queue || b.Scope == command.BudgetTag && tagged)
 }
 

@@ -119,7 +119,7 @@ function listFlags(filter: ListShape): string[] {
   };
   add("queue", filter.queue);
   add("state", filter.state?.join(","));
-  add("tag", filter.tag?.replace(":", "="));
+  add("tag", filter.tag);
   add("after", filter.created_after);
   add("before", filter.created_before);
   return flags;

@@ -123,7 +123,7 @@ describe("equivalents", () => {
     const { curl, cli } = jobsEquivalents({ queue: "emails", state: ["dead", "held"], tag: "customer:a&b" });
     expect(curl).toContain("queue=emails&state=dead%2Cheld&tag=customer%3Aa%26b");
     expect(curl).toContain("$CORVO_API_KEY");
-    expect(cli).toBe("corvo jobs --queue emails --state dead,held --tag 'customer=a&b'");
+    expect(cli).toBe("corvo jobs --queue emails --state dead,held --tag 'customer:a&b'");
   });
   it("makes names that Terraform takes", () => {
     expect(queueTerraform({ name: "1.mails", paused: false })).toContain('resource "corvo_queue" "_1_mails"');
