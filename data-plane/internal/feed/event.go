@@ -107,11 +107,20 @@ type Link struct {
 	NS    job.Namespace
 	First uint64 // Number of the namespace's first event in this entry.
 	Prev  uint64 // Index of the entry with the events before; 0 if there are none.
+	// N numbers the namespace's entries, from 1. Of each 64th and each 4,096th the entry
+	// 64 and 4,096 before is linked too, so that a place far back is found in some hundred
+	// steps (strides).
+	N   uint64
+	Far [len(strides)]uint64
 }
 
+// strides are the lengths of the steps back along a namespace's entries, besides one.
+// Stored: changing them needs another version of events and marks.
+var strides = [...]uint64{64, 4096} //nolint:gochecknoglobals // A constant.
+
 const (
-	eventVersion = 2
-	linkBytesMin = 18
+	eventVersion = 3
+	linkBytesMin = 19
 	eventBytes   = 22 // The fewest bytes of an event.
 )
 
@@ -129,6 +138,12 @@ func Encode(now int64, links []Link, events []Event) []byte {
 		w.ID(l.NS)
 		w.Uint(l.First)
 		w.Uint(l.Prev)
+		w.Uint(l.N)
+		for level, stride := range strides {
+			if l.N%stride == 0 {
+				w.Uint(l.Far[level])
+			}
+		}
 	}
 	w.Uint(uint64(len(events)))
 	place := placer(links)
@@ -202,7 +217,13 @@ func decodeLinks(r *codec.Reader) (now int64, links []Link, err error) {
 	now = r.Time()
 	links = make([]Link, r.Count(linkBytesMin))
 	for i := range links {
-		links[i] = Link{NS: r.ID(), First: r.Uint(), Prev: r.Uint()}
+		l := Link{NS: r.ID(), First: r.Uint(), Prev: r.Uint(), N: r.Uint()}
+		for level, stride := range strides {
+			if l.N%stride == 0 {
+				l.Far[level] = r.Uint()
+			}
+		}
+		links[i] = l
 	}
 	if err := r.Err(); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -214,16 +235,36 @@ func decodeLinks(r *codec.Reader) (now int64, links []Link, err error) {
 type Mark struct {
 	Seq   uint64 // Number of the last event; 0 if there never was one.
 	Index uint64 // Entry of the last event.
+	N     uint64 // Number of that entry among the namespace's.
+	// Far are the last entries of which the number is a multiple of each stride.
+	Far [len(strides)]uint64
 }
 
-const markVersion = 1
+// Next links the entry with an index behind the mark, and moves the mark there. Seq is
+// for the caller to count.
+func (m *Mark) Next(ns job.Namespace, index uint64) Link {
+	l := Link{NS: ns, First: m.Seq + 1, Prev: m.Index, N: m.N + 1}
+	m.Index, m.N = index, l.N
+	for level, stride := range strides {
+		if l.N%stride == 0 {
+			l.Far[level], m.Far[level] = m.Far[level], index
+		}
+	}
+	return l
+}
+
+const markVersion = 2
 
 // Encode is the stored form of the mark.
 func (m Mark) Encode() []byte {
-	w := codec.Writer{Buf: make([]byte, 0, 16)}
+	w := codec.Writer{Buf: make([]byte, 0, 32)}
 	w.Byte(markVersion)
 	w.Uint(m.Seq)
 	w.Uint(m.Index)
+	w.Uint(m.N)
+	for _, far := range m.Far {
+		w.Uint(far)
+	}
 	return w.Buf
 }
 
@@ -233,7 +274,10 @@ func DecodeMark(b []byte) (Mark, error) {
 	if v := r.Byte(); v != markVersion {
 		return Mark{}, fmt.Errorf("%w: mark of version %d", ErrMalformed, v)
 	}
-	m := Mark{Seq: r.Uint(), Index: r.Uint()}
+	m := Mark{Seq: r.Uint(), Index: r.Uint(), N: r.Uint()}
+	for level := range m.Far {
+		m.Far[level] = r.Uint()
+	}
 	if err := r.Close(); err != nil {
 		return Mark{}, fmt.Errorf("%w: mark: %w", ErrMalformed, err)
 	}

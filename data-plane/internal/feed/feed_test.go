@@ -22,7 +22,7 @@ func drawEntry(t *rapid.T) ([]Link, []Event) {
 	links := []Link{}
 	next := map[job.Namespace]uint64{}
 	for range rapid.IntRange(0, 3).Draw(t, "links") {
-		l := Link{NS: id("ns"), First: rapid.Uint64Range(1, 1<<40).Draw(t, "first"), Prev: rapid.Uint64().Draw(t, "prev")}
+		l := Link{NS: id("ns"), First: rapid.Uint64Range(1, 1<<40).Draw(t, "first"), Prev: rapid.Uint64().Draw(t, "prev"), N: rapid.Uint64().Draw(t, "n")}
 		if _, twice := next[l.NS]; !twice {
 			links, next[l.NS] = append(links, l), l.First
 		}
@@ -56,15 +56,15 @@ func TestRoundTrip_EventsComeBackNumberedByTheirLinks(t *testing.T) {
 func TestEncode_GoldenBytes(t *testing.T) {
 	t.Parallel()
 	ns := job.Namespace{0xa}
-	got := Encode(5, []Link{{NS: ns, First: 300, Prev: 9}}, []Event{
+	got := Encode(5, []Link{{NS: ns, First: 300, Prev: 9, N: 64, Far: [2]uint64{3, 0}}}, []Event{
 		{Type: Completed, NS: ns, Queue: "mail", ID: job.ID{0xb}, State: job.Completed, From: job.Active, Attempt: 2},
 	})
-	want := "020a01" + "0a000000000000000000000000000000" + "ac0209" + "01" +
+	want := "030a01" + "0a000000000000000000000000000000" + "ac0209" + "4003" + "01" +
 		"0006046d61696c" + "0b000000000000000000000000000000" + "070302"
 	if hex.EncodeToString(got) != want {
 		t.Errorf("entry %x", got)
 	}
-	if got := (Mark{Seq: 300, Index: 9}).Encode(); hex.EncodeToString(got) != "01ac0209" {
+	if got := (Mark{Seq: 300, Index: 9, N: 5, Far: [2]uint64{4, 2}}).Encode(); hex.EncodeToString(got) != "02ac0209050402" {
 		t.Errorf("mark %x", got)
 	}
 }
@@ -73,7 +73,7 @@ func FuzzDecode(f *testing.F) {
 	ns := job.Namespace{1}
 	f.Add(Encode(1, nil, nil))
 	f.Add(Encode(1_700_000_000_000_000_000, []Link{{NS: ns, First: 1}}, []Event{{Type: Started, NS: ns, Queue: "q", ID: job.ID{2}, State: job.Active, Attempt: 3}}))
-	f.Add([]byte{2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Add([]byte{3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add([]byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, events, err := Decode(b)

@@ -104,7 +104,7 @@ func (r *EventReader) Next(ctx context.Context) ([]NamespaceEvent, error) {
 		case <-r.listener.C:
 		default:
 		}
-		pending, err := feed.Since(r.v.shard.Store(), r.ns, r.seq)
+		pending, err := feed.Since(r.v.shard.Store(), r.ns, r.seq, pendingMax)
 		switch {
 		case errors.Is(err, feed.ErrTrimmed), errors.Is(err, feed.ErrAhead):
 			return nil, ErrEventsLost
@@ -119,6 +119,9 @@ func (r *EventReader) Next(ctx context.Context) ([]NamespaceEvent, error) {
 		}
 	}
 }
+
+// pendingMax entries are listed at a time for a reader that is behind.
+const pendingMax = 256
 
 func (r *EventReader) wait(ctx context.Context) error {
 	select {

@@ -35,7 +35,7 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Re
 		return Recent{}, err
 	}
 	var out Recent
-	entries, err := feed.Since(v.shard.Store(), c.Namespace, after)
+	entries, err := feed.Since(v.shard.Store(), c.Namespace, after, limit) // Each has one event at least.
 	if out.Lost = errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead); err != nil && !out.Lost {
 		return Recent{}, err
 	}

@@ -460,16 +460,21 @@ func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
 // catchUp reads the namespace's own entries from where its file stands. If they
 // are gone, the file is rebuilt.
 func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) error {
-	entries, err := feed.Since(p.store, ns, t.seq)
-	if errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead) || t.seq == 0 {
+	if t.seq == 0 {
+		return p.beginRebuild(ctx, ns)
+	}
+	p.shelf.pace.turn(ctx)
+	began := time.Now()
+	entries, err := feed.Since(p.store, ns, t.seq, chainMax)
+	if errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead) {
 		return p.beginRebuild(ctx, ns)
 	}
 	if err != nil {
 		return err
 	}
-	all := len(entries) <= chainMax
+	all := len(entries) < chainMax
 	var c changes
-	for _, index := range entries[:min(chainMax, len(entries))] {
+	for _, index := range entries {
 		b, err := feed.At(p.store, index)
 		if errors.Is(err, feed.ErrTrimmed) {
 			return p.beginRebuild(ctx, ns)
@@ -483,6 +488,7 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 			}
 		}
 	}
+	p.shelf.pace.charge(time.Since(began))
 	if c.last > 0 {
 		if err := p.writeJobs(ctx, ns, t, &c); err != nil {
 			return err

@@ -49,7 +49,6 @@ func (x *entry) writeEvents() error {
 	}
 	for _, l := range x.links {
 		end := x.m.marks[l.NS]
-		end.Index = x.index
 		x.txn.Set(x.m.space.EventMark(l.NS), end.Encode())
 		if n := len(x.m.touched); x.m.ring != nil && (n == 0 || x.m.touched[n-1] != l.NS) {
 			x.m.touched = append(x.m.touched, l.NS)
@@ -76,7 +75,7 @@ func (x *entry) chain(ns job.Namespace) (*chainEnd, error) {
 	}
 	if end.entry != x.index {
 		end.entry = x.index
-		x.links = append(x.links, feed.Link{NS: ns, First: end.Seq + 1, Prev: end.Index})
+		x.links = append(x.links, end.Next(ns, x.index))
 	}
 	return end, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -146,7 +147,7 @@ func (a *auditor) chains(store *statedb.Group) {
 				a.t.Fatalf("events of %s are %v", ns, seqs)
 			}
 		}
-		entries, err := feed.Since(store, ns, seqs[0]-1)
+		entries, err := feed.Since(store, ns, seqs[0]-1, math.MaxInt32)
 		var linked []uint64
 		for _, index := range entries {
 			b, err := feed.At(store, index)
@@ -163,7 +164,7 @@ func (a *auditor) chains(store *statedb.Group) {
 			a.t.Fatalf("chain of %s leads to %v, %v; the feed has %v", ns, linked, err, seqs)
 		}
 		if before := seqs[0] - 1; before > 0 {
-			if _, err := feed.Since(store, ns, before-1); !errors.Is(err, feed.ErrTrimmed) {
+			if _, err := feed.Since(store, ns, before-1, 1); !errors.Is(err, feed.ErrTrimmed) {
 				a.t.Fatalf("events of %s from %d on: %v", ns, before, err)
 			}
 		}
