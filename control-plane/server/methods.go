@@ -30,11 +30,13 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.AuthServiceGetCurrentIdentityProcedure, t.GetCurrentIdentity),
 		server.Unary(cloudv1connect.AuthServiceMintTokenProcedure, t.MintToken),
 		server.Unary(cloudv1connect.AuthServiceStartLoginProcedure, l.StartLogin),
+		server.Unary(cloudv1connect.AuthServicePreviewLoginProcedure, l.PreviewLogin),
 		server.Unary(cloudv1connect.AuthServiceFinishLoginProcedure, l.FinishLogin),
 		server.Unary(cloudv1connect.AuthServiceLogoutProcedure, l.Logout),
 
 		server.Unary(cloudv1connect.SignupServiceCheckNameProcedure, u.CheckName),
 		server.Unary(cloudv1connect.SignupServiceStartProcedure, u.Start),
+		server.Unary(cloudv1connect.SignupServicePreviewConfirmProcedure, u.PreviewConfirm),
 		server.Unary(cloudv1connect.SignupServiceConfirmProcedure, u.Confirm),
 
 		server.Unary(cloudv1connect.MemberServiceListMembersProcedure, m.ListMembers),
@@ -43,6 +45,7 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.MemberServiceListInvitationsProcedure, m.ListInvitations),
 		server.Unary(cloudv1connect.MemberServiceCreateInvitationProcedure, m.CreateInvitation),
 		server.Unary(cloudv1connect.MemberServiceRevokeInvitationProcedure, m.RevokeInvitation),
+		server.Unary(cloudv1connect.MemberServicePreviewInvitationProcedure, m.PreviewInvitation),
 		server.Unary(cloudv1connect.MemberServiceAcceptInvitationProcedure, m.AcceptInvitation),
 
 		server.Unary(cloudv1connect.SsoServiceListSsoConnectionsProcedure, o.ListSsoConnections),

@@ -132,10 +132,15 @@ func (p *party) user(t testing.TB, r cloudv1.TenantRole) store.User {
 
 // session signs a new user of a role in, by mail or by the provider of a tenant.
 func (p *party) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string) (cookie string) {
-	u := p.user(t, r)
+	return p.sessionOf(t, p.user(t, r), ssoTenantID)
+}
+
+// sessionOf signs a user in; a tenant's id limits the session to that tenant.
+func (p *party) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cookie string) {
+	t.Helper()
 	var opened session.Opened
 	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
-		opened, err = session.Open(ctx, tx, p.ids, p.now(), u.ID, ssoTenantID, "")
+		opened, err = session.Open(ctx, tx, p.ids, p.now(), u.ID, onlyTenantID, "")
 		return err
 	})
 	return "corvo_session=" + opened.Token

@@ -24,11 +24,17 @@ func peopleBuilders() map[string]builder {
 			name := strings.ToLower(p.id(ids.Signup)[10:])
 			return &cloudv1.StartRequest{Email: name + "@corvo.test", Tenant: "t-" + name}
 		}),
+		"SignupService/PreviewConfirm": plain(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.PreviewConfirmRequest{Token: p.started(t)}
+		}),
 		"SignupService/Confirm": plain(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.ConfirmRequest{Token: p.started(t)}
 		}),
 		"AuthService/StartLogin": plain(func(_ testing.TB, p *party) proto.Message {
 			return &cloudv1.StartLoginRequest{Email: p.Email}
+		}),
+		"AuthService/PreviewLogin": plain(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.PreviewLoginRequest{Token: p.loginToken(t)}
 		}),
 		"AuthService/FinishLogin": plain(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.FinishLoginRequest{Token: p.loginToken(t)}
@@ -52,6 +58,10 @@ func peopleBuilders() map[string]builder {
 		"MemberService/RevokeInvitation": about(func(t testing.TB, p *party) proto.Message {
 			id, _ := p.invitation(t)
 			return &cloudv1.RevokeInvitationRequest{InvitationId: id}
+		}),
+		"MemberService/PreviewInvitation": plain(func(t testing.TB, p *party) proto.Message {
+			_, token := p.invitation(t)
+			return &cloudv1.PreviewInvitationRequest{Token: token}
 		}),
 		"MemberService/AcceptInvitation": plain(func(t testing.TB, p *party) proto.Message {
 			_, token := p.invitation(t)

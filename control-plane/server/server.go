@@ -132,16 +132,17 @@ func (s *Server) build(ctx context.Context) error {
 		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Keys: s.keys,
 		Wake: s.loop.Wake, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
 	}
+	s.members = members.New(members.Needs{
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
+		InvitationsPerHour: members.InvitationsPerHourDefault, Woken: s.loop.Wake,
+	})
 	s.login = login.New(login.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Limits: login.DefaultLimits(), Woken: s.loop.Wake,
+		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Limits: login.DefaultLimits(),
+		Invitations: s.members, Woken: s.loop.Wake,
 	})
 	s.signup = signup.New(signup.Needs{
 		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Cell: s.config.Cells[0].Name,
 		Limits: signup.DefaultLimits(), Woken: s.loop.Wake, Ready: s.tenancy.KeysReady,
-	})
-	s.members = members.New(members.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
-		InvitationsPerHour: members.InvitationsPerHourDefault, Woken: s.loop.Wake,
 	})
 	s.sso = sso.New(sso.Needs{
 		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,

@@ -28,9 +28,11 @@ type Caller struct {
 	Name string
 	// SessionID is set for a user.
 	SessionID string
-	// SSOTenantID is set for a session that a tenant's provider opened: it is good there only.
-	SSOTenantID string
-	RequestID   string
+	// OnlyTenantID is set for a session that is good in one tenant only: its provider
+	// opened it, or its invitation. BySSO tells the two apart.
+	OnlyTenantID string
+	BySSO        bool
+	RequestID    string
 	// Peer is the client's address; UserAgent what the client says it is.
 	Peer      string
 	UserAgent string
@@ -47,7 +49,7 @@ func (c Caller) ID() string {
 // Type is the audit's word for the caller.
 func (c Caller) Type() string {
 	switch {
-	case c.UserID != "" && c.SSOTenantID != "":
+	case c.UserID != "" && c.BySSO:
 		return "sso"
 	case c.UserID != "":
 		return "user"

@@ -35,7 +35,7 @@ func TestRecord_SaysWhoAndHidesKeys(t *testing.T) {
 		actorType string
 	}{
 		{access.Caller{TenantID: tenantID, UserID: "usr_1", RequestID: "req_1", Name: "ada@corvo.test", UserAgent: "tool " + key.Reveal()}, "", "user"},
-		{access.Caller{TenantID: tenantID, UserID: "usr_1", SSOTenantID: tenantID, RequestID: "req_1"}, "", "sso"},
+		{access.Caller{TenantID: tenantID, UserID: "usr_1", OnlyTenantID: tenantID, BySSO: true, RequestID: "req_1"}, "", "sso"},
 		{access.Caller{TenantID: tenantID, KeyID: "key_1", RequestID: "req_1", Name: key.Reveal()}, "", "key"},
 		{access.Caller{RequestID: "req_1"}, tenantID, "public"},
 		{access.Caller{}, tenantID, "system"},

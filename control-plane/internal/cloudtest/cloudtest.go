@@ -188,7 +188,7 @@ func (w *World) Member(t testing.TB, tenantID, email string, role cloudv1.Tenant
 // As is a context of a call by a member of a tenant, and the jar that its cookies go to.
 func (w *World) As(t testing.TB, tn store.Tenant, u store.User, role cloudv1.TenantRole) (context.Context, *cookies.Jar) {
 	t.Helper()
-	jar := cookies.NewJar("")
+	jar := cookies.NewJar("", "")
 	ctx := access.With(t.Context(), access.Caller{
 		TenantID: tn.ID, Tenant: tn.Name, Role: role, UserID: u.ID, Name: u.Email, SessionID: "ses_test", RequestID: "req_test",
 		Peer: "203.0.113.9", UserAgent: "test",
@@ -200,7 +200,7 @@ func (w *World) As(t testing.TB, tn store.Tenant, u store.User, role cloudv1.Ten
 // that the browser had.
 func Public(t testing.TB, peer, session string) (context.Context, *cookies.Jar) {
 	t.Helper()
-	jar := cookies.NewJar(session)
+	jar := cookies.NewJar(session, "")
 	ctx := access.With(t.Context(), access.Caller{RequestID: "req_test", Peer: peer, UserAgent: "test"})
 	return cookies.With(ctx, jar), jar
 }

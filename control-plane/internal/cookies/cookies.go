@@ -1,12 +1,15 @@
-// Package cookies owns the session cookie: its name, its attributes, and how a use case
-// that knows nothing of HTTP sets one. It must not know what a session is. Surprising:
+// Package cookies owns the session cookie and the one that knows the browser which asked
+// for a link: their names, their attributes, and how a use case that knows nothing of
+// HTTP sets one. It must not know what a session is. Surprising:
 // on plain http the cookie has another name, since browsers refuse the prefix __Host-
 // there.
 package cookies
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -24,7 +27,10 @@ func (p Policy) Name(base string) string {
 	return base
 }
 
-const sessionBase = "corvo_session"
+const (
+	sessionBase = "corvo_session"
+	startedBase = "corvo_started"
+)
 
 // SessionName is the name of the session's cookie.
 func (p Policy) SessionName() string { return p.Name(sessionBase) }
@@ -59,17 +65,27 @@ func (p Policy) SetSession(h http.Header, token string, expires time.Time) {
 	p.Set(h, sessionBase, token, expires)
 }
 
+// Started reads the token that tells the browser that asked for a link; empty as Session.
+func (p Policy) Started(h http.Header) string { return p.Read(h, startedBase) }
+
 // Jar collects what a use case sets during one call. The server writes it into the
 // answer if the call succeeded.
 type Jar struct {
 	came    string
-	token   string
-	expires time.Time
-	set     bool
+	started string
+	set     map[string]cookie // By base name.
 }
 
-// NewJar makes a jar for a call that came with a session's token, or with none.
-func NewJar(came string) *Jar { return &Jar{came: came} }
+type cookie struct {
+	value   string
+	expires time.Time
+}
+
+// NewJar makes a jar for a call that came with a session's token, or with none, and with
+// the token of a browser that asked for a link, or none.
+func NewJar(session, started string) *Jar {
+	return &Jar{came: session, started: started, set: map[string]cookie{}}
+}
 
 // Came is the token of the session that the browser had when it called, good or not;
 // empty without one.
@@ -77,13 +93,21 @@ func (j *Jar) Came() string { return j.came }
 
 // SetSession signs the browser in; an empty token signs it out.
 func (j *Jar) SetSession(token string, expires time.Time) {
-	j.token, j.expires, j.set = token, expires, true
+	j.set[sessionBase] = cookie{token, expires}
+}
+
+// Started is the token that SetStarted gave this browser; empty without one.
+func (j *Jar) Started() string { return j.started }
+
+// SetStarted marks the browser as the one that asked for a mailed link.
+func (j *Jar) SetStarted(token string, expires time.Time) {
+	j.set[startedBase] = cookie{token, expires}
 }
 
 // Write adds what was set to a response's headers.
 func (j *Jar) Write(p Policy, h http.Header) {
-	if j.set {
-		p.SetSession(h, j.token, j.expires)
+	for _, base := range slices.Sorted(maps.Keys(j.set)) {
+		p.Set(h, base, j.set[base].value, j.set[base].expires)
 	}
 }
 
@@ -99,5 +123,5 @@ func From(ctx context.Context) *Jar {
 	if j, ok := ctx.Value(contextKey{}).(*Jar); ok {
 		return j
 	}
-	return &Jar{}
+	return NewJar("", "")
 }

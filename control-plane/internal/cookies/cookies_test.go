@@ -18,7 +18,7 @@ func TestSession_NameAndAttributesFollowTheScheme(t *testing.T) {
 		{false, "corvo_session=abc; Path=/; Expires=Tue, 01 Dec 2026 00:00:00 GMT; HttpOnly; SameSite=Lax"},
 	} {
 		p, h := Policy{Secure: tc.secure}, make(http.Header)
-		jar := NewJar("")
+		jar := NewJar("", "")
 		jar.SetSession("abc", expires)
 		jar.Write(p, h)
 		if got := h.Get("Set-Cookie"); got != tc.want {
@@ -34,7 +34,7 @@ func TestSession_NameAndAttributesFollowTheScheme(t *testing.T) {
 func TestSession_EndingAndTellingApart(t *testing.T) {
 	t.Parallel()
 	p, h := Policy{}, make(http.Header)
-	NewJar("old").Write(p, h)
+	NewJar("old", "").Write(p, h)
 	if len(h) != 0 {
 		t.Errorf("a call that sets nothing sends %v", h)
 	}
@@ -55,7 +55,7 @@ func TestSession_EndingAndTellingApart(t *testing.T) {
 			t.Errorf("%q: %q, want %q", cookie, got, want)
 		}
 	}
-	if From(t.Context()).Came() != "" || From(With(t.Context(), NewJar("old"))).Came() != "old" {
+	if From(t.Context()).Came() != "" || From(With(t.Context(), NewJar("old", ""))).Came() != "old" {
 		t.Error("the jar is not handed down")
 	}
 }

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,8 @@ const (
 
 	purpose     = "login"
 	tokenPrefix = "corvo_login_"
+	// startedPrefix is of the cookie of the browser that asked for a link.
+	startedPrefix = "corvo_started_"
 	// confirmPath is a page of the console that calls FinishLogin with the token.
 	confirmPath = "/signin/confirm"
 	signupPath  = "/signup"
@@ -53,8 +56,17 @@ type Needs struct {
 	Seal   *seal.Box
 	URLs   urls.URLs
 	Limits Limits
+	// Invitations are those that a sign-in may accept.
+	Invitations Invitations
 	// Woken is called after a commit that left work for the background loops.
 	Woken func()
+}
+
+// Invitations looks invitations up by the digest of their token, and accepts them.
+type Invitations interface {
+	// OpenInvitation refuses one that cannot be accepted any more.
+	OpenInvitation(ctx context.Context, tx store.Tx, digest string) (store.Invitation, store.Tenant, error)
+	Join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error
 }
 
 // Service is the use cases of signing in and out.
@@ -63,19 +75,39 @@ type Service struct{ Needs }
 // New makes a Service.
 func New(n Needs) *Service { return &Service{Needs: n} }
 
+// asked is what a link was asked for; it is kept with the link's token.
+type asked struct {
+	// Browser is the digest of the cookie that the asking browser was given.
+	Browser string `json:"browser,omitempty"`
+	// Invitation is the digest of the token of an invitation that is accepted with it.
+	Invitation string `json:"invitation,omitempty"`
+}
+
 // StartLogin mails a link, if the address is somebody's.
 func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) (*cloudv1.StartLoginResponse, error) {
+	now := s.Now()
+	started, browser := seal.NewToken(startedPrefix)
+	what := asked{Browser: browser}
 	email, err := mail.Address(r.GetEmail())
-	if err != nil {
+	if r.GetInvitation() != "" {
+		what.Invitation = seal.Digest(r.GetInvitation())
+	} else if err != nil {
 		return nil, fault.InvalidField("email", "%s", err)
 	}
-	now := s.Now()
 	var refusal *fault.Error
 	err = s.Store.Service(ctx, func(tx store.Tx) (err error) {
+		var joins string
+		if what.Invitation != "" {
+			i, t, err := s.Invitations.OpenInvitation(ctx, tx, what.Invitation)
+			if err != nil {
+				return err
+			}
+			email, joins = i.Email, t.Name
+		}
 		if refusal, err = flood.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil || refusal != nil {
 			return err
 		}
-		return s.mailLink(ctx, tx, email, now)
+		return s.mailLink(ctx, tx, email, joins, what, now)
 	})
 	switch {
 	case err != nil:
@@ -84,6 +116,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 		return nil, refusal
 	}
 	s.Woken()
+	cookies.From(ctx).SetStarted(started, now.Add(life))
 	return &cloudv1.StartLoginResponse{ExpiresAt: timestamppb.New(now.Add(life))}, nil
 }
 
@@ -97,29 +130,41 @@ func (s *Service) limits(ctx context.Context, email string) []flood.Limit {
 
 // mailLink writes the same rows for known and unknown addresses: a token (one that
 // nobody was told, and that names nobody, for the unknown) and a letter.
-func (s *Service) mailLink(ctx context.Context, tx store.Tx, email string, now time.Time) error {
+func (s *Service) mailLink(ctx context.Context, tx store.Tx, email, joins string, what asked, now time.Time) error {
 	u, err := tx.GetUserByEmail(ctx, email)
 	known := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	token, err := s.newLink(ctx, tx, u.ID, now)
+	token, err := s.newLink(ctx, tx, u.ID, what, now)
 	if err != nil {
 		return err
 	}
-	letter, err := mail.NoAccount(email, s.URLs.Console(signupPath), life, now)
-	if known {
-		letter, err = mail.Login(email, s.URLs.Link(confirmPath, token), life, now)
-	}
+	letter, err := s.letter(email, token, joins, known, now)
 	if err != nil {
 		return err
 	}
 	return mail.Put(ctx, tx, s.Seal, s.IDs, now, "", u.ID, letter)
 }
 
-func (s *Service) newLink(ctx context.Context, tx store.Tx, userID string, now time.Time) (token string, _ error) {
+func (s *Service) letter(email, token, joins string, known bool, now time.Time) (mail.Message, error) {
+	link := s.URLs.Link(confirmPath, token)
+	switch {
+	case !known:
+		return mail.NoAccount(email, s.URLs.Console(signupPath), life, now)
+	case joins != "":
+		return mail.LoginInvited(email, joins, link, life, now)
+	}
+	return mail.Login(email, link, life, now)
+}
+
+func (s *Service) newLink(ctx context.Context, tx store.Tx, userID string, what asked, now time.Time) (token string, _ error) {
+	data, err := json.Marshal(what)
+	if err != nil {
+		return "", fmt.Errorf("keep what a link is for: %w", err)
+	}
 	token, digest := seal.NewToken(tokenPrefix)
-	err := tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: userID, CreatedAt: now, ExpiresAt: now.Add(life)})
+	err = tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: userID, Data: string(data), CreatedAt: now, ExpiresAt: now.Add(life)})
 	return token, err
 }
 
@@ -136,7 +181,7 @@ func (s *Service) SignInLink(ctx context.Context, email string) (string, error) 
 		if err != nil {
 			return err
 		}
-		token, err = s.newLink(ctx, tx, u.ID, s.Now())
+		token, err = s.newLink(ctx, tx, u.ID, asked{}, s.Now())
 		return err
 	})
 	if err != nil {
@@ -145,10 +190,72 @@ func (s *Service) SignInLink(ctx context.Context, email string) (string, error) 
 	return s.URLs.Link(confirmPath, token), nil
 }
 
+// PreviewLogin tells whose account a link opens, and whether this browser asked for it: a
+// page that signs somebody in without saying as whom could be sent to them.
+func (s *Service) PreviewLogin(ctx context.Context, r *cloudv1.PreviewLoginRequest) (*cloudv1.PreviewLoginResponse, error) {
+	if r.GetToken() == "" {
+		return nil, errNoToken
+	}
+	now := s.Now()
+	var refusal *fault.Error
+	res := &cloudv1.PreviewLoginResponse{}
+	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+		t, err := tx.GetToken(ctx, seal.Digest(r.GetToken()), purpose)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if refusal = worthless(t, err, now); refusal != nil {
+			return nil
+		}
+		u, err := tx.GetUser(ctx, t.Subject)
+		if err != nil {
+			return err
+		}
+		what, err := askedOf(t)
+		if err != nil {
+			return err
+		}
+		res.Email = u.Email
+		res.StartedHere = what.Browser != "" && seal.Digest(cookies.From(ctx).Started()) == what.Browser
+		_, to, err := s.invitation(ctx, tx, what)
+		res.Joins = to.Name
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("preview login: %w", err)
+	case refusal != nil:
+		return nil, refusal
+	}
+	return res, nil
+}
+
+var errNoToken = fault.InvalidField("token", "give the token of the mail's link")
+
+func askedOf(t store.Token) (what asked, _ error) {
+	if err := json.Unmarshal([]byte(t.Data), &what); err != nil {
+		return what, fmt.Errorf("read what a link is for: %w", err)
+	}
+	return what, nil
+}
+
+// invitation gives the invitation that comes with a link and its tenant. One that was
+// withdrawn since is none: the link still signs in.
+func (s *Service) invitation(ctx context.Context, tx store.Tx, what asked) (i store.Invitation, t store.Tenant, err error) {
+	if what.Invitation == "" {
+		return i, t, nil
+	}
+	i, t, err = s.Invitations.OpenInvitation(ctx, tx, what.Invitation)
+	if _, refused := fault.As(err); refused {
+		return store.Invitation{}, store.Tenant{}, nil
+	}
+	return i, t, err
+}
+
 // FinishLogin trades a link's token for a session.
 func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest) (*cloudv1.FinishLoginResponse, error) {
 	if r.GetToken() == "" {
-		return nil, fault.InvalidField("token", "give the token of the mail's link")
+		return nil, errNoToken
 	}
 	now := s.Now()
 	var refusal *fault.Error
@@ -162,7 +269,11 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 		if refusal = worthless(t, err, now); refusal != nil {
 			return nil
 		}
-		res, opened, err = s.signIn(ctx, tx, t.Subject, now)
+		what, err := askedOf(t)
+		if err != nil {
+			return err
+		}
+		res, opened, err = s.signIn(ctx, tx, t.Subject, what, now)
 		return err
 	})
 	switch {
@@ -188,7 +299,7 @@ func worthless(t store.Token, err error, now time.Time) *fault.Error {
 	return nil
 }
 
-func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, now time.Time) (*cloudv1.FinishLoginResponse, session.Opened, error) {
+func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, what asked, now time.Time) (*cloudv1.FinishLoginResponse, session.Opened, error) {
 	u, err := tx.GetUser(ctx, userID)
 	if err != nil {
 		return nil, session.Opened{}, err
@@ -201,13 +312,21 @@ func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, now ti
 	if err != nil {
 		return nil, session.Opened{}, err
 	}
+	res := &cloudv1.FinishLoginResponse{}
+	i, t, err := s.invitation(ctx, tx, what)
+	if err == nil && t.ID != "" {
+		res.Joined = t.Name
+		err = s.Invitations.Join(ctx, tx, t, u, i, opened.ID)
+	}
+	if err != nil {
+		return nil, session.Opened{}, err
+	}
 	own, err := tx.ListAccess(ctx, u.ID)
 	if err != nil {
 		return nil, session.Opened{}, err
 	}
 	c := access.From(ctx)
 	c.UserID, c.Name, c.SessionID = u.ID, u.Email, opened.ID
-	res := &cloudv1.FinishLoginResponse{}
 	for _, a := range own {
 		res.Tenants = append(res.Tenants, a.Tenant.Name)
 		target := audit.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
@@ -227,7 +346,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 	now, ended := s.Now(), 0
 	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
 		if r.GetEverywhere() {
-			ended, err = s.logoutEverywhere(ctx, tx, c.UserID, now)
+			ended, err = s.logoutEverywhere(ctx, tx, c, now)
 			return err
 		}
 		ended = 1
@@ -244,21 +363,26 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 }
 
 // logoutEverywhere also cuts off the tokens with which browsers read jobs.
-func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, userID string, now time.Time) (int, error) {
-	ended, err := tx.DeleteSessionsOfUser(ctx, userID, "")
+// A session that is good in one tenant only ends others of its kind: it must not reach
+// further than it is good for.
+func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Caller, now time.Time) (int, error) {
+	ended, err := tx.DeleteSessionsOfUser(ctx, c.UserID, c.OnlyTenantID)
 	if err != nil {
 		return 0, err
 	}
-	own, err := tx.ListAccess(ctx, userID)
+	own, err := tx.ListAccess(ctx, c.UserID)
 	if err != nil {
 		return 0, err
 	}
 	for _, a := range own {
-		row := store.Outbox{TenantID: a.TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: store.OutboxUser, Subject: userID, CreatedAt: now, DueAt: now}
+		if c.OnlyTenantID != "" && a.TenantID != c.OnlyTenantID {
+			continue
+		}
+		row := store.Outbox{TenantID: a.TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: store.OutboxUser, Subject: c.UserID, CreatedAt: now, DueAt: now}
 		if err := tx.InsertOutbox(ctx, row); err != nil {
 			return 0, err
 		}
-		target := audit.Target{Type: "user", ID: userID, Name: access.From(ctx).Name, TenantID: a.TenantID}
+		target := audit.Target{Type: "user", ID: c.UserID, Name: c.Name, TenantID: a.TenantID}
 		if err := audit.Record(ctx, tx, s.IDs, now, "session.end_all", target, nil); err != nil {
 			return 0, err
 		}

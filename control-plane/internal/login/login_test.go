@@ -254,7 +254,7 @@ func TestLogout_EverywhereEndsSessionsAndTokens(t *testing.T) {
 			tokens = append(tokens, cookie)
 		}
 		ctx, _ := w.As(t, tn, u, cloudv1.TenantRole_TENANT_ROLE_OWNER)
-		ctx = cookies.With(ctx, cookies.NewJar(tokens[0]))
+		ctx = cookies.With(ctx, cookies.NewJar(tokens[0], ""))
 		if _, err := s.Logout(ctx, &cloudv1.LogoutRequest{}); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func Signup(to, tenant, link, code string, life time.Duration, now time.Time) (M
 		Code: code,
 		Outro: []string{
 			fmt.Sprintf("Link and code work once, for %s.", minutes(life)),
-			"If you did not ask for this, do nothing: without the link nothing is created.",
+			"If you did not ask for this, do nothing: nothing is created without you. Never forward this mail.",
 		},
 	})
 }
@@ -62,6 +62,20 @@ func Login(to, link string, life time.Duration, now time.Time) (Message, error) 
 		Title:   "Sign in to Corvo Cloud",
 		Intro:   []string{"Open this link in the browser you want to sign in with."},
 		Link:    link, Label: "Sign in",
+		Outro: []string{
+			fmt.Sprintf("The link works once, for %s.", minutes(life)),
+			"If you did not ask for it, do nothing: nobody can sign in without this mail. Never forward it.",
+		},
+	})
+}
+
+// LoginInvited carries a sign-in link that also accepts an invitation.
+func LoginInvited(to, tenant, link string, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), letter{
+		Subject: fmt.Sprintf("Sign in to join %s on Corvo Cloud", tenant),
+		Title:   "Sign in and join " + tenant,
+		Intro:   []string{fmt.Sprintf("You were invited to %s. This link signs you in to your account and accepts the invitation.", tenant)},
+		Link:    link, Label: "Sign in and join " + tenant,
 		Outro: []string{
 			fmt.Sprintf("The link works once, for %s.", minutes(life)),
 			"If you did not ask for it, do nothing: nobody can sign in without this mail. Never forward it.",
@@ -97,7 +111,7 @@ func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, no
 		Link:    link, Label: "Accept the invitation",
 		Outro: []string{
 			fmt.Sprintf("The link works once, for %d days.", int(life.Hours()/24)),
-			"If you do not know what this is about, do nothing.",
+			"The link is for you alone. If you do not know what this is about, do nothing.",
 		},
 	})
 }

@@ -1,4 +1,6 @@
 // Package members owns who belongs to a tenant: roles, removal, and invitations by mail.
+// An invitation's link says that somebody read a mail. It does not sign anybody in who has
+// an account: the inviter may have had it, and the mail may have been forwarded.
 //
 // It must not know how members sign in. Callers come checked for the permission; what
 // is checked here is what the permission cannot say: nobody gives or takes away more than

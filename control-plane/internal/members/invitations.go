@@ -177,55 +177,124 @@ func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitat
 	return &cloudv1.RevokeInvitationResponse{}, nil
 }
 
-// AcceptInvitation makes the link's holder a member, as the user of the invited address,
-// and signs the browser in: the link came to that address's mailbox.
+// PreviewInvitation tells what a link asks. Whoever has the link may know: it is what the
+// mail says, and whether signing in is needed.
+func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvitationRequest) (*cloudv1.PreviewInvitationResponse, error) {
+	if r.GetToken() == "" {
+		return nil, errNoToken
+	}
+	res := &cloudv1.PreviewInvitationResponse{}
+	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+		i, t, err := s.OpenInvitation(ctx, tx, seal.Digest(r.GetToken()))
+		if err != nil {
+			return err
+		}
+		_, err = tx.GetUserByEmail(ctx, i.Email)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		res.Tenant, res.Email, res.Role, res.InvitedBy = t.Name, i.Email, i.Role, i.InvitedBy
+		res.ExpiresAt, res.HasAccount = timestamppb.New(i.ExpiresAt), err == nil
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preview invitation: %w", err)
+	}
+	return res, nil
+}
+
+var errNoToken = fault.InvalidField("token", "give the token of the mail's link")
+
+// AcceptInvitation makes a member of the invited user. The link proves that somebody read
+// a mail, and not whose account that is: the inviter may have had it, or a colleague whom
+// it was forwarded to. So it opens no account that is there. A new one it opens in the
+// inviting tenant alone.
 func (s *Service) AcceptInvitation(ctx context.Context, r *cloudv1.AcceptInvitationRequest) (*cloudv1.AcceptInvitationResponse, error) {
 	name, err := displayName(r.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if r.GetToken() == "" {
-		return nil, fault.InvalidField("token", "give the token of the mail's link")
+		return nil, errNoToken
 	}
 	var opened session.Opened
 	res := &cloudv1.AcceptInvitationResponse{}
 	err = s.Store.Service(ctx, func(tx store.Tx) error {
-		i, err := s.findInvitation(ctx, tx, r.GetToken())
-		if err != nil {
-			return err
-		}
-		t, err := tx.GetTenant(ctx, i.TenantID)
+		opened = session.Opened{}
+		i, t, err := s.OpenInvitation(ctx, tx, seal.Digest(r.GetToken()))
 		if err != nil {
 			return err
 		}
 		res.Tenant = t.Name
-		u, err := s.findOrMakeUser(ctx, tx, i.Email, name)
+		u, err := tx.GetUserByEmail(ctx, i.Email)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			if u, opened, err = s.newcomer(ctx, tx, t, i.Email, name); err != nil {
+				return err
+			}
+			return s.Join(ctx, tx, t, u, i, opened.ID)
+		case err != nil:
+			return err
+		}
+		sessionID, err := s.sessionOf(ctx, tx, u)
 		if err != nil {
 			return err
 		}
-		if opened, err = session.Open(ctx, tx, s.IDs, s.Now(), u.ID, "", cookies.From(ctx).Came()); err != nil {
-			return err
-		}
-		return s.join(ctx, tx, t, u, i, opened.ID)
+		return s.Join(ctx, tx, t, u, i, sessionID)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("accept invitation: %w", err)
 	}
-	cookies.From(ctx).SetSession(opened.Token, opened.ExpiresAt)
+	if opened.Token != "" {
+		cookies.From(ctx).SetSession(opened.Token, opened.ExpiresAt)
+	}
 	return res, nil
 }
 
-func (s *Service) findInvitation(ctx context.Context, tx store.Tx, token string) (store.Invitation, error) {
-	i, err := tx.GetInvitationByDigest(ctx, seal.Digest(token))
+// newcomer makes the user of an address that nobody has, and a session for the inviting
+// tenant alone: the address's owner may come later, and have other tenants then.
+func (s *Service) newcomer(ctx context.Context, tx store.Tx, t store.Tenant, email, name string) (store.User, session.Opened, error) {
+	now := s.Now()
+	u := store.User{ID: s.IDs.New(ids.User, now), Email: email, Name: name, CreatedAt: now, SeenAt: now}
+	err := tx.InsertUser(ctx, u)
+	if errors.Is(err, store.ErrExists) {
+		return u, session.Opened{}, fault.New(fault.Unavailable, "TRY_AGAIN", "%s is signing up at this moment; try again", email)
+	}
+	if err != nil {
+		return u, session.Opened{}, err
+	}
+	opened, err := session.Open(ctx, tx, s.IDs, now, u.ID, t.ID, cookies.From(ctx).Came())
+	return u, opened, err
+}
+
+// sessionOf gives the session with which the browser proves to be the user; one that is
+// good in a single tenant does not.
+func (s *Service) sessionOf(ctx context.Context, tx store.Tx, u store.User) (id string, _ error) {
+	found, err := session.Find(ctx, tx, cookies.From(ctx).Came(), s.Now())
+	if err != nil && !errors.Is(err, session.ErrNone) {
+		return "", err
+	}
+	if err == nil && found.UserID == u.ID && found.TenantID == "" {
+		return found.ID, nil
+	}
+	return "", fault.New(fault.Denied, "SIGN_IN_FIRST",
+		"%s has an account, and this link does not open it: sign in as %[1]s and accept then, or have a sign-in link sent to that address", u.Email)
+}
+
+// OpenInvitation gives an invitation that can be accepted and its tenant, or says why it
+// cannot.
+func (s *Service) OpenInvitation(ctx context.Context, tx store.Tx, digest string) (store.Invitation, store.Tenant, error) {
+	i, err := tx.GetInvitationByDigest(ctx, digest)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return i, s.unknownLink()
+		return i, store.Tenant{}, s.unknownLink()
 	case err != nil:
-		return i, err
+		return i, store.Tenant{}, err
 	case !s.Now().Before(i.ExpiresAt):
-		return i, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation has expired: it stands for %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
+		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation has expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
 	}
-	return i, nil
+	t, err := tx.GetTenant(ctx, i.TenantID)
+	return i, t, err
 }
 
 func (s *Service) unknownLink() error {
@@ -240,33 +309,12 @@ func inviter(i store.Invitation) string {
 	return i.InvitedBy
 }
 
-func (s *Service) findOrMakeUser(ctx context.Context, tx store.Tx, email, name string) (store.User, error) {
-	now := s.Now()
-	u, err := tx.GetUserByEmail(ctx, email)
-	if errors.Is(err, store.ErrNotFound) {
-		u = store.User{ID: s.IDs.New(ids.User, now), Email: email, Name: name, CreatedAt: now, SeenAt: now}
-		if err := tx.InsertUser(ctx, u); errors.Is(err, store.ErrExists) {
-			return u, fault.New(fault.Unavailable, "TRY_AGAIN", "%s is signing up at this moment; try again", email)
-		} else if err != nil {
-			return u, err
-		}
-		return u, nil
-	}
-	if err != nil {
-		return u, err
-	}
-	u.SeenAt = now
-	if u.Name == "" {
-		u.Name = name
-	}
-	return u, tx.UpdateUser(ctx, u)
-}
-
-// join keeps the role of somebody who became a member in another way meanwhile.
-func (s *Service) join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
+// Join makes a user a member, as an invitation says. Somebody who became one in another
+// way meanwhile keeps their role.
+func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
 	now := s.Now()
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID, c.SSOTenantID = t.ID, t.Name, u.ID, "", u.Email, sessionID, ""
+	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID = t.ID, t.Name, u.ID, "", u.Email, sessionID
 	ctx = access.With(ctx, c)
 	if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); errors.Is(err, store.ErrNotFound) {
 		return s.unknownLink() // The same link is being accepted beside this call.

@@ -144,6 +144,7 @@ func (a *authenticator) bySession(ctx context.Context, token string, bare access
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}
-	bare.UserID, bare.Name, bare.SessionID, bare.SSOTenantID = u.ID, u.Email, s.ID, s.TenantID
+	bare.UserID, bare.Name, bare.SessionID = u.ID, u.Email, s.ID
+	bare.OnlyTenantID, bare.BySSO = s.TenantID, u.HomeTenant != ""
 	return bare, nil
 }

@@ -94,7 +94,7 @@ func foreignSite(h http.Header, public string) error {
 func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		began := g.now()
-		jar := cookies.NewJar(g.policy.Session(r.Header()))
+		jar := cookies.NewJar(g.policy.Session(r.Header()), g.policy.Started(r.Header()))
 		ctx, err := g.enter(cookies.With(ctx, jar), r.Any())
 		var res connect.AnyResponse
 		if err == nil {

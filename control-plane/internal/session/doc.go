@@ -5,7 +5,8 @@
 // handed a session that existed before: every sign-in makes a new one and ends the one
 // the browser came with, so a planted session is worth nothing.
 //
-// Surprising: a session that a tenant's identity provider opened lives for hours only.
-// The provider decides about roles at every sign-in, so this is how long somebody keeps
-// a role whose group was taken away there.
+// Surprising: a session that is good in one tenant only lives for hours. A tenant's
+// identity provider decides about roles at every sign-in, so this is how long somebody
+// keeps a role whose group was taken away there; and whoever came by an invitation shows
+// with the next sign-in that the mailbox is theirs.
 package session

@@ -17,8 +17,8 @@ const (
 	IdleMax = 14 * 24 * time.Hour
 	// LifeMax ends a session however much it is used.
 	LifeMax = 30 * 24 * time.Hour
-	// SSOLifeMax is LifeMax for a session that a tenant's provider opened.
-	SSOLifeMax = 12 * time.Hour
+	// LimitedLifeMax is LifeMax for a session that is good in one tenant only.
+	LimitedLifeMax = 12 * time.Hour
 
 	// touchEvery is how exactly idleness is measured: a write per request would be a
 	// fsync per request.
@@ -39,20 +39,21 @@ type Opened struct {
 	ExpiresAt time.Time
 }
 
-// Open makes a session of a user. ssoTenantID is the tenant whose provider vouched for
-// the user, empty for a sign-in by mail. The session that the call came with ends.
-func Open(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, userID, ssoTenantID, replaces string) (Opened, error) {
+// Open makes a session of a user. onlyTenantID limits it to the tenant whose provider
+// vouched for the user, or whose invitation made them; it is empty for a sign-in by mail.
+// The session that the call came with ends.
+func Open(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, userID, onlyTenantID, replaces string) (Opened, error) {
 	if err := End(ctx, tx, replaces); err != nil {
 		return Opened{}, err
 	}
 	life := LifeMax
-	if ssoTenantID != "" {
-		life = SSOLifeMax
+	if onlyTenantID != "" {
+		life = LimitedLifeMax
 	}
 	caller := access.From(ctx)
 	token, digest := seal.NewToken(tokenPrefix)
 	s := store.Session{
-		TenantID: ssoTenantID, Digest: digest, ID: maker.New(ids.Session, now), UserID: userID,
+		TenantID: onlyTenantID, Digest: digest, ID: maker.New(ids.Session, now), UserID: userID,
 		Peer: caller.Peer, UserAgent: cut(caller.UserAgent, userAgentMax),
 		CreatedAt: now, SeenAt: now, ExpiresAt: now.Add(life),
 	}

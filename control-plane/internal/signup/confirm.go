@@ -21,6 +21,30 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
+// PreviewConfirm tells whose tenant a link would make, so that a page can ask before it
+// signs anybody in: the link may be somebody else's, sent on to catch what is done next.
+func (s *Service) PreviewConfirm(ctx context.Context, r *cloudv1.PreviewConfirmRequest) (*cloudv1.PreviewConfirmResponse, error) {
+	if r.GetToken() == "" {
+		return nil, fault.InvalidField("token", "give the token of the mail's link")
+	}
+	var su store.Signup
+	var refusal *fault.Error
+	err := s.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+		su, refusal, err = s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("preview sign-up: %w", err)
+	case refusal != nil:
+		return nil, refusal
+	}
+	return &cloudv1.PreviewConfirmResponse{
+		Email: su.Email, Tenant: su.TenantName,
+		StartedHere: su.Browser != "" && seal.Digest(cookies.From(ctx).Started()) == su.Browser,
+	}, nil
+}
+
 // Confirm makes the tenant and shows its keys. If the answer is lost on the way, so are
 // the keys: the link is used, and whoever signs in makes new ones.
 func (s *Service) Confirm(ctx context.Context, r *cloudv1.ConfirmRequest) (*cloudv1.ConfirmResponse, error) {
@@ -260,7 +284,7 @@ func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, 
 func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.Role = m.tenant.ID, m.tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
-	c.UserID, c.KeyID, c.Name, c.SSOTenantID = m.user.ID, "", m.user.Email, ""
+	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.user.ID, "", m.user.Email, "", false
 	ctx = access.With(ctx, c)
 	if err := tx.InsertTenant(ctx, m.tenant); errors.Is(err, store.ErrExists) {
 		return nameTaken(m.tenant.Name, nil)

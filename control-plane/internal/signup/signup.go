@@ -14,6 +14,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
@@ -36,7 +37,9 @@ const (
 	waitMax = 5 * time.Second
 
 	tokenPrefix = "corvo_signup_"
-	confirmPath = "/signup/confirm"
+	// startedPrefix is of the cookie of the browser that signed up.
+	startedPrefix = "corvo_started_"
+	confirmPath   = "/signup/confirm"
 
 	// namespaceName is the first namespace of every tenant.
 	namespaceName = "default"
@@ -118,9 +121,10 @@ func (s *Service) Start(ctx context.Context, r *cloudv1.StartRequest) (*cloudv1.
 		return nil, err
 	}
 	token, digest := seal.NewToken(tokenPrefix)
+	started, browser := seal.NewToken(startedPrefix)
 	su := store.Signup{
 		ID: s.IDs.New(ids.Signup, now), Email: email, TenantName: r.GetTenant(), Digest: digest,
-		Peer: access.From(ctx).Peer, CreatedAt: now, ExpiresAt: now.Add(life),
+		Peer: access.From(ctx).Peer, Browser: browser, CreatedAt: now, ExpiresAt: now.Add(life),
 	}
 	su.CodeDigest = codeDigest(su.ID, code)
 	letter, err := mail.Signup(email, su.TenantName, s.URLs.Link(confirmPath, token), code, life, now)
@@ -131,6 +135,7 @@ func (s *Service) Start(ctx context.Context, r *cloudv1.StartRequest) (*cloudv1.
 		return nil, err
 	}
 	s.Woken()
+	cookies.From(ctx).SetStarted(started, su.ExpiresAt)
 	return &cloudv1.StartResponse{SignupId: su.ID, ExpiresAt: timestamppb.New(su.ExpiresAt)}, nil
 }
 

@@ -72,7 +72,7 @@ func (s *Service) admit(ctx context.Context, tx store.Tx, conn store.Connection,
 		return session.Opened{}, noRoleUnless(err), err
 	}
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SSOTenantID = f.TenantID, f.Tenant, u.ID, "", label(who), f.TenantID
+	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = f.TenantID, f.Tenant, u.ID, "", label(who), f.TenantID, true
 	ctx = access.With(ctx, c)
 	if admitted, err := s.bringUpToDate(ctx, tx, conn, u, role); err != nil || !admitted {
 		return session.Opened{}, noRoleUnless(err), err

@@ -39,7 +39,7 @@ func TestLogin_MakesAUserOfThisTenantAlone(t *testing.T) {
 		if !ok || found.TenantID != b.tenant.ID || u.HomeTenant != b.tenant.ID || u.Email != "ada@idp.example" || u.Name != "Ada" {
 			t.Errorf("session %+v of %+v", found, u)
 		}
-		if life := found.ExpiresAt.Sub(found.CreatedAt); life != session.SSOLifeMax {
+		if life := found.ExpiresAt.Sub(found.CreatedAt); life != session.LimitedLifeMax {
 			t.Errorf("the session lives %s", life)
 		}
 		if got := b.role(u.ID); got != admin {

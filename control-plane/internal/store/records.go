@@ -95,7 +95,8 @@ type KeyVersion struct {
 
 // Session is a signed-in browser.
 type Session struct {
-	// TenantID is set for a session that a tenant's provider opened: good there only.
+	// TenantID is set for a session that a tenant's provider or invitation opened: good
+	// there only.
 	TenantID        string
 	Digest          string // Hex SHA-256 of the cookie.
 	ID, UserID      string
@@ -111,6 +112,7 @@ type Signup struct {
 	Digest, CodeDigest    string // Hex SHA-256 of the link's token and of id + code.
 	Attempts              int    // Wrong codes so far.
 	Peer                  string
+	Browser               string // Hex SHA-256 of the cookie of the browser that began.
 	CreatedAt, ExpiresAt  time.Time
 	ConfirmedAt           time.Time
 	TenantID              string // After confirmation.

@@ -7,7 +7,7 @@ import (
 
 const (
 	sessionColumns    = "tenant_id, digest, id, user_id, peer, user_agent, created_at, seen_at, expires_at"
-	signupColumns     = "id, email, tenant_name, digest, code_digest, attempts, peer, created_at, expires_at, confirmed_at, tenant_id"
+	signupColumns     = "id, email, tenant_name, digest, code_digest, attempts, peer, browser, created_at, expires_at, confirmed_at, tenant_id"
 	tokenColumns      = "digest, purpose, subject, data, created_at, expires_at, used_at"
 	connectionColumns = `tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test,
 		tested_version, settings, created_at, updated_at, version`
@@ -69,12 +69,12 @@ func (t *tx) DeleteSessionsBefore(ctx context.Context, expired time.Time) (int, 
 }
 
 func scanSignup(s scanner) (v Signup, err error) {
-	return v, s.Scan(&v.ID, &v.Email, &v.TenantName, &v.Digest, &v.CodeDigest, &v.Attempts, &v.Peer,
+	return v, s.Scan(&v.ID, &v.Email, &v.TenantName, &v.Digest, &v.CodeDigest, &v.Attempts, &v.Peer, &v.Browser,
 		toTime{&v.CreatedAt}, toTime{&v.ExpiresAt}, toTime{&v.ConfirmedAt}, &v.TenantID)
 }
 
 func (t *tx) InsertSignup(ctx context.Context, v Signup) error {
-	return t.insert(ctx, "signups", signupColumns, v.ID, v.Email, v.TenantName, v.Digest, v.CodeDigest, v.Attempts, v.Peer,
+	return t.insert(ctx, "signups", signupColumns, v.ID, v.Email, v.TenantName, v.Digest, v.CodeDigest, v.Attempts, v.Peer, v.Browser,
 		v.CreatedAt, v.ExpiresAt, v.ConfirmedAt, v.TenantID)
 }
 
@@ -107,6 +107,10 @@ func scanToken(s scanner) (v Token, err error) {
 
 func (t *tx) InsertToken(ctx context.Context, v Token) error {
 	return t.insert(ctx, "one_time_tokens", tokenColumns, v.Digest, v.Purpose, v.Subject, v.Data, v.CreatedAt, v.ExpiresAt, v.UsedAt)
+}
+
+func (t *tx) GetToken(ctx context.Context, digest, purpose string) (Token, error) {
+	return one(ctx, t, "get token", scanToken, "SELECT "+tokenColumns+" FROM one_time_tokens WHERE digest = ? AND purpose = ?", digest, purpose)
 }
 
 func (t *tx) UseToken(ctx context.Context, digest, purpose string, now time.Time) (Token, error) {

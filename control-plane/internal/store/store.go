@@ -175,6 +175,8 @@ type Signups interface {
 // Tokens is secrets that work once.
 type Tokens interface {
 	InsertToken(ctx context.Context, t Token) error
+	// GetToken reads a token without using it up.
+	GetToken(ctx context.Context, digest, purpose string) (Token, error)
 	// UseToken marks a token used and returns it as it was before: the caller decides by
 	// UsedAt and ExpiresAt. Of two at a time, one sees it unused.
 	UseToken(ctx context.Context, digest, purpose string, now time.Time) (Token, error)

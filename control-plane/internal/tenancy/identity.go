@@ -15,14 +15,14 @@ import (
 )
 
 // Own lists where a signed-in user may go: everywhere they are a member, but only to
-// the one tenant whose provider opened the session.
+// the one tenant that the session is limited to.
 func Own(ctx context.Context, tx store.Tx, c access.Caller) ([]store.Access, error) {
 	own, err := tx.ListAccess(ctx, c.UserID)
 	if err != nil {
 		return nil, fmt.Errorf("list the caller's tenants: %w", err)
 	}
-	if c.SSOTenantID != "" {
-		own = slices.DeleteFunc(own, func(a store.Access) bool { return a.Tenant.ID != c.SSOTenantID })
+	if c.OnlyTenantID != "" {
+		own = slices.DeleteFunc(own, func(a store.Access) bool { return a.Tenant.ID != c.OnlyTenantID })
 	}
 	return own, nil
 }

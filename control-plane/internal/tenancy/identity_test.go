@@ -86,7 +86,7 @@ func TestOwn_ASessionOfATenantsProviderIsGoodThereAlone(t *testing.T) {
 	if got := who(access.Caller{UserID: user.ID}); len(got.GetTenants()) != 2 || got.GetUser().GetEmail() != user.Email || got.GetVersion() != "test" {
 		t.Errorf("%v", got)
 	}
-	got := who(access.Caller{UserID: user.ID, SSOTenantID: ids[1]})
+	got := who(access.Caller{UserID: user.ID, OnlyTenantID: ids[1]})
 	if len(got.GetTenants()) != 1 || got.GetTenants()[0].GetTenantId() != ids[1] || len(got.GetTenants()[0].GetPermissions()) == 0 {
 		t.Errorf("%v", got)
 	}

@@ -69,6 +69,9 @@ func (s *session) signup(ctx context.Context, f signupFlags) error {
 		}
 		confirm = started
 	}
+	if err := s.checkOwner(ctx, c, client, f, confirm); err != nil {
+		return err
+	}
 	done, err := s.confirmSignup(ctx, c, client, confirm)
 	if err != nil {
 		return err
@@ -82,6 +85,24 @@ func (s *session) signup(ctx context.Context, f signupFlags) error {
 		return &Failure{Exit: ExitFail, Code: "PROFILE", What: "the tenant was created, but the keys couldn't be saved", Why: saveErr.Error(),
 			Fix: "copy them from the output above"}
 	}
+	return nil
+}
+
+// checkOwner says whose tenant a link makes before it is made: the link may be somebody
+// else's, and its keys would be kept here.
+func (s *session) checkOwner(ctx context.Context, c *cloud, client cloudv1connect.SignupServiceClient, f signupFlags, confirm *cloudv1.ConfirmRequest) error {
+	if confirm.GetToken() == "" {
+		return nil
+	}
+	seen, err := ask(ctx, c, s, client.PreviewConfirm, &cloudv1.PreviewConfirmRequest{Token: confirm.GetToken()})
+	if err != nil {
+		return err
+	}
+	if f.email != "" && !strings.EqualFold(f.email, seen.GetEmail()) {
+		return &Failure{Exit: ExitUsage, Code: "OTHER_ADDRESS", What: "this link is for " + seen.GetEmail() + ", not for " + f.email,
+			Fix: "use the link of the mail to " + f.email + ", or leave --email out"}
+	}
+	s.talkf("Creating %s, owned by %s.", seen.GetTenant(), seen.GetEmail())
 	return nil
 }
 

@@ -12,6 +12,10 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
 
   const link = MailServer.link(await mail.next("grace@initech.example", /confirm/i));
   await page.goto(link);
+  // Opening the link makes nothing: it says whose tenant it will be, and asks.
+  await expect(page.getByText("grace@initech.example").first()).toBeVisible();
+  await expect(page.getByText("not started in this browser")).toHaveCount(0);
+  await page.getByRole("button", { name: "Create initech" }).click();
   await expect(page.getByRole("heading", { name: "Welcome, initech" })).toBeVisible();
   await page.getByRole("button", { name: "Show the API key" }).click();
   const key = await page.locator("[data-secret]").first().innerText();
@@ -47,6 +51,7 @@ test("sign-up: a used link, a broken one and a taken name tell the way out", asy
   await expect(page.getByRole("button", { name: "Sent again" })).toBeDisabled();
   const link = MailServer.link(await mail.next("hal@example.com", /confirm/i, before));
   await page.goto(link);
+  await page.getByRole("button", { name: "Create hal-corp" }).click();
   await expect(page.getByRole("heading", { name: "Welcome, hal-corp" })).toBeVisible();
 
   await page.goto("about:blank");
@@ -62,4 +67,14 @@ test("sign-up: a used link, a broken one and a taken name tell the way out", asy
   await page.getByLabel("Work e-mail").fill("eve@example.com");
   await page.getByLabel("Tenant name").fill("hal-corp");
   await expect(page.getByText(/taken/i).first()).toBeVisible();
+});
+
+test("sign-up: somebody else's link signs nobody in without a click, and says whose it is", async ({ page, service, mail }) => {
+  // Asked for elsewhere: as by somebody who sends the link on.
+  await page.request.post(`${service.url}/corvo.cloud.v1.SignupService/Start`, { data: { email: "mallory@evil.example", tenant: "bait" } });
+  await page.context().clearCookies();
+  await page.goto(MailServer.link(await mail.next("mallory@evil.example", /confirm/i)));
+  await expect(page.getByText("This sign-up was not started in this browser")).toBeVisible();
+  await expect(page.getByText("mallory@evil.example").first()).toBeVisible();
+  expect(await page.context().cookies()).toHaveLength(0);
 });

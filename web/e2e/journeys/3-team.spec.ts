@@ -45,6 +45,37 @@ test("an invited viewer sees jobs and changes nothing; the audit log knows it al
   await vera.context.close();
 });
 
+test("an invitation does not open an account that is there; a sign-in link to its address does", async ({ owner: page, service, mail }) => {
+  const email = "ines@example.com";
+  const call = (method: string, data: object) =>
+    page.request.post(`${service.url}/corvo.cloud.v1.${method}`, { headers: { "Content-Type": "application/json", Origin: service.url }, data });
+  const ines = await otherPerson(page);
+  await ines.page.request.post(`${service.url}/corvo.cloud.v1.SignupService/Start`, { data: { email, tenant: "ines-own" } });
+  await ines.page.goto(MailServer.link(await mail.next(email, /confirm/i)));
+  await ines.page.getByRole("button", { name: "Create ines-own" }).click();
+  await expect(ines.page.getByRole("heading", { name: "Welcome, ines-own" })).toBeVisible();
+
+  expect((await call("MemberService/CreateInvitation", { tenant: "demo", email, role: "TENANT_ROLE_VIEWER" })).status()).toBe(200);
+  const link = MailServer.link(await mail.next(email, /join/i));
+  // Whoever else has the link is not let in.
+  const finder = await otherPerson(page);
+  await finder.page.goto(link);
+  await expect(finder.page.getByText("This address already has an account")).toBeVisible();
+  await finder.page.getByRole("button", { name: `Send a sign-in link to ${email}` }).click();
+  await expect(finder.page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  const me = await finder.page.request.post(`${service.url}/corvo.cloud.v1.AuthService/GetCurrentIdentity`, { headers: { Origin: service.url }, data: {} });
+  expect(me.status()).toBe(401);
+
+  // Its owner accepts with the link of that mail, after a click: another browser asked.
+  await ines.context.clearCookies();
+  await ines.page.goto(MailServer.link(await mail.next(email, /sign in to join/i)));
+  await expect(ines.page.getByRole("heading", { name: `Sign in as ${email}?` })).toBeVisible();
+  await ines.page.getByRole("button", { name: "Sign in" }).click();
+  await expect(ines.page).toHaveURL(new RegExp(`${service.url}/demo/`));
+  await finder.context.close();
+  await ines.context.close();
+});
+
 test("the session cookie is out of reach of scripts, and other origins cannot use it", async ({ owner: page, service }) => {
   const session = (await page.context().cookies()).find((cookie) => cookie.name.endsWith("corvo_session"));
   expect(session?.httpOnly).toBe(true);
@@ -63,7 +94,7 @@ test("the session cookie is out of reach of scripts, and other origins cannot us
 test("a sign-in link that was asked for elsewhere signs nobody in without a click", async ({ page, service }) => {
   // The link that the service printed when it started: no browser asked for it.
   await page.goto(service.variable("CORVO_CONSOLE_URL"));
-  await expect(page.getByRole("heading", { name: "Sign in with this link?" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Sign in as demo@corvo.localhost?" })).toBeVisible();
   expect(await page.context().cookies()).toHaveLength(0);
   await page.getByRole("button", { name: "Sign in" }).click();
   await expect(page.getByRole("navigation").first()).toBeVisible();

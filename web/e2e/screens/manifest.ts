@@ -3,7 +3,7 @@
 import type { Page } from "@playwright/test";
 import { MailServer } from "../rig/mail.ts";
 import type { IdentityProvider } from "../rig/oidc.ts";
-import { type Seed, signUpLink } from "../rig/seed.ts";
+import { Control, type Seed, signUpLink, tokenOf } from "../rig/seed.ts";
 import type { Service } from "../rig/service.ts";
 
 /** Stage is what views are shown with. */
@@ -58,6 +58,23 @@ async function invitation({ mail, seed }: Stage): Promise<string> {
   const email = `guest-${++newcomers}@example.com`;
   await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email, role: "TENANT_ROLE_VIEWER" });
   return MailServer.link(await mail.next(email, /join/i));
+}
+
+/** An address that has an account, but none in the inviting tenant. */
+async function invitationOfAnAccount(stage: Stage): Promise<string> {
+  const { service, mail, seed } = stage;
+  const name = `settled-${++newcomers}`;
+  const token = tokenOf(await signUpLink(service, mail, `${name}@example.com`, name));
+  await new Control(service.url).call("SignupService/Confirm", { token });
+  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email: `${name}@example.com`, role: "TENANT_ROLE_VIEWER" });
+  return MailServer.link(await mail.next(`${name}@example.com`, /join/i));
+}
+
+/** A sign-in link that no browser asked for. */
+async function linkOfElsewhere({ service, mail, seed }: Stage): Promise<string> {
+  const before = await mail.count();
+  await new Control(service.url).call("AuthService/StartLogin", { email: seed.owner });
+  return MailServer.link(await mail.next(seed.owner, /sign.in/i, before));
 }
 
 async function newKey(page: Page): Promise<void> {
@@ -123,7 +140,8 @@ export const views: readonly View[] = [
       await page.getByRole("button", { name: "Continue" }).click();
     },
   },
-  { name: "signup-confirm-keys", as: "nobody", path: newcomer, shows: "Management key" },
+  { name: "signup-confirm", as: "nobody", path: newcomer, shows: "not started in this browser", refused: true },
+  { name: "signup-confirm-keys", as: "nobody", path: newcomer, shows: "Management key", act: click(/^Create newcomer-/), refused: true },
   {
     name: "signup-link-broken",
     as: "nobody",
@@ -153,17 +171,17 @@ export const views: readonly View[] = [
     name: "signin-link-broken",
     as: "nobody",
     path: "/signin/confirm#token=nonsense",
-    act: click("Sign in"),
     shows: "This link does not work",
     refused: true,
   },
   {
     name: "signin-link-of-elsewhere",
     as: "nobody",
-    path: "/signin/confirm#token=whatever",
-    shows: "Sign in with this link?",
+    path: linkOfElsewhere,
+    shows: "not requested in this browser",
   },
-  { name: "invite", as: "nobody", path: invitation, shows: "Join your team" },
+  { name: "invite", as: "nobody", path: invitation, shows: "Join acme", refused: true },
+  { name: "invite-has-account", as: "nobody", path: invitationOfAnAccount, shows: "already has an account", refused: true },
 
   // A namespace.
   { name: "overview-first-steps", as: "owner", path: "/globex/default", shows: "Listening for your first call" },

@@ -8,3 +8,15 @@ export function takeToken(): string {
     window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
   return token;
 }
+
+/**
+ * Takes the token of a page once and keeps it: the address loses it, and React may mount
+ * the page twice.
+ */
+export function tokenHolder(): () => string {
+  let held = "";
+  return () => {
+    held = takeToken() || held;
+    return held;
+  };
+}

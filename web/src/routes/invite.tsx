@@ -1,39 +1,45 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { LoaderCircle, MailCheck } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { Entry } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button, buttonClass } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
+import { roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
-import { describeError } from "~/data/control";
-import { takeToken } from "~/lib/fragment";
+import { control, describeError, refusalReason } from "~/data/control";
+import { reads } from "~/data/queries";
+import type { PreviewInvitationResponse } from "~/gen/corvo/cloud/v1/member_pb";
+import { tokenHolder } from "~/lib/fragment";
 
-// Read once: the address loses it, and React may mount the page twice.
-let held: string | null = null;
+const heldToken = tokenHolder();
 
-/** Follows the link of an invitation; joining is a decision, so it asks for a click. */
+/**
+ * Follows the link of an invitation. The link makes an account for a new address; it opens
+ * none that is there, so whoever has one signs in.
+ */
 export function InvitePage() {
-  const [token] = useState(() => {
-    held = takeToken() || held;
-    return held ?? "";
+  const [token] = useState(heldToken);
+  const invitation = useQuery({
+    queryKey: ["invitation", token],
+    queryFn: ({ signal }) => admin.members.previewInvitation({ token }, { signal }),
+    enabled: token !== "",
+    retry: false,
+    // Accepted, it is gone: asking again would show the page that says so.
+    staleTime: Number.POSITIVE_INFINITY,
   });
-  const [name, setName] = useState("");
-  const navigate = useNavigate();
-  const client = useQueryClient();
-  const accept = useMutation({
-    mutationFn: () => admin.members.acceptInvitation({ token, name: name.trim() }),
-    onSuccess: async ({ tenant }) => {
-      client.clear();
-      await navigate({ to: "/$tenant", params: { tenant }, replace: true });
-    },
-  });
+  const identity = useQuery({ ...reads.identity(), retry: false });
 
-  if (!token) {
+  if (!token || invitation.error) {
     return (
       <Entry
         title="This link does not work"
-        description="It is not whole. Open it from the mail again, or ask for a new invitation."
+        description={
+          invitation.error
+            ? describeError(invitation.error)
+            : "The link is incomplete. Open it from the mail again, or ask for a new invitation."
+        }
       >
         <Link to="/signin" className={buttonClass("primary", "lg")}>
           Sign in
@@ -41,6 +47,40 @@ export function InvitePage() {
       </Entry>
     );
   }
+  if (!invitation.data || identity.isPending) {
+    return (
+      <Entry title="Opening your invitation">
+        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
+          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
+        </p>
+      </Entry>
+    );
+  }
+  return <Invitation token={token} invitation={invitation.data} signedInAs={identity.data?.user?.email} />;
+}
+
+interface InvitationProps {
+  token: string;
+  invitation: PreviewInvitationResponse;
+  signedInAs: string | undefined;
+}
+
+function Invitation({ token, invitation, signedInAs }: InvitationProps) {
+  const { tenant, email, hasAccount } = invitation;
+  const [name, setName] = useState("");
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const accept = useMutation({
+    mutationFn: () => admin.members.acceptInvitation({ token, name: name.trim() }),
+    onSuccess: async (answer) => {
+      client.clear();
+      await navigate({ to: "/$tenant", params: { tenant: answer.tenant }, replace: true });
+    },
+  });
+  const mine = signedInAs === email;
+  // The session may be one that is good in a single tenant only.
+  const mustSignIn = (hasAccount && !mine) || refusalReason(accept.error) === "SIGN_IN_FIRST";
+  if (mustSignIn) return <SignInFirst token={token} invitation={invitation} signedInAs={signedInAs} />;
 
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -48,26 +88,83 @@ export function InvitePage() {
   }
 
   return (
-    <Entry
-      title="Join your team"
-      description="You were invited to a tenant on Corvo. Accepting signs this browser in."
-    >
+    <Entry title={`Join ${tenant}`} description={<Asks invitation={invitation} />}>
       <form onSubmit={submit} className="flex flex-col gap-5">
         {accept.error ? <Banner tone="danger" title={describeError(accept.error)} /> : null}
-        <Field label="Your name" note="optional" hint="Shown to your team beside your address.">
-          <Input
-            size="lg"
-            name="name"
-            autoComplete="name"
-            autoFocus
-            value={name}
-            onChange={(event) => setName(event.target.value)}
-          />
-        </Field>
+        {signedInAs && !mine ? (
+          <Banner tone="warn" title={`You are signed in as ${signedInAs}`}>
+            Accepting signs you out and creates an account for {email}.
+          </Banner>
+        ) : null}
+        {hasAccount ? null : (
+          <Field label="Your name" note="optional" hint="Your team sees it next to your address.">
+            <Input
+              size="lg"
+              name="name"
+              autoComplete="name"
+              autoFocus
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+            />
+          </Field>
+        )}
         <Button type="submit" variant="primary" size="lg" busy={accept.isPending} className="w-full">
           Accept invitation
         </Button>
       </form>
+    </Entry>
+  );
+}
+
+function Asks({ invitation: { tenant, email, role, invitedBy } }: { invitation: PreviewInvitationResponse }) {
+  return (
+    <>
+      {invitedBy || "Your team"} invited <strong className="font-medium text-ink">{email}</strong> to {tenant}{" "}
+      with the role {roleNames[role].toLowerCase()}.
+    </>
+  );
+}
+
+/** The link does not open an account; a sign-in link to its address does. */
+function SignInFirst({ token, invitation, signedInAs }: InvitationProps) {
+  const { tenant, email } = invitation;
+  const start = useMutation({ mutationFn: () => control.auth.startLogin({ invitation: token }) });
+  if (start.data) {
+    return (
+      <Entry
+        title="Check your mail"
+        description={
+          <>
+            We sent a sign-in link to <strong className="font-medium text-ink">{email}</strong>. Opening it
+            signs you in and adds you to {tenant}.
+          </>
+        }
+      >
+        <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
+          <MailCheck aria-hidden className="size-6" />
+        </div>
+      </Entry>
+    );
+  }
+  return (
+    <Entry title={`Sign in to join ${tenant}`} description={<Asks invitation={invitation} />}>
+      <div className="flex flex-col gap-5">
+        {start.error ? <Banner tone="danger" title={describeError(start.error)} /> : null}
+        <p className="text-13 text-ink-2">
+          {signedInAs && signedInAs !== email
+            ? `You are signed in as ${signedInAs}. To accept, sign in to the account that was invited.`
+            : "This address already has an account. To accept, sign in to it."}
+        </p>
+        <Button
+          variant="primary"
+          size="lg"
+          busy={start.isPending}
+          className="w-full"
+          onClick={() => start.mutate()}
+        >
+          Send a sign-in link to {email}
+        </Button>
+      </div>
     </Entry>
   );
 }

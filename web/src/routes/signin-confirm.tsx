@@ -1,74 +1,57 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useRouter } from "@tanstack/react-router";
 import { LoaderCircle, LogIn } from "lucide-react";
 import { useEffect, useState } from "react";
 import { Entry } from "~/components/entry";
 import { Button, buttonClass } from "~/components/ui/button";
 import { control, describeError } from "~/data/control";
-import { askedHere } from "~/lib/asked";
-import { takeToken } from "~/lib/fragment";
+import { tokenHolder } from "~/lib/fragment";
 import { takeNext } from "~/lib/next";
 
-type Outcome = { problem: string } | { tenants: string[] };
-
-// A link works once, so it is followed once, however often React mounts the page.
-let following: Promise<Outcome> | null = null;
-
-async function follow(): Promise<Outcome> {
-  const token = takeToken();
-  if (!token) return { problem: "The link is not whole. Open it from the mail again, or copy all of it." };
-  try {
-    const answer = await control.auth.finishLogin({ token });
-    return { tenants: answer.tenants };
-  } catch (error) {
-    return { problem: describeError(error) };
-  }
-}
+const heldToken = tokenHolder();
 
 /**
- * Follows the link of a sign-in mail: at once in the browser that asked for it, after a
- * click in any other.
+ * Follows the link of a sign-in mail: at once in the browser that asked for this very
+ * link, after a click in any other. A link that somebody sent on would otherwise sign
+ * people in as its sender without a word.
  */
 export function SigninConfirmPage() {
-  const [wanted, setWanted] = useState(askedHere);
-  const [problem, setProblem] = useState<string>();
+  const [token] = useState(heldToken);
   const router = useRouter();
   const client = useQueryClient();
-
-  useEffect(() => {
-    if (!wanted) return;
-    let gone = false;
-    following ??= follow();
-    void following.then((outcome) => {
-      if (gone) return;
-      following = null;
-      if ("problem" in outcome) {
-        setProblem(outcome.problem);
-        return;
-      }
+  const preview = useQuery({
+    queryKey: ["signin-link", token],
+    queryFn: ({ signal }) => control.auth.previewLogin({ token }, { signal }),
+    enabled: token !== "",
+    retry: false,
+    // Used, it is gone: asking again would show the page that says so.
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const finish = useMutation({
+    mutationFn: () => control.auth.finishLogin({ token }),
+    onSuccess: ({ joined }) => {
       client.clear();
-      router.history.replace(takeNext() ?? "/");
-    });
-    return () => {
-      gone = true;
-    };
-  }, [client, router, wanted]);
+      const next = takeNext();
+      router.history.replace(joined ? `/${joined}` : (next ?? "/"));
+    },
+  });
+  const { mutate, isIdle } = finish;
+  const startedHere = preview.data?.startedHere ?? false;
+  useEffect(() => {
+    if (startedHere && isIdle) mutate();
+  }, [startedHere, isIdle, mutate]);
 
-  if (!wanted) {
+  const error = preview.error ?? finish.error;
+  if (!token || error) {
     return (
       <Entry
-        title="Sign in with this link?"
-        description="It was not asked for in this browser: it comes from a terminal, or from another one of yours. If you do not know where it comes from, close this page."
+        title="This link does not work"
+        description={
+          error
+            ? describeError(error)
+            : "The link is incomplete. Open it from the mail again, or copy all of it."
+        }
       >
-        <Button variant="primary" size="lg" icon={<LogIn aria-hidden />} onClick={() => setWanted(true)}>
-          Sign in
-        </Button>
-      </Entry>
-    );
-  }
-  if (problem) {
-    return (
-      <Entry title="This link does not work" description={problem}>
         <div className="flex flex-wrap gap-3">
           <Link to="/signin" className={buttonClass("primary", "lg")}>
             Get a new link
@@ -77,6 +60,29 @@ export function SigninConfirmPage() {
             I am signed in
           </Link>
         </div>
+      </Entry>
+    );
+  }
+  if (preview.data && !startedHere) {
+    const { email, joins } = preview.data;
+    return (
+      <Entry
+        title={`Sign in as ${email}?`}
+        description={
+          joins
+            ? `This also adds you to ${joins}. The link was not requested in this browser: if this is not your address, close this page.`
+            : "The link was not requested in this browser. If this is not your address, close this page."
+        }
+      >
+        <Button
+          variant="primary"
+          size="lg"
+          busy={finish.isPending || finish.isSuccess}
+          icon={<LogIn aria-hidden />}
+          onClick={() => mutate()}
+        >
+          Sign in
+        </Button>
       </Entry>
     );
   }

@@ -9,7 +9,6 @@ import { Button } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
 import { Time } from "~/components/ui/time";
 import { control, describeError, fieldErrors } from "~/data/control";
-import { rememberAsked } from "~/lib/asked";
 import { nameProblem } from "~/lib/names";
 import { rememberNext } from "~/lib/next";
 
@@ -45,10 +44,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
   const [invalid, setInvalid] = useState(false);
   const start = useMutation({
     mutationFn: () => control.auth.startLogin({ email: email.trim() }),
-    onSuccess: () => {
-      rememberNext(next);
-      rememberAsked();
-    },
+    onSuccess: () => rememberNext(next),
   });
   const refused = fieldErrors(start.error);
 

@@ -1,7 +1,7 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ArrowRight, KeyRound, LoaderCircle, TriangleAlert } from "lucide-react";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { Entry } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button, buttonClass } from "~/components/ui/button";
@@ -9,76 +9,53 @@ import { CopyButton } from "~/components/ui/copy";
 import { admin } from "~/data/admin";
 import { describeError } from "~/data/control";
 import { type FreshKeys, holdKeys } from "~/data/onboarding";
-import { takeToken } from "~/lib/fragment";
+import { reads } from "~/data/queries";
+import { tokenHolder } from "~/lib/fragment";
 import { maskKey } from "~/lib/snippets";
 
-type Step =
-  | { at: "working" }
-  | { at: "failed"; problem: string }
-  | { at: "done"; keys: FreshKeys; ready: boolean };
+const heldToken = tokenHolder();
 
-// A link works once, so it is followed once, however often React mounts the page.
-let following: Promise<Step> | null = null;
-
-async function follow(): Promise<Step> {
-  const token = takeToken();
-  if (!token)
-    return {
-      at: "failed",
-      problem: "The link is not whole. Open it from the mail again, or copy all of it.",
-    };
-  try {
-    const answer = await admin.signup.confirm({ token });
-    return {
-      at: "done",
-      ready: answer.ready,
-      keys: {
-        tenant: answer.tenant,
-        namespace: answer.namespace,
-        tenantUrl: answer.tenantUrl,
-        apiKey: answer.apiKey,
-        token: answer.token,
-      },
-    };
-  } catch (error) {
-    return { at: "failed", problem: describeError(error) };
-  }
-}
-
-/** Follows the link of the sign-up mail and shows the keys, this once. */
+/**
+ * Follows the link of the sign-up mail and shows the keys, this once. It says whose tenant
+ * it will be and asks: the link may be somebody else's, and whoever follows it is signed
+ * in as them.
+ */
 export function SignupConfirmPage() {
-  const [step, setStep] = useState<Step>({ at: "working" });
+  const [token] = useState(heldToken);
   const client = useQueryClient();
+  const preview = useQuery({
+    queryKey: ["signup-link", token],
+    queryFn: ({ signal }) => admin.signup.previewConfirm({ token }, { signal }),
+    enabled: token !== "",
+    retry: false,
+    // Used, it is gone: asking again would show the page that says so.
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const identity = useQuery({ ...reads.identity(), retry: false });
+  const confirm = useMutation({
+    mutationFn: () => admin.signup.confirm({ token }),
+    onSuccess: ({ tenant, namespace, tenantUrl, apiKey, token: management }) => {
+      holdKeys({ tenant, namespace, tenantUrl, apiKey, token: management });
+      // Whoever this browser was before, it is the new owner now.
+      client.clear();
+    },
+  });
 
-  useEffect(() => {
-    let gone = false;
-    following ??= follow();
-    void following.then((result) => {
-      if (gone) return;
-      if (result.at === "done") {
-        holdKeys(result.keys);
-        // Whoever this browser was before, it is the new owner now.
-        client.clear();
-      }
-      setStep(result);
-    });
-    return () => {
-      gone = true;
-    };
-  }, [client]);
-
-  if (step.at === "working") {
-    return (
-      <Entry title="Making your tenant" description="This takes a second.">
-        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
-          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Confirming your address…
-        </p>
-      </Entry>
-    );
+  if (confirm.data) {
+    const { tenant, namespace, tenantUrl, apiKey, token: management, ready } = confirm.data;
+    return <Keys keys={{ tenant, namespace, tenantUrl, apiKey, token: management }} ready={ready} />;
   }
-  if (step.at === "failed") {
+  const error = preview.error ?? confirm.error;
+  if (!token || error) {
     return (
-      <Entry title="This link does not work" description={step.problem}>
+      <Entry
+        title="This link does not work"
+        description={
+          error
+            ? describeError(error)
+            : "The link is incomplete. Open it from the mail again, or copy all of it."
+        }
+      >
         <div className="flex flex-wrap gap-2">
           <Link to="/signin" className={buttonClass("primary", "lg")}>
             Sign in
@@ -90,7 +67,50 @@ export function SignupConfirmPage() {
       </Entry>
     );
   }
-  return <Keys keys={step.keys} ready={step.ready} />;
+  if (!preview.data || identity.isPending) {
+    return (
+      <Entry title="Confirm your sign-up">
+        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
+          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
+        </p>
+      </Entry>
+    );
+  }
+  const { email, tenant, startedHere } = preview.data;
+  const signedInAs = identity.data?.user?.email;
+  return (
+    <Entry
+      title={`Create ${tenant}`}
+      description={
+        <>
+          <strong className="font-medium text-ink">{email}</strong> becomes its owner, and this browser is
+          signed in as {email}.
+        </>
+      }
+    >
+      <div className="flex flex-col gap-5">
+        {startedHere ? null : (
+          <Banner tone="warn" title="This sign-up was not started in this browser">
+            If {email} is not your address, close this page.
+          </Banner>
+        )}
+        {signedInAs && signedInAs !== email ? (
+          <Banner tone="warn" title={`You are signed in as ${signedInAs}`}>
+            Continuing signs you out of that account.
+          </Banner>
+        ) : null}
+        <Button
+          variant="primary"
+          size="lg"
+          busy={confirm.isPending}
+          className="w-full"
+          onClick={() => confirm.mutate()}
+        >
+          Create {tenant}
+        </Button>
+      </div>
+    </Entry>
+  );
 }
 
 function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {

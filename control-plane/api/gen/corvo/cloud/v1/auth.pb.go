@@ -25,8 +25,11 @@ const (
 )
 
 type StartLoginRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Email         string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Email string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
+	// Token of an invitation, in place of the address: the link goes to the invited
+	// address, and whoever follows it has also accepted the invitation.
+	Invitation    string `protobuf:"bytes,2,opt,name=invitation,proto3" json:"invitation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -64,6 +67,13 @@ func (*StartLoginRequest) Descriptor() ([]byte, []int) {
 func (x *StartLoginRequest) GetEmail() string {
 	if x != nil {
 		return x.Email
+	}
+	return ""
+}
+
+func (x *StartLoginRequest) GetInvitation() string {
+	if x != nil {
+		return x.Invitation
 	}
 	return ""
 }
@@ -112,6 +122,112 @@ func (x *StartLoginResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type PreviewLoginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewLoginRequest) Reset() {
+	*x = PreviewLoginRequest{}
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewLoginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewLoginRequest) ProtoMessage() {}
+
+func (x *PreviewLoginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewLoginRequest.ProtoReflect.Descriptor instead.
+func (*PreviewLoginRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PreviewLoginRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type PreviewLoginResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Email string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
+	// Whether the browser that asks now is the one that asked for the link.
+	StartedHere bool `protobuf:"varint,2,opt,name=started_here,json=startedHere,proto3" json:"started_here,omitempty"`
+	// Name of the tenant whose invitation is accepted with the sign-in; may be empty.
+	Joins         string `protobuf:"bytes,3,opt,name=joins,proto3" json:"joins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewLoginResponse) Reset() {
+	*x = PreviewLoginResponse{}
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewLoginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewLoginResponse) ProtoMessage() {}
+
+func (x *PreviewLoginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewLoginResponse.ProtoReflect.Descriptor instead.
+func (*PreviewLoginResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PreviewLoginResponse) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *PreviewLoginResponse) GetStartedHere() bool {
+	if x != nil {
+		return x.StartedHere
+	}
+	return false
+}
+
+func (x *PreviewLoginResponse) GetJoins() string {
+	if x != nil {
+		return x.Joins
+	}
+	return ""
+}
+
 type FinishLoginRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -121,7 +237,7 @@ type FinishLoginRequest struct {
 
 func (x *FinishLoginRequest) Reset() {
 	*x = FinishLoginRequest{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[2]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +249,7 @@ func (x *FinishLoginRequest) String() string {
 func (*FinishLoginRequest) ProtoMessage() {}
 
 func (x *FinishLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[2]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +262,7 @@ func (x *FinishLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishLoginRequest.ProtoReflect.Descriptor instead.
 func (*FinishLoginRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{2}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FinishLoginRequest) GetToken() string {
@@ -159,14 +275,16 @@ func (x *FinishLoginRequest) GetToken() string {
 type FinishLoginResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names of the tenants the user is a member of.
-	Tenants       []string `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	Tenants []string `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	// Name of the tenant whose invitation was accepted with it; may be empty.
+	Joined        string `protobuf:"bytes,2,opt,name=joined,proto3" json:"joined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishLoginResponse) Reset() {
 	*x = FinishLoginResponse{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[3]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -178,7 +296,7 @@ func (x *FinishLoginResponse) String() string {
 func (*FinishLoginResponse) ProtoMessage() {}
 
 func (x *FinishLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[3]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -191,7 +309,7 @@ func (x *FinishLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishLoginResponse.ProtoReflect.Descriptor instead.
 func (*FinishLoginResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{3}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FinishLoginResponse) GetTenants() []string {
@@ -199,6 +317,13 @@ func (x *FinishLoginResponse) GetTenants() []string {
 		return x.Tenants
 	}
 	return nil
+}
+
+func (x *FinishLoginResponse) GetJoined() string {
+	if x != nil {
+		return x.Joined
+	}
+	return ""
 }
 
 type LogoutRequest struct {
@@ -210,7 +335,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +347,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +360,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{4}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LogoutRequest) GetEverywhere() bool {
@@ -254,7 +379,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +391,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +404,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LogoutResponse) GetSessionsEnded() int32 {
@@ -297,7 +422,7 @@ type GetCurrentIdentityRequest struct {
 
 func (x *GetCurrentIdentityRequest) Reset() {
 	*x = GetCurrentIdentityRequest{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +434,7 @@ func (x *GetCurrentIdentityRequest) String() string {
 func (*GetCurrentIdentityRequest) ProtoMessage() {}
 
 func (x *GetCurrentIdentityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +447,7 @@ func (x *GetCurrentIdentityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentIdentityRequest.ProtoReflect.Descriptor instead.
 func (*GetCurrentIdentityRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{8}
 }
 
 type GetCurrentIdentityResponse struct {
@@ -339,7 +464,7 @@ type GetCurrentIdentityResponse struct {
 
 func (x *GetCurrentIdentityResponse) Reset() {
 	*x = GetCurrentIdentityResponse{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -351,7 +476,7 @@ func (x *GetCurrentIdentityResponse) String() string {
 func (*GetCurrentIdentityResponse) ProtoMessage() {}
 
 func (x *GetCurrentIdentityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -364,7 +489,7 @@ func (x *GetCurrentIdentityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCurrentIdentityResponse.ProtoReflect.Descriptor instead.
 func (*GetCurrentIdentityResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetCurrentIdentityResponse) GetUser() *User {
@@ -407,7 +532,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +544,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +557,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *User) GetId() string {
@@ -467,7 +592,7 @@ type KeyIdentity struct {
 
 func (x *KeyIdentity) Reset() {
 	*x = KeyIdentity{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +604,7 @@ func (x *KeyIdentity) String() string {
 func (*KeyIdentity) ProtoMessage() {}
 
 func (x *KeyIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +617,7 @@ func (x *KeyIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyIdentity.ProtoReflect.Descriptor instead.
 func (*KeyIdentity) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeyIdentity) GetId() string {
@@ -523,7 +648,7 @@ type TenantAccess struct {
 
 func (x *TenantAccess) Reset() {
 	*x = TenantAccess{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +660,7 @@ func (x *TenantAccess) String() string {
 func (*TenantAccess) ProtoMessage() {}
 
 func (x *TenantAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +673,7 @@ func (x *TenantAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantAccess.ProtoReflect.Descriptor instead.
 func (*TenantAccess) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TenantAccess) GetTenantId() string {
@@ -598,7 +723,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +735,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +748,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -653,7 +778,7 @@ type MintTokenResponse struct {
 
 func (x *MintTokenResponse) Reset() {
 	*x = MintTokenResponse{}
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +790,7 @@ func (x *MintTokenResponse) String() string {
 func (*MintTokenResponse) ProtoMessage() {}
 
 func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +803,7 @@ func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
 func (*MintTokenResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MintTokenResponse) GetToken() string {
@@ -720,16 +845,26 @@ var File_corvo_cloud_v1_auth_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\n" +
-	"\x19corvo/cloud/v1/auth.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n" +
+	"\x19corvo/cloud/v1/auth.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
 	"\x11StartLoginRequest\x12\x14\n" +
-	"\x05email\x18\x01 \x01(\tR\x05email\"O\n" +
+	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1e\n" +
+	"\n" +
+	"invitation\x18\x02 \x01(\tR\n" +
+	"invitation\"O\n" +
 	"\x12StartLoginResponse\x129\n" +
 	"\n" +
-	"expires_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"*\n" +
+	"expires_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"+\n" +
+	"\x13PreviewLoginRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"e\n" +
+	"\x14PreviewLoginResponse\x12\x14\n" +
+	"\x05email\x18\x01 \x01(\tR\x05email\x12!\n" +
+	"\fstarted_here\x18\x02 \x01(\bR\vstartedHere\x12\x14\n" +
+	"\x05joins\x18\x03 \x01(\tR\x05joins\"*\n" +
 	"\x12FinishLoginRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"/\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"G\n" +
 	"\x13FinishLoginResponse\x12\x18\n" +
-	"\atenants\x18\x01 \x03(\tR\atenants\"/\n" +
+	"\atenants\x18\x01 \x03(\tR\atenants\x12\x16\n" +
+	"\x06joined\x18\x02 \x01(\tR\x06joined\"/\n" +
 	"\rLogoutRequest\x12\x1e\n" +
 	"\n" +
 	"everywhere\x18\x01 \x01(\bR\n" +
@@ -766,10 +901,11 @@ const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\x05roles\x18\x03 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12\x1d\n" +
 	"\n" +
 	"tenant_url\x18\x04 \x01(\tR\ttenantUrl\x12\x1c\n" +
-	"\tnamespace\x18\x05 \x01(\tR\tnamespace2\xe3\x03\n" +
+	"\tnamespace\x18\x05 \x01(\tR\tnamespace2\xc4\x04\n" +
 	"\vAuthService\x12Y\n" +
 	"\n" +
-	"StartLogin\x12!.corvo.cloud.v1.StartLoginRequest\x1a\".corvo.cloud.v1.StartLoginResponse\"\x04\xa8\xed\x18\x01\x12\\\n" +
+	"StartLogin\x12!.corvo.cloud.v1.StartLoginRequest\x1a\".corvo.cloud.v1.StartLoginResponse\"\x04\xa8\xed\x18\x01\x12_\n" +
+	"\fPreviewLogin\x12#.corvo.cloud.v1.PreviewLoginRequest\x1a$.corvo.cloud.v1.PreviewLoginResponse\"\x04\xa8\xed\x18\x01\x12\\\n" +
 	"\vFinishLogin\x12\".corvo.cloud.v1.FinishLoginRequest\x1a#.corvo.cloud.v1.FinishLoginResponse\"\x04\xa8\xed\x18\x01\x12M\n" +
 	"\x06Logout\x12\x1d.corvo.cloud.v1.LogoutRequest\x1a\x1e.corvo.cloud.v1.LogoutResponse\"\x04\xa8\xed\x18\x02\x12t\n" +
 	"\x12GetCurrentIdentity\x12).corvo.cloud.v1.GetCurrentIdentityRequest\x1a*.corvo.cloud.v1.GetCurrentIdentityResponse\"\a\xa8\xed\x18\x02\x90\x02\x01\x12V\n" +
@@ -787,47 +923,51 @@ func file_corvo_cloud_v1_auth_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_auth_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_corvo_cloud_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_corvo_cloud_v1_auth_proto_goTypes = []any{
 	(*StartLoginRequest)(nil),          // 0: corvo.cloud.v1.StartLoginRequest
 	(*StartLoginResponse)(nil),         // 1: corvo.cloud.v1.StartLoginResponse
-	(*FinishLoginRequest)(nil),         // 2: corvo.cloud.v1.FinishLoginRequest
-	(*FinishLoginResponse)(nil),        // 3: corvo.cloud.v1.FinishLoginResponse
-	(*LogoutRequest)(nil),              // 4: corvo.cloud.v1.LogoutRequest
-	(*LogoutResponse)(nil),             // 5: corvo.cloud.v1.LogoutResponse
-	(*GetCurrentIdentityRequest)(nil),  // 6: corvo.cloud.v1.GetCurrentIdentityRequest
-	(*GetCurrentIdentityResponse)(nil), // 7: corvo.cloud.v1.GetCurrentIdentityResponse
-	(*User)(nil),                       // 8: corvo.cloud.v1.User
-	(*KeyIdentity)(nil),                // 9: corvo.cloud.v1.KeyIdentity
-	(*TenantAccess)(nil),               // 10: corvo.cloud.v1.TenantAccess
-	(*MintTokenRequest)(nil),           // 11: corvo.cloud.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),          // 12: corvo.cloud.v1.MintTokenResponse
-	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
-	(TenantRole)(0),                    // 14: corvo.cloud.v1.TenantRole
-	(Permission)(0),                    // 15: corvo.cloud.v1.Permission
-	(NamespaceRole)(0),                 // 16: corvo.cloud.v1.NamespaceRole
+	(*PreviewLoginRequest)(nil),        // 2: corvo.cloud.v1.PreviewLoginRequest
+	(*PreviewLoginResponse)(nil),       // 3: corvo.cloud.v1.PreviewLoginResponse
+	(*FinishLoginRequest)(nil),         // 4: corvo.cloud.v1.FinishLoginRequest
+	(*FinishLoginResponse)(nil),        // 5: corvo.cloud.v1.FinishLoginResponse
+	(*LogoutRequest)(nil),              // 6: corvo.cloud.v1.LogoutRequest
+	(*LogoutResponse)(nil),             // 7: corvo.cloud.v1.LogoutResponse
+	(*GetCurrentIdentityRequest)(nil),  // 8: corvo.cloud.v1.GetCurrentIdentityRequest
+	(*GetCurrentIdentityResponse)(nil), // 9: corvo.cloud.v1.GetCurrentIdentityResponse
+	(*User)(nil),                       // 10: corvo.cloud.v1.User
+	(*KeyIdentity)(nil),                // 11: corvo.cloud.v1.KeyIdentity
+	(*TenantAccess)(nil),               // 12: corvo.cloud.v1.TenantAccess
+	(*MintTokenRequest)(nil),           // 13: corvo.cloud.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),          // 14: corvo.cloud.v1.MintTokenResponse
+	(*timestamppb.Timestamp)(nil),      // 15: google.protobuf.Timestamp
+	(TenantRole)(0),                    // 16: corvo.cloud.v1.TenantRole
+	(Permission)(0),                    // 17: corvo.cloud.v1.Permission
+	(NamespaceRole)(0),                 // 18: corvo.cloud.v1.NamespaceRole
 }
 var file_corvo_cloud_v1_auth_proto_depIdxs = []int32{
-	13, // 0: corvo.cloud.v1.StartLoginResponse.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 1: corvo.cloud.v1.GetCurrentIdentityResponse.user:type_name -> corvo.cloud.v1.User
-	9,  // 2: corvo.cloud.v1.GetCurrentIdentityResponse.key:type_name -> corvo.cloud.v1.KeyIdentity
-	10, // 3: corvo.cloud.v1.GetCurrentIdentityResponse.tenants:type_name -> corvo.cloud.v1.TenantAccess
-	14, // 4: corvo.cloud.v1.TenantAccess.role:type_name -> corvo.cloud.v1.TenantRole
-	15, // 5: corvo.cloud.v1.TenantAccess.permissions:type_name -> corvo.cloud.v1.Permission
-	13, // 6: corvo.cloud.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
-	16, // 7: corvo.cloud.v1.MintTokenResponse.roles:type_name -> corvo.cloud.v1.NamespaceRole
+	15, // 0: corvo.cloud.v1.StartLoginResponse.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 1: corvo.cloud.v1.GetCurrentIdentityResponse.user:type_name -> corvo.cloud.v1.User
+	11, // 2: corvo.cloud.v1.GetCurrentIdentityResponse.key:type_name -> corvo.cloud.v1.KeyIdentity
+	12, // 3: corvo.cloud.v1.GetCurrentIdentityResponse.tenants:type_name -> corvo.cloud.v1.TenantAccess
+	16, // 4: corvo.cloud.v1.TenantAccess.role:type_name -> corvo.cloud.v1.TenantRole
+	17, // 5: corvo.cloud.v1.TenantAccess.permissions:type_name -> corvo.cloud.v1.Permission
+	15, // 6: corvo.cloud.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 7: corvo.cloud.v1.MintTokenResponse.roles:type_name -> corvo.cloud.v1.NamespaceRole
 	0,  // 8: corvo.cloud.v1.AuthService.StartLogin:input_type -> corvo.cloud.v1.StartLoginRequest
-	2,  // 9: corvo.cloud.v1.AuthService.FinishLogin:input_type -> corvo.cloud.v1.FinishLoginRequest
-	4,  // 10: corvo.cloud.v1.AuthService.Logout:input_type -> corvo.cloud.v1.LogoutRequest
-	6,  // 11: corvo.cloud.v1.AuthService.GetCurrentIdentity:input_type -> corvo.cloud.v1.GetCurrentIdentityRequest
-	11, // 12: corvo.cloud.v1.AuthService.MintToken:input_type -> corvo.cloud.v1.MintTokenRequest
-	1,  // 13: corvo.cloud.v1.AuthService.StartLogin:output_type -> corvo.cloud.v1.StartLoginResponse
-	3,  // 14: corvo.cloud.v1.AuthService.FinishLogin:output_type -> corvo.cloud.v1.FinishLoginResponse
-	5,  // 15: corvo.cloud.v1.AuthService.Logout:output_type -> corvo.cloud.v1.LogoutResponse
-	7,  // 16: corvo.cloud.v1.AuthService.GetCurrentIdentity:output_type -> corvo.cloud.v1.GetCurrentIdentityResponse
-	12, // 17: corvo.cloud.v1.AuthService.MintToken:output_type -> corvo.cloud.v1.MintTokenResponse
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
+	2,  // 9: corvo.cloud.v1.AuthService.PreviewLogin:input_type -> corvo.cloud.v1.PreviewLoginRequest
+	4,  // 10: corvo.cloud.v1.AuthService.FinishLogin:input_type -> corvo.cloud.v1.FinishLoginRequest
+	6,  // 11: corvo.cloud.v1.AuthService.Logout:input_type -> corvo.cloud.v1.LogoutRequest
+	8,  // 12: corvo.cloud.v1.AuthService.GetCurrentIdentity:input_type -> corvo.cloud.v1.GetCurrentIdentityRequest
+	13, // 13: corvo.cloud.v1.AuthService.MintToken:input_type -> corvo.cloud.v1.MintTokenRequest
+	1,  // 14: corvo.cloud.v1.AuthService.StartLogin:output_type -> corvo.cloud.v1.StartLoginResponse
+	3,  // 15: corvo.cloud.v1.AuthService.PreviewLogin:output_type -> corvo.cloud.v1.PreviewLoginResponse
+	5,  // 16: corvo.cloud.v1.AuthService.FinishLogin:output_type -> corvo.cloud.v1.FinishLoginResponse
+	7,  // 17: corvo.cloud.v1.AuthService.Logout:output_type -> corvo.cloud.v1.LogoutResponse
+	9,  // 18: corvo.cloud.v1.AuthService.GetCurrentIdentity:output_type -> corvo.cloud.v1.GetCurrentIdentityResponse
+	14, // 19: corvo.cloud.v1.AuthService.MintToken:output_type -> corvo.cloud.v1.MintTokenResponse
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -845,7 +985,7 @@ func file_corvo_cloud_v1_auth_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_auth_proto_rawDesc), len(file_corvo_cloud_v1_auth_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -828,6 +828,137 @@ func (*RevokeInvitationResponse) Descriptor() ([]byte, []int) {
 	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{13}
 }
 
+type PreviewInvitationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewInvitationRequest) Reset() {
+	*x = PreviewInvitationRequest{}
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewInvitationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewInvitationRequest) ProtoMessage() {}
+
+func (x *PreviewInvitationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewInvitationRequest.ProtoReflect.Descriptor instead.
+func (*PreviewInvitationRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PreviewInvitationRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type PreviewInvitationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the tenant.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// The invited address.
+	Email     string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	Role      TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	InvitedBy string                 `protobuf:"bytes,4,opt,name=invited_by,json=invitedBy,proto3" json:"invited_by,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// There is an account of this address: it takes a session of it to accept.
+	HasAccount    bool `protobuf:"varint,6,opt,name=has_account,json=hasAccount,proto3" json:"has_account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewInvitationResponse) Reset() {
+	*x = PreviewInvitationResponse{}
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewInvitationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewInvitationResponse) ProtoMessage() {}
+
+func (x *PreviewInvitationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewInvitationResponse.ProtoReflect.Descriptor instead.
+func (*PreviewInvitationResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PreviewInvitationResponse) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PreviewInvitationResponse) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *PreviewInvitationResponse) GetRole() TenantRole {
+	if x != nil {
+		return x.Role
+	}
+	return TenantRole_TENANT_ROLE_UNSPECIFIED
+}
+
+func (x *PreviewInvitationResponse) GetInvitedBy() string {
+	if x != nil {
+		return x.InvitedBy
+	}
+	return ""
+}
+
+func (x *PreviewInvitationResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *PreviewInvitationResponse) GetHasAccount() bool {
+	if x != nil {
+		return x.HasAccount
+	}
+	return false
+}
+
 type AcceptInvitationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -839,7 +970,7 @@ type AcceptInvitationRequest struct {
 
 func (x *AcceptInvitationRequest) Reset() {
 	*x = AcceptInvitationRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +982,7 @@ func (x *AcceptInvitationRequest) String() string {
 func (*AcceptInvitationRequest) ProtoMessage() {}
 
 func (x *AcceptInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +995,7 @@ func (x *AcceptInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptInvitationRequest.ProtoReflect.Descriptor instead.
 func (*AcceptInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AcceptInvitationRequest) GetToken() string {
@@ -891,7 +1022,7 @@ type AcceptInvitationResponse struct {
 
 func (x *AcceptInvitationResponse) Reset() {
 	*x = AcceptInvitationResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1034,7 @@ func (x *AcceptInvitationResponse) String() string {
 func (*AcceptInvitationResponse) ProtoMessage() {}
 
 func (x *AcceptInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1047,7 @@ func (x *AcceptInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptInvitationResponse.ProtoReflect.Descriptor instead.
 func (*AcceptInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AcceptInvitationResponse) GetTenant() string {
@@ -991,19 +1122,32 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\x17RevokeInvitationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
 	"\rinvitation_id\x18\x02 \x01(\tR\finvitationId\"\x1a\n" +
-	"\x18RevokeInvitationResponse\"C\n" +
+	"\x18RevokeInvitationResponse\"0\n" +
+	"\x18PreviewInvitationRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xf4\x01\n" +
+	"\x19PreviewInvitationResponse\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12.\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12\x1d\n" +
+	"\n" +
+	"invited_by\x18\x04 \x01(\tR\tinvitedBy\x129\n" +
+	"\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
+	"\vhas_account\x18\x06 \x01(\bR\n" +
+	"hasAccount\"C\n" +
 	"\x17AcceptInvitationRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"2\n" +
 	"\x18AcceptInvitationResponse\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xe6\x05\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xd6\x06\n" +
 	"\rMemberService\x12_\n" +
 	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12_\n" +
 	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18)\x12_\n" +
 	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18)\x12k\n" +
 	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12k\n" +
 	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18)\x12k\n" +
-	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18)\x12k\n" +
+	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18)\x12n\n" +
+	"\x11PreviewInvitation\x12(.corvo.cloud.v1.PreviewInvitationRequest\x1a).corvo.cloud.v1.PreviewInvitationResponse\"\x04\xa8\xed\x18\x01\x12k\n" +
 	"\x10AcceptInvitation\x12'.corvo.cloud.v1.AcceptInvitationRequest\x1a(.corvo.cloud.v1.AcceptInvitationResponse\"\x04\xa8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
@@ -1018,59 +1162,65 @@ func file_corvo_cloud_v1_member_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_member_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_corvo_cloud_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_corvo_cloud_v1_member_proto_goTypes = []any{
-	(*Member)(nil),                   // 0: corvo.cloud.v1.Member
-	(*Invitation)(nil),               // 1: corvo.cloud.v1.Invitation
-	(*ListMembersRequest)(nil),       // 2: corvo.cloud.v1.ListMembersRequest
-	(*ListMembersResponse)(nil),      // 3: corvo.cloud.v1.ListMembersResponse
-	(*UpdateMemberRequest)(nil),      // 4: corvo.cloud.v1.UpdateMemberRequest
-	(*UpdateMemberResponse)(nil),     // 5: corvo.cloud.v1.UpdateMemberResponse
-	(*RemoveMemberRequest)(nil),      // 6: corvo.cloud.v1.RemoveMemberRequest
-	(*RemoveMemberResponse)(nil),     // 7: corvo.cloud.v1.RemoveMemberResponse
-	(*ListInvitationsRequest)(nil),   // 8: corvo.cloud.v1.ListInvitationsRequest
-	(*ListInvitationsResponse)(nil),  // 9: corvo.cloud.v1.ListInvitationsResponse
-	(*CreateInvitationRequest)(nil),  // 10: corvo.cloud.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil), // 11: corvo.cloud.v1.CreateInvitationResponse
-	(*RevokeInvitationRequest)(nil),  // 12: corvo.cloud.v1.RevokeInvitationRequest
-	(*RevokeInvitationResponse)(nil), // 13: corvo.cloud.v1.RevokeInvitationResponse
-	(*AcceptInvitationRequest)(nil),  // 14: corvo.cloud.v1.AcceptInvitationRequest
-	(*AcceptInvitationResponse)(nil), // 15: corvo.cloud.v1.AcceptInvitationResponse
-	(TenantRole)(0),                  // 16: corvo.cloud.v1.TenantRole
-	(*timestamppb.Timestamp)(nil),    // 17: google.protobuf.Timestamp
+	(*Member)(nil),                    // 0: corvo.cloud.v1.Member
+	(*Invitation)(nil),                // 1: corvo.cloud.v1.Invitation
+	(*ListMembersRequest)(nil),        // 2: corvo.cloud.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),       // 3: corvo.cloud.v1.ListMembersResponse
+	(*UpdateMemberRequest)(nil),       // 4: corvo.cloud.v1.UpdateMemberRequest
+	(*UpdateMemberResponse)(nil),      // 5: corvo.cloud.v1.UpdateMemberResponse
+	(*RemoveMemberRequest)(nil),       // 6: corvo.cloud.v1.RemoveMemberRequest
+	(*RemoveMemberResponse)(nil),      // 7: corvo.cloud.v1.RemoveMemberResponse
+	(*ListInvitationsRequest)(nil),    // 8: corvo.cloud.v1.ListInvitationsRequest
+	(*ListInvitationsResponse)(nil),   // 9: corvo.cloud.v1.ListInvitationsResponse
+	(*CreateInvitationRequest)(nil),   // 10: corvo.cloud.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),  // 11: corvo.cloud.v1.CreateInvitationResponse
+	(*RevokeInvitationRequest)(nil),   // 12: corvo.cloud.v1.RevokeInvitationRequest
+	(*RevokeInvitationResponse)(nil),  // 13: corvo.cloud.v1.RevokeInvitationResponse
+	(*PreviewInvitationRequest)(nil),  // 14: corvo.cloud.v1.PreviewInvitationRequest
+	(*PreviewInvitationResponse)(nil), // 15: corvo.cloud.v1.PreviewInvitationResponse
+	(*AcceptInvitationRequest)(nil),   // 16: corvo.cloud.v1.AcceptInvitationRequest
+	(*AcceptInvitationResponse)(nil),  // 17: corvo.cloud.v1.AcceptInvitationResponse
+	(TenantRole)(0),                   // 18: corvo.cloud.v1.TenantRole
+	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
 }
 var file_corvo_cloud_v1_member_proto_depIdxs = []int32{
-	16, // 0: corvo.cloud.v1.Member.role:type_name -> corvo.cloud.v1.TenantRole
-	17, // 1: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
-	17, // 2: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
-	16, // 3: corvo.cloud.v1.Invitation.role:type_name -> corvo.cloud.v1.TenantRole
-	17, // 4: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
-	17, // 5: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 0: corvo.cloud.v1.Member.role:type_name -> corvo.cloud.v1.TenantRole
+	19, // 1: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
+	19, // 2: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
+	18, // 3: corvo.cloud.v1.Invitation.role:type_name -> corvo.cloud.v1.TenantRole
+	19, // 4: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
+	19, // 5: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: corvo.cloud.v1.ListMembersResponse.members:type_name -> corvo.cloud.v1.Member
-	16, // 7: corvo.cloud.v1.UpdateMemberRequest.role:type_name -> corvo.cloud.v1.TenantRole
+	18, // 7: corvo.cloud.v1.UpdateMemberRequest.role:type_name -> corvo.cloud.v1.TenantRole
 	0,  // 8: corvo.cloud.v1.UpdateMemberResponse.member:type_name -> corvo.cloud.v1.Member
 	1,  // 9: corvo.cloud.v1.ListInvitationsResponse.invitations:type_name -> corvo.cloud.v1.Invitation
-	16, // 10: corvo.cloud.v1.CreateInvitationRequest.role:type_name -> corvo.cloud.v1.TenantRole
+	18, // 10: corvo.cloud.v1.CreateInvitationRequest.role:type_name -> corvo.cloud.v1.TenantRole
 	1,  // 11: corvo.cloud.v1.CreateInvitationResponse.invitation:type_name -> corvo.cloud.v1.Invitation
-	2,  // 12: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
-	4,  // 13: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
-	6,  // 14: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
-	8,  // 15: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
-	10, // 16: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
-	12, // 17: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
-	14, // 18: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
-	3,  // 19: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
-	5,  // 20: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
-	7,  // 21: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
-	9,  // 22: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
-	11, // 23: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
-	13, // 24: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
-	15, // 25: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
-	19, // [19:26] is the sub-list for method output_type
-	12, // [12:19] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 12: corvo.cloud.v1.PreviewInvitationResponse.role:type_name -> corvo.cloud.v1.TenantRole
+	19, // 13: corvo.cloud.v1.PreviewInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 14: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
+	4,  // 15: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
+	6,  // 16: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
+	8,  // 17: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
+	10, // 18: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
+	12, // 19: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
+	14, // 20: corvo.cloud.v1.MemberService.PreviewInvitation:input_type -> corvo.cloud.v1.PreviewInvitationRequest
+	16, // 21: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
+	3,  // 22: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
+	5,  // 23: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
+	7,  // 24: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
+	9,  // 25: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
+	11, // 26: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
+	13, // 27: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
+	15, // 28: corvo.cloud.v1.MemberService.PreviewInvitation:output_type -> corvo.cloud.v1.PreviewInvitationResponse
+	17, // 29: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
+	22, // [22:30] is the sub-list for method output_type
+	14, // [14:22] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_member_proto_init() }
@@ -1085,7 +1235,7 @@ func file_corvo_cloud_v1_member_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_member_proto_rawDesc), len(file_corvo_cloud_v1_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -236,6 +236,112 @@ func (x *StartResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type PreviewConfirmRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewConfirmRequest) Reset() {
+	*x = PreviewConfirmRequest{}
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewConfirmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewConfirmRequest) ProtoMessage() {}
+
+func (x *PreviewConfirmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewConfirmRequest.ProtoReflect.Descriptor instead.
+func (*PreviewConfirmRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PreviewConfirmRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type PreviewConfirmResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who would own the tenant.
+	Email  string `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Whether the browser that asks now is the one that signed up.
+	StartedHere   bool `protobuf:"varint,3,opt,name=started_here,json=startedHere,proto3" json:"started_here,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewConfirmResponse) Reset() {
+	*x = PreviewConfirmResponse{}
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewConfirmResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewConfirmResponse) ProtoMessage() {}
+
+func (x *PreviewConfirmResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewConfirmResponse.ProtoReflect.Descriptor instead.
+func (*PreviewConfirmResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PreviewConfirmResponse) GetEmail() string {
+	if x != nil {
+		return x.Email
+	}
+	return ""
+}
+
+func (x *PreviewConfirmResponse) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *PreviewConfirmResponse) GetStartedHere() bool {
+	if x != nil {
+		return x.StartedHere
+	}
+	return false
+}
+
 // Either token, from the link, or signup_id with code, both from the mail.
 type ConfirmRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -248,7 +354,7 @@ type ConfirmRequest struct {
 
 func (x *ConfirmRequest) Reset() {
 	*x = ConfirmRequest{}
-	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +366,7 @@ func (x *ConfirmRequest) String() string {
 func (*ConfirmRequest) ProtoMessage() {}
 
 func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +379,7 @@ func (x *ConfirmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{4}
+	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfirmRequest) GetToken() string {
@@ -319,7 +425,7 @@ type ConfirmResponse struct {
 
 func (x *ConfirmResponse) Reset() {
 	*x = ConfirmResponse{}
-	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +437,7 @@ func (x *ConfirmResponse) String() string {
 func (*ConfirmResponse) ProtoMessage() {}
 
 func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_signup_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +450,7 @@ func (x *ConfirmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cloud_v1_signup_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConfirmResponse) GetTenant() string {
@@ -428,7 +534,13 @@ const file_corvo_cloud_v1_signup_proto_rawDesc = "" +
 	"\rStartResponse\x12\x1b\n" +
 	"\tsignup_id\x18\x01 \x01(\tR\bsignupId\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"W\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"-\n" +
+	"\x15PreviewConfirmRequest\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"i\n" +
+	"\x16PreviewConfirmResponse\x12\x14\n" +
+	"\x05email\x18\x01 \x01(\tR\x05email\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12!\n" +
+	"\fstarted_here\x18\x03 \x01(\bR\vstartedHere\"W\n" +
 	"\x0eConfirmRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1b\n" +
 	"\tsignup_id\x18\x02 \x01(\tR\bsignupId\x12\x12\n" +
@@ -444,10 +556,11 @@ const file_corvo_cloud_v1_signup_proto_rawDesc = "" +
 	"\ttenant_id\x18\a \x01(\tR\btenantId\x12!\n" +
 	"\fnamespace_id\x18\b \x01(\tR\vnamespaceId\x12\x1f\n" +
 	"\vconsole_url\x18\t \x01(\tR\n" +
-	"consoleUrl2\x88\x02\n" +
+	"consoleUrl2\xef\x02\n" +
 	"\rSignupService\x12Y\n" +
 	"\tCheckName\x12 .corvo.cloud.v1.CheckNameRequest\x1a!.corvo.cloud.v1.CheckNameResponse\"\a\xa8\xed\x18\x01\x90\x02\x01\x12J\n" +
-	"\x05Start\x12\x1c.corvo.cloud.v1.StartRequest\x1a\x1d.corvo.cloud.v1.StartResponse\"\x04\xa8\xed\x18\x01\x12P\n" +
+	"\x05Start\x12\x1c.corvo.cloud.v1.StartRequest\x1a\x1d.corvo.cloud.v1.StartResponse\"\x04\xa8\xed\x18\x01\x12e\n" +
+	"\x0ePreviewConfirm\x12%.corvo.cloud.v1.PreviewConfirmRequest\x1a&.corvo.cloud.v1.PreviewConfirmResponse\"\x04\xa8\xed\x18\x01\x12P\n" +
 	"\aConfirm\x12\x1e.corvo.cloud.v1.ConfirmRequest\x1a\x1f.corvo.cloud.v1.ConfirmResponse\"\x04\xa8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
@@ -462,26 +575,30 @@ func file_corvo_cloud_v1_signup_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_signup_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_signup_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_corvo_cloud_v1_signup_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_corvo_cloud_v1_signup_proto_goTypes = []any{
-	(*CheckNameRequest)(nil),      // 0: corvo.cloud.v1.CheckNameRequest
-	(*CheckNameResponse)(nil),     // 1: corvo.cloud.v1.CheckNameResponse
-	(*StartRequest)(nil),          // 2: corvo.cloud.v1.StartRequest
-	(*StartResponse)(nil),         // 3: corvo.cloud.v1.StartResponse
-	(*ConfirmRequest)(nil),        // 4: corvo.cloud.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 5: corvo.cloud.v1.ConfirmResponse
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*CheckNameRequest)(nil),       // 0: corvo.cloud.v1.CheckNameRequest
+	(*CheckNameResponse)(nil),      // 1: corvo.cloud.v1.CheckNameResponse
+	(*StartRequest)(nil),           // 2: corvo.cloud.v1.StartRequest
+	(*StartResponse)(nil),          // 3: corvo.cloud.v1.StartResponse
+	(*PreviewConfirmRequest)(nil),  // 4: corvo.cloud.v1.PreviewConfirmRequest
+	(*PreviewConfirmResponse)(nil), // 5: corvo.cloud.v1.PreviewConfirmResponse
+	(*ConfirmRequest)(nil),         // 6: corvo.cloud.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),        // 7: corvo.cloud.v1.ConfirmResponse
+	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
 }
 var file_corvo_cloud_v1_signup_proto_depIdxs = []int32{
-	6, // 0: corvo.cloud.v1.StartResponse.expires_at:type_name -> google.protobuf.Timestamp
+	8, // 0: corvo.cloud.v1.StartResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0, // 1: corvo.cloud.v1.SignupService.CheckName:input_type -> corvo.cloud.v1.CheckNameRequest
 	2, // 2: corvo.cloud.v1.SignupService.Start:input_type -> corvo.cloud.v1.StartRequest
-	4, // 3: corvo.cloud.v1.SignupService.Confirm:input_type -> corvo.cloud.v1.ConfirmRequest
-	1, // 4: corvo.cloud.v1.SignupService.CheckName:output_type -> corvo.cloud.v1.CheckNameResponse
-	3, // 5: corvo.cloud.v1.SignupService.Start:output_type -> corvo.cloud.v1.StartResponse
-	5, // 6: corvo.cloud.v1.SignupService.Confirm:output_type -> corvo.cloud.v1.ConfirmResponse
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
+	4, // 3: corvo.cloud.v1.SignupService.PreviewConfirm:input_type -> corvo.cloud.v1.PreviewConfirmRequest
+	6, // 4: corvo.cloud.v1.SignupService.Confirm:input_type -> corvo.cloud.v1.ConfirmRequest
+	1, // 5: corvo.cloud.v1.SignupService.CheckName:output_type -> corvo.cloud.v1.CheckNameResponse
+	3, // 6: corvo.cloud.v1.SignupService.Start:output_type -> corvo.cloud.v1.StartResponse
+	5, // 7: corvo.cloud.v1.SignupService.PreviewConfirm:output_type -> corvo.cloud.v1.PreviewConfirmResponse
+	7, // 8: corvo.cloud.v1.SignupService.Confirm:output_type -> corvo.cloud.v1.ConfirmResponse
+	5, // [5:9] is the sub-list for method output_type
+	1, // [1:5] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
 	1, // [1:1] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
@@ -499,7 +616,7 @@ func file_corvo_cloud_v1_signup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_signup_proto_rawDesc), len(file_corvo_cloud_v1_signup_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

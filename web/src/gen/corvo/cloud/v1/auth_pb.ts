@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/auth.proto.
  */
 export const file_corvo_cloud_v1_auth: GenFile = /*@__PURE__*/
-  fileDesc("Chljb3J2by9jbG91ZC92MS9hdXRoLnByb3RvEg5jb3J2by5jbG91ZC52MSIiChFTdGFydExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCSJEChJTdGFydExvZ2luUmVzcG9uc2USLgoKZXhwaXJlc19hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiIwoSRmluaXNoTG9naW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJIiYKE0ZpbmlzaExvZ2luUmVzcG9uc2USDwoHdGVuYW50cxgBIAMoCSIjCg1Mb2dvdXRSZXF1ZXN0EhIKCmV2ZXJ5d2hlcmUYASABKAgiKAoOTG9nb3V0UmVzcG9uc2USFgoOc2Vzc2lvbnNfZW5kZWQYASABKAUiGwoZR2V0Q3VycmVudElkZW50aXR5UmVxdWVzdCKqAQoaR2V0Q3VycmVudElkZW50aXR5UmVzcG9uc2USIgoEdXNlchgBIAEoCzIULmNvcnZvLmNsb3VkLnYxLlVzZXISKAoDa2V5GAIgASgLMhsuY29ydm8uY2xvdWQudjEuS2V5SWRlbnRpdHkSLQoHdGVuYW50cxgDIAMoCzIcLmNvcnZvLmNsb3VkLnYxLlRlbmFudEFjY2VzcxIPCgd2ZXJzaW9uGAQgASgJIi8KBFVzZXISCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSDAoEbmFtZRgDIAEoCSInCgtLZXlJZGVudGl0eRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJIqABCgxUZW5hbnRBY2Nlc3MSEQoJdGVuYW50X2lkGAEgASgJEg4KBnRlbmFudBgCIAEoCRISCgp0ZW5hbnRfdXJsGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEi8KC3Blcm1pc3Npb25zGAUgAygOMhouY29ydm8uY2xvdWQudjEuUGVybWlzc2lvbiI1ChBNaW50VG9rZW5SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkipwEKEU1pbnRUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBXJvbGVzGAMgAygOMh0uY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlUm9sZRISCgp0ZW5hbnRfdXJsGAQgASgJEhEKCW5hbWVzcGFjZRgFIAEoCTLjAwoLQXV0aFNlcnZpY2USWQoKU3RhcnRMb2dpbhIhLmNvcnZvLmNsb3VkLnYxLlN0YXJ0TG9naW5SZXF1ZXN0GiIuY29ydm8uY2xvdWQudjEuU3RhcnRMb2dpblJlc3BvbnNlIgSo7RgBElwKC0ZpbmlzaExvZ2luEiIuY29ydm8uY2xvdWQudjEuRmluaXNoTG9naW5SZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuRmluaXNoTG9naW5SZXNwb25zZSIEqO0YARJNCgZMb2dvdXQSHS5jb3J2by5jbG91ZC52MS5Mb2dvdXRSZXF1ZXN0Gh4uY29ydm8uY2xvdWQudjEuTG9nb3V0UmVzcG9uc2UiBKjtGAISdAoSR2V0Q3VycmVudElkZW50aXR5EikuY29ydm8uY2xvdWQudjEuR2V0Q3VycmVudElkZW50aXR5UmVxdWVzdBoqLmNvcnZvLmNsb3VkLnYxLkdldEN1cnJlbnRJZGVudGl0eVJlc3BvbnNlIgeQAgGo7RgCElYKCU1pbnRUb2tlbhIgLmNvcnZvLmNsb3VkLnYxLk1pbnRUb2tlblJlcXVlc3QaIS5jb3J2by5jbG91ZC52MS5NaW50VG9rZW5SZXNwb25zZSIEqO0YRkJLWklnaXRodWIuY29tL2NvcnZvLWNsb3VkL2NvcnZvL2NvbnRyb2wtcGxhbmUvYXBpL2dlbi9jb3J2by9jbG91ZC92MTtjbG91ZHYxYgZwcm90bzM", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Chljb3J2by9jbG91ZC92MS9hdXRoLnByb3RvEg5jb3J2by5jbG91ZC52MSI2ChFTdGFydExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRISCgppbnZpdGF0aW9uGAIgASgJIkQKElN0YXJ0TG9naW5SZXNwb25zZRIuCgpleHBpcmVzX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIkChNQcmV2aWV3TG9naW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJIkoKFFByZXZpZXdMb2dpblJlc3BvbnNlEg0KBWVtYWlsGAEgASgJEhQKDHN0YXJ0ZWRfaGVyZRgCIAEoCBINCgVqb2lucxgDIAEoCSIjChJGaW5pc2hMb2dpblJlcXVlc3QSDQoFdG9rZW4YASABKAkiNgoTRmluaXNoTG9naW5SZXNwb25zZRIPCgd0ZW5hbnRzGAEgAygJEg4KBmpvaW5lZBgCIAEoCSIjCg1Mb2dvdXRSZXF1ZXN0EhIKCmV2ZXJ5d2hlcmUYASABKAgiKAoOTG9nb3V0UmVzcG9uc2USFgoOc2Vzc2lvbnNfZW5kZWQYASABKAUiGwoZR2V0Q3VycmVudElkZW50aXR5UmVxdWVzdCKqAQoaR2V0Q3VycmVudElkZW50aXR5UmVzcG9uc2USIgoEdXNlchgBIAEoCzIULmNvcnZvLmNsb3VkLnYxLlVzZXISKAoDa2V5GAIgASgLMhsuY29ydm8uY2xvdWQudjEuS2V5SWRlbnRpdHkSLQoHdGVuYW50cxgDIAMoCzIcLmNvcnZvLmNsb3VkLnYxLlRlbmFudEFjY2VzcxIPCgd2ZXJzaW9uGAQgASgJIi8KBFVzZXISCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSDAoEbmFtZRgDIAEoCSInCgtLZXlJZGVudGl0eRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJIqABCgxUZW5hbnRBY2Nlc3MSEQoJdGVuYW50X2lkGAEgASgJEg4KBnRlbmFudBgCIAEoCRISCgp0ZW5hbnRfdXJsGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEi8KC3Blcm1pc3Npb25zGAUgAygOMhouY29ydm8uY2xvdWQudjEuUGVybWlzc2lvbiI1ChBNaW50VG9rZW5SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkipwEKEU1pbnRUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBXJvbGVzGAMgAygOMh0uY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlUm9sZRISCgp0ZW5hbnRfdXJsGAQgASgJEhEKCW5hbWVzcGFjZRgFIAEoCTLEBAoLQXV0aFNlcnZpY2USWQoKU3RhcnRMb2dpbhIhLmNvcnZvLmNsb3VkLnYxLlN0YXJ0TG9naW5SZXF1ZXN0GiIuY29ydm8uY2xvdWQudjEuU3RhcnRMb2dpblJlc3BvbnNlIgSo7RgBEl8KDFByZXZpZXdMb2dpbhIjLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdMb2dpblJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5QcmV2aWV3TG9naW5SZXNwb25zZSIEqO0YARJcCgtGaW5pc2hMb2dpbhIiLmNvcnZvLmNsb3VkLnYxLkZpbmlzaExvZ2luUmVxdWVzdBojLmNvcnZvLmNsb3VkLnYxLkZpbmlzaExvZ2luUmVzcG9uc2UiBKjtGAESTQoGTG9nb3V0Eh0uY29ydm8uY2xvdWQudjEuTG9nb3V0UmVxdWVzdBoeLmNvcnZvLmNsb3VkLnYxLkxvZ291dFJlc3BvbnNlIgSo7RgCEnQKEkdldEN1cnJlbnRJZGVudGl0eRIpLmNvcnZvLmNsb3VkLnYxLkdldEN1cnJlbnRJZGVudGl0eVJlcXVlc3QaKi5jb3J2by5jbG91ZC52MS5HZXRDdXJyZW50SWRlbnRpdHlSZXNwb25zZSIHkAIBqO0YAhJWCglNaW50VG9rZW4SIC5jb3J2by5jbG91ZC52MS5NaW50VG9rZW5SZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuTWludFRva2VuUmVzcG9uc2UiBKjtGEZCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.StartLoginRequest
@@ -26,6 +26,14 @@ export type StartLoginRequest = Message<"corvo.cloud.v1.StartLoginRequest"> & {
    * @generated from field: string email = 1;
    */
   email: string;
+
+  /**
+   * Token of an invitation, in place of the address: the link goes to the invited
+   * address, and whoever follows it has also accepted the invitation.
+   *
+   * @generated from field: string invitation = 2;
+   */
+  invitation: string;
 };
 
 /**
@@ -53,6 +61,54 @@ export const StartLoginResponseSchema: GenMessage<StartLoginResponse> = /*@__PUR
   messageDesc(file_corvo_cloud_v1_auth, 1);
 
 /**
+ * @generated from message corvo.cloud.v1.PreviewLoginRequest
+ */
+export type PreviewLoginRequest = Message<"corvo.cloud.v1.PreviewLoginRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewLoginRequest.
+ * Use `create(PreviewLoginRequestSchema)` to create a new message.
+ */
+export const PreviewLoginRequestSchema: GenMessage<PreviewLoginRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_auth, 2);
+
+/**
+ * @generated from message corvo.cloud.v1.PreviewLoginResponse
+ */
+export type PreviewLoginResponse = Message<"corvo.cloud.v1.PreviewLoginResponse"> & {
+  /**
+   * @generated from field: string email = 1;
+   */
+  email: string;
+
+  /**
+   * Whether the browser that asks now is the one that asked for the link.
+   *
+   * @generated from field: bool started_here = 2;
+   */
+  startedHere: boolean;
+
+  /**
+   * Name of the tenant whose invitation is accepted with the sign-in; may be empty.
+   *
+   * @generated from field: string joins = 3;
+   */
+  joins: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewLoginResponse.
+ * Use `create(PreviewLoginResponseSchema)` to create a new message.
+ */
+export const PreviewLoginResponseSchema: GenMessage<PreviewLoginResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_auth, 3);
+
+/**
  * @generated from message corvo.cloud.v1.FinishLoginRequest
  */
 export type FinishLoginRequest = Message<"corvo.cloud.v1.FinishLoginRequest"> & {
@@ -67,7 +123,7 @@ export type FinishLoginRequest = Message<"corvo.cloud.v1.FinishLoginRequest"> & 
  * Use `create(FinishLoginRequestSchema)` to create a new message.
  */
 export const FinishLoginRequestSchema: GenMessage<FinishLoginRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 2);
+  messageDesc(file_corvo_cloud_v1_auth, 4);
 
 /**
  * @generated from message corvo.cloud.v1.FinishLoginResponse
@@ -79,6 +135,13 @@ export type FinishLoginResponse = Message<"corvo.cloud.v1.FinishLoginResponse"> 
    * @generated from field: repeated string tenants = 1;
    */
   tenants: string[];
+
+  /**
+   * Name of the tenant whose invitation was accepted with it; may be empty.
+   *
+   * @generated from field: string joined = 2;
+   */
+  joined: string;
 };
 
 /**
@@ -86,7 +149,7 @@ export type FinishLoginResponse = Message<"corvo.cloud.v1.FinishLoginResponse"> 
  * Use `create(FinishLoginResponseSchema)` to create a new message.
  */
 export const FinishLoginResponseSchema: GenMessage<FinishLoginResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 3);
+  messageDesc(file_corvo_cloud_v1_auth, 5);
 
 /**
  * @generated from message corvo.cloud.v1.LogoutRequest
@@ -103,7 +166,7 @@ export type LogoutRequest = Message<"corvo.cloud.v1.LogoutRequest"> & {
  * Use `create(LogoutRequestSchema)` to create a new message.
  */
 export const LogoutRequestSchema: GenMessage<LogoutRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 4);
+  messageDesc(file_corvo_cloud_v1_auth, 6);
 
 /**
  * @generated from message corvo.cloud.v1.LogoutResponse
@@ -120,7 +183,7 @@ export type LogoutResponse = Message<"corvo.cloud.v1.LogoutResponse"> & {
  * Use `create(LogoutResponseSchema)` to create a new message.
  */
 export const LogoutResponseSchema: GenMessage<LogoutResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 5);
+  messageDesc(file_corvo_cloud_v1_auth, 7);
 
 /**
  * @generated from message corvo.cloud.v1.GetCurrentIdentityRequest
@@ -133,7 +196,7 @@ export type GetCurrentIdentityRequest = Message<"corvo.cloud.v1.GetCurrentIdenti
  * Use `create(GetCurrentIdentityRequestSchema)` to create a new message.
  */
 export const GetCurrentIdentityRequestSchema: GenMessage<GetCurrentIdentityRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 6);
+  messageDesc(file_corvo_cloud_v1_auth, 8);
 
 /**
  * @generated from message corvo.cloud.v1.GetCurrentIdentityResponse
@@ -169,7 +232,7 @@ export type GetCurrentIdentityResponse = Message<"corvo.cloud.v1.GetCurrentIdent
  * Use `create(GetCurrentIdentityResponseSchema)` to create a new message.
  */
 export const GetCurrentIdentityResponseSchema: GenMessage<GetCurrentIdentityResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 7);
+  messageDesc(file_corvo_cloud_v1_auth, 9);
 
 /**
  * @generated from message corvo.cloud.v1.User
@@ -198,7 +261,7 @@ export type User = Message<"corvo.cloud.v1.User"> & {
  * Use `create(UserSchema)` to create a new message.
  */
 export const UserSchema: GenMessage<User> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 8);
+  messageDesc(file_corvo_cloud_v1_auth, 10);
 
 /**
  * @generated from message corvo.cloud.v1.KeyIdentity
@@ -222,7 +285,7 @@ export type KeyIdentity = Message<"corvo.cloud.v1.KeyIdentity"> & {
  * Use `create(KeyIdentitySchema)` to create a new message.
  */
 export const KeyIdentitySchema: GenMessage<KeyIdentity> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 9);
+  messageDesc(file_corvo_cloud_v1_auth, 11);
 
 /**
  * TenantAccess is what the caller is in one tenant.
@@ -261,7 +324,7 @@ export type TenantAccess = Message<"corvo.cloud.v1.TenantAccess"> & {
  * Use `create(TenantAccessSchema)` to create a new message.
  */
 export const TenantAccessSchema: GenMessage<TenantAccess> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 10);
+  messageDesc(file_corvo_cloud_v1_auth, 12);
 
 /**
  * @generated from message corvo.cloud.v1.MintTokenRequest
@@ -287,7 +350,7 @@ export type MintTokenRequest = Message<"corvo.cloud.v1.MintTokenRequest"> & {
  * Use `create(MintTokenRequestSchema)` to create a new message.
  */
 export const MintTokenRequestSchema: GenMessage<MintTokenRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 11);
+  messageDesc(file_corvo_cloud_v1_auth, 13);
 
 /**
  * @generated from message corvo.cloud.v1.MintTokenResponse
@@ -324,7 +387,7 @@ export type MintTokenResponse = Message<"corvo.cloud.v1.MintTokenResponse"> & {
  * Use `create(MintTokenResponseSchema)` to create a new message.
  */
 export const MintTokenResponseSchema: GenMessage<MintTokenResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_auth, 12);
+  messageDesc(file_corvo_cloud_v1_auth, 14);
 
 /**
  * @generated from service corvo.cloud.v1.AuthService
@@ -340,6 +403,17 @@ export const AuthService: GenService<{
     methodKind: "unary";
     input: typeof StartLoginRequestSchema;
     output: typeof StartLoginResponseSchema;
+  },
+  /**
+   * PreviewLogin tells whose account a link signs in to, without using it up. A page
+   * shows that and asks, unless this very browser asked for the link.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.PreviewLogin
+   */
+  previewLogin: {
+    methodKind: "unary";
+    input: typeof PreviewLoginRequestSchema;
+    output: typeof PreviewLoginResponseSchema;
   },
   /**
    * FinishLogin trades the link's token for a session cookie. It works once.

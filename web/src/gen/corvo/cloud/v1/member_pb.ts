@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/member.proto.
  */
 export const file_corvo_cloud_v1_member: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxIusBCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSLFAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJuChNVcGRhdGVNZW1iZXJSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEgwKBGV0YWcYBCABKAkiPgoUVXBkYXRlTWVtYmVyUmVzcG9uc2USJgoGbWVtYmVyGAEgASgLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyIjYKE1JlbW92ZU1lbWJlclJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg8KB3VzZXJfaWQYAiABKAkiFgoUUmVtb3ZlTWVtYmVyUmVzcG9uc2UiTwoWTGlzdEludml0YXRpb25zUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYwoXTGlzdEludml0YXRpb25zUmVzcG9uc2USLwoLaW52aXRhdGlvbnMYASADKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJiChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSKAoEcm9sZRgDIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUiSgoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEi4KCmludml0YXRpb24YASABKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uIkAKF1Jldm9rZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1pbnZpdGF0aW9uX2lkGAIgASgJIhoKGFJldm9rZUludml0YXRpb25SZXNwb25zZSI2ChdBY2NlcHRJbnZpdGF0aW9uUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIMCgRuYW1lGAIgASgJIioKGEFjY2VwdEludml0YXRpb25SZXNwb25zZRIOCgZ0ZW5hbnQYASABKAky5gUKDU1lbWJlclNlcnZpY2USXwoLTGlzdE1lbWJlcnMSIi5jb3J2by5jbG91ZC52MS5MaXN0TWVtYmVyc1JlcXVlc3QaIy5jb3J2by5jbG91ZC52MS5MaXN0TWVtYmVyc1Jlc3BvbnNlIgeQAgGo7RgoEl8KDFVwZGF0ZU1lbWJlchIjLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU1lbWJlclJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5VcGRhdGVNZW1iZXJSZXNwb25zZSIEqO0YKRJfCgxSZW1vdmVNZW1iZXISIy5jb3J2by5jbG91ZC52MS5SZW1vdmVNZW1iZXJSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuUmVtb3ZlTWVtYmVyUmVzcG9uc2UiBKjtGCkSawoPTGlzdEludml0YXRpb25zEiYuY29ydm8uY2xvdWQudjEuTGlzdEludml0YXRpb25zUmVxdWVzdBonLmNvcnZvLmNsb3VkLnYxLkxpc3RJbnZpdGF0aW9uc1Jlc3BvbnNlIgeQAgGo7RgoEmsKEENyZWF0ZUludml0YXRpb24SJy5jb3J2by5jbG91ZC52MS5DcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBooLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZUludml0YXRpb25SZXNwb25zZSIEqO0YKRJrChBSZXZva2VJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuUmV2b2tlSW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5SZXZva2VJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGCkSawoQQWNjZXB0SW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLkFjY2VwdEludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlc3BvbnNlIgSo7RgBQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxIusBCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSLFAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJuChNVcGRhdGVNZW1iZXJSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEgwKBGV0YWcYBCABKAkiPgoUVXBkYXRlTWVtYmVyUmVzcG9uc2USJgoGbWVtYmVyGAEgASgLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyIjYKE1JlbW92ZU1lbWJlclJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg8KB3VzZXJfaWQYAiABKAkiFgoUUmVtb3ZlTWVtYmVyUmVzcG9uc2UiTwoWTGlzdEludml0YXRpb25zUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYwoXTGlzdEludml0YXRpb25zUmVzcG9uc2USLwoLaW52aXRhdGlvbnMYASADKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJiChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSKAoEcm9sZRgDIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUiSgoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEi4KCmludml0YXRpb24YASABKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uIkAKF1Jldm9rZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1pbnZpdGF0aW9uX2lkGAIgASgJIhoKGFJldm9rZUludml0YXRpb25SZXNwb25zZSIpChhQcmV2aWV3SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkivQEKGVByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJEg0KBWVtYWlsGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhIKCmludml0ZWRfYnkYBCABKAkSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaGFzX2FjY291bnQYBiABKAgiNgoXQWNjZXB0SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkSDAoEbmFtZRgCIAEoCSIqChhBY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJMtYGCg1NZW1iZXJTZXJ2aWNlEl8KC0xpc3RNZW1iZXJzEiIuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXNwb25zZSIHkAIBqO0YKBJfCgxVcGRhdGVNZW1iZXISIy5jb3J2by5jbG91ZC52MS5VcGRhdGVNZW1iZXJSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuVXBkYXRlTWVtYmVyUmVzcG9uc2UiBKjtGCkSXwoMUmVtb3ZlTWVtYmVyEiMuY29ydm8uY2xvdWQudjEuUmVtb3ZlTWVtYmVyUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlJlbW92ZU1lbWJlclJlc3BvbnNlIgSo7RgpEmsKD0xpc3RJbnZpdGF0aW9ucxImLmNvcnZvLmNsb3VkLnYxLkxpc3RJbnZpdGF0aW9uc1JlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5MaXN0SW52aXRhdGlvbnNSZXNwb25zZSIHkAIBqO0YKBJrChBDcmVhdGVJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQ3JlYXRlSW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5DcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGCkSawoQUmV2b2tlSW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLlJldm9rZUludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuUmV2b2tlSW52aXRhdGlvblJlc3BvbnNlIgSo7RgpEm4KEVByZXZpZXdJbnZpdGF0aW9uEiguY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXF1ZXN0GikuY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXNwb25zZSIEqO0YARJrChBBY2NlcHRJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5BY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGAFCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.Member
@@ -382,6 +382,71 @@ export const RevokeInvitationResponseSchema: GenMessage<RevokeInvitationResponse
   messageDesc(file_corvo_cloud_v1_member, 13);
 
 /**
+ * @generated from message corvo.cloud.v1.PreviewInvitationRequest
+ */
+export type PreviewInvitationRequest = Message<"corvo.cloud.v1.PreviewInvitationRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewInvitationRequest.
+ * Use `create(PreviewInvitationRequestSchema)` to create a new message.
+ */
+export const PreviewInvitationRequestSchema: GenMessage<PreviewInvitationRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_member, 14);
+
+/**
+ * @generated from message corvo.cloud.v1.PreviewInvitationResponse
+ */
+export type PreviewInvitationResponse = Message<"corvo.cloud.v1.PreviewInvitationResponse"> & {
+  /**
+   * Name of the tenant.
+   *
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * The invited address.
+   *
+   * @generated from field: string email = 2;
+   */
+  email: string;
+
+  /**
+   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   */
+  role: TenantRole;
+
+  /**
+   * @generated from field: string invited_by = 4;
+   */
+  invitedBy: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_at = 5;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * There is an account of this address: it takes a session of it to accept.
+   *
+   * @generated from field: bool has_account = 6;
+   */
+  hasAccount: boolean;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewInvitationResponse.
+ * Use `create(PreviewInvitationResponseSchema)` to create a new message.
+ */
+export const PreviewInvitationResponseSchema: GenMessage<PreviewInvitationResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_member, 15);
+
+/**
  * @generated from message corvo.cloud.v1.AcceptInvitationRequest
  */
 export type AcceptInvitationRequest = Message<"corvo.cloud.v1.AcceptInvitationRequest"> & {
@@ -403,7 +468,7 @@ export type AcceptInvitationRequest = Message<"corvo.cloud.v1.AcceptInvitationRe
  * Use `create(AcceptInvitationRequestSchema)` to create a new message.
  */
 export const AcceptInvitationRequestSchema: GenMessage<AcceptInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 14);
+  messageDesc(file_corvo_cloud_v1_member, 16);
 
 /**
  * @generated from message corvo.cloud.v1.AcceptInvitationResponse
@@ -422,7 +487,7 @@ export type AcceptInvitationResponse = Message<"corvo.cloud.v1.AcceptInvitationR
  * Use `create(AcceptInvitationResponseSchema)` to create a new message.
  */
 export const AcceptInvitationResponseSchema: GenMessage<AcceptInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 15);
+  messageDesc(file_corvo_cloud_v1_member, 17);
 
 /**
  * @generated from service corvo.cloud.v1.MemberService
@@ -485,7 +550,20 @@ export const MemberService: GenService<{
     output: typeof RevokeInvitationResponseSchema;
   },
   /**
-   * AcceptInvitation makes its holder a member and signs the browser in.
+   * PreviewInvitation tells what the token of an invitation asks, without using it up.
+   *
+   * @generated from rpc corvo.cloud.v1.MemberService.PreviewInvitation
+   */
+  previewInvitation: {
+    methodKind: "unary";
+    input: typeof PreviewInvitationRequestSchema;
+    output: typeof PreviewInvitationResponseSchema;
+  },
+  /**
+   * AcceptInvitation makes a member of the invited user. Somebody who has an account
+   * accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
+   * for a new address an account is made, and the browser gets a session that is good in
+   * the inviting tenant only. The token proves no more than that somebody read the mail.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.AcceptInvitation
    */

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/signup.proto.
  */
 export const file_corvo_cloud_v1_signup: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9zaWdudXAucHJvdG8SDmNvcnZvLmNsb3VkLnYxIiIKEENoZWNrTmFtZVJlcXVlc3QSDgoGdGVuYW50GAEgASgJIksKEUNoZWNrTmFtZVJlc3BvbnNlEhEKCWF2YWlsYWJsZRgBIAEoCBIPCgdwcm9ibGVtGAIgASgJEhIKCnRlbmFudF91cmwYAyABKAkiLQoMU3RhcnRSZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEg4KBnRlbmFudBgCIAEoCSJSCg1TdGFydFJlc3BvbnNlEhEKCXNpZ251cF9pZBgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJACg5Db25maXJtUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIRCglzaWdudXBfaWQYAiABKAkSDAoEY29kZRgDIAEoCSK1AQoPQ29uZmlybVJlc3BvbnNlEg4KBnRlbmFudBgBIAEoCRISCgp0ZW5hbnRfdXJsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRIPCgdhcGlfa2V5GAQgASgJEg0KBXRva2VuGAUgASgJEg0KBXJlYWR5GAYgASgIEhEKCXRlbmFudF9pZBgHIAEoCRIUCgxuYW1lc3BhY2VfaWQYCCABKAkSEwoLY29uc29sZV91cmwYCSABKAkyiAIKDVNpZ251cFNlcnZpY2USWQoJQ2hlY2tOYW1lEiAuY29ydm8uY2xvdWQudjEuQ2hlY2tOYW1lUmVxdWVzdBohLmNvcnZvLmNsb3VkLnYxLkNoZWNrTmFtZVJlc3BvbnNlIgeQAgGo7RgBEkoKBVN0YXJ0EhwuY29ydm8uY2xvdWQudjEuU3RhcnRSZXF1ZXN0Gh0uY29ydm8uY2xvdWQudjEuU3RhcnRSZXNwb25zZSIEqO0YARJQCgdDb25maXJtEh4uY29ydm8uY2xvdWQudjEuQ29uZmlybVJlcXVlc3QaHy5jb3J2by5jbG91ZC52MS5Db25maXJtUmVzcG9uc2UiBKjtGAFCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9zaWdudXAucHJvdG8SDmNvcnZvLmNsb3VkLnYxIiIKEENoZWNrTmFtZVJlcXVlc3QSDgoGdGVuYW50GAEgASgJIksKEUNoZWNrTmFtZVJlc3BvbnNlEhEKCWF2YWlsYWJsZRgBIAEoCBIPCgdwcm9ibGVtGAIgASgJEhIKCnRlbmFudF91cmwYAyABKAkiLQoMU3RhcnRSZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEg4KBnRlbmFudBgCIAEoCSJSCg1TdGFydFJlc3BvbnNlEhEKCXNpZ251cF9pZBgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCImChVQcmV2aWV3Q29uZmlybVJlcXVlc3QSDQoFdG9rZW4YASABKAkiTQoWUHJldmlld0NvbmZpcm1SZXNwb25zZRINCgVlbWFpbBgBIAEoCRIOCgZ0ZW5hbnQYAiABKAkSFAoMc3RhcnRlZF9oZXJlGAMgASgIIkAKDkNvbmZpcm1SZXF1ZXN0Eg0KBXRva2VuGAEgASgJEhEKCXNpZ251cF9pZBgCIAEoCRIMCgRjb2RlGAMgASgJIrUBCg9Db25maXJtUmVzcG9uc2USDgoGdGVuYW50GAEgASgJEhIKCnRlbmFudF91cmwYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEg8KB2FwaV9rZXkYBCABKAkSDQoFdG9rZW4YBSABKAkSDQoFcmVhZHkYBiABKAgSEQoJdGVuYW50X2lkGAcgASgJEhQKDG5hbWVzcGFjZV9pZBgIIAEoCRITCgtjb25zb2xlX3VybBgJIAEoCTLvAgoNU2lnbnVwU2VydmljZRJZCglDaGVja05hbWUSIC5jb3J2by5jbG91ZC52MS5DaGVja05hbWVSZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuQ2hlY2tOYW1lUmVzcG9uc2UiB5ACAajtGAESSgoFU3RhcnQSHC5jb3J2by5jbG91ZC52MS5TdGFydFJlcXVlc3QaHS5jb3J2by5jbG91ZC52MS5TdGFydFJlc3BvbnNlIgSo7RgBEmUKDlByZXZpZXdDb25maXJtEiUuY29ydm8uY2xvdWQudjEuUHJldmlld0NvbmZpcm1SZXF1ZXN0GiYuY29ydm8uY2xvdWQudjEuUHJldmlld0NvbmZpcm1SZXNwb25zZSIEqO0YARJQCgdDb25maXJtEh4uY29ydm8uY2xvdWQudjEuQ29uZmlybVJlcXVlc3QaHy5jb3J2by5jbG91ZC52MS5Db25maXJtUmVzcG9uc2UiBKjtGAFCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.CheckNameRequest
@@ -114,6 +114,54 @@ export const StartResponseSchema: GenMessage<StartResponse> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_signup, 3);
 
 /**
+ * @generated from message corvo.cloud.v1.PreviewConfirmRequest
+ */
+export type PreviewConfirmRequest = Message<"corvo.cloud.v1.PreviewConfirmRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewConfirmRequest.
+ * Use `create(PreviewConfirmRequestSchema)` to create a new message.
+ */
+export const PreviewConfirmRequestSchema: GenMessage<PreviewConfirmRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_signup, 4);
+
+/**
+ * @generated from message corvo.cloud.v1.PreviewConfirmResponse
+ */
+export type PreviewConfirmResponse = Message<"corvo.cloud.v1.PreviewConfirmResponse"> & {
+  /**
+   * Who would own the tenant.
+   *
+   * @generated from field: string email = 1;
+   */
+  email: string;
+
+  /**
+   * @generated from field: string tenant = 2;
+   */
+  tenant: string;
+
+  /**
+   * Whether the browser that asks now is the one that signed up.
+   *
+   * @generated from field: bool started_here = 3;
+   */
+  startedHere: boolean;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.PreviewConfirmResponse.
+ * Use `create(PreviewConfirmResponseSchema)` to create a new message.
+ */
+export const PreviewConfirmResponseSchema: GenMessage<PreviewConfirmResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_signup, 5);
+
+/**
  * Either token, from the link, or signup_id with code, both from the mail.
  *
  * @generated from message corvo.cloud.v1.ConfirmRequest
@@ -140,7 +188,7 @@ export type ConfirmRequest = Message<"corvo.cloud.v1.ConfirmRequest"> & {
  * Use `create(ConfirmRequestSchema)` to create a new message.
  */
 export const ConfirmRequestSchema: GenMessage<ConfirmRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_signup, 4);
+  messageDesc(file_corvo_cloud_v1_signup, 6);
 
 /**
  * @generated from message corvo.cloud.v1.ConfirmResponse
@@ -207,7 +255,7 @@ export type ConfirmResponse = Message<"corvo.cloud.v1.ConfirmResponse"> & {
  * Use `create(ConfirmResponseSchema)` to create a new message.
  */
 export const ConfirmResponseSchema: GenMessage<ConfirmResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_signup, 5);
+  messageDesc(file_corvo_cloud_v1_signup, 7);
 
 /**
  * @generated from service corvo.cloud.v1.SignupService
@@ -233,6 +281,17 @@ export const SignupService: GenService<{
     methodKind: "unary";
     input: typeof StartRequestSchema;
     output: typeof StartResponseSchema;
+  },
+  /**
+   * PreviewConfirm tells what a link would make and whose it would be, without using it
+   * up: the page shows that, and asks.
+   *
+   * @generated from rpc corvo.cloud.v1.SignupService.PreviewConfirm
+   */
+  previewConfirm: {
+    methodKind: "unary";
+    input: typeof PreviewConfirmRequestSchema;
+    output: typeof PreviewConfirmResponseSchema;
   },
   /**
    * Confirm makes the tenant. It works once for each mail. A browser gets a session

@@ -37,6 +37,9 @@ const (
 const (
 	// AuthServiceStartLoginProcedure is the fully-qualified name of the AuthService's StartLogin RPC.
 	AuthServiceStartLoginProcedure = "/corvo.cloud.v1.AuthService/StartLogin"
+	// AuthServicePreviewLoginProcedure is the fully-qualified name of the AuthService's PreviewLogin
+	// RPC.
+	AuthServicePreviewLoginProcedure = "/corvo.cloud.v1.AuthService/PreviewLogin"
 	// AuthServiceFinishLoginProcedure is the fully-qualified name of the AuthService's FinishLogin RPC.
 	AuthServiceFinishLoginProcedure = "/corvo.cloud.v1.AuthService/FinishLogin"
 	// AuthServiceLogoutProcedure is the fully-qualified name of the AuthService's Logout RPC.
@@ -53,6 +56,9 @@ type AuthServiceClient interface {
 	// StartLogin mails a one-time link. The answer is the same whether or not the
 	// address is known.
 	StartLogin(context.Context, *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error)
+	// PreviewLogin tells whose account a link signs in to, without using it up. A page
+	// shows that and asks, unless this very browser asked for the link.
+	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
 	// FinishLogin trades the link's token for a session cookie. It works once.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
@@ -79,6 +85,12 @@ func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+AuthServiceStartLoginProcedure,
 			connect.WithSchema(authServiceMethods.ByName("StartLogin")),
+			connect.WithClientOptions(opts...),
+		),
+		previewLogin: connect.NewClient[v1.PreviewLoginRequest, v1.PreviewLoginResponse](
+			httpClient,
+			baseURL+AuthServicePreviewLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("PreviewLogin")),
 			connect.WithClientOptions(opts...),
 		),
 		finishLogin: connect.NewClient[v1.FinishLoginRequest, v1.FinishLoginResponse](
@@ -112,6 +124,7 @@ func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 // authServiceClient implements AuthServiceClient.
 type authServiceClient struct {
 	startLogin         *connect.Client[v1.StartLoginRequest, v1.StartLoginResponse]
+	previewLogin       *connect.Client[v1.PreviewLoginRequest, v1.PreviewLoginResponse]
 	finishLogin        *connect.Client[v1.FinishLoginRequest, v1.FinishLoginResponse]
 	logout             *connect.Client[v1.LogoutRequest, v1.LogoutResponse]
 	getCurrentIdentity *connect.Client[v1.GetCurrentIdentityRequest, v1.GetCurrentIdentityResponse]
@@ -121,6 +134,11 @@ type authServiceClient struct {
 // StartLogin calls corvo.cloud.v1.AuthService.StartLogin.
 func (c *authServiceClient) StartLogin(ctx context.Context, req *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error) {
 	return c.startLogin.CallUnary(ctx, req)
+}
+
+// PreviewLogin calls corvo.cloud.v1.AuthService.PreviewLogin.
+func (c *authServiceClient) PreviewLogin(ctx context.Context, req *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error) {
+	return c.previewLogin.CallUnary(ctx, req)
 }
 
 // FinishLogin calls corvo.cloud.v1.AuthService.FinishLogin.
@@ -148,6 +166,9 @@ type AuthServiceHandler interface {
 	// StartLogin mails a one-time link. The answer is the same whether or not the
 	// address is known.
 	StartLogin(context.Context, *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error)
+	// PreviewLogin tells whose account a link signs in to, without using it up. A page
+	// shows that and asks, unless this very browser asked for the link.
+	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
 	// FinishLogin trades the link's token for a session cookie. It works once.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
@@ -170,6 +191,12 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 		AuthServiceStartLoginProcedure,
 		svc.StartLogin,
 		connect.WithSchema(authServiceMethods.ByName("StartLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServicePreviewLoginHandler := connect.NewUnaryHandler(
+		AuthServicePreviewLoginProcedure,
+		svc.PreviewLogin,
+		connect.WithSchema(authServiceMethods.ByName("PreviewLogin")),
 		connect.WithHandlerOptions(opts...),
 	)
 	authServiceFinishLoginHandler := connect.NewUnaryHandler(
@@ -201,6 +228,8 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 		switch r.URL.Path {
 		case AuthServiceStartLoginProcedure:
 			authServiceStartLoginHandler.ServeHTTP(w, r)
+		case AuthServicePreviewLoginProcedure:
+			authServicePreviewLoginHandler.ServeHTTP(w, r)
 		case AuthServiceFinishLoginProcedure:
 			authServiceFinishLoginHandler.ServeHTTP(w, r)
 		case AuthServiceLogoutProcedure:
@@ -220,6 +249,10 @@ type UnimplementedAuthServiceHandler struct{}
 
 func (UnimplementedAuthServiceHandler) StartLogin(context.Context, *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.StartLogin is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.PreviewLogin is not implemented"))
 }
 
 func (UnimplementedAuthServiceHandler) FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error) {

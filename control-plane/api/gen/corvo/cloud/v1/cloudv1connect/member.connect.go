@@ -53,6 +53,9 @@ const (
 	// MemberServiceRevokeInvitationProcedure is the fully-qualified name of the MemberService's
 	// RevokeInvitation RPC.
 	MemberServiceRevokeInvitationProcedure = "/corvo.cloud.v1.MemberService/RevokeInvitation"
+	// MemberServicePreviewInvitationProcedure is the fully-qualified name of the MemberService's
+	// PreviewInvitation RPC.
+	MemberServicePreviewInvitationProcedure = "/corvo.cloud.v1.MemberService/PreviewInvitation"
 	// MemberServiceAcceptInvitationProcedure is the fully-qualified name of the MemberService's
 	// AcceptInvitation RPC.
 	MemberServiceAcceptInvitationProcedure = "/corvo.cloud.v1.MemberService/AcceptInvitation"
@@ -71,7 +74,12 @@ type MemberServiceClient interface {
 	// address replaces the first.
 	CreateInvitation(context.Context, *connect.Request[v1.CreateInvitationRequest]) (*connect.Response[v1.CreateInvitationResponse], error)
 	RevokeInvitation(context.Context, *connect.Request[v1.RevokeInvitationRequest]) (*connect.Response[v1.RevokeInvitationResponse], error)
-	// AcceptInvitation makes its holder a member and signs the browser in.
+	// PreviewInvitation tells what the token of an invitation asks, without using it up.
+	PreviewInvitation(context.Context, *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error)
+	// AcceptInvitation makes a member of the invited user. Somebody who has an account
+	// accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
+	// for a new address an account is made, and the browser gets a session that is good in
+	// the inviting tenant only. The token proves no more than that somebody read the mail.
 	AcceptInvitation(context.Context, *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error)
 }
 
@@ -124,6 +132,12 @@ func NewMemberServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(memberServiceMethods.ByName("RevokeInvitation")),
 			connect.WithClientOptions(opts...),
 		),
+		previewInvitation: connect.NewClient[v1.PreviewInvitationRequest, v1.PreviewInvitationResponse](
+			httpClient,
+			baseURL+MemberServicePreviewInvitationProcedure,
+			connect.WithSchema(memberServiceMethods.ByName("PreviewInvitation")),
+			connect.WithClientOptions(opts...),
+		),
 		acceptInvitation: connect.NewClient[v1.AcceptInvitationRequest, v1.AcceptInvitationResponse](
 			httpClient,
 			baseURL+MemberServiceAcceptInvitationProcedure,
@@ -135,13 +149,14 @@ func NewMemberServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 
 // memberServiceClient implements MemberServiceClient.
 type memberServiceClient struct {
-	listMembers      *connect.Client[v1.ListMembersRequest, v1.ListMembersResponse]
-	updateMember     *connect.Client[v1.UpdateMemberRequest, v1.UpdateMemberResponse]
-	removeMember     *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
-	listInvitations  *connect.Client[v1.ListInvitationsRequest, v1.ListInvitationsResponse]
-	createInvitation *connect.Client[v1.CreateInvitationRequest, v1.CreateInvitationResponse]
-	revokeInvitation *connect.Client[v1.RevokeInvitationRequest, v1.RevokeInvitationResponse]
-	acceptInvitation *connect.Client[v1.AcceptInvitationRequest, v1.AcceptInvitationResponse]
+	listMembers       *connect.Client[v1.ListMembersRequest, v1.ListMembersResponse]
+	updateMember      *connect.Client[v1.UpdateMemberRequest, v1.UpdateMemberResponse]
+	removeMember      *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
+	listInvitations   *connect.Client[v1.ListInvitationsRequest, v1.ListInvitationsResponse]
+	createInvitation  *connect.Client[v1.CreateInvitationRequest, v1.CreateInvitationResponse]
+	revokeInvitation  *connect.Client[v1.RevokeInvitationRequest, v1.RevokeInvitationResponse]
+	previewInvitation *connect.Client[v1.PreviewInvitationRequest, v1.PreviewInvitationResponse]
+	acceptInvitation  *connect.Client[v1.AcceptInvitationRequest, v1.AcceptInvitationResponse]
 }
 
 // ListMembers calls corvo.cloud.v1.MemberService.ListMembers.
@@ -174,6 +189,11 @@ func (c *memberServiceClient) RevokeInvitation(ctx context.Context, req *connect
 	return c.revokeInvitation.CallUnary(ctx, req)
 }
 
+// PreviewInvitation calls corvo.cloud.v1.MemberService.PreviewInvitation.
+func (c *memberServiceClient) PreviewInvitation(ctx context.Context, req *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error) {
+	return c.previewInvitation.CallUnary(ctx, req)
+}
+
 // AcceptInvitation calls corvo.cloud.v1.MemberService.AcceptInvitation.
 func (c *memberServiceClient) AcceptInvitation(ctx context.Context, req *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error) {
 	return c.acceptInvitation.CallUnary(ctx, req)
@@ -192,7 +212,12 @@ type MemberServiceHandler interface {
 	// address replaces the first.
 	CreateInvitation(context.Context, *connect.Request[v1.CreateInvitationRequest]) (*connect.Response[v1.CreateInvitationResponse], error)
 	RevokeInvitation(context.Context, *connect.Request[v1.RevokeInvitationRequest]) (*connect.Response[v1.RevokeInvitationResponse], error)
-	// AcceptInvitation makes its holder a member and signs the browser in.
+	// PreviewInvitation tells what the token of an invitation asks, without using it up.
+	PreviewInvitation(context.Context, *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error)
+	// AcceptInvitation makes a member of the invited user. Somebody who has an account
+	// accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
+	// for a new address an account is made, and the browser gets a session that is good in
+	// the inviting tenant only. The token proves no more than that somebody read the mail.
 	AcceptInvitation(context.Context, *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error)
 }
 
@@ -241,6 +266,12 @@ func NewMemberServiceHandler(svc MemberServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(memberServiceMethods.ByName("RevokeInvitation")),
 		connect.WithHandlerOptions(opts...),
 	)
+	memberServicePreviewInvitationHandler := connect.NewUnaryHandler(
+		MemberServicePreviewInvitationProcedure,
+		svc.PreviewInvitation,
+		connect.WithSchema(memberServiceMethods.ByName("PreviewInvitation")),
+		connect.WithHandlerOptions(opts...),
+	)
 	memberServiceAcceptInvitationHandler := connect.NewUnaryHandler(
 		MemberServiceAcceptInvitationProcedure,
 		svc.AcceptInvitation,
@@ -261,6 +292,8 @@ func NewMemberServiceHandler(svc MemberServiceHandler, opts ...connect.HandlerOp
 			memberServiceCreateInvitationHandler.ServeHTTP(w, r)
 		case MemberServiceRevokeInvitationProcedure:
 			memberServiceRevokeInvitationHandler.ServeHTTP(w, r)
+		case MemberServicePreviewInvitationProcedure:
+			memberServicePreviewInvitationHandler.ServeHTTP(w, r)
 		case MemberServiceAcceptInvitationProcedure:
 			memberServiceAcceptInvitationHandler.ServeHTTP(w, r)
 		default:
@@ -294,6 +327,10 @@ func (UnimplementedMemberServiceHandler) CreateInvitation(context.Context, *conn
 
 func (UnimplementedMemberServiceHandler) RevokeInvitation(context.Context, *connect.Request[v1.RevokeInvitationRequest]) (*connect.Response[v1.RevokeInvitationResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.MemberService.RevokeInvitation is not implemented"))
+}
+
+func (UnimplementedMemberServiceHandler) PreviewInvitation(context.Context, *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.MemberService.PreviewInvitation is not implemented"))
 }
 
 func (UnimplementedMemberServiceHandler) AcceptInvitation(context.Context, *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error) {

@@ -39,6 +39,9 @@ const (
 	SignupServiceCheckNameProcedure = "/corvo.cloud.v1.SignupService/CheckName"
 	// SignupServiceStartProcedure is the fully-qualified name of the SignupService's Start RPC.
 	SignupServiceStartProcedure = "/corvo.cloud.v1.SignupService/Start"
+	// SignupServicePreviewConfirmProcedure is the fully-qualified name of the SignupService's
+	// PreviewConfirm RPC.
+	SignupServicePreviewConfirmProcedure = "/corvo.cloud.v1.SignupService/PreviewConfirm"
 	// SignupServiceConfirmProcedure is the fully-qualified name of the SignupService's Confirm RPC.
 	SignupServiceConfirmProcedure = "/corvo.cloud.v1.SignupService/Confirm"
 )
@@ -50,6 +53,9 @@ type SignupServiceClient interface {
 	// Start sends a mail with a link and a code to the address. A repeated Start for
 	// the same address and name sends a new mail and voids the older link.
 	Start(context.Context, *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error)
+	// PreviewConfirm tells what a link would make and whose it would be, without using it
+	// up: the page shows that, and asks.
+	PreviewConfirm(context.Context, *connect.Request[v1.PreviewConfirmRequest]) (*connect.Response[v1.PreviewConfirmResponse], error)
 	// Confirm makes the tenant. It works once for each mail. A browser gets a session
 	// cookie with the answer.
 	Confirm(context.Context, *connect.Request[v1.ConfirmRequest]) (*connect.Response[v1.ConfirmResponse], error)
@@ -79,6 +85,12 @@ func NewSignupServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(signupServiceMethods.ByName("Start")),
 			connect.WithClientOptions(opts...),
 		),
+		previewConfirm: connect.NewClient[v1.PreviewConfirmRequest, v1.PreviewConfirmResponse](
+			httpClient,
+			baseURL+SignupServicePreviewConfirmProcedure,
+			connect.WithSchema(signupServiceMethods.ByName("PreviewConfirm")),
+			connect.WithClientOptions(opts...),
+		),
 		confirm: connect.NewClient[v1.ConfirmRequest, v1.ConfirmResponse](
 			httpClient,
 			baseURL+SignupServiceConfirmProcedure,
@@ -90,9 +102,10 @@ func NewSignupServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 
 // signupServiceClient implements SignupServiceClient.
 type signupServiceClient struct {
-	checkName *connect.Client[v1.CheckNameRequest, v1.CheckNameResponse]
-	start     *connect.Client[v1.StartRequest, v1.StartResponse]
-	confirm   *connect.Client[v1.ConfirmRequest, v1.ConfirmResponse]
+	checkName      *connect.Client[v1.CheckNameRequest, v1.CheckNameResponse]
+	start          *connect.Client[v1.StartRequest, v1.StartResponse]
+	previewConfirm *connect.Client[v1.PreviewConfirmRequest, v1.PreviewConfirmResponse]
+	confirm        *connect.Client[v1.ConfirmRequest, v1.ConfirmResponse]
 }
 
 // CheckName calls corvo.cloud.v1.SignupService.CheckName.
@@ -103,6 +116,11 @@ func (c *signupServiceClient) CheckName(ctx context.Context, req *connect.Reques
 // Start calls corvo.cloud.v1.SignupService.Start.
 func (c *signupServiceClient) Start(ctx context.Context, req *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error) {
 	return c.start.CallUnary(ctx, req)
+}
+
+// PreviewConfirm calls corvo.cloud.v1.SignupService.PreviewConfirm.
+func (c *signupServiceClient) PreviewConfirm(ctx context.Context, req *connect.Request[v1.PreviewConfirmRequest]) (*connect.Response[v1.PreviewConfirmResponse], error) {
+	return c.previewConfirm.CallUnary(ctx, req)
 }
 
 // Confirm calls corvo.cloud.v1.SignupService.Confirm.
@@ -117,6 +135,9 @@ type SignupServiceHandler interface {
 	// Start sends a mail with a link and a code to the address. A repeated Start for
 	// the same address and name sends a new mail and voids the older link.
 	Start(context.Context, *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error)
+	// PreviewConfirm tells what a link would make and whose it would be, without using it
+	// up: the page shows that, and asks.
+	PreviewConfirm(context.Context, *connect.Request[v1.PreviewConfirmRequest]) (*connect.Response[v1.PreviewConfirmResponse], error)
 	// Confirm makes the tenant. It works once for each mail. A browser gets a session
 	// cookie with the answer.
 	Confirm(context.Context, *connect.Request[v1.ConfirmRequest]) (*connect.Response[v1.ConfirmResponse], error)
@@ -142,6 +163,12 @@ func NewSignupServiceHandler(svc SignupServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(signupServiceMethods.ByName("Start")),
 		connect.WithHandlerOptions(opts...),
 	)
+	signupServicePreviewConfirmHandler := connect.NewUnaryHandler(
+		SignupServicePreviewConfirmProcedure,
+		svc.PreviewConfirm,
+		connect.WithSchema(signupServiceMethods.ByName("PreviewConfirm")),
+		connect.WithHandlerOptions(opts...),
+	)
 	signupServiceConfirmHandler := connect.NewUnaryHandler(
 		SignupServiceConfirmProcedure,
 		svc.Confirm,
@@ -154,6 +181,8 @@ func NewSignupServiceHandler(svc SignupServiceHandler, opts ...connect.HandlerOp
 			signupServiceCheckNameHandler.ServeHTTP(w, r)
 		case SignupServiceStartProcedure:
 			signupServiceStartHandler.ServeHTTP(w, r)
+		case SignupServicePreviewConfirmProcedure:
+			signupServicePreviewConfirmHandler.ServeHTTP(w, r)
 		case SignupServiceConfirmProcedure:
 			signupServiceConfirmHandler.ServeHTTP(w, r)
 		default:
@@ -171,6 +200,10 @@ func (UnimplementedSignupServiceHandler) CheckName(context.Context, *connect.Req
 
 func (UnimplementedSignupServiceHandler) Start(context.Context, *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SignupService.Start is not implemented"))
+}
+
+func (UnimplementedSignupServiceHandler) PreviewConfirm(context.Context, *connect.Request[v1.PreviewConfirmRequest]) (*connect.Response[v1.PreviewConfirmResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SignupService.PreviewConfirm is not implemented"))
 }
 
 func (UnimplementedSignupServiceHandler) Confirm(context.Context, *connect.Request[v1.ConfirmRequest]) (*connect.Response[v1.ConfirmResponse], error) {
