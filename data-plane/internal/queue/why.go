@@ -138,7 +138,7 @@ func standingOf(s *state.Standing, now time.Time) *standing {
 	return st
 }
 
-// why lists every reason that applies, in the order in which they are to be read.
+// why lists every reason that applies, most important first.
 func (s *standing) why() Why {
 	w := Why{State: s.state}
 	if r, ok := s.settled(); ok {
@@ -153,7 +153,7 @@ func (s *standing) why() Why {
 		}
 	}
 	if !slices.ContainsFunc(w.Reasons, func(r Reason) bool { return !r.informs }) {
-		w.Reasons = append(w.Reasons, Reason{Code: WhyNext, Message: "Nothing stands in its way: the next free worker of the queue gets it.", Until: s.now, informs: true})
+		w.Reasons = append(w.Reasons, Reason{Code: WhyNext, Message: "Ready to run: the next free worker of its queue gets it.", Until: s.now, informs: true})
 	}
 	w.ETA = s.eta(w.Reasons)
 	return w
@@ -182,20 +182,20 @@ func (s *standing) eta(reasons []Reason) time.Time {
 func (s *standing) settled() (Reason, bool) {
 	switch {
 	case s.state.Terminal():
-		r := Reason{Code: WhyFinished, Message: fmt.Sprintf("It is %s and will not run again by itself.", s.state), Detail: map[string]any{"finished_at": s.finished}}
+		r := Reason{Code: WhyFinished, Message: fmt.Sprintf("This job is %s and won't run again unless you retry it.", s.state), Detail: map[string]any{"finished_at": s.finished}}
 		if s.state == job.Dead {
-			r.Message = fmt.Sprintf("It is dead (%s) and will not run again by itself.", s.deadReason)
+			r.Message = fmt.Sprintf("This job is dead (%s) and won't run again unless you retry it.", s.deadReason)
 			r.Detail["dead_reason"] = s.deadReason
 		}
 		return r, true
 	case s.state == job.Active:
 		return Reason{
-			Code: WhyRunning, Message: fmt.Sprintf("%s runs attempt %d of %d.", nameOr(s.worker, "A worker"), s.attempt, s.maxRetries),
+			Code: WhyRunning, Message: fmt.Sprintf("%s is running attempt %d of %d.", nameOr(s.worker, "A worker"), s.attempt, s.maxRetries),
 			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
 		}, true
 	case s.state == job.Cancelling:
 		return Reason{
-			Code: WhyCancelling, Message: fmt.Sprintf("%s was asked to let go of it.", nameOr(s.worker, "Its worker")),
+			Code: WhyCancelling, Message: fmt.Sprintf("%s was asked to stop.", nameOr(s.worker, "Its worker")),
 			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
 		}, true
 	}
@@ -203,30 +203,30 @@ func (s *standing) settled() (Reason, bool) {
 }
 
 func (s *standing) isPaused() (Reason, bool) {
-	return Reason{Code: WhyPaused, Message: fmt.Sprintf("Queue %s is paused: it hands out nothing until somebody resumes it.", s.queue), Detail: map[string]any{"queue": s.queue}}, s.paused
+	return Reason{Code: WhyPaused, Message: fmt.Sprintf("Queue %s is paused. Its jobs start after it is resumed.", s.queue), Detail: map[string]any{"queue": s.queue}}, s.paused
 }
 
 func (s *standing) isDraining() (Reason, bool) {
-	return Reason{Code: WhyDraining, Message: fmt.Sprintf("Queue %s is draining: it takes no new jobs, and hands out those it has.", s.queue), Detail: map[string]any{"queue": s.queue}, informs: true}, s.draining
+	return Reason{Code: WhyDraining, Message: fmt.Sprintf("Queue %s is draining: it takes no new jobs, but still runs the ones it has.", s.queue), Detail: map[string]any{"queue": s.queue}, informs: true}, s.draining
 }
 
 func (s *standing) isThrottled() (Reason, bool) {
 	return Reason{
-		Code: WhyThrottled, Message: fmt.Sprintf("Queue %s has started the %d jobs that it may in %s.", s.queue, s.throttle.Limit, s.throttle.Window),
+		Code: WhyThrottled, Message: fmt.Sprintf("Queue %s reached its throttle of %d jobs in %s.", s.queue, s.throttle.Limit, s.throttle.Window),
 		Until: s.opens, Detail: map[string]any{"queue": s.queue, "rate": s.throttle.Limit, "window_ms": s.throttle.Window.Milliseconds()},
 	}, !s.opens.IsZero()
 }
 
 func (s *standing) atConcurrency() (Reason, bool) {
 	return Reason{
-		Code: WhyConcurrency, Message: fmt.Sprintf("Workers hold %d jobs of queue %s, of %d that they may.", s.leased, s.queue, s.maxConcurrency),
+		Code: WhyConcurrency, Message: fmt.Sprintf("%d jobs of queue %s are active, and its concurrency limit is %d.", s.leased, s.queue, s.maxConcurrency),
 		Detail: map[string]any{"queue": s.queue, "held": s.leased, "max": s.maxConcurrency},
 	}, s.maxConcurrency > 0 && s.leased >= int64(s.maxConcurrency)
 }
 
 func (s *standing) isWaiting() (Reason, bool) {
 	return Reason{
-		Code: WhyWaiting, Message: fmt.Sprintf("It waits for other jobs: %s.", nameOr(strings.Join(s.waitsFor, ", "), "they have not ended")),
+		Code: WhyWaiting, Message: fmt.Sprintf("It depends on jobs that aren't completed: %s.", nameOr(strings.Join(s.waitsFor, ", "), "not known yet")),
 		Detail: map[string]any{"job_ids": s.waitsFor},
 	}, s.blocked
 }
@@ -235,14 +235,14 @@ func (s *standing) isHeld() (Reason, bool) {
 	if s.state != job.Held {
 		return Reason{}, false
 	}
-	r := Reason{Code: WhyHeld, Message: "It is held until somebody approves or rejects it.", Detail: map[string]any{}}
+	r := Reason{Code: WhyHeld, Message: "It is held until it is approved or rejected.", Detail: map[string]any{}}
 	if h := s.hold; h != nil {
 		if r.Until = h.Until; !h.Until.IsZero() {
 			r.fatal, r.Detail["on_expire"] = !s.approvedAtLast, onExpire(s.approvedAtLast)
 		}
 		r.Detail["reason"], r.Detail["by"] = h.Reason, h.By
 		if h.Reason != "" {
-			r.Message = fmt.Sprintf("It is held until somebody approves or rejects it: %s.", strings.TrimSuffix(h.Reason, "."))
+			r.Message = fmt.Sprintf("It is held until it is approved or rejected: %s.", strings.TrimSuffix(h.Reason, "."))
 		}
 		if h.Policy != "" {
 			r.Detail["policy"] = h.Policy
@@ -253,27 +253,27 @@ func (s *standing) isHeld() (Reason, bool) {
 
 func (s *standing) isOverBudget() (Reason, bool) {
 	return Reason{
-		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent: queue %s hands out nothing until the day ends.", s.queue),
+		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent. Queue %s starts no jobs until 00:00 UTC.", s.queue),
 		Until: s.shut, Detail: map[string]any{"queue": s.queue},
 	}, !s.shut.IsZero()
 }
 
 func (s *standing) isOverTagBudget() (Reason, bool) {
 	return Reason{
-		Code: WhyBudget, Message: fmt.Sprintf("The daily budget of tag %s is spent: its jobs are held when they would start, until the day ends.", s.tagShut),
+		Code: WhyBudget, Message: fmt.Sprintf("The daily budget of tag %s is spent. Its jobs are held instead of starting until 00:00 UTC.", s.tagShut),
 		Until: s.tagShutUntil, Detail: map[string]any{"tag": s.tagShut},
 	}, s.tagShut != ""
 }
 
 func (s *standing) backsOff() (Reason, bool) {
 	return Reason{
-		Code: WhyBackingOff, Message: fmt.Sprintf("Attempt %d of %d failed; it waits before the next.", s.attempt, s.maxRetries),
+		Code: WhyBackingOff, Message: fmt.Sprintf("Attempt %d of %d failed. It is waiting for its next attempt.", s.attempt, s.maxRetries),
 		Until: s.due, Detail: map[string]any{"attempt": s.attempt, "max_retries": s.maxRetries},
 	}, s.state == job.Retrying
 }
 
 func (s *standing) isScheduled() (Reason, bool) {
-	return Reason{Code: WhyScheduled, Message: "It is scheduled for later.", Until: s.due}, s.state == job.Scheduled
+	return Reason{Code: WhyScheduled, Message: "It is scheduled to start later.", Until: s.due}, s.state == job.Scheduled
 }
 
 func (s *standing) isBehind() (Reason, bool) {
@@ -281,9 +281,9 @@ func (s *standing) isBehind() (Reason, bool) {
 	if s.ahead >= state.AheadMax {
 		count = fmt.Sprintf("At least %d", s.ahead)
 	}
-	verb := "jobs of the queue come first."
+	verb := "jobs in the queue are ahead of it."
 	if s.ahead == 1 {
-		verb = "job of the queue comes first."
+		verb = "job in the queue is ahead of it."
 	}
 	return Reason{
 		Code: WhyBehind, Message: count + " " + verb, Detail: map[string]any{"ahead": s.ahead, "at_least": s.ahead >= state.AheadMax},
@@ -292,7 +292,7 @@ func (s *standing) isBehind() (Reason, bool) {
 
 func (s *standing) hasNoWorker() (Reason, bool) {
 	return Reason{
-		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has asked for jobs of queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()),
+		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has fetched from queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()),
 		Detail: map[string]any{"queue": s.queue},
 	}, len(s.workers) == 0
 }
