@@ -38,6 +38,7 @@ type Job struct {
 	BaseDelay          *time.Duration // Whole milliseconds.
 	MaxDelay           *time.Duration
 	ScheduledAt        time.Time
+	Delay              *time.Duration
 	ExpireAfter        *time.Duration
 	Tags               map[string]string
 	UniqueKey          string

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -84,6 +85,32 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		if j := t.Job(l.ID); l.ID != e.ID || j.StartedAt.Before(at) {
 			t.Fatalf("started at %s, was due at %s", j.StartedAt, at)
 		}
+	}},
+	{Name: "a delay is a time counted from the enqueue", Run: func(t *T) {
+		q := t.Queue()
+		e := t.Enqueue(Job{Queue: q, Delay: new(time.Hour)})
+		Equal(t, "status", e.Status, "scheduled")
+		if j := t.State(e.ID, "scheduled"); (j.ScheduledAt.Sub(j.CreatedAt) - time.Hour).Abs() > time.Minute {
+			t.Fatalf("made at %s and scheduled at %s, an hour later was asked for", j.CreatedAt, j.ScheduledAt)
+		}
+		t.Nothing(q)
+		Equal(t, "status without a delay", t.Enqueue(Job{Queue: q, Delay: new(time.Duration(0))}).Status, "pending")
+	}},
+	{Name: "what existing clients say is taken: low is normal, and no retries are one attempt", Run: func(t *T) {
+		e := t.Enqueue(Job{Queue: t.Queue(), Priority: "low", MaxRetries: new(0)})
+		j := t.Job(e.ID)
+		Equal(t, "priority", j.Priority, 2)
+		Equal(t, "attempts at most", j.MaxRetries, 1)
+	}},
+	{Name: "a member that an enqueue does not have is refused by name", Once: true, Run: func(t *T) {
+		q := t.Queue()
+		err := t.Try(http.MethodPost, "/api/v1/enqueue", object{"queue": q, "prioritty": "high"}, nil)
+		t.Refused(err, invalid, "prioritty")
+		if !strings.Contains(err.Error(), `did you mean "priority"?`) {
+			t.Fatalf("%v does not say what may have been meant", err)
+		}
+		t.Refused(t.Try(http.MethodPost, "/api/v1/enqueue/batch", object{"jobs": []any{object{"queue": q}, object{"queue": q, "dely": "1s"}}}, nil), invalid, "dely")
+		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
 	{Name: "a time that has passed is at once", Run: func(t *T) {
 		e := t.Enqueue(Job{Queue: t.Queue(), ScheduledAt: time.Now().Add(-time.Hour)})

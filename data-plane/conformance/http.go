@@ -122,7 +122,7 @@ func enqueueObject(j *Job) object {
 	o.put("payload", raw(j.Payload)).put("checkpoint", raw(j.Checkpoint)).put("priority", j.Priority)
 	o.put("max_retries", j.MaxRetries).put("retry_backoff", j.Backoff)
 	o.put("retry_base_delay_ms", j.BaseDelay).put("retry_max_delay_ms", j.MaxDelay)
-	o.put("scheduled_at", j.ScheduledAt).put("expire_after_ms", j.ExpireAfter)
+	o.put("scheduled_at", j.ScheduledAt).put("delay_ms", j.Delay).put("expire_after_ms", j.ExpireAfter)
 	o.put("unique_key", j.UniqueKey).put("unique_period", j.UniqueSeconds).put("idempotency_key", j.IdempotencyKey)
 	o.put("on_dependency_failed", j.OnDependencyFailed).put("batch_id", j.BatchID).put("parent_id", j.ParentID)
 	if j.Tags != nil {

@@ -26,13 +26,14 @@ func wrongJobs(q string) []wrong {
 		{"a queue with a control character", Job{Queue: "q\x00"}, []string{"queue"}},
 		{"a queue of 129 characters", Job{Queue: strings.Repeat("q", 129)}, []string{"queue"}},
 		{"a priority nobody knows", Job{Queue: q, Priority: "urgent"}, []string{"priority"}},
-		{"no attempt at all", Job{Queue: q, MaxRetries: new(0)}, []string{"max_retries"}},
 		{"attempts below zero", Job{Queue: q, MaxRetries: new(-1)}, []string{"max_retries"}},
 		{"too many attempts", Job{Queue: q, MaxRetries: new(1001)}, []string{"max_retries"}},
 		{"a backoff nobody knows", Job{Queue: q, Backoff: "random"}, []string{"retry_backoff"}},
 		{"a negative delay", Job{Queue: q, BaseDelay: new(-time.Second)}, []string{"retry_base_delay"}},
 		{"a delay of a year", Job{Queue: q, MaxDelay: new(365 * 24 * time.Hour)}, []string{"retry_max_delay"}},
 		{"a time in eleven years", Job{Queue: q, ScheduledAt: time.Now().Add(11 * 365 * 24 * time.Hour)}, []string{"scheduled_at"}},
+		{"a delay of eleven years", Job{Queue: q, Delay: new(11 * 365 * 24 * time.Hour)}, []string{"delay"}},
+		{"a delay and a time", Job{Queue: q, Delay: new(time.Hour), ScheduledAt: time.Now().Add(time.Hour)}, []string{"delay"}},
 		{"65 tags", Job{Queue: q, Tags: tags}, []string{"tags"}},
 		{"a tag of 257 bytes", Job{Queue: q, Tags: map[string]string{"k": long}}, []string{"tags.k"}},
 		{"a tag without a key", Job{Queue: q, Tags: map[string]string{"": "v"}}, []string{"tags"}},
@@ -40,7 +41,7 @@ func wrongJobs(q string) []wrong {
 		{"a period without a unique key", Job{Queue: q, UniqueSeconds: new(60)}, []string{"unique_period"}},
 		{"a unique period of more than a year", Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(365*24*3600 + 1)}, []string{"unique_period"}},
 		{"an idempotency key of 257 bytes", Job{Queue: q, IdempotencyKey: long}, []string{"idempotency_key"}},
-		{"several things at once", Job{Queue: "a/b", Priority: "x", MaxRetries: new(0), Backoff: "y"}, []string{"max_retries", "priority", "queue", "retry_backoff"}},
+		{"several things at once", Job{Queue: "a/b", Priority: "x", MaxRetries: new(-1), Backoff: "y"}, []string{"max_retries", "priority", "queue", "retry_backoff"}},
 	}
 }
 

@@ -101,13 +101,13 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Refused(t.Try(http.MethodPost, queuePath("a b", "/pause"), nil, nil), invalid, "queue")
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
-	{Name: "deleting a queue must be confirmed, and takes everything with it", Run: func(t *T) {
+	{Name: "deleting a queue takes everything with it, unless it is not confirmed", Run: func(t *T) {
 		q := t.Queue()
 		held, _ := t.inState(q, "active")
 		dead, _ := t.inState(q, "dead")
 		unique := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		t.SetQueue(q, object{"max_concurrency": 1})
-		t.Refused(t.Try(http.MethodDelete, queuePath(q, ""), nil, nil), invalid, "confirm")
+		t.Refused(t.Try(http.MethodDelete, queuePath(q, "?confirm=false"), nil, nil), invalid, "confirm")
 		t.State(dead, "dead")
 		t.Call(http.MethodDelete, queuePath(q, "?confirm=true"), nil, nil)
 		for _, id := range []string{held, dead, unique.ID} {
@@ -122,7 +122,7 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		old, l := t.inState(q, "active")
 		t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 1}, nil)
-		t.Call(http.MethodDelete, queuePath(q, "?confirm=true"), nil, nil)
+		t.Call(http.MethodDelete, queuePath(q, ""), nil, nil) // As existing clients do.
 		e := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		if e.Existing || e.ID == old {
 			t.Fatalf("the new queue answered %+v", e)

@@ -86,6 +86,9 @@ func optionsToProto(j *Job) *corvov1.EnqueueOptions {
 	if j.UniqueSeconds != nil {
 		o.UniquePeriod = new(int64(*j.UniqueSeconds))
 	}
+	if j.Delay != nil {
+		o.DelayMs = new(j.Delay.Milliseconds())
+	}
 	if !j.ScheduledAt.IsZero() {
 		o.ScheduledAt = timestamppb.New(j.ScheduledAt)
 	}

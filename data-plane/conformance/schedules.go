@@ -313,7 +313,7 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{"catch_up", "some", "catch_up"},
 			{"jitter", "25h", "jitter"},
 			{"priority", "urgent", "priority"},
-			{"max_retries", 0, "max_retries"},
+			{"max_retries", -1, "max_retries"},
 			{"expire_after", "-1s", "expire_after"},
 			{"time_zone", "UTC", "time_zone"},
 			{"scheduled_at", "2040-01-01T00:00:00Z", "scheduled_at"},

@@ -87,7 +87,7 @@ func TestEnqueue_OptionsTravel(t *testing.T) {
 	spec := NewJob(sendEmail{To: "a"},
 		ToQueue("bulk"), At(at), Unique("a@b", 90*time.Second), Priority(High), MaxRetries(7),
 		Backoff(BackoffLinear, time.Second, time.Minute), Tags(map[string]string{"k": "v"}), IdempotencyKey("mine"))
-	m, err := spec.message(time.Now())
+	m, err := spec.message()
 	if err != nil {
 		t.Fatalf("message: %v", err)
 	}
@@ -99,17 +99,31 @@ func TestEnqueue_OptionsTravel(t *testing.T) {
 		o.GetIdempotencyKey() != "mine", o.GetTags()["k"] != "v", o.GetTags()[KindTag] != "emails":
 		t.Errorf("message %v", m)
 	}
-	plain, err := NewJob(sendEmail{}).message(time.Now())
+	plain, err := NewJob(sendEmail{}).message()
 	if err != nil {
 		t.Fatalf("message: %v", err)
 	}
 	if p := plain.GetOptions(); p.GetIdempotencyKey() == "" || p.GetTags() != nil || p.UniquePeriod != nil || p.MaxRetries != nil || p.GetScheduledAt() != nil {
 		t.Errorf("a plain job says more than it must: %v", plain)
 	}
+	for _, c := range []struct {
+		opts []EnqueueOption
+		ms   *int64
+		at   bool
+	}{
+		{[]EnqueueOption{Delay(time.Minute)}, new(int64(60_000)), false},
+		{[]EnqueueOption{At(at), Delay(time.Nanosecond)}, new(int64(1)), false}, // The last one counts.
+		{[]EnqueueOption{Delay(time.Minute), At(at)}, nil, true},
+	} {
+		o := &NewJob(sendEmail{}, c.opts...).opts
+		if (o.DelayMs == nil) != (c.ms == nil) || c.ms != nil && o.GetDelayMs() != *c.ms || (o.GetScheduledAt() != nil) != c.at {
+			t.Errorf("%d ms, at %v; want %v, a time %v", o.GetDelayMs(), o.GetScheduledAt(), c.ms, c.at)
+		}
+	}
 	if q := NewJob(queued{}); q.queue != "letters" || q.opts.Tags[KindTag] != "letter.send" {
 		t.Errorf("queue of the arguments: %+v", q)
 	}
-	if _, err := NewJob(unencodable{F: func() {}}).message(time.Now()); err == nil {
+	if _, err := NewJob(unencodable{F: func() {}}).message(); err == nil {
 		t.Error("arguments that are no JSON were taken")
 	}
 }

@@ -52,7 +52,6 @@ type JobSpec struct {
 	kind    string
 	payload json.RawMessage
 	opts    corvov1.EnqueueOptions
-	delay   time.Duration
 	follow  *follow // nil: nothing comes after the job.
 	agent   *corvov1.AgentConfig
 	err     error
@@ -110,13 +109,18 @@ func (s *JobSpec) tag(key, value string) {
 // ToQueue puts the job into another queue than the one named after its kind.
 func ToQueue(name string) EnqueueOption { return func(s *JobSpec) { s.queue = name } }
 
-// Delay makes the job wait at least d before it can be fetched. The clock of this
-// machine decides when that is.
-func Delay(d time.Duration) EnqueueOption { return func(s *JobSpec) { s.delay = d } }
+// Delay makes the job wait at least d, counted by the server from when it takes the job,
+// before it can be fetched.
+func Delay(d time.Duration) EnqueueOption {
+	return func(s *JobSpec) {
+		up := d + time.Millisecond - 1 // Never earlier than asked for.
+		s.opts.ScheduledAt, s.opts.DelayMs = nil, new(max(0, up.Milliseconds()))
+	}
+}
 
 // At makes the job wait until t; a time that has passed means now.
 func At(t time.Time) EnqueueOption {
-	return func(s *JobSpec) { s.opts.ScheduledAt, s.delay = timestamppb.New(t), 0 }
+	return func(s *JobSpec) { s.opts.ScheduledAt, s.opts.DelayMs = timestamppb.New(t), nil }
 }
 
 // Unique takes a lock in the queue: while the job with this key is alive, and for
@@ -147,7 +151,8 @@ func Priority(p PriorityLevel) EnqueueOption {
 	return func(s *JobSpec) { s.opts.Priority = string(p) }
 }
 
-// MaxRetries sets the total number of attempts, the first included; default 3.
+// MaxRetries sets the total number of attempts, the first included; default 3, and 0
+// means 1.
 func MaxRetries(n int) EnqueueOption {
 	return func(s *JobSpec) { s.opts.MaxRetries = new(int32(n)) }
 }
@@ -205,7 +210,7 @@ func (c *Client) EnqueueRaw(ctx context.Context, queue string, payload json.RawM
 }
 
 func (c *Client) enqueue(ctx context.Context, spec *JobSpec) (*Enqueued, error) {
-	msg, err := spec.message(time.Now())
+	msg, err := spec.message()
 	if err != nil {
 		return nil, err
 	}
@@ -245,14 +250,10 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []*JobSpec) ([]*Enqueued
 	return out, nil
 }
 
-// message is the job as it goes out. The delay is turned into a time here, once,
-// so that a retry does not push it back.
-func (s *JobSpec) message(now time.Time) (*corvov1.EnqueueRequest, error) {
+// message is the job as it goes out.
+func (s *JobSpec) message() (*corvov1.EnqueueRequest, error) {
 	if s.err != nil {
 		return nil, s.err
-	}
-	if s.delay > 0 {
-		s.opts.ScheduledAt = timestamppb.New(now.Add(s.delay))
 	}
 	if s.follow != nil {
 		chain, err := s.chainMessage()

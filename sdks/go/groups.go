@@ -158,10 +158,9 @@ func (c *Client) EnqueueWithCallback(ctx context.Context, callback *JobSpec, job
 }
 
 func batchMessage(jobs []*JobSpec) (*corvov1.EnqueueBatchRequest, error) {
-	now := time.Now()
 	msg := &corvov1.EnqueueBatchRequest{Jobs: make([]*corvov1.EnqueueRequest, len(jobs))}
 	for i, spec := range jobs {
-		job, err := spec.message(now)
+		job, err := spec.message()
 		if err != nil {
 			return nil, fmt.Errorf("jobs[%d]: %w", i, err)
 		}

@@ -36,6 +36,7 @@ type enqueueRequest struct {
 	RetryBaseDelay string            `json:"retry_base_delay,omitempty"`
 	RetryMaxDelay  string            `json:"retry_max_delay,omitempty"`
 	ScheduledAt    string            `json:"scheduled_at,omitempty"`
+	Delay          string            `json:"delay,omitempty"`
 	Tags           map[string]string `json:"tags,omitempty"`
 	UniqueKey      string            `json:"unique_key,omitempty"`
 	UniquePeriod   int64             `json:"unique_period,omitempty"` // Seconds.
@@ -92,7 +93,7 @@ command never adds more than one job.`,
 
 func (f *enqueueFlags) register(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.priority, "priority", "", "critical, high or normal (default normal)")
+	fs.StringVar(&f.priority, "priority", "", "critical, high or normal (default normal; low means normal)")
 	fs.IntVar(&f.maxRetries, "max-retries", -1, "total `ATTEMPTS` before the job is dead; -1 means the default")
 	fs.StringVar(&f.backoff, "retry-backoff", "", "none, fixed, linear or exponential (default exponential)")
 	fs.StringVar(&f.baseDelay, "retry-base-delay", "", "`DURATION` before the first retry, such as 5s")
@@ -128,7 +129,7 @@ func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix str
 }
 
 func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) error {
-	req, err := f.request(args[0], time.Now())
+	req, err := f.request(args[0])
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	return nil
 }
 
-func (f *enqueueFlags) request(queue string, now time.Time) (enqueueRequest, error) {
+func (f *enqueueFlags) request(queue string) (enqueueRequest, error) {
 	req := enqueueRequest{Queue: queue, Priority: f.priority, RetryBackoff: f.backoff, RetryBaseDelay: f.baseDelay, RetryMaxDelay: f.maxDelay,
 		UniqueKey: f.uniqueKey, UniquePeriod: int64(f.uniquePeriod / time.Second), IdempotencyKey: f.idempotencyKey, ScheduledAt: f.scheduledAt}
 	if f.maxRetries != -1 {
@@ -173,7 +174,7 @@ func (f *enqueueFlags) request(queue string, now time.Time) (enqueueRequest, err
 		if f.scheduledAt != "" || f.delay < 0 {
 			return req, usagef("use --delay (more than zero) or --scheduled-at, not both")
 		}
-		req.ScheduledAt = now.Add(f.delay).UTC().Format(time.RFC3339Nano)
+		req.Delay = f.delay.String()
 	}
 	if f.expireAfter < 0 {
 		return req, usagef("--expire-after %s must be more than zero", f.expireAfter)

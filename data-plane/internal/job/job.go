@@ -169,9 +169,10 @@ func (p Priority) String() string {
 	return fmt.Sprintf("priority(%d)", uint8(p))
 }
 
-// ParsePriority reads a priority word; empty means normal.
+// ParsePriority reads a priority word; empty means normal, and so does low, which
+// existing clients send though there never was such a priority.
 func ParsePriority(s string) (Priority, bool) {
-	if s == "" {
+	if s == "" || s == "low" {
 		return Normal, true
 	}
 	for i, name := range priorityNames {

@@ -119,13 +119,15 @@ func TestWords_ComeBack(t *testing.T) {
 			t.Errorf("%s is read as %s, %v", b, got, ok)
 		}
 	}
-	if p, ok := ParsePriority(""); !ok || p != Normal {
-		t.Errorf("no priority is %s, %v", p, ok)
+	for _, s := range []string{"", "low"} {
+		if p, ok := ParsePriority(s); !ok || p != Normal {
+			t.Errorf("priority %q is %s, %v", s, p, ok)
+		}
 	}
 	if b, ok := ParseBackoff(""); !ok || b != BackoffExponential {
 		t.Errorf("no backoff is %s, %v", b, ok)
 	}
-	for _, s := range []string{"Normal", "low", "unknown", " none", "priority(3)"} {
+	for _, s := range []string{"Normal", "unknown", " none", "priority(3)"} {
 		if _, ok := ParsePriority(s); ok {
 			t.Errorf("priority %q is known", s)
 		}

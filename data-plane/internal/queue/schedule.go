@@ -378,7 +378,7 @@ func (in *ScheduleInput) stamp() command.Schedule {
 			ExpireAfter: or(in.Job.ExpireAfter, 0), Tags: sortedTags(in.Job.Tags), UniqueKey: in.Job.UniqueKey,
 		},
 	}
-	put.Job.Retry, put.Job.RetryOpen = retryPolicy(&RetrySettings{in.Job.MaxRetries, in.Job.RetryBackoff, in.Job.RetryBaseDelay, in.Job.RetryMaxDelay})
+	put.Job.Retry, put.Job.RetryOpen = retryPolicy(in.Job.retrySettings())
 	if put.Zone == "" {
 		put.Zone = time.UTC.String()
 	}

@@ -140,7 +140,7 @@ func TestSchedule_RefusesByField(t *testing.T) {
 	r := start(t)
 	_, err := r.CreateSchedule(r.ctx(), r.caller, ScheduleInput{
 		Name: "a\nb", Cron: "61 * * * *", Timezone: "Mars/Olympus", Jitter: 48 * time.Hour, Overlap: "never", CatchUp: "some",
-		Job: EnqueueInput{Queue: "a b", Payload: []byte("{"), Priority: "low", MaxRetries: ptr(0), ExpireAfter: ptr(time.Duration(-1))},
+		Job: EnqueueInput{Queue: "a b", Payload: []byte("{"), Priority: "urgent", MaxRetries: ptr(-1), ExpireAfter: ptr(time.Duration(-1))},
 	})
 	equal(t, "fields", paths(err), []string{
 		"name", "timezone", "cron", "jitter", "overlap", "catch_up", "queue", "payload", "priority", "max_retries", "expire_after",

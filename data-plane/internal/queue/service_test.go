@@ -16,7 +16,7 @@ import (
 func TestEnqueueBatch_NamesEveryItemAndAddsNone(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	_, err := r.EnqueueBatch(r.ctx(), r.caller, []EnqueueInput{{Queue: "q"}, {Queue: ""}, {Queue: "q", Priority: "x", MaxRetries: ptr(0)}})
+	_, err := r.EnqueueBatch(r.ctx(), r.caller, []EnqueueInput{{Queue: "q"}, {Queue: ""}, {Queue: "q", Priority: "x", MaxRetries: ptr(-1)}})
 	equal(t, "refused", paths(err), []string{"jobs[1].queue", "jobs[2].priority", "jobs[2].max_retries"})
 	_, err = r.EnqueueBatch(r.ctx(), r.caller, nil)
 	equal(t, "an empty batch", paths(err), []string{"jobs"})

@@ -59,15 +59,15 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	if len(cmd.Payload) == 0 {
 		cmd.Payload = emptyObject
 	}
-	cmd.Retry, more.Open = retryPolicy(&RetrySettings{in.MaxRetries, in.RetryBackoff, in.RetryBaseDelay, in.RetryMaxDelay})
+	cmd.Retry, more.Open = retryPolicy(in.retrySettings())
 	if more.Open == command.RetryAll {
 		more.Open = 0 // As a policy of zeros says already.
 	}
 	if !more.IsZero() {
 		cmd.More = more
 	}
-	if in.ScheduledAt.After(now) {
-		cmd.ScheduledAt = in.ScheduledAt.UnixNano()
+	if at := in.due(now); at.After(now) {
+		cmd.ScheduledAt = at.UnixNano()
 	}
 	if in.UniqueKey != "" {
 		cmd.UniqueFor = cmp.Or(or(in.UniquePeriod, 0), job.DefaultUniqueFor)
@@ -76,6 +76,14 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 		cmd.IdempotencyFor = job.IdempotencyFor
 	}
 	return cmd
+}
+
+// due is the time before which the job is not to run.
+func (in *EnqueueInput) due(now time.Time) time.Time {
+	if in.Delay != nil {
+		return now.Add(*in.Delay)
+	}
+	return in.ScheduledAt
 }
 
 // enqueueMore is what only some jobs are enqueued with.

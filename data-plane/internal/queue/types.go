@@ -58,11 +58,12 @@ type EnqueueInput struct {
 	Payload        json.RawMessage // Empty means {}.
 	Checkpoint     json.RawMessage // Initial checkpoint; empty means none.
 	Priority       string
-	MaxRetries     *int
+	MaxRetries     *int // All attempts; 0 means 1.
 	RetryBackoff   string
 	RetryBaseDelay *time.Duration
 	RetryMaxDelay  *time.Duration
 	ScheduledAt    time.Time      // Zero or past: at once.
+	Delay          *time.Duration // ScheduledAt, counted from now; not both.
 	ExpireAfter    *time.Duration // Time to live, from now; nil: for ever.
 	Tags           map[string]string
 	UniqueKey      string

@@ -22,6 +22,9 @@ func checkQueueName(name string) string {
 	switch {
 	case name == "":
 		return "is required"
+	case strings.Contains(name, ":") && queueName.MatchString(strings.ReplaceAll(name, ":", ".")):
+		return fmt.Sprintf("must not have a colon: call it %q (docs/features/enqueue.md, Moving from existing clients)",
+			clip(strings.ReplaceAll(name, ":", ".")))
 	case !queueName.MatchString(name):
 		return "must be 1 to 128 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
 	default:
@@ -93,7 +96,11 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	if _, ok := job.ParsePriority(in.Priority); !ok {
 		bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
 	}
-	bad.retry(&RetrySettings{in.MaxRetries, in.RetryBackoff, in.RetryBaseDelay, in.RetryMaxDelay})
+	bad.retry(in.retrySettings())
+	if in.Delay != nil && !in.ScheduledAt.IsZero() {
+		bad.failf("delay", "is given together with scheduled_at; give one of them")
+	}
+	bad.delay("delay", in.Delay, 0, ScheduleAheadMax)
 	if in.ScheduledAt.After(now.Add(ScheduleAheadMax)) {
 		bad.failf("scheduled_at", "is more than %d days ahead", ScheduleAheadMax/(24*time.Hour))
 	}
@@ -115,6 +122,16 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	}
 	bad = append(bad, in.Agent.validate()...)
 	return append(bad, in.validateGroups(c)...)
+}
+
+// retrySettings are what the job says of its retries. Existing clients ask for a single
+// attempt with 0.
+func (in *EnqueueInput) retrySettings() *RetrySettings {
+	retries := in.MaxRetries
+	if retries != nil && *retries == 0 {
+		retries = new(1)
+	}
+	return &RetrySettings{retries, in.RetryBackoff, in.RetryBaseDelay, in.RetryMaxDelay}
 }
 
 // parentID reads an optional job id.

@@ -17,7 +17,7 @@ var (
 		dollarsField("max_cost_usd", "What it may cost before a person is asked; 0 is no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
 		spanField("iteration_timeout", "How long one attempt of an iteration may take, however often its lease is renewed; 0 is no limit.",
 			func(in *queue.AgentLimits, d time.Duration) { in.IterationTimeout = d }),
-	)
+	).strictly()
 	replayShape = newShape("ReplayRequest",
 		wholeField("from", "Number of the iteration after which the new job begins.", func(in *int, n int) { *in = n }),
 	).strictly()
@@ -31,6 +31,7 @@ func agentFromProto(d *decoder, path string, m *corvov1.AgentConfig) *queue.Agen
 	if m == nil {
 		return nil
 	}
+	refuseUnknown(d, path, m)
 	a := &queue.AgentLimits{MaxIterations: int(m.GetMaxIterations()), MaxCost: dollarsFromProto(d, join(path, "max_cost_usd"), m.GetMaxCostUsd())}
 	if text := m.GetIterationTimeout(); text != "" {
 		span, msg := duration(text)

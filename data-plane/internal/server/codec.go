@@ -124,7 +124,10 @@ func unmarshalJSON(b []byte, m proto.Message) error {
 	if len(b) >= countFrom && objectsIn(b) > messagesMax {
 		return errTooManyMessages
 	}
-	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
+		return err
+	}
+	return keepUnknown(b, m)
 }
 
 // objectsIn counts the objects and lists of a JSON text that stand in no string.

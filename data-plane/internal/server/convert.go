@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -19,6 +20,7 @@ import (
 
 // enqueueItem is what EnqueueRequest and LifecycleEnqueueItem have in common.
 type enqueueItem interface {
+	proto.Message
 	GetQueue() string
 	GetPayloadJson() string
 	GetAgent() *corvov1.AgentConfig
@@ -26,6 +28,7 @@ type enqueueItem interface {
 }
 
 func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput {
+	refuseUnknown(d, path, m)
 	o := m.GetOptions()
 	in := queue.EnqueueInput{
 		Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson()),
@@ -37,6 +40,7 @@ func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput
 		return in
 	}
 	options := join(path, "options")
+	refuseUnknown(d, options, o)
 	in.DependsOn, in.OnDependencyFailed, in.BatchID = o.GetDependsOn(), o.GetOnDependencyFailed(), o.GetBatchId()
 	in.Chain = chainFromProto(d, join(options, "chain"), o.GetChain())
 	in.Checkpoint = jsonFromProto(d, join(options, "checkpoint_json"), o.GetCheckpointJson())
@@ -46,6 +50,7 @@ func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput
 	}
 	in.RetryBaseDelay = spanFromProto(d, join(options, "retry_base_delay_ms"), o.RetryBaseDelayMs, time.Millisecond)
 	in.RetryMaxDelay = spanFromProto(d, join(options, "retry_max_delay_ms"), o.RetryMaxDelayMs, time.Millisecond)
+	in.Delay = spanFromProto(d, join(options, "delay_ms"), o.DelayMs, time.Millisecond)
 	in.ExpireAfter = spanFromProto(d, join(options, "expire_after_ms"), o.ExpireAfterMs, time.Millisecond)
 	in.UniquePeriod = spanFromProto(d, join(options, "unique_period"), o.UniquePeriod, time.Second)
 	if o.GetScheduledAt() != nil {
@@ -61,6 +66,7 @@ func chainFromProto(d *decoder, path string, m *corvov1.Chain) *queue.ChainInput
 	if m == nil {
 		return nil
 	}
+	refuseUnknown(d, path, m)
 	in := &queue.ChainInput{
 		GoOn: m.GetContinueOnFailure(), OnFailure: stepFromProto(d, join(path, "on_failure"), m.GetOnFailure()),
 		OnExit: stepFromProto(d, join(path, "on_exit"), m.GetOnExit()),
@@ -78,6 +84,7 @@ func batchFromProto(d *decoder, m *corvov1.BatchOptions) *queue.BatchOptions {
 	if m == nil {
 		return nil
 	}
+	refuseUnknown(d, "batch", m)
 	return &queue.BatchOptions{
 		CallbackQueue: m.GetCallbackQueue(), Open: m.GetOpen(),
 		CallbackPayload: jsonFromProto(d, "batch.callback_payload_json", m.GetCallbackPayloadJson()),
@@ -88,6 +95,7 @@ func stepFromProto(d *decoder, path string, m *corvov1.ChainStep) *queue.StepInp
 	if m == nil {
 		return nil
 	}
+	refuseUnknown(d, path, m)
 	return &queue.StepInput{Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson())}
 }
 
@@ -149,7 +157,7 @@ func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {
 var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant table.
 	"priority": "priority", "max_retries": "max_retries", "retry_backoff": "retry_backoff",
 	"retry_base_delay": "retry_base_delay_ms", "retry_max_delay": "retry_max_delay_ms",
-	"scheduled_at": "scheduled_at", "expire_after": "expire_after_ms", "tags": "tags", "unique_key": "unique_key",
+	"scheduled_at": "scheduled_at", "delay": "delay_ms", "expire_after": "expire_after_ms", "tags": "tags", "unique_key": "unique_key",
 	"unique_period": "unique_period", "idempotency_key": "idempotency_key", "traceparent": "traceparent",
 	"parent_id": "parent_id", "checkpoint": "checkpoint_json",
 	"chain": "chain", "depends_on": "depends_on", "on_dependency_failed": "on_dependency_failed", "batch_id": "batch_id",

@@ -19,14 +19,16 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 	textField("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).must(),
 	anyField("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *rawJSON { return &in.Payload }),
 	anyField("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *rawJSON { return &in.Checkpoint }),
-	textField("priority", "critical, high or normal.", func(in *queue.EnqueueInput) *string { return &in.Priority }),
-	wholeField("max_retries", "Total number of attempts; default 3.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
+	textField("priority", "critical, high or normal; low means normal.", func(in *queue.EnqueueInput) *string { return &in.Priority }),
+	wholeField("max_retries", "Total number of attempts; default 3, and 0 means 1.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
 	textField("retry_backoff", "none, fixed, linear or exponential.", func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
 	durationField("retry_base_delay", "Default 5s.", setBaseDelay),
 	durationField("retry_max_delay", "Default 10m.", setMaxDelay),
 	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
 	millisField("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
 	timeField("scheduled_at", "Not before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
+	durationField("delay", "Not before this long from now; instead of scheduled_at.", setDelay),
+	millisField("delay_ms", "The same in milliseconds.", setDelay),
 	durationField("expire_after", "Time to live: a job that is not finished by then is dead.", setExpireAfter),
 	millisField("expire_after_ms", "The same in milliseconds.", setExpireAfter),
 	tagsField("tags", "Labels.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
@@ -52,7 +54,7 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 	laterField[queue.EnqueueInput]("chain_id"),
 	laterField[queue.EnqueueInput]("chain_step"),
 	laterField[queue.EnqueueInput]("chain_config"),
-)
+).strictly()
 
 var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
 	listField("jobs", "The jobs, added all or none.", queue.BatchMax, enqueueShape,
@@ -61,7 +63,7 @@ var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobal
 		in.batch = new(queue.BatchOptions)
 		return in.batch
 	}),
-)
+).strictly()
 
 // groupTag is the tag that generation 2's fairness key becomes. To refuse the key would
 // lock those clients out; who is served next does not depend on it, because queues are
@@ -95,6 +97,8 @@ func addTag(d *decoder, path string, tags *map[string]string, key, value string)
 
 func setBaseDelay(in *queue.EnqueueInput, d time.Duration) { in.RetryBaseDelay = &d }
 func setMaxDelay(in *queue.EnqueueInput, d time.Duration)  { in.RetryMaxDelay = &d }
+
+func setDelay(in *queue.EnqueueInput, d time.Duration) { in.Delay = &d }
 
 func setExpireAfter(in *queue.EnqueueInput, d time.Duration) { in.ExpireAfter = &d }
 

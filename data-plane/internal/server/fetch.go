@@ -39,7 +39,7 @@ var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constan
 		func(in *fetchRequest, d time.Duration) { in.timeout = &d }),
 	spanField("lease", "How long the job is yours before a heartbeat is due.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
 	spanField("wait", "How long to wait for a job; 0 answers at once.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
-)
+).strictly()
 
 // input resolves the two ways to say how long. A lone timeout means both, and its
 // answer comes a little before a client with the same timeout gives up.

@@ -13,7 +13,7 @@ var (
 		textField("queue", "Queue name. Of the first step it may be left out: it is the job's.", func(in *queue.StepInput) *string { return &in.Queue }),
 		anyField("payload", "An object; members that tell of the job before are put under it. Anything else stands under payload.",
 			func(in *queue.StepInput) *rawJSON { return &in.Payload }),
-	)
+	).strictly()
 
 	chainShape = newShape("Chain",
 		listField("steps", "The jobs, in their order; the one that is enqueued is the first.", queue.ChainStepsMax, stepShape,
@@ -23,12 +23,12 @@ var (
 			in.OnExit = new(queue.StepInput)
 			return in.OnExit
 		}),
-	)
+	).strictly()
 
 	newBatchShape = newShape("BatchRequest", callbackFields()...).strictly()
 	batchShape    = newShape("BatchOptions", append(callbackFields(),
 		boolField("open", "More jobs may join until the batch is sealed.", func(in *queue.BatchOptions) *bool { return &in.Open }),
-	)...)
+	)...).strictly()
 )
 
 func callbackFields() []field[queue.BatchOptions] {

@@ -250,7 +250,7 @@ func (c *call) query(d *decoder) url.Values {
 		i := slices.IndexFunc(c.route.query, func(p queryParam) bool { return p.name == name })
 		switch {
 		case i < 0:
-			d.problem(name, "is no parameter of this call")
+			d.problem(name, "%s", unknownParam(name, c.route.query))
 		case len(values) > 1 && !severalTimes[name]:
 			d.problem(name, "is given %d times", len(values))
 		}

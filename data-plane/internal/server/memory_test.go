@@ -61,8 +61,8 @@ func validate(path string, in *queue.EnqueueInput) (fields []fault.Field) {
 	if _, ok := job.ParseBackoff(in.RetryBackoff); !ok {
 		at("retry_backoff", "must be none, fixed, linear or exponential")
 	}
-	if in.MaxRetries != nil && *in.MaxRetries < 1 {
-		at("max_retries", "must be at least 1")
+	if in.MaxRetries != nil && *in.MaxRetries < 0 {
+		at("max_retries", "must not be negative")
 	}
 	return fields
 }

@@ -18,7 +18,7 @@ type schema struct {
 	Properties           map[string]schema `json:"properties,omitempty"`
 	Required             []string          `json:"required,omitempty"`
 	Items                *schema           `json:"items,omitempty"`
-	AdditionalProperties *schema           `json:"additionalProperties,omitempty"`
+	AdditionalProperties any               `json:"additionalProperties,omitempty"`
 	OneOf                []schema          `json:"oneOf,omitempty"`
 	Examples             []any             `json:"examples,omitempty"`
 	Deprecated           bool              `json:"deprecated,omitempty"`
@@ -37,6 +37,9 @@ func (s *shape[T]) schema() schema {
 		if f.required {
 			out.Required = append(out.Required, f.name)
 		}
+	}
+	if s.strict {
+		out.AdditionalProperties = false
 	}
 	return out
 }

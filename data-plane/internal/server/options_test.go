@@ -64,6 +64,8 @@ var enqueueOptions = []enqueueOption{
 	{field: "RetryMaxDelay", json: object{"retry_max_delay": "2h"}, proto: inOptions("retry_max_delay_ms", 7200000), query: "retry_max_delay=2h"},
 	{field: "RetryMaxDelay", json: object{"retry_max_delay_ms": 7200000}, proto: inOptions("retry_max_delay_ms", 7200000), query: "retry_max_delay_ms=7200000"},
 	{field: "ScheduledAt", json: object{"scheduled_at": "2031-01-02T03:04:05.000000006Z"}, proto: inOptions("scheduled_at", "2031-01-02T03:04:05.000000006Z"), query: "scheduled_at=2031-01-02T03:04:05.000000006Z"},
+	{field: "Delay", json: object{"delay": "45m"}, proto: inOptions("delay_ms", 2700000), query: "delay=45m"},
+	{field: "Delay", json: object{"delay_ms": 2700000}, proto: inOptions("delay_ms", 2700000), query: "delay_ms=2700000"},
 	{field: "ExpireAfter", json: object{"expire_after": "45m"}, proto: inOptions("expire_after_ms", 2700000), query: "expire_after=45m"},
 	{field: "ExpireAfter", json: object{"expire_after_ms": 2700000}, proto: inOptions("expire_after_ms", 2700000), query: "expire_after_ms=2700000"},
 	{field: "Tags", json: object{"tags": object{"k": "v", "a:b": "x"}}, proto: inOptions("tags", object{"k": "v", "a:b": "x"}), noQuery: true},
@@ -389,6 +391,9 @@ func timeless(j *state.Job) {
 		for i := range j.More.DependsOn {
 			j.More.DependsOn[i] = job.ID{1}
 		}
+	}
+	if in := since(created, j.ScheduledAt); in < 24*time.Hour {
+		j.ScheduledAt = int64(in) // It came from a delay.
 	}
 	j.Head.ExpireAt, j.Due = int64(since(created, j.Head.ExpireAt)), int64(since(created, j.Due))
 	j.CreatedAt, j.Pos, j.Epoch = 0, keys.Position{}, keys.Position{}

@@ -174,7 +174,7 @@ func TestReal_RefusalsNameTheirFieldsAndDoNothing(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
 	p := r.call(400, "POST", "/api/v1/enqueue/batch", object{"jobs": []object{
-		{"queue": "ok"}, {"queue": "no/slash", "priority": "urgent", "max_retries": 0, "unique_period": 5},
+		{"queue": "ok"}, {"queue": "no/slash", "priority": "urgent", "max_retries": -1, "unique_period": 5},
 	}})
 	var fields []string
 	for _, f := range p["fields"].([]any) {

@@ -141,6 +141,7 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		in[i] = enqueueFromProto(&d, path, j)
 		c.stampEnqueue(&d, path, &in[i], itemKey)
 	}
+	refuseUnknown(&d, "", req.Msg)
 	options := batchFromProto(&d, req.Msg.GetBatch())
 	for i := range in {
 		if len(d.problems) > 0 {

@@ -155,14 +155,14 @@ func (c *call) setQueue(d *decoder, in queue.QueueSettings, spell func(string) s
 }
 
 var deleteParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "confirm", doc: "Must be true: what is deleted does not come back.", schema: schema{Type: "boolean"}},
+	{name: "confirm", doc: "True, or left out: what is deleted does not come back.", schema: schema{Type: "boolean"}},
 }
 
-// deleteQueue wants to be asked for in so many words: it takes the jobs with it.
+// deleteQueue takes the jobs with the queue. Clients ask their user, not this server.
 func (c *call) deleteQueue() error {
 	var d decoder
-	if c.query(&d).Get("confirm") != "true" {
-		d.problem("confirm", "must be true: this deletes the queue and all its jobs for good; repeat the call with ?confirm=true")
+	if v := c.query(&d).Get("confirm"); v != "" && v != "true" {
+		d.problem("confirm", "must be true where it is given: this deletes the queue and all its jobs for good")
 	}
 	if err := d.err(); err != nil {
 		return err

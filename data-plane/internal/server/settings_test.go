@@ -38,7 +38,7 @@ func TestQueueSettings_NameEveryWrongFieldAtOnce(t *testing.T) {
 		{"POST", "/api/v1/queues/q/throttle", `{"rate":0,"period":"soon"}`, "period rate window_ms"},
 		{"POST", "/api/v1/queues/q/throttle", `{"rate":1}`, "window_ms"},
 		{"POST", "/api/v1/queues/q/throttle", `{"window_ms":1,"burst":3}`, "burst rate"},
-		{"DELETE", "/api/v1/queues/q", ``, "confirm"},
+		{"DELETE", "/api/v1/queues/q?confirm=false", ``, "confirm"},
 		{"DELETE", "/api/v1/queues/q?confirm=1", ``, "confirm"},
 	} {
 		p := b.do(c.method, c.path, c.body).want(t, 400).problem(t)

@@ -108,8 +108,19 @@ func (d *decoder) errOr(tooLarge []fault.Field) error {
 	}
 }
 
-// read fills into from a checked JSON value. Unknown members are passed over: old
-// clients send members that never meant anything.
+// names are the members that may be sent.
+func (s *shape[T]) names() []string {
+	var names []string
+	for _, f := range s.fields {
+		if !f.later {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// read fills into from a checked JSON value. Unknown members are passed over unless the
+// shape is strict.
 func (s *shape[T]) read(d *decoder, path string, value []byte, into *T) {
 	if kindOf(value) != '{' {
 		d.problem(pathOr(path, "body"), "must be an object")
@@ -119,7 +130,7 @@ func (s *shape[T]) read(d *decoder, path string, value []byte, into *T) {
 	members(value, func(name string, v []byte) {
 		i, ok := s.byName[name]
 		if !ok && s.strict {
-			d.problem(join(path, name), "is not a member of this request")
+			d.problem(join(path, name), "%s", unknownMember(name, s.names()))
 		}
 		if !ok || isNull(v) {
 			return

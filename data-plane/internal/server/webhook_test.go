@@ -103,7 +103,7 @@ func TestReal_WebhookRefusesByFieldAndDoesNothing(t *testing.T) {
 		"other::queue":                      "queue",
 		"q?priority=urgent&max_retries=two": "priority max_retries",
 		"q?max_retries=%2B5":                "max_retries",
-		"q?max_retries=0":                   "max_retries",
+		"q?max_retries=-1":                  "max_retries",
 		"q?prio=high":                       "prio",
 		"q?unique_key=a&unique_key=b":       "unique_key",
 		"q?unique_key=%ff":                  "unique_key",

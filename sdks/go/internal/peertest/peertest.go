@@ -251,8 +251,12 @@ func (s *Server) add(queue, payload string, o *corvov1.EnqueueOptions) string {
 	if o != nil && o.MaxRetries != nil {
 		j.MaxRetries = int(o.GetMaxRetries())
 	}
-	if at := o.GetScheduledAt(); at != nil && at.AsTime().After(time.Now()) {
-		j.State, j.ScheduledAt = "scheduled", at.AsTime()
+	at := o.GetScheduledAt().AsTime()
+	if o.GetDelayMs() > 0 {
+		at = time.Now().Add(time.Duration(o.GetDelayMs()) * time.Millisecond)
+	}
+	if at.After(time.Now()) {
+		j.State, j.ScheduledAt = "scheduled", at
 	} else {
 		s.order = append(s.order, j.ID)
 	}

@@ -270,9 +270,9 @@ func (x *UsageReport) GetKind() string {
 // An unset field takes the queue's or the server's default.
 type EnqueueOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// critical, high or normal.
+	// critical, high or normal; low means normal.
 	Priority string `protobuf:"bytes,1,opt,name=priority,proto3" json:"priority,omitempty"`
-	// Total number of attempts, at least 1.
+	// Total number of attempts; 0 means 1.
 	MaxRetries *int32 `protobuf:"varint,2,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
 	// none, fixed, linear or exponential.
 	RetryBackoff     string                 `protobuf:"bytes,3,opt,name=retry_backoff,json=retryBackoff,proto3" json:"retry_backoff,omitempty"`
@@ -301,7 +301,9 @@ type EnqueueOptions struct {
 	// An open batch that the job joins.
 	BatchId string `protobuf:"bytes,17,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// The job that this one came out of, for people to see.
-	ParentId      string `protobuf:"bytes,18,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
+	ParentId string `protobuf:"bytes,18,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
+	// Not before this long from now; instead of scheduled_at.
+	DelayMs       *int64 `protobuf:"varint,19,opt,name=delay_ms,json=delayMs,proto3,oneof" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +462,13 @@ func (x *EnqueueOptions) GetParentId() string {
 		return x.ParentId
 	}
 	return ""
+}
+
+func (x *EnqueueOptions) GetDelayMs() int64 {
+	if x != nil && x.DelayMs != nil {
+		return *x.DelayMs
+	}
+	return 0
 }
 
 // Chain is a list of jobs that run one after the other. The job that carries it is the
@@ -3145,7 +3154,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1a\n" +
 	"\bprovider\x18\x06 \x01(\tR\bprovider\x12\x19\n" +
 	"\bcost_usd\x18\a \x01(\x01R\acostUsd\x12\x12\n" +
-	"\x04kind\x18\x14 \x01(\tR\x04kind\"\x8c\a\n" +
+	"\x04kind\x18\x14 \x01(\tR\x04kind\"\xb9\a\n" +
 	"\x0eEnqueueOptions\x12\x1a\n" +
 	"\bpriority\x18\x01 \x01(\tR\bpriority\x12$\n" +
 	"\vmax_retries\x18\x02 \x01(\x05H\x00R\n" +
@@ -3168,7 +3177,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x14on_dependency_failed\x18\x0f \x01(\tR\x12onDependencyFailed\x12%\n" +
 	"\x05chain\x18\x10 \x01(\v2\x0f.corvo.v1.ChainR\x05chain\x12\x19\n" +
 	"\bbatch_id\x18\x11 \x01(\tR\abatchId\x12\x1b\n" +
-	"\tparent_id\x18\x12 \x01(\tR\bparentId\x1a7\n" +
+	"\tparent_id\x18\x12 \x01(\tR\bparentId\x12\x1e\n" +
+	"\bdelay_ms\x18\x13 \x01(\x03H\x05R\adelayMs\x88\x01\x01\x1a7\n" +
 	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0e\n" +
@@ -3176,7 +3186,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x14_retry_base_delay_msB\x15\n" +
 	"\x13_retry_max_delay_msB\x10\n" +
 	"\x0e_unique_periodB\x12\n" +
-	"\x10_expire_after_ms\"\xc4\x01\n" +
+	"\x10_expire_after_msB\v\n" +
+	"\t_delay_ms\"\xc4\x01\n" +
 	"\x05Chain\x12)\n" +
 	"\x05steps\x18\x01 \x03(\v2\x13.corvo.v1.ChainStepR\x05steps\x122\n" +
 	"\n" +
