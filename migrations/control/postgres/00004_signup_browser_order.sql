@@ -1,0 +1,4 @@
+-- Texts are ordered by their bytes; see 00002.
+
+-- +goose Up
+ALTER TABLE signups ALTER COLUMN browser TYPE TEXT COLLATE "C";
