@@ -277,7 +277,7 @@ func (t *Table) Absorb(a *state.Applied) error {
 		w.begun = false
 	}
 	t.begun = t.begun[:0]
-	t.now = max(t.now, a.Now)
+	t.pass(a.Now)
 	t.settle()
 	for _, qs := range a.Queues {
 		if err := t.absorbQueue(qs); err != nil {

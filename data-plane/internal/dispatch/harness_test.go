@@ -49,6 +49,11 @@ func newRig(t tb) *rig {
 	return &rig{Table: New(store), db: db, store: store, machine: state.New(store, nil), now: 1_700_000_000_000_000_000}
 }
 
+// at is some time from now.
+func (r *rig) at(d time.Duration) state.Times {
+	return state.Times{Lease: r.now + int64(d), Calendar: r.now + int64(d)}
+}
+
 func (r *rig) close(t tb) {
 	if err := r.db.Close(); err != nil {
 		t.Fatalf("close: %v", err)
@@ -64,7 +69,7 @@ func (r *rig) apply(t tb, cmds ...command.Command) []state.Result {
 	r.index++
 	r.now += int64(time.Millisecond)
 	txn := r.store.NewTxn()
-	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Payload: command.Encode(cmds)})
+	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Payload: command.Encode(cmds)})
 	if err != nil {
 		t.Fatalf("entry %d: %v", r.index, err)
 	}
@@ -104,7 +109,7 @@ func (r *rig) enqueue(t tb, queue string, p job.Priority, n int) []job.ID {
 // choose takes n jobs of a queue and makes the Fetch for them.
 func (r *rig) choose(t tb, queue string, n int) *command.Fetch {
 	t.Helper()
-	r.Begin(r.now + int64(time.Millisecond)) // As apply will stamp the entry.
+	r.Begin(r.at(time.Millisecond)) // As apply will stamp the entry.
 	taken, err := r.Take(testNS, []string{queue}, n)
 	if err != nil {
 		t.Fatalf("take: %v", err)

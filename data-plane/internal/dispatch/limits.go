@@ -17,15 +17,15 @@ import (
 
 // limits is the part of a Table that is about limited queues.
 type limits struct {
-	now int64 // Of the entry being built, as its proposer stamps it.
+	now state.Times // Of the entry being built, as its proposer stamps it.
 	// counted lists the queues with something in pending; freed the jobs whose slots
 	// are counted there.
 	counted []*queue
 	freed   map[job.ID]struct{}
-	// blocked lists queues with waiters whose throttle is closed; opens is when the
-	// first of them opens, 0 if there are none.
+	// blocked lists queues with waiters whose throttle is closed or whose budget is spent;
+	// opens is when, by either clock, the first of them opens, 0 if there are none.
 	blocked []*queue
-	opens   int64
+	opens   state.Times
 }
 
 // pending is what the entry being built does to a limited queue.
@@ -38,22 +38,29 @@ type pending struct {
 
 // Begin starts an entry that will be proposed at now: throttles that opened let
 // their waiters be looked at.
-func (t *Table) Begin(now int64) {
-	t.now = max(t.now, now)
-	if t.opens == 0 || t.now < t.opens {
+func (t *Table) Begin(now state.Times) {
+	t.pass(now)
+	if !reached(t.opens.Lease, t.now.Lease) && !reached(t.opens.Calendar, t.now.Calendar) {
 		return
 	}
 	list := t.blocked
-	t.blocked, t.opens = nil, 0
+	t.blocked, t.opens = nil, state.Times{}
 	for _, q := range list {
 		q.isBlocked = false
 		t.heatIfOpen(q)
 	}
 }
 
-// Opens is when a throttle lets a waiter be looked at again, in Unix nanoseconds;
-// 0 if none will.
-func (t *Table) Opens() int64 { return t.opens }
+// pass lets both times go on, never back.
+func (t *Table) pass(now state.Times) {
+	t.now.Lease, t.now.Calendar = max(t.now.Lease, now.Lease), max(t.now.Calendar, now.Calendar)
+}
+
+func reached(at, now int64) bool { return at != 0 && at <= now }
+
+// Opens is when a throttle (in lease time) and when a budget (in calendar time) lets a
+// waiter be looked at again; 0 if none will.
+func (t *Table) Opens() state.Times { return t.opens }
 
 // Frees tells what the entry being built settles before it fetches: the slots of
 // those leases are usable by that fetch. It looks at them only if the fetch is short
@@ -171,16 +178,22 @@ func (t *Table) heatIfOpen(q *queue) {
 // block remembers a queue whose throttle keeps its waiters waiting.
 func (t *Table) block(q *queue) {
 	at := q.QueueState.Opens(t.now)
-	if at <= t.now || q.waiting() == nil {
+	if at == (state.Times{}) || q.waiting() == nil {
 		return
 	}
-	if t.opens == 0 || at < t.opens {
-		t.opens = at
-	}
+	t.opens.Lease, t.opens.Calendar = sooner(t.opens.Lease, at.Lease), sooner(t.opens.Calendar, at.Calendar)
 	if !q.isBlocked {
 		q.isBlocked = true
 		t.blocked = append(t.blocked, q)
 	}
+}
+
+// sooner is the earlier of two times, of which 0 is none.
+func sooner(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // mayHaveReady reports whether some ready job of q is known or not looked for yet.

@@ -173,20 +173,20 @@ func TestBegin_AThrottleThatOpensWakesAndNotBefore(t *testing.T) {
 	w := r.park(t, 5, q)
 	same(t, "at once", r.match(t)[w], ids[:2])
 	began := r.now
-	if r.Opens() != 0 {
+	if r.Opens() != (state.Times{}) {
 		t.Fatal("it will look again although nobody waits")
 	}
 	w = r.park(t, 5, q)
-	if r.match(t) != nil || r.Hot() || r.Opens() != began+int64(time.Second) {
-		t.Fatalf("with the throttle closed: hot %v, opens %d from now", r.Hot(), r.Opens()-r.now)
+	if r.match(t) != nil || r.Hot() || r.Opens().Lease != began+int64(time.Second) {
+		t.Fatalf("with the throttle closed: hot %v, opens %d from now", r.Hot(), r.Opens().Lease-r.now)
 	}
-	r.Begin(r.Opens() - 1)
-	if r.Hot() || r.Opens() != began+int64(time.Second) {
+	r.Begin(state.Times{Lease: r.Opens().Lease - 1})
+	if r.Hot() || r.Opens().Lease != began+int64(time.Second) {
 		t.Fatal("it looks too early")
 	}
 	r.now = began + int64(time.Second)
-	r.Begin(r.now)
-	if !r.Hot() || r.Opens() != 0 {
+	r.Begin(r.at(0))
+	if !r.Hot() || r.Opens() != (state.Times{}) {
 		t.Fatal("it does not look when the throttle opens")
 	}
 	same(t, "when it opens", r.match(t)[w], ids[2:4])
@@ -196,10 +196,10 @@ func TestBegin_AThrottleThatOpensWakesAndNotBefore(t *testing.T) {
 	r.match(t)
 	r.apply(t, throttle(q, 0, 0))
 	same(t, "removed", r.match(t)[w], ids[4:])
-	if r.Opens() != 0 {
+	if r.Opens() != (state.Times{}) {
 		r.Begin(r.Opens())
 	}
-	if r.Hot() || r.Opens() != 0 {
+	if r.Hot() || r.Opens() != (state.Times{}) {
 		t.Fatal("an old time to look stays")
 	}
 }
@@ -222,11 +222,11 @@ func TestBegin_AThrottleWakesWhoWasRefusedByIt(t *testing.T) {
 		t.Fatalf("the throttle let %v start", got)
 	}
 	r.Unmatch(w)
-	if r.match(t) != nil || r.Opens() != r.now+int64(time.Second) {
-		t.Fatalf("it opens in %s and looks in %d", time.Second, r.Opens()-r.now)
+	if r.match(t) != nil || r.Opens().Lease != r.now+int64(time.Second) {
+		t.Fatalf("it opens in %s and looks in %d", time.Second, r.Opens().Lease-r.now)
 	}
-	r.now = r.Opens()
-	r.Begin(r.now)
+	r.now = r.Opens().Lease
+	r.Begin(r.at(0))
 	same(t, "when it opens", r.match(t)[w], ids[1:2])
 }
 

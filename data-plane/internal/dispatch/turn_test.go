@@ -20,7 +20,7 @@ func TestTake_TheRhythmOfOneFetcherStarvesNoQueueOfAnother(t *testing.T) {
 	got := map[string]int{}
 	for i := range 16 {
 		names := [][]string{{"a", "b"}, {"c", "d"}}[i%2]
-		r.Begin(r.now + int64(time.Millisecond))
+		r.Begin(r.at(time.Millisecond))
 		taken, err := r.Take(testNS, names, 1)
 		if err != nil {
 			t.Fatal(err)

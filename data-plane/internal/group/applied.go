@@ -15,7 +15,7 @@ import (
 type applied struct {
 	index  uint64
 	term   uint64
-	now    int64  // Time of the last applied command entry, Unix nanoseconds.
+	now    Times  // Of the last applied command entry.
 	digest uint64 // Running digest over all command entries so far.
 	// Raft configuration in force and the index it came from. config is the
 	// library's own encoding; empty until the first configuration entry.
@@ -25,7 +25,7 @@ type applied struct {
 
 const (
 	appliedVersion = 1
-	appliedHead    = 1 + 5*8
+	appliedHead    = 1 + 6*8
 )
 
 var errApplied = errors.New("malformed applied record")
@@ -33,7 +33,7 @@ var errApplied = errors.New("malformed applied record")
 func (a applied) encode() []byte {
 	b := make([]byte, 0, appliedHead+len(a.config))
 	b = append(b, appliedVersion)
-	for _, v := range [...]uint64{a.index, a.term, uint64(a.now), a.digest, a.configIndex} {
+	for _, v := range [...]uint64{a.index, a.term, uint64(a.now.Lease), uint64(a.now.Calendar), a.digest, a.configIndex} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return append(b, a.config...)
@@ -44,7 +44,7 @@ func decodeApplied(b []byte) (applied, error) {
 		return applied{}, fmt.Errorf("%w: %d bytes", errApplied, len(b))
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
-	a := applied{index: u(0), term: u(1), now: int64(u(2)), digest: u(3), configIndex: u(4)}
+	a := applied{index: u(0), term: u(1), now: Times{Lease: int64(u(2)), Calendar: int64(u(3))}, digest: u(4), configIndex: u(5)}
 	if len(b) > appliedHead {
 		a.config = append([]byte(nil), b[appliedHead:]...)
 	}

@@ -5,10 +5,44 @@ import (
 	"time"
 )
 
-// A leader's clock follows the monotonic clock from the moment it took the term
-// and moves towards the wall clock by at most one part in slewParts (R-T2): a wall
-// clock that jumps an hour ahead does not expire a lease. It never goes back.
-const slewParts = 20
+// An entry carries two times, because leases and calendars want different things of a
+// clock (R-T2).
+//
+// Lease time measures durations: leases, retries, throttles. It follows the monotonic
+// clock and moves towards the wall by at most one part in slewParts, so that a wall
+// that jumps, or a machine that slept, ends no lease.
+//
+// Calendar time is what people name and see: schedules, expiries, approvals, days,
+// created_at. It follows the wall. When the wall goes back it stands still until the
+// wall has caught up. When the wall jumps ahead it waits for settleTime, in which the
+// peers say whether the wall is right, and then follows at once.
+//
+// Neither ever goes back, on no replica.
+const (
+	slewParts = 20
+	// calendarStep is how far ahead calendar time follows the wall without a question: what
+	// a clock service corrects all the time.
+	calendarStep = time.Second
+	// settleTime is how long calendar time waits before it follows a jump. The peers'
+	// clocks are compared every second, so a wrong wall is known long before; and calendar
+	// time has to be right within a minute of a suspend.
+	settleTime = 20 * time.Second
+	// LookEvery is how often an idle leader has to read its clock to notice a jump: with
+	// settleTime it is well within the minute.
+	LookEvery = 10 * time.Second
+)
+
+// Times are the two times of an entry, Unix nanoseconds. Of lease time only
+// differences mean something.
+type Times struct{ Lease, Calendar int64 }
+
+// OnCalendar is the calendar time that is shown for a lease time, as seen at t.
+func (t Times) OnCalendar(lease int64) int64 { return t.Calendar + lease - t.Lease }
+
+// after is t with both moved on by at least a nanosecond, towards at.
+func (t Times) after(at Times) Times {
+	return Times{Lease: max(at.Lease, t.Lease+1), Calendar: max(at.Calendar, t.Calendar+1)}
+}
 
 // Clock tells the time; tests replace it.
 type Clock interface {
@@ -28,34 +62,85 @@ func (SystemClock) Now() (time.Time, time.Duration) {
 // processStart is a fixed point of the monotonic clock.
 var processStart = sync.OnceValue(time.Now)
 
+// leaderClock makes the times of the entries of a term.
 type leaderClock struct {
 	clock Clock
+	// trusted reports whether the wall is known to be right: most nodes of the cell agree,
+	// or there is no other.
+	trusted func() bool
 
-	mu   sync.Mutex    // Guards the rest.
-	last time.Duration // Monotonic reading at the last call.
-	now  int64         // What was told at the last call, Unix nanoseconds.
+	mu      sync.Mutex    // Guards the rest.
+	last    time.Duration // Monotonic reading at the last call.
+	now     Times         // What was told at the last call.
+	jumped  bool          // The wall is ahead of calendar time by more than a step,
+	since   time.Duration // first seen at this monotonic reading.
+	standby time.Duration // How far the wall was behind calendar time at the last call.
 }
 
-// restart begins a term: not before floor, the last time in the log.
-func (c *leaderClock) restart(floor int64) {
+// restart begins a term: not before floor, the last times in the log, which this
+// replica applied when its monotonic clock read at. A wall that is trusted is believed
+// at once; else both times go on from what is known.
+func (c *leaderClock) restart(floor Times, at time.Duration) {
+	trusted := c.trusted() // Before the lock: it may look at other rooms.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.clock.Now()
-	c.last = mono
-	c.now = max(wall.UnixNano(), floor+1)
+	passed := max(int64(mono-at), 0)
+	c.last, c.jumped, c.standby = mono, false, 0
+	begin := Times{Lease: floor.Lease + passed, Calendar: floor.Calendar + passed}
+	if trusted || floor == (Times{}) { // A log without an entry knows no time.
+		begin = Times{Lease: max(wall.UnixNano(), begin.Lease), Calendar: wall.UnixNano()}
+	}
+	c.now = floor.after(begin)
 }
 
-// read returns a time larger than any it returned before.
-func (c *leaderClock) read() int64 {
+// read returns times larger than any it returned before.
+func (c *leaderClock) read() Times {
+	trusted := c.trusted()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.clock.Now()
-	elapsed := max(int64(mono-c.last), 0)
-	next := c.now + elapsed
-	gap := wall.UnixNano() - next
-	slew := elapsed / slewParts
-	next += min(max(gap, -slew), slew)
+	elapsed := max(mono-c.last, 0)
 	c.last = mono
-	c.now = max(next, c.now+1)
+	c.now = c.now.after(Times{
+		Lease:    c.lease(wall.UnixNano(), int64(elapsed)),
+		Calendar: c.calendar(wall.UnixNano(), int64(elapsed), trusted),
+	})
 	return c.now
+}
+
+func (c *leaderClock) lease(wall, elapsed int64) int64 {
+	next := c.now.Lease + elapsed
+	slew := elapsed / slewParts
+	return next + min(max(wall-next, -slew), slew)
+}
+
+func (c *leaderClock) calendar(wall, elapsed int64, trusted bool) int64 {
+	c.standby = 0
+	next := c.now.Calendar + elapsed
+	ahead := time.Duration(wall - next)
+	switch {
+	case ahead < -calendarStep && !trusted:
+		c.jumped = false
+		return next
+	case ahead <= calendarStep:
+		c.jumped = false
+		c.standby = time.Duration(max(c.now.Calendar-wall, 0))
+		return wall
+	case !c.jumped:
+		c.jumped, c.since = true, c.last
+		return next
+	case c.last-c.since >= settleTime && trusted:
+		c.jumped = false
+		return wall
+	default:
+		return next
+	}
+}
+
+// standstill is how long calendar time waits for a wall that was set back.
+func (c *leaderClock) standstill() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standby
 }

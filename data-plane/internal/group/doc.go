@@ -2,8 +2,8 @@
 // hashicorp/raft, the node's log store, its state store and a Machine (the
 // deterministic part) into something that proposes and applies.
 //
-// It owns what every group needs alike: the entry envelope (version, time,
-// digest check), the monotone clock of the log (R-T1, INV-19), the applied
+// It owns what every group needs alike: the entry envelope (version, times,
+// digest check), the two monotone times of the log (R-T1, R-T2, INV-19), the applied
 // record in the same batch as the mutations (law 3), restart in place with the
 // start-up proof, the virtual snapshot store, the running digest (R21), the
 // barrier a new leader waits for (R22), and membership with a learner first.

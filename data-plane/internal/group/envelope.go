@@ -8,11 +8,12 @@ import (
 
 // envelope is what every log entry starts with.
 //
-//	version 1 byte | flags 1 byte | stamp 8 bytes | [check index 8, check digest 8] | payload
+//	version 1 byte | flags 1 byte | calendar time 8 bytes | lease time - calendar time, varint |
+//	[check index 8, check digest 8] | payload
 type envelope struct {
-	// stamp is the proposer's time in Unix nanoseconds. Apply uses the larger of
-	// it and the last applied time plus one.
-	stamp int64
+	// stamp is the proposer's times. Apply uses the larger of each and the last
+	// applied one plus one.
+	stamp Times
 	// check, if set, is the digest the proposer's state had at checkIndex. A
 	// replica that stands at checkIndex when it meets the entry must agree (R21).
 	check       bool
@@ -31,13 +32,14 @@ const (
 var errEnvelope = errors.New("malformed log entry")
 
 func (e envelope) encode() []byte {
-	b := make([]byte, 0, envelopeHead+envelopeCheck+len(e.payload))
+	b := make([]byte, 0, envelopeHead+binary.MaxVarintLen64+envelopeCheck+len(e.payload))
 	var flags byte
 	if e.check {
 		flags |= flagCheck
 	}
 	b = append(b, envelopeVersion, flags)
-	b = binary.BigEndian.AppendUint64(b, uint64(e.stamp))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.stamp.Calendar))
+	b = binary.AppendVarint(b, e.stamp.Lease-e.stamp.Calendar) // Mostly one byte.
 	if e.check {
 		b = binary.BigEndian.AppendUint64(b, e.checkIndex)
 		b = binary.BigEndian.AppendUint64(b, e.checkDigest)
@@ -57,11 +59,17 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	if flags&^flagCheck != 0 {
 		return e, fmt.Errorf("%w: unknown flags %#x", errEnvelope, flags)
 	}
-	e.stamp = int64(binary.BigEndian.Uint64(b[2:]))
-	if e.stamp < 0 {
+	e.stamp.Calendar = int64(binary.BigEndian.Uint64(b[2:]))
+	b = b[envelopeHead:]
+	apart, n := binary.Varint(b)
+	if n <= 0 || n > 1 && b[n-1] == 0 { // The shortest form, and no other.
+		return e, fmt.Errorf("%w: lease time", errEnvelope)
+	}
+	e.stamp.Lease = e.stamp.Calendar + apart
+	if e.stamp.Calendar < 0 || e.stamp.Lease < 0 {
 		return e, fmt.Errorf("%w: negative time", errEnvelope)
 	}
-	b = b[envelopeHead:]
+	b = b[n:]
 	if flags&flagCheck != 0 {
 		if len(b) < envelopeCheck {
 			return e, fmt.Errorf("%w: short digest check", errEnvelope)

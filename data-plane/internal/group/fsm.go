@@ -16,9 +16,12 @@ import (
 
 // Entry is one committed command entry as the Machine sees it.
 type Entry struct {
-	Index   uint64
-	Now     time.Time // Strictly increasing from entry to entry (INV-19).
-	Payload []byte    // Valid only during Apply.
+	Index uint64
+	// Now is calendar time, Lease lease time in Unix nanoseconds. Both strictly increase
+	// from entry to entry (INV-19).
+	Now     time.Time
+	Lease   int64
+	Payload []byte // Valid only during Apply.
 }
 
 // Machine is the deterministic part of a group. Its methods are called by one
@@ -43,6 +46,7 @@ var ErrDiverged = errors.New("state diverged from the leader")
 type fsm struct {
 	store   *statedb.Group
 	machine Machine
+	clock   Clock
 	// fatal ends the node; it does not return.
 	fatal func(error)
 
@@ -51,6 +55,7 @@ type fsm struct {
 	span    sync.RWMutex
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
+	at      time.Duration // When that was, by the monotonic clock.
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
 	bytes        atomic.Uint64 // Log bytes applied since start.
@@ -101,6 +106,7 @@ func (f *fsm) check(err error) {
 
 func (f *fsm) publish(a applied) {
 	f.applied = a
+	_, f.at = f.clock.Now()
 	f.appliedIndex.Store(a.index)
 	f.changed.fire()
 }
@@ -128,8 +134,8 @@ func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, erro
 	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest {
 		return nil, fmt.Errorf("%w: at index %d digest is %016x, the leader's is %016x", ErrDiverged, a.index, a.digest, e.checkDigest)
 	}
-	a.now = max(e.stamp, a.now+1)
-	res, err := f.machine.Apply(txn, Entry{Index: l.Index, Now: time.Unix(0, a.now).UTC(), Payload: e.payload})
+	a.now = a.now.after(e.stamp)
+	res, err := f.machine.Apply(txn, Entry{Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Payload: e.payload})
 	if err != nil {
 		return nil, err
 	}

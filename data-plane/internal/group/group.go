@@ -70,6 +70,9 @@ type Options struct {
 	Bootstrap []string
 	Timings   Timings
 	Clock     Clock
+	// ClockTrusted reports whether the wall clock is known to be right: most nodes of the
+	// cell agree with it. Nil: there is no other node to ask.
+	ClockTrusted func() bool
 	// Health says whether this node should lead; nil means always.
 	Health *health.Health
 	Logger *slog.Logger
@@ -127,13 +130,13 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 	o = withDefaults(o)
 	g := &Group{
 		id: store.ID(), nodeID: o.NodeID, log: log, trans: trans,
-		clock:  &leaderClock{clock: o.Clock},
+		clock:  &leaderClock{clock: o.Clock, trusted: o.ClockTrusted},
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
 		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
-	g.fsm = &fsm{store: store, machine: machine, fatal: o.Fatal}
+	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal}
 	if err := g.recover(o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
 	}
@@ -150,6 +153,9 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 func withDefaults(o Options) Options {
 	if o.Clock == nil {
 		o.Clock = SystemClock{}
+	}
+	if o.ClockTrusted == nil {
+		o.ClockTrusted = func() bool { return true }
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -74,9 +74,9 @@ func (g *Group) runTerm(ctx context.Context) {
 		return
 	}
 	g.fsm.mu.RLock()
-	floor := g.fsm.applied.now
+	floor, at := g.fsm.applied.now, g.fsm.at
 	g.fsm.mu.RUnlock()
-	g.clock.restart(floor)
+	g.clock.restart(floor, at)
 	select {
 	case <-g.leadSet:
 	case <-ctx.Done():

@@ -11,8 +11,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Now is the leader's time for the next entry, Unix nanoseconds.
-func (g *Group) Now() int64 { return g.clock.read() }
+// Now are the leader's times for the next entry.
+func (g *Group) Now() Times { return g.clock.read() }
+
+// Standstill is how long calendar time stands still, as far as the last reading knew:
+// the wall was set back and has to catch up first.
+func (g *Group) Standstill() time.Duration { return g.clock.standstill() }
 
 // Proposal is an entry on its way.
 type Proposal struct {
@@ -22,7 +26,7 @@ type Proposal struct {
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
 // Wait on the result; the entry itself can not be taken back.
-func (g *Group) Propose(now int64, payload []byte) Proposal {
+func (g *Group) Propose(now Times, payload []byte) Proposal {
 	e := envelope{stamp: now, payload: payload}
 	if g.proposals.Add(1)%checkEvery == 0 {
 		e.check = true

@@ -3,7 +3,8 @@
 // length-prefixed, so that no name can run into the next field (law 10, D17).
 //
 //	group 4 | 0x00                                           applied record (package group)
-//	group 4 | 0x20 | time 8 | kind 1 | ns 16 | id 16         due: what happens when
+//	group 4 | 0x20 | time 8 | kind 1 | ns 16 | id 16         due by calendar time: what happens when
+//	group 4 | 0x21 | time 8 | kind 1 | ns 16 | id 16         due by lease time
 //	group 4 | 0x30 | index 8                                 feed: events of one entry
 //	group 4 | 0x38 | ns 16 | queue                           sweep: what a deleted queue left is to be removed
 //	group 4 | 0x40 | ns 16 | family 1 | …                    everything of a namespace
@@ -50,7 +51,8 @@ import (
 
 // Group-level families.
 const (
-	familyDue       = 0x20
+	familyDue       = 0x20 // By calendar time.
+	familyDueLease  = 0x21 // By lease time.
 	familyFeed      = 0x30
 	familySweep     = 0x38
 	familyNamespace = 0x40
@@ -106,6 +108,19 @@ const (
 	DueSchedule                       // A cron schedule ticks; the id is the schedule's.
 	dueKindsEnd
 )
+
+// OnLeaseTime reports whether a kind waits for lease time, which measures durations; the
+// others wait for calendar time, in which people name instants.
+func (k DueKind) OnLeaseTime() bool { return k == DueRetry || k == DueLease }
+
+func (k DueKind) family() byte { return dueFamily(k.OnLeaseTime()) }
+
+func dueFamily(lease bool) byte {
+	if lease {
+		return familyDueLease
+	}
+	return familyDue
+}
 
 // Position is a place in the ready order: where in the log the job became
 // ready. Later is always larger.
@@ -513,7 +528,7 @@ func (s Space) AttemptErrors(ns job.Namespace, id job.ID) (from, to []byte) {
 
 // Due is a point in time at which something happens to a job or a lock.
 type Due struct {
-	At   int64 // Unix nanoseconds, not negative.
+	At   int64 // Of the kind's clock, Unix nanoseconds, not negative.
 	Kind DueKind
 	NS   job.Namespace
 	ID   job.ID // For locks: the owner.
@@ -526,7 +541,7 @@ func (s Space) Due(d Due) []byte {
 	if d.At < 0 {
 		panic(fmt.Sprintf("keys: due time %d of %s is before 1970", d.At, d.ID))
 	}
-	k := s.family(familyDue, dueLen-5)
+	k := s.family(d.Kind.family(), dueLen-5)
 	k = binary.BigEndian.AppendUint64(k, uint64(d.At))
 	k = append(k, byte(d.Kind))
 	k = append(k, d.NS[:]...)
@@ -535,11 +550,11 @@ func (s Space) Due(d Due) []byte {
 
 // ParseDue reads a key made by Due.
 func (s Space) ParseDue(key []byte) (Due, error) {
-	if len(key) != dueLen || key[4] != familyDue {
+	if len(key) != dueLen {
 		return Due{}, fmt.Errorf("%w: due %x", ErrKey, key)
 	}
 	d := Due{At: int64(binary.BigEndian.Uint64(key[5:])), Kind: DueKind(key[13])}
-	if d.At < 0 || d.Kind == 0 || d.Kind >= dueKindsEnd {
+	if d.At < 0 || d.Kind == 0 || d.Kind >= dueKindsEnd || key[4] != d.Kind.family() {
 		return Due{}, fmt.Errorf("%w: due %x", ErrKey, key)
 	}
 	copy(d.NS[:], key[14:])
@@ -547,16 +562,16 @@ func (s Space) ParseDue(key []byte) (Due, error) {
 	return d, nil
 }
 
-// DueBetween is the span of everything due in [from, to).
-func (s Space) DueBetween(from, to int64) (lower, upper []byte) {
-	lower = binary.BigEndian.AppendUint64(s.family(familyDue, 8), uint64(max(from, 0)))
-	upper = binary.BigEndian.AppendUint64(s.family(familyDue, 8), uint64(max(to, 0)))
+// DueBetween is the span of everything due in [from, to) of lease or calendar time.
+func (s Space) DueBetween(lease bool, from, to int64) (lower, upper []byte) {
+	lower = binary.BigEndian.AppendUint64(s.family(dueFamily(lease), 8), uint64(max(from, 0)))
+	upper = binary.BigEndian.AppendUint64(s.family(dueFamily(lease), 8), uint64(max(to, 0)))
 	return lower, upper
 }
 
-// DueAll is the span of the whole due family.
+// DueAll is the span of both due families.
 func (s Space) DueAll() (lower, upper []byte) {
-	return s.family(familyDue, 0), s.family(familyDue+1, 0)
+	return s.family(familyDue, 0), s.family(familyDueLease+1, 0)
 }
 
 // Feed is the key of the events of one entry.

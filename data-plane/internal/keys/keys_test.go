@@ -85,7 +85,7 @@ func TestDue_ByteOrderIsTimeAndComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw(t), draw(t)
 		ka, kb := space.Due(a), space.Due(b)
-		if got := bytes.Compare(ka, kb); a.At != b.At && got != cmp.Compare(a.At, b.At) {
+		if got := bytes.Compare(ka, kb); a.Kind.OnLeaseTime() == b.Kind.OnLeaseTime() && a.At != b.At && got != cmp.Compare(a.At, b.At) {
 			t.Fatalf("%x and %x compare %d", ka, kb, got)
 		}
 		if (a == b) != bytes.Equal(ka, kb) {
@@ -95,9 +95,9 @@ func TestDue_ByteOrderIsTimeAndComesBack(t *testing.T) {
 			t.Fatalf("parsed %+v, %v, want %+v", got, err, a)
 		}
 		from, to := min(a.At, b.At), max(a.At, b.At)
-		lower, upper := space.DueBetween(from, to)
+		lower, upper := space.DueBetween(a.Kind.OnLeaseTime(), from, to)
 		for d, k := range map[Due][]byte{a: ka, b: kb} {
-			if within(k, lower, upper) != (d.At >= from && d.At < to) {
+			if within(k, lower, upper) != (d.Kind.OnLeaseTime() == a.Kind.OnLeaseTime() && d.At >= from && d.At < to) {
 				t.Fatalf("%+v is on the wrong side of [%d, %d)", d, from, to)
 			}
 			if all, end := space.DueAll(); !within(k, all, end) {
@@ -109,7 +109,7 @@ func TestDue_ByteOrderIsTimeAndComesBack(t *testing.T) {
 
 func TestDueBetween_NegativeTimesAreZero(t *testing.T) {
 	t.Parallel()
-	lower, upper := space.DueBetween(-5, -1)
+	lower, upper := space.DueBetween(true, -5, -1)
 	if !bytes.Equal(lower, upper) {
 		t.Fatalf("span %x to %x", lower, upper)
 	}
@@ -167,7 +167,7 @@ func TestSpans_HoldTheirOwnAndNothingElse(t *testing.T) {
 		from, to = space.Sweeps()
 		spans["sweeps"] = span{from, to, b.family == familySweep}
 		from, to = space.DueAll()
-		spans["due"] = span{from, to, b.family == familyDue}
+		spans["due"] = span{from, to, b.family == familyDue || b.family == familyDueLease}
 		from, to = space.FeedFrom(0)
 		spans["feed"] = span{from, to, b.family == familyFeed}
 		from, to = space.All()
@@ -199,13 +199,13 @@ type row struct {
 
 // ofGroup: the row is not under its namespace.
 func (r row) ofGroup() bool {
-	return r.family == familyDue || r.family == familyFeed || r.family == familySweep
+	return r.family == familyDue || r.family == familyDueLease || r.family == familyFeed || r.family == familySweep
 }
 
 func drawRow(t *rapid.T) row {
 	return row{
 		family: rapid.SampledFrom([]byte{
-			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyFeed, familySweep,
+			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyDueLease, familyFeed, familySweep,
 			Waiters, dependent,
 		}).Draw(t, "family"),
 		ns: drawNS(t), id: drawJob(t), queue: drawName(t, "queue"), name: drawName(t, "key"),
@@ -228,6 +228,8 @@ func (r row) key(s Space) []byte {
 	case eventMark:
 		return s.EventMark(r.ns)
 	case familyDue:
+		return s.Due(Due{At: int64(r.pos.Index >> 1), Kind: DueHold, NS: r.ns, ID: r.id})
+	case familyDueLease:
 		return s.Due(Due{At: int64(r.pos.Index >> 1), Kind: DueLease, NS: r.ns, ID: r.id})
 	case familyFeed:
 		return s.Feed(r.pos.Index)
@@ -261,7 +263,7 @@ func (r row) like(a row) row {
 	case QueueConfig, QueueCounts, familySweep:
 		out.queue = r.queue
 	case eventMark: // The namespace alone.
-	case familyDue:
+	case familyDue, familyDueLease:
 		out.id = r.id
 		if r.pos.Index>>1 != a.pos.Index>>1 {
 			out.pos = r.pos

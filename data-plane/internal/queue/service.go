@@ -94,7 +94,8 @@ func enqueuesOf(cmds []command.Command) (n int) {
 	return n
 }
 
-func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now()) }
+// now is calendar time.
+func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now().Calendar) }
 
 // stampEnqueues validates and stamps a list whose wire name is list.
 func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]command.Command, error) {

@@ -67,7 +67,7 @@ func timelineOf(j *state.Job) Timeline {
 		}
 		t.Events = append(t.Events, e)
 		if last && j.State == job.Retrying {
-			t.Events = append(t.Events, JobEvent{Type: job.Retrying.String(), At: e.At, Attempt: e.Attempt, Until: when(j.Due)})
+			t.Events = append(t.Events, JobEvent{Type: job.Retrying.String(), At: e.At, Attempt: e.Attempt, Until: when(j.DueAt())})
 		}
 	}
 	for i := range t.Events {

@@ -29,9 +29,9 @@ func viewJob(id job.ID, j *state.Job) Job {
 	v.WorkerID, v.Hostname = h.Worker, h.Hostname
 	switch h.State {
 	case job.Active, job.Cancelling:
-		v.LeaseExpiresAt = when(h.Due)
+		v.LeaseExpiresAt = when(h.DueAt())
 	case job.Scheduled, job.Retrying:
-		v.ScheduledAt = when(h.Due)
+		v.ScheduledAt = when(h.DueAt())
 	case job.Completed:
 		v.CompletedAt = when(h.Finished)
 	}

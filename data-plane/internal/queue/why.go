@@ -95,7 +95,7 @@ func (v *Views) Why(_ context.Context, c Caller, id job.ID) (Why, error) {
 	if err != nil {
 		return Why{}, err
 	}
-	st := standingOf(&s, v.service.now())
+	st := standingOf(&s, v.shard.Group().Now())
 	for _, w := range v.service.workers.list(c.Namespace, time.Now()) {
 		if slices.Contains(w.Queues, st.queue) {
 			st.workers = append(st.workers, w.ID)
@@ -106,30 +106,33 @@ func (v *Views) Why(_ context.Context, c Caller, id job.ID) (Why, error) {
 	return out, nil
 }
 
-func standingOf(s *state.Standing, now time.Time) *standing {
-	h := &s.Head
+func standingOf(s *state.Standing, at state.Times) *standing {
+	h, now := &s.Head, at.Calendar
 	st := &standing{
-		now: now, queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
+		now: when(now), queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
 		worker: h.Worker, finished: when(h.Finished), expires: when(h.ExpireAt), deadReason: h.Reason.String(), blocked: h.Blocked(),
 		paused: s.Config.Paused, draining: s.Config.Draining, throttle: Throttle{Limit: int(s.Config.Throttle.Limit), Window: s.Config.Throttle.Window},
 		leased: s.Counts.Leased(), maxConcurrency: int(s.Config.MaxConcurrency), ahead: s.Ahead,
 	}
 	switch {
 	case h.State.Leased():
-		st.lease = when(h.Due)
-	case h.State == job.Scheduled || h.State == job.Retrying:
+		st.lease = when(at.OnCalendar(h.Due))
+	case h.State == job.Retrying:
+		st.due = when(at.OnCalendar(h.Due))
+	case h.State == job.Scheduled:
 		st.due = when(h.Due)
 	}
 	if h.State == job.Held && s.Hold != nil {
 		st.hold, st.approvedAtLast = viewHold(s.Hold), s.Hold.ApproveAtLast
 	}
-	if n, limited := s.Limits.Starts(now.UnixNano()); limited && n == 0 {
-		st.opens = when(s.Limits.Opens(now.UnixNano()))
+	if n, limited := s.Limits.Starts(at); limited && n == 0 {
+		opens := s.Limits.Opens(at)
+		st.opens = when(max(opens.Calendar, at.OnCalendar(max(opens.Lease, at.Lease))))
 	}
-	if s.ShutUntil > now.UnixNano() {
+	if s.ShutUntil > now {
 		st.shut = when(s.ShutUntil)
 	}
-	if s.TagShutUntil > now.UnixNano() {
+	if s.TagShutUntil > now {
 		st.tagShut, st.tagShutUntil = s.TagShut, when(s.TagShutUntil)
 	}
 	for _, id := range s.WaitsFor {

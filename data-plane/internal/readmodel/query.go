@@ -261,7 +261,7 @@ func (f *Filter) StillFits(h *state.Head) bool {
 	case f.AttemptMax != nil && h.Attempt > *f.AttemptMax:
 	case f.HasErrors != nil && (h.FailedAt != 0) != *f.HasErrors:
 	case !f.Started.has(h.Started):
-	case waits && !f.Scheduled.has(h.Due):
+	case waits && !f.Scheduled.has(h.DueAt()):
 	case f.Completed != (Span{}) && (h.State != job.Completed || !f.Completed.has(h.Finished)):
 	default:
 		return true

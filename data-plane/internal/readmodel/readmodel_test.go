@@ -99,7 +99,7 @@ func (r *rig) apply(cmds ...command.Command) *state.Applied {
 	r.index++
 	r.now += int64(time.Millisecond)
 	txn := r.store.NewTxn()
-	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Payload: command.Encode(cmds)})
+	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Payload: command.Encode(cmds)})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 		generation: h.Generation(),
 	}
 	if h.State == job.Scheduled || h.State == job.Retrying {
-		r.ScheduledAt = h.Due
+		r.ScheduledAt = h.DueAt()
 	}
 	if h.HasErrors() {
 		e, err := state.ReadLastError(store, ns, id)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -17,7 +18,7 @@ import (
 type batch struct {
 	requests []*request
 	cmds     []command.Command
-	now      int64
+	now      group.Times
 	bytes    int
 	count    int // Commands and renewals of the requests.
 	offers   []*offer
@@ -79,11 +80,15 @@ func (t *term) build(b *batch) error {
 
 // addTimers fires what is due.
 func (t *term) addTimers(b *batch) error {
-	rows, err := t.due.ripe(t.shard.store, b.now, firesPerEntry)
+	rows, err := t.leases.ripe(t.shard.store, b.now.Lease, firesPerEntry)
+	if err != nil {
+		return fmt.Errorf("read due leases: %w", err)
+	}
+	dated, err := t.due.ripe(t.shard.store, b.now.Calendar, firesPerEntry)
 	if err != nil {
 		return fmt.Errorf("read due rows: %w", err)
 	}
-	for _, d := range rows {
+	for _, d := range append(rows, dated...) {
 		b.requeues = b.requeues || d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency
 		if err := t.addTimer(b, d); err != nil {
 			return err
@@ -99,7 +104,7 @@ func (t *term) addTimer(b *batch, d state.Due) error {
 	case keys.DueDeliver:
 		return t.addDelivery(b, d)
 	case keys.DueLease:
-		c, err := t.endLease(d, b.now)
+		c, err := t.endLease(d, b.now.Lease)
 		if err != nil {
 			return err
 		}
@@ -203,7 +208,7 @@ func (t *term) addRequest(b *batch, q *request) error {
 				b.requeues = b.requeues || c.More.Chain != nil || !c.More.Batch.IsZero()
 				continue
 			}
-			if c.ScheduledAt > b.now {
+			if c.ScheduledAt > b.now.Calendar {
 				continue
 			}
 			if err := t.promise(b, c); err != nil {
@@ -250,7 +255,7 @@ func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 	if err != nil {
 		return RenewalResult{}, fmt.Errorf("renew lease of job %s: %w", r.ID, err)
 	}
-	if until := min(b.now+int64(lease), limit); until > h.Due {
+	if until := min(b.now.Lease+int64(lease), limit); until > h.Due {
 		t.renewals[r.ID] = renewed{h.Epoch, until}
 		if lease > h.Lease {
 			b.cmds = append(b.cmds, &command.Extend{NS: r.NS, ID: r.ID, Epoch: h.Epoch, Until: until})
@@ -381,7 +386,8 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 	if err := t.table.Absorb(a); err != nil {
 		return err
 	}
-	t.due.added(a.FirstDue)
+	t.due.added(a.FirstDue.Calendar)
+	t.leases.added(a.FirstDue.Lease)
 	if a.Sweep {
 		select {
 		case t.deleted <- struct{}{}:
@@ -423,7 +429,7 @@ func (t *term) answer(b *batch, a *state.Applied, index uint64) {
 	}
 	answered := 0
 	for _, o := range b.offers {
-		if t.answerOffer(o, results[o.at].Grants, a.Now, index) {
+		if t.answerOffer(o, results[o.at].Grants, a.Now.Calendar, index) {
 			answered++
 		}
 	}
@@ -453,7 +459,7 @@ func (t *term) answerOffer(o *offer, grants []state.Grant, now int64, index uint
 func (t *term) answerRequest(q *request, results []state.Result, a *state.Applied, index uint64) bool {
 	rep := q.reply
 	if a != nil {
-		rep.Index, rep.Now = index, a.Now
+		rep.Index, rep.Now = index, a.Now.Calendar
 		rep.Settled = results[q.settleAt : q.settleAt+len(q.Settle)]
 		rep.After = results[q.afterAt : q.afterAt+len(q.After)]
 		if q.fetchAt >= 0 {

@@ -15,7 +15,7 @@ const tellBytes = 4096
 // later entry: an entry tells no more jobs than fit into one, however many end at once.
 func (t *term) addDelivery(b *batch, d state.Due) error {
 	if b.fired >= entryBytesMax {
-		t.due.leave(d.At, b.now)
+		t.due.leave(d.At, b.now.Calendar)
 		return nil
 	}
 	n, err := state.ReadTold(t.shard.store, d)

@@ -11,8 +11,9 @@ import (
 // It reads the due rows only up to a horizon: rows further away are mostly leases
 // that will be settled long before, and their leftovers are not worth walking over.
 type dueTimer struct {
+	lease   bool  // Its rows wait for lease time, else for calendar time.
 	floor   int64 // No due row stands before it.
-	next    int64 // Nothing is due before it, Unix nanoseconds.
+	next    int64 // Nothing is due before it.
 	horizon time.Duration
 }
 
@@ -22,7 +23,7 @@ const (
 )
 
 // reset makes the timer look at the store at once.
-func (d *dueTimer) reset() { *d = dueTimer{horizon: horizonMin} }
+func (d *dueTimer) reset() { *d = dueTimer{lease: d.lease, horizon: horizonMin} }
 
 // added tells of a new due row, which may be of a time long past: a schedule that makes
 // good what it missed goes on where the entry before was full.
@@ -43,7 +44,7 @@ func (d *dueTimer) ripe(store *statedb.Group, now int64, limit int) ([]state.Due
 	if now < d.next {
 		return nil, nil
 	}
-	rows, err := state.ReadDue(store, d.floor, now+1, limit)
+	rows, err := state.ReadDue(store, d.lease, d.floor, now+1, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (d *dueTimer) leave(at, until int64) {
 
 // look finds the first row after now within the horizon.
 func (d *dueTimer) look(store *statedb.Group, now int64) error {
-	ahead, err := state.ReadDue(store, now+1, now+int64(d.horizon), 1)
+	ahead, err := state.ReadDue(store, d.lease, now+1, now+int64(d.horizon), 1)
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ func TestLease_RenewalInMemoryKeepsItAndIsLoggedOncePerLease(t *testing.T) {
 	id := s.enqueue()
 	const lease = 200 * time.Millisecond
 	g := s.fetch(lease)
-	from, began := s.group.AppliedIndex(), s.group.Now()
-	for s.group.Now() < began+5*int64(lease) {
+	from, began := s.group.AppliedIndex(), s.group.Now().Lease
+	for s.group.Now().Lease < began+5*int64(lease) {
 		if rep := s.do(renew(g)); len(rep.Renewals) != 1 || !rep.Renewals[0].Held {
 			t.Fatalf("renewal: %+v", rep)
 		}
@@ -58,7 +58,7 @@ func TestLease_RenewalInMemoryKeepsItAndIsLoggedOncePerLease(t *testing.T) {
 	s.until(s.head(id).Due + int64(lease))
 	s.step()
 	if h := s.head(id); h.State != job.Pending {
-		t.Fatalf("nobody renews any more, yet the job is %s until %d, now %d", h.State, h.Due, s.group.Now())
+		t.Fatalf("nobody renews any more, yet the job is %s until %d, now %d", h.State, h.Due, s.group.Now().Lease)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestLease_ARenewalInTheEntryThatWouldEndItSavesIt(t *testing.T) {
 	id := s.enqueue()
 	g := s.fetch(shortLease)
 	due := s.head(id).Due
-	eventually(t, "the lease is over", func() bool { return s.group.Now() > due })
+	eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > due })
 	rep := s.do(renew(g))
 	h := s.head(id)
 	if held := h.State == job.Active && h.Epoch == g.Epoch; held != rep.Renewals[0].Held {
@@ -118,7 +118,7 @@ func TestLease_ANewLeaderGivesAFreshFullLease(t *testing.T) {
 	const lease = 150 * time.Millisecond
 	g := s.fetch(lease)
 	old := s.head(id).Due
-	eventually(t, "the lease is over", func() bool { return s.group.Now() > old })
+	eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > old })
 	s.nextTerm()
 	began := s.began
 	s.step()

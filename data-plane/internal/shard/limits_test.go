@@ -224,7 +224,7 @@ func TestLimits_AThrottleOpensOnTimeAndWaitsWithoutEntries(t *testing.T) {
 	_, began := held(t, r.Store())
 	slices.Sort(began)
 	for i := 2; i < len(began); i++ {
-		if d := time.Duration(began[i] - began[i-2]); d < window {
+		if d := time.Duration(began[i] - began[i-2]); d < window-window/20 { // Lease time may run a twentieth faster than what is shown.
 			t.Errorf("three leases began within %s, two may in %s", d, window)
 		} else if d > window+2*time.Second {
 			t.Errorf("a waiter was left alone for %s", d-window)
@@ -286,10 +286,15 @@ func TestSweep_TakesADeletedQueueAwayInPieces(t *testing.T) {
 // onlyTheseAreLeft reads every row and looks for what belongs to another job.
 func (r *rig) onlyTheseAreLeft(t *testing.T, ids ...job.ID) {
 	t.Helper()
-	due, err := state.ReadDue(r.Store(), 0, 1<<62, 1<<20)
+	due, err := state.ReadDue(r.Store(), true, 0, 1<<62, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
+	dated, err := state.ReadDue(r.Store(), false, 0, 1<<62, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	due = append(due, dated...)
 	for _, d := range due {
 		if !slices.Contains(ids, d.ID) {
 			t.Fatalf("due row %+v is left", d)

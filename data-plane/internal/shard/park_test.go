@@ -27,7 +27,7 @@ func TestLog_EmptyFetchesParkedFetchesRenewalsAndIdleTimeWriteNothing(t *testing
 		s.step()
 		s.waiting(q)
 		s.unpark(q)
-		s.due.next = 0 // The timer looks.
+		s.due.next, s.leases.next = 0, 0 // The timers look.
 		s.step()
 	}
 	if a, l := s.group.AppliedIndex(), s.group.Status().LastIndex; a != from || l != last {

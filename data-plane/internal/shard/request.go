@@ -52,7 +52,7 @@ type RenewalResult struct {
 // Reply answers a Request: one result per command, in order.
 type Reply struct {
 	Index    uint64 // Of the entry; 0 if nothing had to be written.
-	Now      int64
+	Now      int64  // Calendar time.
 	Settled  []state.Result
 	Renewals []RenewalResult
 	Grants   []state.Grant
@@ -78,7 +78,7 @@ type request struct {
 // renewed is a lease kept in memory.
 type renewed struct {
 	epoch keys.Position
-	until int64
+	until int64 // In lease time.
 }
 
 // weight estimates the encoded size of a request.

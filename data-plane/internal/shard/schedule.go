@@ -26,7 +26,7 @@ var errNoPlan = errors.New("this process knows nothing of schedules")
 // and none while the disk is nearly full.
 func (t *term) addTick(b *batch, d state.Due) error {
 	if b.fired >= entryBytesMax {
-		t.due.leave(d.At, b.now)
+		t.due.leave(d.At, b.now.Calendar)
 		return nil
 	}
 	id := job.ScheduleID(d.ID)
@@ -38,7 +38,7 @@ func (t *term) addTick(b *batch, d state.Due) error {
 	if err != nil {
 		return fmt.Errorf("read schedule %s: %w", id, err)
 	}
-	c := t.plan(id, &s, b.now)
+	c := t.plan(id, &s, b.now.Calendar)
 	c.NS, c.ID, c.Due, c.Version = d.NS, id, d.At, s.Version
 	b.cutTick(c, len(s.Job.Payload)+tickBytes)
 	b.cmds = append(b.cmds, c)

@@ -23,7 +23,7 @@ const (
 	entryBytesMax = 1 << 20 // An entry closes once it is this large.
 	entryCmdsMax  = 8192
 	parkedMax     = 65536
-	firesPerEntry = 1024
+	firesPerEntry = 512  // By each clock.
 	offersMax     = 2048 // Parked fetches that one entry answers.
 	requestMax    = 4096 // Commands of one request.
 	overloadRetry = 5 * time.Millisecond
@@ -31,7 +31,7 @@ const (
 
 // No entry has more commands than replicas read: what fills it, the request that
 // overfills it, and the trim.
-const _ = uint(command.CommandsMax - (firesPerEntry + entryCmdsMax + requestMax + offersMax + 1))
+const _ = uint(command.CommandsMax - (2*firesPerEntry + entryCmdsMax + requestMax + offersMax + 1))
 
 // Options of a shard.
 type Options struct {

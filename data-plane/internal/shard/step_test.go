@@ -34,6 +34,12 @@ type stepper struct {
 
 func step(tb testing.TB, o Options) *stepper {
 	tb.Helper()
+	return stepBy(tb, o, nil)
+}
+
+// stepBy is step with a clock of the test.
+func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
+	tb.Helper()
 	d := memDisks()
 	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
 	if err != nil {
@@ -45,7 +51,7 @@ func step(tb testing.TB, o Options) *stepper {
 	}
 	_, t := raft.NewInmemTransport("n1")
 	store := db.Group(testShardID)
-	g, err := group.Open(store, log.Group(testShardID), wire{t}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
+	g, err := group.Open(store, log.Group(testShardID), wire{t}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true, Clock: clock})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,6 +70,7 @@ func step(tb testing.TB, o Options) *stepper {
 	s := &stepper{tb: tb, group: g}
 	s.term = newTerm(&Shard{group: g, store: store, opts: o, logger: o.Logger})
 	s.due.reset()
+	s.leases.reset()
 	return s
 }
 
@@ -71,6 +78,7 @@ func step(tb testing.TB, o Options) *stepper {
 func (s *stepper) nextTerm() {
 	s.term = newTerm(s.shard)
 	s.due.reset()
+	s.leases.reset()
 }
 
 func eventually(tb testing.TB, what string, ok func() bool) {
@@ -186,6 +194,9 @@ func renew(g state.Grant) Request {
 
 // until steps until the time has come.
 func (s *stepper) until(at int64) {
-	eventually(s.tb, "the time comes", func() bool { return s.group.Now() > at })
+	eventually(s.tb, "the time comes", func() bool {
+		now := s.group.Now()
+		return min(now.Lease, now.Calendar) > at
+	})
 	s.step()
 }

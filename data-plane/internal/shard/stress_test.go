@@ -89,8 +89,8 @@ func workOn(t *testing.T, r *rig, l *tenures, x *tenure, rng *rand.Rand) {
 		time.Sleep(stressLease + time.Duration(rng.IntN(300)-50)*time.Millisecond)
 	case n < 24: // Works longer than a lease, renewing about when it ends.
 		for range 3 {
-			time.Sleep(time.Duration(x.until-r.Group().Now()) - time.Duration(rng.IntN(30))*time.Millisecond)
-			sent := r.Group().Now()
+			time.Sleep(time.Duration(x.until-r.Group().Now().Calendar) - time.Duration(rng.IntN(30))*time.Millisecond)
+			sent := r.Group().Now().Calendar
 			if !r.must(t, renew(x.grant)).Renewals[0].Held {
 				break
 			}

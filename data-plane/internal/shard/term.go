@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/dispatch"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
@@ -30,11 +31,12 @@ type term struct {
 	table    *dispatch.Table
 	parked   map[*dispatch.Waiter]*request
 	renewals map[job.ID]renewed
-	due      dueTimer
+	due      dueTimer // In calendar time.
+	leases   dueTimer // In lease time: ends of leases, and retries.
 	// first is the log index at which the term began: leases granted before it get
 	// a fresh full length (R-T3).
 	first   uint64
-	began   int64
+	began   int64 // In lease time.
 	pace    pace
 	trimmed uint64 // Last entry index at which the feed was trimmed.
 }
@@ -44,7 +46,7 @@ func newTerm(s *Shard) *term {
 		shard: s, inbox: make(chan *request, inboxMax), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
 		deleted: make(chan struct{}, 1),
 		table:   dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
-		first: s.group.AppliedIndex(), began: s.group.Now(),
+		first: s.group.AppliedIndex(), began: s.group.Now().Lease, leases: dueTimer{lease: true},
 	}
 }
 
@@ -69,6 +71,7 @@ func (t *term) take(q *request) { t.queued.Add(-int64(q.bytes)) }
 // run is the proposal loop. It returns when the term is over.
 func (t *term) run(ctx context.Context) {
 	t.due.reset()
+	t.leases.reset()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -97,13 +100,22 @@ func (t *term) run(ctx context.Context) {
 	}
 }
 
-// sleep is how long nothing is due and no throttle opens for a waiter.
-func (t *term) sleep(now int64) time.Duration {
-	d := t.due.sleep(now)
-	if at := t.table.Opens(); at != 0 && !t.shard.holdOff.Load() {
-		d = min(d, time.Duration(max(at-now, 0)))
+// sleep is how long nothing is due and no throttle opens for a waiter. It is never long:
+// a wall clock that jumps has to be noticed.
+func (t *term) sleep(now group.Times) time.Duration {
+	lease, calendar := t.leases.sleep(now.Lease), t.due.sleep(now.Calendar)
+	if opens := t.table.Opens(); !t.shard.holdOff.Load() {
+		if opens.Lease != 0 {
+			lease = min(lease, time.Duration(max(opens.Lease-now.Lease, 0)))
+		}
+		if opens.Calendar != 0 {
+			calendar = min(calendar, time.Duration(max(opens.Calendar-now.Calendar, 0)))
+		}
 	}
-	return d
+	if calendar > 0 {
+		calendar += t.shard.group.Standstill()
+	}
+	return min(lease, calendar, group.LookEvery)
 }
 
 // round builds one entry, commits it and answers. It reports whether the term goes on.
@@ -147,6 +159,7 @@ func (t *term) turnedAway(err error) bool {
 	}
 	t.table = dispatch.New(t.shard.store)
 	t.due.reset()
+	t.leases.reset()
 	time.Sleep(turnedAwayPause) // What is due comes up again at once.
 	return true
 }

@@ -86,7 +86,7 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *Head, lease time.
 	return lease, err
 }
 
-// leaseLimit is when a lease ends at the latest, however often it is renewed.
+// leaseLimit is when a lease ends at the latest, in lease time, however often it is renewed.
 func (x *entry) leaseLimit(ns job.Namespace, id job.ID, h *Head) (int64, error) {
 	if !h.has(flagAgent) {
 		return math.MaxInt64, nil
@@ -99,7 +99,7 @@ func timeLimit(h *Head, a command.AgentLimits) int64 {
 	if a.IterationTimeout <= 0 {
 		return math.MaxInt64
 	}
-	return saturatingAdd(h.Started, int64(a.IterationTimeout))
+	return saturatingAdd(h.Started-h.Shift, int64(a.IterationTimeout))
 }
 
 // timeOut fails the attempt of an iteration that took too long (trap 39). Its worker

@@ -100,8 +100,8 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 			}
 			r.cost(t, ns, "B", 40)
 			r.machine = New(r.store, nil) // The next leader.
-			if qs, _, err := ReadQueueState(r.store, ns, "q"); err != nil || (qs.Opens(r.now) > r.now) != (on != command.ExceedAlert && c.scope != command.BudgetTag) {
-				t.Errorf("%v, %d: the leader's memory opens the queue at %d, %v", c, on, qs.Opens(r.now), err)
+			if qs, _, err := ReadQueueState(r.store, ns, "q"); err != nil || (qs.Opens(Times{Lease: r.now, Calendar: r.now}) != Times{}) != (on != command.ExceedAlert && c.scope != command.BudgetTag) {
+				t.Errorf("%v, %d: the leader's memory opens the queue at %d, %v", c, on, qs.Opens(Times{Lease: r.now, Calendar: r.now}), err)
 			}
 			res := r.give(t, ns, "C", "q")
 			if (res.Refusal == BudgetSpent) != (on == command.ExceedReject) {
@@ -129,7 +129,7 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 
 func due(t *testing.T, r *replica, at int64) []Due {
 	t.Helper()
-	rows, err := ReadDue(r.store, 0, at+1, 100)
+	rows, err := bothDue(r.store, 0, at+1, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 	}
 	var log []logEntry
 	for i, c := range cmds {
-		e := logEntry{epoch + int64(i), []command.Command{c}}
+		e := logEntry{now: epoch + int64(i), cmds: []command.Command{c}}
 		log = append(log, e)
 		one.apply(t, e)
 	}

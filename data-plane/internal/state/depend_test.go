@@ -134,7 +134,7 @@ func TestDepend_ACallOfManyThatWaitForManyWritesARowForEachPair(t *testing.T) {
 		cmds = append(cmds, p.waiter(job.ID{0xff, byte(i)}, on...))
 	}
 	before := p.db.Metrics().WAL.BytesIn
-	for i, res := range p.apply(t, logEntry{p.now, cmds})[0].Results {
+	for i, res := range p.apply(t, logEntry{now: p.now, cmds: cmds})[0].Results {
 		if res.Refusal != Accepted {
 			t.Fatalf("command %d: %+v", i, res)
 		}

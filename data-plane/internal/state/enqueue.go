@@ -192,13 +192,16 @@ func bodyMore(m *command.EnqueueMore, place chainPlace) *BodyMore {
 	return b
 }
 
-// after is d nanoseconds from now, never past the end of time.
-func (x *entry) after(d int64) int64 {
+// after is d nanoseconds of calendar time from now, never past the end of time.
+func (x *entry) after(d int64) int64 { return later(x.now, d) }
+
+// later is d nanoseconds after a time, never past the end of time.
+func later(at, d int64) int64 {
 	const endOfTime = 1<<63 - 1
-	if d > endOfTime-x.now {
+	if d > endOfTime-at {
 		return endOfTime
 	}
-	return x.now + d
+	return at + d
 }
 
 // lock reads a lock that is still in force.

@@ -60,17 +60,34 @@ func (g *generator) seconds(n int, what string) time.Duration {
 // pass is by how much time passes until the next command: sometimes a day begins.
 func (g *generator) pass() int64 {
 	ms := rapid.IntRange(0, 3000).Draw(g.t, "ms")
-	if g.one(40, "hours") {
-		return int64(time.Duration(1+g.pick(20, "hours"))*time.Hour) + int64(ms)
+	passed := int64(ms) * int64(time.Millisecond)
+	if !g.one(40, "hours") {
+		return passed
 	}
-	return int64(ms) * int64(time.Millisecond)
+	hours := int64(time.Duration(1+g.pick(20, "hours")) * time.Hour)
+	switch g.pick(3, "clock") {
+	case 0: // The machine slept: lease time did not go on.
+		g.r.lag += hours
+	case 1: // Calendar time stands still until the wall has caught up.
+		g.r.lag -= hours
+		return passed
+	}
+	return hours + passed
 }
 
 // when is the time of commands: some time later, or when what they fire is due.
 func (g *generator) when(cmds []command.Command) int64 {
 	now := g.r.now + g.pass()
-	if f, ok := cmds[0].(*command.Fire); ok && f.Due.At < g.r.now+int64(48*time.Hour) && !g.one(4, "early") {
-		now = max(now, f.Due.At)
+	f, ok := cmds[0].(*command.Fire)
+	if !ok {
+		return now
+	}
+	at := f.Due.At
+	if f.Due.Kind.OnLeaseTime() {
+		at += g.r.lag
+	}
+	if at < g.r.now+int64(48*time.Hour) && !g.one(4, "early") {
+		now = max(now, at)
 	}
 	return now
 }
@@ -276,7 +293,7 @@ func (g *generator) command() command.Command {
 		return g.sweep()
 	case 26:
 		if h, ok := g.seen.heads[id]; ok && !g.calm && g.one(2, "extend") {
-			return &command.Extend{NS: ns, ID: id, Epoch: h.Epoch, Until: g.r.now + int64(g.seconds(4, "until"))}
+			return &command.Extend{NS: ns, ID: id, Epoch: h.Epoch, Until: g.r.lease + int64(g.seconds(4, "until"))}
 		}
 		return &command.TrimFeed{Before: g.r.index / 2}
 	case 27, 28, 29:
@@ -538,7 +555,7 @@ func (g *generator) tick(ns job.Namespace, of *IDSchedule) command.Command {
 
 // due picks a row that is there, or one that is not.
 func (g *generator) due() command.Command {
-	rows, err := ReadDue(g.r.store, 0, 1<<62, 50)
+	rows, err := bothDue(g.r.store, 0, 1<<62, 50)
 	if err != nil {
 		g.t.Fatalf("read due: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestRecords_GoldenBytesOfEachVersion(t *testing.T) {
 	t.Parallel()
 	const (
-		head1   = "010171030105028094ebdc0380b09dc2df01020103048080d0e2c6bfce972f050680b09dc2df01017701680000000000000007118280d0e2c6bfce972f8480d0e2c6bfce972f8680d0e2c6bfce972f0203018080d0e2c6bfce972f00040a01060301"
+		head1   = "010171030105028094ebdc0380b09dc2df01020103048080d0e2c6bfce972f00050680b09dc2df01017701680000000000000007118280d0e2c6bfce972f8480d0e2c6bfce972f8680d0e2c6bfce972f0203018080d0e2c6bfce972f00040a01060301"
 		counts1 = "010a000000000000000000000e04000000000000"
 		queue1  = "01018080d0e2c6bfce972f"
 		lock1   = "0101000000000000000000000000000000020000000000000000000000000000008080d0e2c6bfce972f0101"
@@ -169,7 +169,7 @@ func TestStore_WrittenBeforeRowsGoesOn(t *testing.T) {
 	now := r.now
 	do := func(cmds ...command.Command) {
 		t.Helper()
-		for i, res := range r.apply(t, logEntry{now, cmds})[0].Results {
+		for i, res := range r.apply(t, logEntry{now: now, cmds: cmds})[0].Results {
 			if res.Refusal != Accepted {
 				t.Fatalf("%T answered %d", cmds[i], res.Refusal)
 			}
@@ -184,7 +184,7 @@ func TestStore_WrittenBeforeRowsGoesOn(t *testing.T) {
 	}
 	// U was waited for before, and is so by one more; T had ended.
 	do(groupJob("Z", &command.EnqueueMore{DependsOn: []job.ID{idOf("U")}}))
-	due, err := ReadDue(r.store, 0, now+1, 10)
+	due, err := bothDue(r.store, 0, now+1, 10)
 	if err != nil || len(due) != 1 || due[0].Kind != keys.DueDeliver {
 		t.Fatalf("due are %v, %v", due, err)
 	}

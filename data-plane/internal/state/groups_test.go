@@ -37,7 +37,7 @@ func newGroupRig(t *testing.T) *groupRig {
 
 func (g *groupRig) do(cmds ...command.Command) []Result {
 	g.Helper()
-	res := g.r.apply(g, logEntry{g.r.now + int64(time.Second), cmds})[0].Results
+	res := g.r.apply(g, logEntry{now: g.r.now + int64(time.Second), cmds: cmds})[0].Results
 	g.r.audit(g)
 	return res
 }
@@ -99,7 +99,7 @@ func (g *groupRig) state(id string) job.State {
 func (g *groupRig) deliver() (entries int) {
 	g.Helper()
 	for ; ; entries++ {
-		rows, err := ReadDue(g.r.store, 0, g.r.now+1, 1000)
+		rows, err := bothDue(g.r.store, 0, g.r.now+1, 1000)
 		if err != nil {
 			g.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestD11_ANextStepIsReadyInItsQueue(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	g.do(groupJob("A", &command.EnqueueMore{Chain: threeSteps()}))
-	applied := g.r.apply(t, logEntry{g.r.now + 1, []command.Command{groupFetch(idOf("A")), groupAck(idOf("A"))}})[0]
+	applied := g.r.apply(t, logEntry{now: g.r.now + 1, cmds: []command.Command{groupFetch(idOf("A")), groupAck(idOf("A"))}})[0]
 	next := g.chain().Jobs[1]
 	if !slices.ContainsFunc(applied.Ready, func(r Ready) bool { return r.ID == next && r.Queue == "q2" && r.NS == groupNS }) {
 		t.Fatalf("ready: %+v", applied.Ready)
@@ -324,7 +324,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 	g.r.now += int64(time.Minute)
 	for !g.batch('b').Fired() {
 		before := g.batch('b')
-		rows, err := ReadDue(g.r.store, 0, g.r.now+int64(48*time.Hour), 100)
+		rows, err := bothDue(g.r.store, 0, g.r.now+int64(48*time.Hour), 100)
 		if err != nil || len(rows) == 0 {
 			t.Fatalf("nothing more happens: %+v, %v", before, err)
 		}
@@ -557,7 +557,7 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	for i := range n {
 		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
 	}
-	g.r.apply(t, logEntry{g.r.now + 1, cmds})
+	g.r.apply(t, logEntry{now: g.r.now + 1, cmds: cmds})
 	g.do(groupFetch(idOf("D")), groupAck(idOf("D")))
 	if entries := g.deliver(); entries != 4 {
 		t.Fatalf("told in %d entries", entries)
@@ -579,9 +579,9 @@ func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
 	for i := range n {
 		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
 	}
-	g.r.apply(t, logEntry{g.r.now + 1, cmds})
+	g.r.apply(t, logEntry{now: g.r.now + 1, cmds: cmds})
 	g.do(groupFetch(idOf("D")), groupAck(idOf("D")))
-	rows, err := ReadDue(g.r.store, 0, g.r.now+1, 2)
+	rows, err := bothDue(g.r.store, 0, g.r.now+1, 2)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
@@ -637,10 +637,10 @@ func TestGroups_OneByOneEqualsTogether(t *testing.T) {
 				cmds = append(cmds, drawGroupCommand(t, ids, &made))
 			}
 			for _, c := range cmds {
-				apart.apply(t, logEntry{now, []command.Command{c}})
+				apart.apply(t, logEntry{now: now, cmds: []command.Command{c}})
 				apart.audit(t)
 			}
-			joined.apply(t, logEntry{now, cmds})
+			joined.apply(t, logEntry{now: now, cmds: cmds})
 			apart.now, joined.now = now+int64(time.Millisecond), now+int64(time.Millisecond)
 			if rapid.Bool().Draw(t, "restart") { // Nothing of it lives in memory alone.
 				joined.machine = New(joined.store, nil)
@@ -719,14 +719,14 @@ func drawGroupCommand(t *rapid.T, ids []string, made *int) command.Command {
 
 func deliverAll(t *rapid.T, r *replica) {
 	for {
-		rows, err := ReadDue(r.store, 0, r.now+1, 1000)
+		rows, err := bothDue(r.store, 0, r.now+1, 1000)
 		if err != nil {
 			t.Fatalf("read due: %v", err)
 		}
 		fired := false
 		for _, d := range rows {
 			if d.Kind == keys.DueDeliver {
-				r.apply(t, logEntry{r.now, []command.Command{&command.Fire{Due: d}}})
+				r.apply(t, logEntry{now: r.now, cmds: []command.Command{&command.Fire{Due: d}}})
 				fired = true
 			}
 		}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -35,12 +36,41 @@ type replica struct {
 	index   uint64
 	digest  uint64
 	now     int64
+	lease   int64 // As now: of the last entry.
+	lag     int64 // How far lease time is behind calendar time: the machine slept.
 }
 
 // logEntry is what a log holds: commands and the proposer's time.
 type logEntry struct {
-	now  int64
-	cmds []command.Command
+	now   int64
+	lease int64 // 0: as far behind now as the replica's lease time is.
+	cmds  []command.Command
+}
+
+// bothDue are the rows that wait for either clock, in the order of their times.
+func bothDue(g *statedb.Group, from, to int64, limit int) ([]Due, error) {
+	rows, err := ReadDue(g, true, from, to, limit)
+	if err != nil {
+		return nil, err
+	}
+	dated, err := ReadDue(g, false, from, to, limit)
+	rows = append(rows, dated...)
+	slices.SortStableFunc(rows, func(a, b Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind)) })
+	return rows[:min(limit, len(rows))], err
+}
+
+// ripe are the rows that are due at a calendar time and the lease time that goes with it.
+func (r *replica) ripe(t tb, now int64) []Due {
+	t.Helper()
+	rows, err := ReadDue(r.store, true, 0, now-r.lag, 1000)
+	if err != nil {
+		t.Fatalf("read due: %v", err)
+	}
+	dated, err := ReadDue(r.store, false, 0, now, 1000)
+	if err != nil {
+		t.Fatalf("read due: %v", err)
+	}
+	return append(rows, dated...)
 }
 
 func newReplica(t tb) *replica {
@@ -50,7 +80,7 @@ func newReplica(t tb) *replica {
 		t.Fatalf("open: %v", err)
 	}
 	store := db.Group(2)
-	return &replica{db: db, store: store, machine: New(store, nil), now: epoch}
+	return &replica{db: db, store: store, machine: New(store, nil), now: epoch, lease: epoch}
 }
 
 func (r *replica) close(t tb) {
@@ -67,7 +97,8 @@ func (r *replica) apply(t tb, entries ...logEntry) []*Applied {
 	for i, e := range entries {
 		r.index++
 		r.now = max(r.now+1, e.now)
-		res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Payload: command.Encode(e.cmds)})
+		r.lease = max(r.lease+1, cmp.Or(e.lease, e.now-r.lag))
+		res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.lease, Payload: command.Encode(e.cmds)})
 		if err != nil {
 			t.Fatalf("entry %d: %v", r.index, err)
 		}
@@ -86,7 +117,7 @@ func (r *replica) apply(t tb, entries ...logEntry) []*Applied {
 // do runs one command in an entry of its own.
 func (r *replica) do(t tb, now int64, c command.Command) Result {
 	t.Helper()
-	return r.apply(t, logEntry{now, []command.Command{c}})[0].Results[0]
+	return r.apply(t, logEntry{now: now, cmds: []command.Command{c}})[0].Results[0]
 }
 
 // dump is every key and value of the group.
@@ -199,7 +230,7 @@ type auditor struct {
 func (a *auditor) row(k, v []byte) (bool, error) {
 	k, v = bytes.Clone(k), bytes.Clone(v)
 	switch k[4] {
-	case 0x20:
+	case 0x20, 0x21:
 		d, err := a.space.ParseDue(k)
 		a.due[d] = v
 		return true, err

@@ -11,7 +11,7 @@ func (x *entry) mayStart(q *queueRecord) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if q.refused || shut != 0 || !q.config.hasRoom(&q.counts, x.now) {
+	if q.refused || shut != 0 || !q.config.hasRoom(&q.counts, x.lease) {
 		q.refused = true
 		x.tell(q)
 		return false, nil
@@ -19,17 +19,17 @@ func (x *entry) mayStart(q *queueRecord) (bool, error) {
 	return true, nil
 }
 
-func (c *QueueConfig) hasRoom(n *Counts, now int64) bool {
+func (c *QueueConfig) hasRoom(n *Counts, lease int64) bool {
 	if c.MaxConcurrency > 0 && n.Leased() >= int64(c.MaxConcurrency) {
 		return false
 	}
-	return c.Throttle.IsZero() || n.starts.room(now, c.Throttle) > 0
+	return c.Throttle.IsZero() || n.starts.room(lease, c.Throttle) > 0
 }
 
 // started counts a lease that begins.
 func (x *entry) started(q *queueRecord) {
 	if !q.config.Throttle.IsZero() {
-		x.touched(q).starts = q.counts.starts.add(x.now, q.config.Throttle)
+		x.touched(q).starts = q.counts.starts.add(x.lease, q.config.Throttle)
 	}
 }
 
@@ -57,21 +57,27 @@ func (q *QueueState) Slots() (n int64, ok bool) {
 }
 
 // Starts is how many leases may begin at now, and ok whether that has a limit.
-func (q *QueueState) Starts(now int64) (n int64, ok bool) {
-	if now < q.shut {
+func (q *QueueState) Starts(now Times) (n int64, ok bool) {
+	if now.Calendar < q.shut {
 		return 0, true
 	}
 	if q.throttle.IsZero() {
 		return 0, false
 	}
-	return q.starts.room(now, q.throttle), true
+	return q.starts.room(now.Lease, q.throttle), true
 }
 
-// Opens is when throttle and budgets let a lease begin again: now, if they do.
-func (q *QueueState) Opens(now int64) int64 {
-	at := now
-	if !q.throttle.IsZero() {
-		at = q.starts.opens(now, q.throttle)
+// Opens is what keeps a lease from beginning: a budget until a calendar time, or a
+// throttle until a lease time. The times of the others are 0, both if nothing does.
+func (q *QueueState) Opens(now Times) (at Times) {
+	if now.Calendar < q.shut {
+		at.Calendar = q.shut
 	}
-	return max(at, q.shut)
+	if q.throttle.IsZero() {
+		return at
+	}
+	if opens := q.starts.opens(now.Lease, q.throttle); opens > now.Lease {
+		at.Lease = opens
+	}
+	return at
 }

@@ -113,7 +113,8 @@ type entry struct {
 	m       *Machine
 	txn     *statedb.Txn
 	index   uint64
-	now     int64
+	now     int64  // Calendar time.
+	lease   int64  // Lease time.
 	ordinal uint32 // Of the place to give out next: jobs made ready, leases, errors.
 	out     *Applied
 	events  []feed.Event
@@ -149,8 +150,8 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 		clear(m.marks)
 	}
 	x := &entry{
-		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(),
-		out:    &Applied{Now: e.Now.UnixNano(), Results: make([]Result, len(cmds))},
+		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(), lease: e.Lease,
+		out:    &Applied{Now: Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
 	for i, c := range cmds {

@@ -18,7 +18,8 @@ import (
 // cost, approvals and agents (modelmoney). How the model is compared with the engine
 // (modelpair) and what is drawn (generator) is no part of it.
 type oracle struct {
-	now       int64
+	now       int64       // Calendar time.
+	lease     int64       // Lease time.
 	turn      int         // Counts jobs that become ready.
 	jobs      []*modelJob // All that ever were, the oldest first.
 	queues    map[queueKey]*modelQueue

@@ -18,7 +18,7 @@ type modelJob struct {
 	state                 job.State
 	reason                DeadReason
 	attempt, crashes      uint32
-	made, started, due    int64
+	made, started, due    int64 // started in lease time, due in that of its kind.
 	expire, keyUntil      int64
 	epoch                 keys.Position // Of its lease.
 	worker                string
@@ -135,10 +135,10 @@ func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 			m.hold(j, time.Duration(endOfDay(m.now)-m.now), true, nil)
 			continue
 		}
-		m.queue(j.queue()).start(m.now)
+		m.queue(j.queue()).start(m.lease)
 		j.attempt++
-		j.state, j.started, j.worker, j.peer, j.reclaimed, j.released = job.Active, m.now, c.Worker, c.Peer, false, false
-		j.due = min(m.now+int64(c.Lease), j.limit())
+		j.state, j.started, j.worker, j.peer, j.reclaimed, j.released = job.Active, m.lease, c.Worker, c.Peer, false, false
+		j.due = min(m.lease+int64(c.Lease), j.limit())
 		g := Grant{ID: id, Attempt: j.attempt}
 		if n := len(out); n < len(got) && got[n].Epoch != j.epoch {
 			g.Epoch, j.epoch = got[n].Epoch, got[n].Epoch
@@ -208,7 +208,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 			return Accepted
 		}
 		if m.ready(j); c.More.HasDelay && c.More.Delay > 0 {
-			j.state, j.due = job.Retrying, m.now+int64(c.More.Delay)
+			j.state, j.due = job.Retrying, m.lease+int64(c.More.Delay)
 		}
 		j.released = true
 	case c.More.Terminal:
@@ -232,7 +232,7 @@ func (m *oracle) failed(j *modelJob, more *command.FailMore) {
 	if more.HasDelay {
 		wait = more.Delay
 	}
-	j.state, j.due = job.Retrying, m.now+max(int64(wait), 1)
+	j.state, j.due = job.Retrying, m.lease+max(int64(wait), 1)
 }
 
 func (m *oracle) heartbeat(c *command.Heartbeat) Refusal {
@@ -265,7 +265,7 @@ func (m *oracle) extend(c *command.Extend) Refusal {
 func (m *oracle) fire(d keys.Due) {
 	j := m.find(d.NS, d.ID)
 	switch {
-	case d.At > m.now:
+	case d.Kind.OnLeaseTime() && d.At > m.lease, !d.Kind.OnLeaseTime() && d.At > m.now:
 	case d.Kind == keys.DueDeliver:
 		m.tell(d)
 	case j == nil:

@@ -26,8 +26,8 @@ type pair struct {
 // step applies one command, or a Together with its own, to both and compares the
 // answers.
 func (p *pair) step(now int64, cmds ...command.Command) {
-	p.m.now = max(p.now+1, now)
-	got := p.apply(p.t, logEntry{now, cmds})[0].Results
+	p.m.now, p.m.lease = max(p.now+1, now), max(p.lease+1, now-p.lag)
+	got := p.apply(p.t, logEntry{now: now, cmds: cmds})[0].Results
 	if l, ok := p.t.(interface{ Logf(string, ...any) }); ok { // What led to a failure.
 		for i, c := range cmds {
 			l.Logf("%d %T%+v: refusal %d, %s is %s, grants %+v", p.now, c, c, got[i].Refusal, got[i].ID, got[i].State, got[i].Grants)
@@ -347,11 +347,7 @@ func (p *pair) settle() {
 	for range rounds {
 		p.agree()
 		now := p.now + int64(10*time.Second)
-		rows, err := ReadDue(p.store, 0, now, 1000)
-		if err != nil {
-			p.t.Fatalf("read due: %v", err)
-		}
-		for _, d := range rows {
+		for _, d := range p.ripe(p.t, now) {
 			p.step(now, &command.Fire{Due: d})
 		}
 		left := 0

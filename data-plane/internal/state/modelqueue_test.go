@@ -35,7 +35,7 @@ func (m *oracle) room(k queueKey) bool {
 		}
 	}
 	for _, s := range q.starts {
-		if m.now-s.last < int64(q.rate.Window) {
+		if m.lease-s.last < int64(q.rate.Window) {
 			started += s.n
 		}
 	}

@@ -85,6 +85,7 @@ func TestReplicas_AreByteEqualHoweverEntriesAreGathered(t *testing.T) {
 		var log []logEntry
 		for range 1 + g.pick(25, "entries") {
 			e := logEntry{now: one.now + g.pass()}
+			e.lease = e.now - one.lag
 			for range 1 + g.pick(5, "commands") {
 				e.cmds = append(e.cmds, g.commands()...)
 			}
@@ -123,6 +124,7 @@ func TestModel_OneByOneEqualsBatched(t *testing.T) {
 		for range 1 + g.pick(15, "entries") {
 			// The odd microsecond keeps times of different entries from meeting.
 			e := logEntry{now: max(p.now, many.now) + g.pass() + int64(time.Microsecond)}
+			many.lag = p.lag
 			for range 1 + g.pick(6, "commands") {
 				cmds := g.commands()
 				for _, c := range cmds {
@@ -142,7 +144,7 @@ func (r *replica) theirs(t tb, now int64, c command.Command) command.Command {
 	if !ok {
 		return c
 	}
-	rows, err := ReadDue(r.store, 0, 1<<62, 1000)
+	rows, err := bothDue(r.store, 0, 1<<62, 1000)
 	if err != nil {
 		t.Fatalf("read due: %v", err)
 	}

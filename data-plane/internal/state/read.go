@@ -315,10 +315,11 @@ func oldest(r Reader, space keys.Space, ns job.Namespace, name string, c *Counts
 // Due is one due row.
 type Due = keys.Due
 
-// ReadDue lists up to limit due rows with from <= time < to, in order.
-func ReadDue(g *statedb.Group, from, to int64, limit int) ([]Due, error) {
+// ReadDue lists up to limit rows that wait for lease or for calendar time, with
+// from <= time < to, in order.
+func ReadDue(g *statedb.Group, lease bool, from, to int64, limit int) ([]Due, error) {
 	space := keys.In(g.Prefix())
-	lower, upper := space.DueBetween(from, to)
+	lower, upper := space.DueBetween(lease, from, to)
 	var out []Due
 	err := g.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		d, err := space.ParseDue(key)

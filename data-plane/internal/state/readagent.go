@@ -9,7 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
-// ReadLeaseLimit is when the lease of a job ends at the latest, however often its
+// ReadLeaseLimit is when the lease of a job ends at the latest, in lease time, however often its
 // holder renews it; the end of time if nothing limits it.
 func ReadLeaseLimit(g *statedb.Group, ns job.Namespace, id job.ID, h *Head) (int64, error) {
 	if !h.has(flagAgent) {

@@ -178,7 +178,8 @@ type Head struct {
 	Attempt  uint32 // Fetches that were not given back.
 	Crashes  uint32 // Leases that ran out.
 	Pos      keys.Position
-	Due      int64
+	Due      int64 // In lease time while a lease or a retry waits for it, else in calendar time.
+	Shift    int64 // Calendar time minus lease time when the lease or the wait for a retry began.
 	Epoch    keys.Position
 	Lease    time.Duration
 	Worker   string
@@ -226,6 +227,19 @@ const (
 )
 
 func (h *Head) has(flag uint32) bool { return h.flags&flag != 0 }
+
+// onLeaseTime reports whether Due is in lease time.
+func (h *Head) onLeaseTime() bool {
+	return h.State.Valid() && h.Due != 0 && (h.State == job.Retrying || h.State.Leased())
+}
+
+// DueAt is Due in calendar time, as it was when the wait began; 0 if nothing is due.
+func (h *Head) DueAt() int64 {
+	if h.onLeaseTime() {
+		return h.Due + h.Shift
+	}
+	return h.Due
+}
 
 // Blocked reports whether the job is pending and waits for other jobs.
 func (h *Head) Blocked() bool { return h.State == job.Pending && h.has(flagBlocked) }
@@ -333,6 +347,9 @@ func (h *Head) encode() []byte {
 	w.Uint(uint64(h.Crashes))
 	command.EncodePosition(&w, h.Pos)
 	w.Int(h.Due)
+	if h.onLeaseTime() {
+		w.Int(h.Shift)
+	}
 	command.EncodePosition(&w, h.Epoch)
 	w.Uint(uint64(h.Lease))
 	w.Text(h.Worker)
@@ -371,6 +388,9 @@ func decodeHead(v []byte) (Head, error) {
 	h.Retry = command.DecodeRetry(r)
 	h.Attempt, h.Crashes = r.Uint32(), r.Uint32()
 	h.Pos, h.Due = command.DecodePosition(r), r.Int()
+	if h.onLeaseTime() {
+		h.Shift = r.Int()
+	}
 	h.Epoch, h.Lease = command.DecodePosition(r), time.Duration(r.Uint())
 	h.Worker, h.Hostname, h.Peer = r.Text(), r.Text(), r.Fixed64()
 	h.flags = uint32(r.Byte())

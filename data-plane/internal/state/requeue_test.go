@@ -33,7 +33,7 @@ func TestDead_EachIsMetOnceInBoundedPieces(t *testing.T) {
 		ends = append(ends, &command.Fail{NS: ns, ID: id})
 	}
 	births = append(births, &command.Enqueue{NS: ns, ID: idOf("alive"), Queue: "q"}, fetch)
-	r.apply(t, logEntry{r.now, append(births, ends...)})
+	r.apply(t, logEntry{now: r.now, cmds: append(births, ends...)})
 
 	walk, met := Dead{NS: ns, Queue: "q", Until: job.ID{0xff}}, map[job.ID]bool{}
 	for more := true; more; {

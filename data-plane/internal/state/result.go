@@ -4,9 +4,14 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
+
+// Times are lease time, which measures durations, and calendar time, in which people
+// name instants.
+type Times = group.Times
 
 // Refusal says why a command changed nothing. It is a value, the same on every
 // replica.
@@ -36,7 +41,7 @@ type Result struct {
 	State     job.State     // The job's state afterwards (or the one that stood in the way).
 	Duplicate bool          // Enqueue: the unique key was held by ID.
 	Replayed  bool          // Enqueue: the idempotency key had been used; the first answer again.
-	NextAt    int64         // Fail: when the next attempt is due; 0 if none.
+	NextAt    int64         // Fail: when the next attempt is due, in calendar time; 0 if none.
 	Remaining uint32        // Fail: attempts left.
 	Cancel    bool          // Heartbeat: the worker was asked to let go.
 	Over      bool          // Heartbeat: because the job costs more than a budget allows.
@@ -93,13 +98,13 @@ type QueueState struct {
 // Applied is what one entry did: the answers, in command order, and what the
 // leader's memory has to learn.
 type Applied struct {
-	Now     int64 // The entry's time.
+	Now     Times // The entry's.
 	Results []Result
 	Ready   []Ready
 	// Unready left the ready order by another way than a fetch.
 	Unready []Ready
-	// FirstDue is the earliest due row the entry added; 0 if none.
-	FirstDue int64
+	// FirstDue are the earliest due rows the entry added, by clock; 0 if none.
+	FirstDue Times
 	Queues   []QueueState
 	// Budgets lists namespaces in which spent budgets shut other queues than before.
 	Budgets []job.Namespace

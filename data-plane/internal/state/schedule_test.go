@@ -109,7 +109,7 @@ func TestSchedule_DueRowsOutliveNoNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.do(t, epoch+2e9, &command.Fire{Due: keys.Due{At: epoch + 1e9, Kind: keys.DueSchedule, NS: ns, ID: job.ID(id)}})
-	if rows, err := ReadDue(r.store, 0, epoch+3e9, 10); err != nil || len(rows) != 0 {
+	if rows, err := bothDue(r.store, 0, epoch+3e9, 10); err != nil || len(rows) != 0 {
 		t.Errorf("due rows are left: %v, %v", rows, err)
 	}
 }
@@ -129,7 +129,7 @@ func TestSchedule_ANamespaceHasABoundedNumber(t *testing.T) {
 	for n := range cmds {
 		cmds[n] = put(n, fmt.Sprint(n))
 	}
-	r.apply(t, logEntry{epoch, cmds})
+	r.apply(t, logEntry{now: epoch, cmds: cmds})
 	refused := func(want Refusal, c command.Command) {
 		t.Helper()
 		if got := r.do(t, r.now+1, c).Refusal; got != want {

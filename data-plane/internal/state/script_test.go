@@ -69,7 +69,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return s.entries(t, logEntry{now, cmds}), nil
+		return s.entries(t, logEntry{now: now, cmds: cmds}), nil
 	case "each":
 		cmds, err := parseCommands(d.Input)
 		if err != nil {
@@ -77,7 +77,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		var log []logEntry
 		for i, c := range cmds {
-			log = append(log, logEntry{now + int64(i)*int64(time.Second), []command.Command{c}})
+			log = append(log, logEntry{now: now + int64(i)*int64(time.Second), cmds: []command.Command{c}})
 		}
 		return s.entries(t, log...), nil
 	case "timers":
@@ -99,7 +99,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 }
 
 func (s *script) timers(t *testing.T, now int64) string {
-	rows, err := ReadDue(s.r.store, 0, now+1, 100)
+	rows, err := bothDue(s.r.store, 0, now+1, 100)
 	if err != nil {
 		t.Fatalf("read due: %v", err)
 	}
@@ -127,7 +127,7 @@ func (s *script) sweeper(t *testing.T, now int64) string {
 				t.Fatalf("sweep: %v", err)
 			}
 			if c != nil {
-				b.WriteString(s.entries(t, logEntry{now, []command.Command{c}}))
+				b.WriteString(s.entries(t, logEntry{now: now, cmds: []command.Command{c}}))
 				done = c.Done != 0
 			}
 		}
@@ -141,7 +141,7 @@ func (s *script) entries(t *testing.T, log ...logEntry) string {
 	var b strings.Builder
 	for i, a := range applied {
 		index := first + uint64(i)
-		fmt.Fprintf(&b, "entry %d at %s\n", index, timeText(a.Now))
+		fmt.Fprintf(&b, "entry %d at %s\n", index, timeText(a.Now.Calendar))
 		for k, c := range log[i].cmds {
 			fmt.Fprintf(&b, "  %s: %s\n", commandText(c), resultText(c, a.Results[k]))
 		}

@@ -195,8 +195,11 @@ func appliedText(b *strings.Builder, a *Applied) {
 	for _, r := range a.Unready {
 		fmt.Fprintf(b, "  unready %s/%s %s %s\n", r.Queue, r.Priority, posText(r.Pos), idText(r.ID))
 	}
-	if a.FirstDue != 0 {
-		fmt.Fprintf(b, "  first due %s\n", timeText(a.FirstDue))
+	if at := a.FirstDue.Lease; at != 0 {
+		fmt.Fprintf(b, "  first due %s\n", timeText(at))
+	}
+	if at := a.FirstDue.Calendar; at != 0 {
+		fmt.Fprintf(b, "  first due %s\n", timeText(at))
 	}
 	for _, q := range a.Queues {
 		fmt.Fprintf(b, "  queue %s paused %v%s\n", q.Queue, q.Paused, limitsText(&q, a.Now))
@@ -209,7 +212,7 @@ func appliedText(b *strings.Builder, a *Applied) {
 	}
 }
 
-func limitsText(q *QueueState, now int64) string {
+func limitsText(q *QueueState, now Times) string {
 	var s string
 	if n, ok := q.Slots(); ok {
 		s += fmt.Sprintf(", slots %d", n)
@@ -217,7 +220,8 @@ func limitsText(q *QueueState, now int64) string {
 	if n, ok := q.Starts(now); ok {
 		s += fmt.Sprintf(", starts %d", n)
 		if n == 0 {
-			s += " until " + timeText(q.Opens(now))
+			at := q.Opens(now)
+			s += " until " + timeText(max(at.Lease, at.Calendar))
 		}
 	}
 	if q.Rewind {
@@ -297,7 +301,7 @@ type dumper struct {
 
 func (d *dumper) row(k, v []byte) error {
 	switch k[4] {
-	case 0x20:
+	case 0x20, 0x21:
 		due, err := d.space.ParseDue(k)
 		fmt.Fprintf(&d.b, "due %s %s %s\n", timeText(due.At), dueNames[due.Kind], idText(due.ID))
 		return err

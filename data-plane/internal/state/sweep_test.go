@@ -112,7 +112,7 @@ func TestSweeping_FindsEverythingInBoundedPieces(t *testing.T) {
 	if err := r.store.Scan(from, to, func(_, _ []byte) (bool, error) { rest++; return true, nil }); err != nil || rest != len(alive) {
 		t.Fatalf("%d heads are left, want %d; %v", rest, len(alive), err)
 	}
-	if due, err := ReadDue(r.store, 0, 1<<62, 2*jobs); err != nil || len(due) != len(alive) { // Their idempotency keys.
+	if due, err := bothDue(r.store, 0, 1<<62, 2*jobs); err != nil || len(due) != len(alive) { // Their idempotency keys.
 		t.Fatalf("%d due rows are left, want %d; %v", len(due), len(alive), err)
 	}
 	if pieces < jobs/command.SweepMax {

@@ -14,7 +14,7 @@ import (
 // fire does what a due row announces. A row whose job moved on is gone or does
 // not match the head any more: then nothing happens.
 func (x *entry) fire(c *command.Fire) (Result, error) {
-	if c.Due.At > x.now {
+	if c.Due.At > x.nowOf(c.Due.Kind) {
 		return Result{Refusal: WrongState}, nil
 	}
 	switch c.Due.Kind {
@@ -33,6 +33,14 @@ func (x *entry) fire(c *command.Fire) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind)
 	}
+}
+
+// nowOf is the entry's time on the clock that a due row waits for.
+func (x *entry) nowOf(k keys.DueKind) int64 {
+	if k.OnLeaseTime() {
+		return x.lease
+	}
+	return x.now
 }
 
 func (x *entry) fireJob(d keys.Due) (Result, error) {

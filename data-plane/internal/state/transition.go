@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -89,10 +90,21 @@ func (x *entry) enterTimed(ns job.Namespace, id job.ID, h *Head, s job.State, at
 	return x.enter(ns, h, s)
 }
 
+// enterFor puts the job into a state that ends after a duration, which lease time
+// measures.
+func (x *entry) enterFor(ns job.Namespace, id job.ID, h *Head, s job.State, d time.Duration) error {
+	h.Shift = x.now - x.lease
+	return x.enterTimed(ns, id, h, s, later(x.lease, int64(d)))
+}
+
 func (x *entry) addDue(d keys.Due, value []byte) {
 	x.txn.Set(x.m.space.Due(d), value)
-	if x.out.FirstDue == 0 || d.At < x.out.FirstDue {
-		x.out.FirstDue = d.At
+	first := &x.out.FirstDue.Calendar
+	if d.Kind.OnLeaseTime() {
+		first = &x.out.FirstDue.Lease
+	}
+	if *first == 0 || d.At < *first {
+		*first = d.At
 	}
 }
 

@@ -176,7 +176,7 @@ func TestTrap37_BackoffNeitherOverflowsNorComesAllAtOnce(t *testing.T) {
 	}
 	three, four := p.enqueue(3, short), p.enqueue(4, short)
 	p.fetch(three, four)
-	due := p.apply(t, logEntry{p.now, []command.Command{&command.Fail{NS: p.ns, ID: three}, &command.Fail{NS: p.ns, ID: four}}})[0]
+	due := p.apply(t, logEntry{now: p.now, cmds: []command.Command{&command.Fail{NS: p.ns, ID: three}, &command.Fail{NS: p.ns, ID: four}}})[0]
 	if due.Results[0].NextAt == due.Results[1].NextAt {
 		t.Fatal("two jobs that fail together come back together")
 	}
@@ -229,7 +229,7 @@ func TestD9_AJobTwiceInABatchOfAcksIsCountedOnce(t *testing.T) {
 	ack := func(i int) command.Command {
 		return &command.Ack{NS: p.ns, ID: g[i].ID, By: command.Holder{Token: command.Token{Attempt: g[i].Attempt, Epoch: g[i].Epoch}}}
 	}
-	p.apply(t, logEntry{p.now, []command.Command{ack(0), ack(0), ack(1), ack(0)}})
+	p.apply(t, logEntry{now: p.now, cmds: []command.Command{ack(0), ack(0), ack(1), ack(0)}})
 	p.audit(t)
 	if c, err := ReadCounts(p.store, p.ns, "q"); err != nil || c.Jobs[job.Completed] != 2 || c.Leased() != 0 {
 		t.Fatalf("%+v, %v", c.Jobs, err)

@@ -212,7 +212,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 		var log []logEntry
 		add := func(c command.Command) {
 			at := epoch + int64(len(log))*int64(7*time.Minute) // More than a day at the end.
-			log = append(log, logEntry{at, []command.Command{c}})
+			log = append(log, logEntry{now: at, cmds: []command.Command{c}})
 		}
 		for i, id := range ids {
 			retry := command.RetryPolicy{MaxRetries: 1000}

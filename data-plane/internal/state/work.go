@@ -59,7 +59,7 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	h.Worker, h.Hostname, h.Peer = c.Worker, c.Hostname, c.Peer
 	h.Started = x.now
 	h.flags &^= flagReclaimed
-	if err := x.enterTimed(c.NS, id, &h, job.Active, x.after(int64(lease))); err != nil {
+	if err := x.enterFor(c.NS, id, &h, job.Active, lease); err != nil {
 		return Grant{}, false, err
 	}
 	x.started(q)
@@ -230,7 +230,7 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 func failAnswer(res Result, h *Head) Result {
 	res.State, res.NextAt = h.State, 0
 	if h.State == job.Retrying {
-		res.NextAt = h.Due
+		res.NextAt = h.DueAt()
 	}
 	if !h.State.Terminal() && h.Retry.MaxRetries > h.Attempt {
 		res.Remaining = h.Retry.MaxRetries - h.Attempt
@@ -298,7 +298,7 @@ func (x *entry) release(c *command.Fail, h *Head) error {
 	}
 	var err error
 	if delay, ok := delayOf(c); ok && delay > 0 {
-		err = x.enterTimed(c.NS, c.ID, h, job.Retrying, x.after(int64(delay)))
+		err = x.enterFor(c.NS, c.ID, h, job.Retrying, delay)
 	} else {
 		err = x.enterPending(c.NS, c.ID, h)
 	}
@@ -338,7 +338,7 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 			return err
 		}
 		after = feed.Retrying
-		err = x.enterTimed(c.NS, c.ID, h, job.Retrying, x.after(max(int64(pause(c, h)), 1)))
+		err = x.enterFor(c.NS, c.ID, h, job.Retrying, max(pause(c, h), 1))
 	}
 	x.event(feed.Failed, c.NS, c.ID, h)
 	x.event(after, c.NS, c.ID, h)
