@@ -6,31 +6,53 @@ import { defineConfig } from "vitest/config";
 // The public port of a running `corvo-cloud up`, for `npm run dev`.
 const backend = process.env.CORVO_DEV_BACKEND ?? "http://127.0.0.1:8080";
 
-// What the shell and the list of jobs are made of is two files: split, each of its thirty
-// small parts would be compressed alone, and stand in the list of files that the shell
-// carries. Libraries are apart, because they change less often than we do.
-const icons =
-  "arrow-up|x|info|ban|circle-exclamation-point|circle-check|circle-play|triangle-exclamation-point";
+// Libraries are apart, because they change less often than we do.
 const libraries = new RegExp(
   [
     "/node_modules/(react|react-dom|scheduler|clsx|use-sync-external-store|@tanstack|@connectrpc|@bufbuild)/",
     "/lucide-react/dist/esm/(?!icons/|lucide-react)",
-    `/lucide-react/dist/esm/icons/(${icons})\\.`,
     "vite/preload-helper|rolldown/runtime",
   ].join("|"),
 );
-const parts = "page|field|button|tooltip|toast|kbd|empty|badge|state-badge|skeleton|time|banner";
-const base = new RegExp(
-  [
-    `/src/components/ui/(${parts})\\.tsx`,
-    "/src/lib/(numbers|media|states|time|shortcuts)\\.ts",
-    "/src/gen/corvo/cloud/v1/(access|auth|tenant|refusal)_pb\\.ts",
-    "/src/data/(control|queries|jobs-api|token|access|live|events)\\.tsx?",
-  ].join("|"),
-);
+
+// What the shell and the list of jobs are made of is one file: split, each of its small
+// parts would be compressed alone, asked for alone, and stand in the shell's list of files.
+const firstPage = /\/src\/(main\.tsx|routes\/jobs\.tsx|data\/stream\.ts)$/;
+
+interface Graph {
+  getModuleInfo(id: string): { importers: string[] } | null;
+}
+
+/** Names the modules that the first page imports, however deep; others have no name. */
+function ofFirstPage(name: string) {
+  const known = new Map<string, boolean>();
+  const needed = (id: string, graph: Graph): boolean => {
+    const before = known.get(id);
+    if (before !== undefined) return before;
+    known.set(id, firstPage.test(id));
+    const found =
+      firstPage.test(id) || (graph.getModuleInfo(id)?.importers ?? []).some((by) => needed(by, graph));
+    known.set(id, found);
+    return found;
+  };
+  return (id: string, graph: Graph) => (needed(id, graph) && !firstPage.test(id) ? name : null);
+}
+
+// What opens over a page is made of the same parts everywhere: without groups a dialog
+// would come in ten pieces. Lists to choose from are apart, because most pages have none.
+const dialogParts = /\/src\/components\/ui\/(dialog|tabs|switch|choice)\.tsx/;
+const listParts =
+  /\/node_modules\/@(base-ui|floating-ui)\/|\/src\/components\/ui\/(menu|select|combobox)\.tsx/;
+const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-json|lucide-react)\//;
+// The dialogs of all pages together are smaller than one page.
+const dialogs = /\/src\/(features\/(confirm|.*-dialog)|components\/(shell|queues))/;
 const groups = [
-  { name: "libraries", test: libraries },
-  { name: "base", test: base },
+  { name: "libraries", test: libraries, priority: 50 },
+  { name: ofFirstPage("base"), debugName: "base", priority: 40 },
+  { name: "popups", test: dialogParts, priority: 31 },
+  { name: "lists", test: listParts, priority: 30 },
+  { name: "shared", test: shared, priority: 20, minShareCount: 2 },
+  { name: "dialogs", test: dialogs, priority: 10 },
 ];
 
 export default defineConfig({

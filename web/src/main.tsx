@@ -25,7 +25,7 @@ if (!element) throw new Error("index.html has no #root");
 
 // What a page tells its reader is no news for the browser's console.
 function onCaughtError(error: unknown): void {
-  if (!badSearch(error) && !isUnreachable(error)) console.error(error);
+  if (!badSearch(error) && !isUnreachable(error)) reportError(error);
 }
 
 createRoot(element, { onCaughtError }).render(

@@ -14,8 +14,10 @@ import { accessOf } from "./data/access";
 import { isUnauthenticated } from "./data/control";
 import { reads } from "./data/queries";
 import { part } from "./data/reach";
+import { whenIdle } from "./lib/idle";
 import { parseJobSearch } from "./lib/job-search";
 import { isOwnPath } from "./lib/next";
+import { prefetchParts } from "./lib/prefetch";
 import { recentNamespace, recentTenant } from "./lib/recent";
 import { choice, searchOf, text, texts } from "./lib/search";
 import { usageGroupings, usagePeriods } from "./lib/usage";
@@ -110,24 +112,6 @@ const invite = createRoute({
   component: page(() => import("./routes/invite"), "InvitePage"),
 });
 
-// The control plane serves the files of the pages, cells the jobs in them. Whoever has
-// the console open has all of its pages, and so they open while the control plane is down.
-const PAGES_AFTER_MS = 1500;
-const fetchPages = () =>
-  void Promise.allSettled([
-    import("./routes/overview"),
-    import("./routes/queues"),
-    import("./routes/jobs"),
-    import("./routes/job"),
-    import("./routes/keys"),
-    import("./components/jobs/queue-filter"),
-    import("./components/jobs/no-jobs"),
-    import("./components/queues/queue-dialog"),
-    import("./features/confirm"),
-    import("./features/jobs/move-dialog"),
-    import("./features/queues/throughput"),
-  ]);
-
 const tenant = createRoute({
   getParentRoute: () => root,
   path: "/$tenant",
@@ -140,7 +124,7 @@ const tenant = createRoute({
   component: Shell,
   errorComponent: ({ error }) => <ProblemPage error={error} />,
   notFoundComponent: page(() => import("./components/shell/absent"), "NoTenant"),
-  onEnter: () => void setTimeout(fetchPages, PAGES_AFTER_MS),
+  onEnter: () => void whenIdle(() => void prefetchParts()),
 });
 
 const tenantHome = createRoute({

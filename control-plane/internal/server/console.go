@@ -1,13 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
-	"time"
 )
 
 const (
@@ -21,6 +19,7 @@ const (
 // console serves the built console. Pages are made in the browser, so every path that
 // names no file is the one page.
 func console(files fs.FS) http.Handler {
+	c := assets(files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -32,24 +31,21 @@ func console(files fs.FS) http.Handler {
 		case notAPage(name):
 			http.NotFound(w, r)
 		case strings.HasPrefix(name, hashedDir):
-			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			if !serve(w, r, files, name) {
-				w.Header().Del("Cache-Control")
+			if !c.serve(w, r, name, "public, max-age=31536000, immutable") {
 				http.NotFound(w, r)
 			}
 		default:
-			w.Header().Set("Cache-Control", "no-cache")
-			servePage(w, r, files, name)
+			c.servePage(w, r, name)
 		}
 	})
 }
 
-func servePage(w http.ResponseWriter, r *http.Request, files fs.FS, name string) {
+func (c assetSet) servePage(w http.ResponseWriter, r *http.Request, name string) {
 	switch {
-	case name != "" && serve(w, r, files, name):
+	case name != "" && c.serve(w, r, name, "no-cache"):
 	case path.Ext(name) != "":
 		http.NotFound(w, r)
-	case !serve(w, r, files, indexName):
+	case !c.serve(w, r, indexName, "no-cache"):
 		http.Error(w, notBuilt, http.StatusNotFound)
 	}
 }
@@ -63,20 +59,6 @@ func notAPage(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(first, "corvo.") || strings.HasPrefix(first, ".")
-}
-
-// serve sends a file and reports whether there is one.
-func serve(w http.ResponseWriter, r *http.Request, files fs.FS, name string) bool {
-	if files == nil || !fs.ValidPath(name) {
-		return false
-	}
-	// Files are read whole: embedded ones are in memory already.
-	content, err := fs.ReadFile(files, name)
-	if err != nil {
-		return false
-	}
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
-	return true
 }
 
 // built reports whether the console is there.

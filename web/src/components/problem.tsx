@@ -1,6 +1,6 @@
 import { Link, useRouter, useRouterState } from "@tanstack/react-router";
 import { CircleAlert, CloudAlert, Compass } from "lucide-react";
-import { createContext, type ReactNode, use, useEffect } from "react";
+import { createContext, type ReactNode, use, useEffect, useState } from "react";
 import { Button, buttonClass } from "~/components/ui/button";
 import { EmptyState } from "~/components/ui/empty";
 import { usePageTitle } from "~/components/ui/page";
@@ -86,13 +86,15 @@ const TRY_EVERY_MS = 5_000;
 
 /** Goes on by itself as soon as somebody answers. */
 function NoAnswer({ error }: { error: unknown }) {
-  usePageTitle("Can't reach Corvo");
   const router = useRouter();
   const lost = isChunkLost(error);
+  const [missing, setMissing] = useState(false);
+  usePageTitle(missing ? "Couldn't load this page" : "Can't reach Corvo");
+
   async function again() {
     if (!(await answers())) return;
-    if (lost) reloadOnce();
-    else void router.invalidate();
+    if (!lost) void router.invalidate();
+    else if (!reloadOnce()) setMissing(true);
   }
   // biome-ignore lint/correctness/useExhaustiveDependencies: one clock for as long as the page shows
   useEffect(() => {
@@ -100,6 +102,25 @@ function NoAnswer({ error }: { error: unknown }) {
     const timer = window.setInterval(() => void again(), TRY_EVERY_MS);
     return () => window.clearInterval(timer);
   }, []);
+
+  if (missing) {
+    return (
+      <div role="alert">
+        <EmptyState
+          level={1}
+          icon={<CloudAlert aria-hidden />}
+          title="Couldn't load this page"
+          action={
+            <Button variant="primary" onClick={() => window.location.reload()}>
+              Reload page
+            </Button>
+          }
+        >
+          A part of the console is missing. Reload the page to get the current version.
+        </EmptyState>
+      </div>
+    );
+  }
   return (
     <div role="alert">
       <EmptyState
@@ -112,7 +133,7 @@ function NoAnswer({ error }: { error: unknown }) {
           </Button>
         }
       >
-        Check your connection. This page loads as soon as Corvo responds; your jobs keep running.
+        Check your connection. This page loads as soon as Corvo responds.
       </EmptyState>
     </div>
   );

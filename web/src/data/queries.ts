@@ -1,6 +1,7 @@
 import { infiniteQueryOptions, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
 import { control, isDenied, isNotFound, isUnauthenticated } from "./control";
 import { DataError, type JobFilter, jobsApi } from "./jobs-api";
+import { isUnreachable } from "./reach";
 import type { Scope } from "./token";
 
 /** Rows of one page of jobs. */
@@ -63,7 +64,7 @@ export const reads = {
 function worthRetrying(failures: number, error: unknown): boolean {
   if (isUnauthenticated(error) || isNotFound(error) || isDenied(error)) return false;
   if (error instanceof DataError) return failures < 3 && (error.status >= 500 || error.status === 429);
-  return failures < 2;
+  return failures < (isUnreachable(error) ? 1 : 2);
 }
 
 /** A cache whose reads end at `onSignedOut` when the session is over. */
@@ -75,8 +76,16 @@ export function newQueryClient(onSignedOut: () => void): QueryClient {
       },
     }),
     defaultOptions: {
-      queries: { retry: worthRetrying, refetchOnWindowFocus: true, gcTime: 5 * 60_000 },
-      mutations: { retry: false },
+      // Without a network a read fails like any other, and its page says so: by itself it would
+      // wait without a word.
+      queries: {
+        retry: worthRetrying,
+        networkMode: "always",
+        refetchOnReconnect: "always",
+        refetchOnWindowFocus: true,
+        gcTime: 5 * 60_000,
+      },
+      mutations: { retry: false, networkMode: "always" },
     },
   });
 }

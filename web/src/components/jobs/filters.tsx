@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { clsx } from "clsx";
 import { CalendarClock, Tag, X } from "lucide-react";
-import { type FormEvent, lazy, Suspense, useState } from "react";
+import { type FormEvent, useState } from "react";
 import { Button } from "~/components/ui/button";
 import { controlClass, NativeSelect } from "~/components/ui/field";
 import { StateIcon } from "~/components/ui/state-badge";
@@ -10,8 +10,7 @@ import type { Scope } from "~/data/token";
 import { isFiltered, type JobSearch, type Within, withins } from "~/lib/job-search";
 import { type JobState, jobStates, stateWord } from "~/lib/states";
 import { timeLocal } from "~/lib/time";
-
-const QueueFilter = lazy(() => import("./queue-filter"));
+import { QueueChoice } from "./queue-choice";
 
 interface FiltersProps {
   scope: Scope;
@@ -66,9 +65,7 @@ export function Filters({ scope, search, onChange, onClear }: FiltersProps) {
         })}
       </fieldset>
       <div className="flex flex-wrap items-center gap-2">
-        <Suspense fallback={<div className={clsx(controlClass, "h-8 sm:w-56")} />}>
-          <QueueFilter names={names} value={search.queue} onChange={(queue) => onChange({ queue })} />
-        </Suspense>
+        <QueueChoice names={names} value={search.queue} onChange={(queue) => onChange({ queue })} />
         <TagFilter key={search.tag} value={search.tag} onChange={(tag) => onChange({ tag })} />
         <NativeSelect
           aria-label="Created"

@@ -1,22 +1,26 @@
 import { Combobox } from "~/components/ui/combobox";
 
-interface QueueFilterProps {
+export interface QueueFilterProps {
   names: readonly string[];
   value: string | undefined;
   onChange: (queue: string | undefined) => void;
+  /** The field takes the place of one that has the focus, with what was typed so far. */
+  begun?: { typed: string | undefined };
 }
 
 /** A module of its own: what it needs is large and not needed to see the list. */
-export default function QueueFilter({ names, value, onChange }: QueueFilterProps) {
+export default function QueueFilter({ names, value, onChange, begun }: QueueFilterProps) {
   return (
-    <div className="w-full sm:w-56" data-queue-filter>
+    <div className="w-full sm:w-56">
       <Combobox
         label="Queue"
-        placeholder="any queue"
-        empty="No queue of that name."
+        placeholder="Any queue"
+        empty="No queue matches."
         options={names.map((name) => ({ value: name, label: name }))}
         value={value ?? null}
         onChange={(queue) => onChange(queue ?? undefined)}
+        filterKey
+        begun={begun}
       />
     </div>
   );

@@ -26,6 +26,8 @@ const ShortcutsSheet = lazy(() => import("./shortcuts-sheet"));
 const CopyAsDialog = lazy(() => import("./copy-as-dialog"));
 const NavSheet = lazy(() => import("./nav-sheet"));
 
+const PALETTE_QUEUES = 20;
+
 /** The frame of every page of a tenant: navigation, live stream, palette. */
 export function Shell() {
   const { tenant } = useParams({ from: "/$tenant" });
@@ -85,6 +87,26 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
     ),
   });
 
+  // Of thousands of queues the palette holds those that fit what was typed.
+  function queueCommands(): Command[] {
+    const queues = client.getQueryData(reads.queues({ tenant, namespace }).queryKey) ?? [];
+    const wanted = query.trim().toLowerCase();
+    return queues
+      .filter((queue) => `jobs in ${queue.name}`.toLowerCase().includes(wanted))
+      .slice(0, PALETTE_QUEUES)
+      .map((queue) => ({
+        value: `jobs in ${queue.name}`,
+        label: `Jobs in ${queue.name}`,
+        icon: <Layers aria-hidden />,
+        run: () =>
+          void navigate({
+            to: "/$tenant/$namespace/jobs",
+            params: { tenant, namespace },
+            search: { queue: queue.name },
+          }),
+      }));
+  }
+
   const groups: CommandGroup[] = !palette
     ? []
     : [
@@ -98,22 +120,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
             run: () => go(destination.to),
           })),
         },
-        {
-          value: "Queues",
-          items: (client.getQueryData(reads.queues({ tenant, namespace }).queryKey) ?? [])
-            .slice(0, 50)
-            .map((queue) => ({
-              value: `jobs of ${queue.name}`,
-              label: `Jobs of ${queue.name}`,
-              icon: <Layers aria-hidden />,
-              run: () =>
-                void navigate({
-                  to: "/$tenant/$namespace/jobs",
-                  params: { tenant, namespace },
-                  search: { queue: queue.name },
-                }),
-            })),
-        },
+        { value: "Queues", items: queueCommands() },
         {
           value: "Do",
           items: [

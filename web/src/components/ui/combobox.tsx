@@ -1,6 +1,7 @@
 import { Combobox as Base } from "@base-ui/react/combobox";
 import { clsx } from "clsx";
 import { Check, ChevronsUpDown, X } from "lucide-react";
+import { count } from "~/lib/numbers";
 import { controlClass, useField } from "./field";
 import type { Option } from "./select";
 
@@ -15,7 +16,14 @@ export interface ComboboxProps {
   clearable?: boolean;
   disabled?: boolean;
   className?: string;
+  /** The page's "/" leads here. */
+  filterKey?: boolean;
+  /** Begins with the focus, open, and with this text. */
+  begun?: { typed: string | undefined } | undefined;
 }
+
+// More than this nobody reads; whoever looks for one of thousands types.
+const SHOWN_MAX = 100;
 
 /** One of many values, found by typing. */
 export function Combobox({
@@ -28,6 +36,8 @@ export function Combobox({
   clearable = true,
   disabled,
   className,
+  filterKey,
+  begun,
 }: ComboboxProps) {
   const field = useField();
   const selected =
@@ -40,6 +50,9 @@ export function Combobox({
       isItemEqualToValue={(a, b) => (a as Option).value === (b as Option).value}
       disabled={disabled}
       autoHighlight
+      limit={SHOWN_MAX}
+      defaultOpen={begun !== undefined}
+      {...(begun?.typed === undefined ? {} : { defaultInputValue: begun.typed })}
     >
       <Base.InputGroup
         className={clsx(
@@ -53,6 +66,8 @@ export function Combobox({
           aria-label={label}
           aria-describedby={field?.describedBy}
           placeholder={placeholder}
+          data-filter={filterKey || undefined}
+          autoFocus={begun !== undefined}
           className="h-full w-full min-w-0 bg-transparent pl-2.5 text-13 outline-none pointer-coarse:text-16"
         />
         {clearable && value ? (
@@ -96,6 +111,11 @@ export function Combobox({
                 </Base.Item>
               )}
             </Base.List>
+            {options.length > SHOWN_MAX ? (
+              <p className="border-t border-line px-2 pt-1.5 pb-1 text-12 text-ink-3">
+                Type to search all {count(options.length)}
+              </p>
+            ) : null}
           </Base.Popup>
         </Base.Positioner>
       </Base.Portal>

@@ -1,13 +1,20 @@
 import { Toast as Base } from "@base-ui/react/toast";
 import { clsx } from "clsx";
 import { CircleAlert, CircleCheck, Info, X } from "lucide-react";
+import { useEffect } from "react";
 import { buttonClass } from "./button";
-
 import type { ToastOptions } from "./toast";
 
 const manager = Base.createToastManager();
 
-export function show({ title, description, kind = "ok", action }: ToastOptions): void {
+// The manager forgets what it is told before somebody shows it.
+let shown = () => {};
+const mounted = new Promise<void>((resolve) => {
+  shown = resolve;
+});
+
+export async function show({ title, description, kind = "ok", action }: ToastOptions): Promise<void> {
+  await mounted;
   manager.add({
     title,
     description,
@@ -25,6 +32,8 @@ const icons = {
 } as const;
 
 export function ToastView() {
+  // After the effects of the provider below, which listens from then on.
+  useEffect(() => shown(), []);
   return (
     <Base.Provider toastManager={manager} limit={4}>
       <Base.Portal>

@@ -1,4 +1,4 @@
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useSyncExternalStore } from "react";
 
 export interface ToastOptions {
   title: string;
@@ -9,21 +9,32 @@ export interface ToastOptions {
 
 const load = () => import("./toast-view");
 
+// Until there is something to say, nothing of it is loaded.
+let wanted = false;
+const listeners = new Set<() => void>();
+
 /**
  * Shows a message that goes by itself. Errors stay longer and are announced at once.
  * Not a hook, so that code outside of React can report too.
  */
 export function toast(options: ToastOptions): void {
+  wanted = true;
+  for (const listener of listeners) listener();
   void load().then((view) => view.show(options));
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 }
 
 const View = lazy(async () => ({ default: (await load()).ToastView }));
 
 /** Once, at the root of the page. */
 export function Toaster() {
-  return (
+  return useSyncExternalStore(subscribe, () => wanted) ? (
     <Suspense>
       <View />
     </Suspense>
-  );
+  ) : null;
 }

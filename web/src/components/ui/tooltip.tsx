@@ -1,4 +1,5 @@
 import { cloneElement, lazy, type ReactElement, Suspense } from "react";
+import { useIdle } from "~/lib/idle";
 
 interface TooltipProps {
   /** Plain text; a new line starts a new row. Must be reachable without the tooltip too. */
@@ -24,9 +25,9 @@ const Layer = lazy(() => import("./tooltip-layer"));
 
 /** Once, at the root of the page. */
 export function TooltipLayer() {
-  return (
+  return useIdle() ? (
     <Suspense>
       <Layer />
     </Suspense>
-  );
+  ) : null;
 }
