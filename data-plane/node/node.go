@@ -218,6 +218,7 @@ func (n *Node) URL() string {
 // until it is open.
 func (n *Node) serve() {
 	n.api = n.newServer()
+	n.members.ServeAudit(n.readAudit)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	watches := n.untilShutdown(admin)
 	// No ServeMux: it would redirect paths that are not clean instead of refusing them.

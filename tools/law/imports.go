@@ -107,7 +107,7 @@ var Rooms = []Room{
 		"a PostgreSQL for tests; it knows no schema, and other modules' tests use it too"},
 	{"control-plane/internal/store", []string{"control-plane/api/gen/...", "migrations"},
 		"records in two databases; it knows no rules"},
-	{"control-plane/internal/reconcile", []string{"control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/celladmin", "data-plane/api/gen/...", "data-plane/api/identity"},
+	{"control-plane/internal/reconcile", []string{"control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/apikey", "data-plane/api/celladmin", "data-plane/api/gen/...", "data-plane/api/identity"},
 		"carries what is written to where it must happen; it knows no use case and no letter"},
 	{"control-plane/internal/urls", nil,
 		"addresses that people and programs are shown; it knows nobody who serves them"},

@@ -5,7 +5,9 @@ package ids
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +44,18 @@ func (m *Maker) New(k Kind, now time.Time) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return string(k) + ulid.MustNew(ulid.Timestamp(now), m.entropy).String()
+}
+
+// Derived makes the id of something that was made elsewhere at a time: the same one
+// whenever it is asked for, and in its place among those of that time.
+func Derived(k Kind, at time.Time, of ...string) string {
+	var id ulid.ULID
+	if err := id.SetTime(ulid.Timestamp(at)); err != nil {
+		panic(err) // Not possible before the year 10889.
+	}
+	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
+	copy(id[6:], sum[:])
+	return string(k) + id.String()
 }
 
 // Is reports whether text has the form of an id of a kind.

@@ -27,6 +27,8 @@ type fakeCell struct {
 	state   *cellv1.State
 	sources map[string]uint64
 	applied int
+	acts    map[uint32][]*cellv1.AuditEvent
+	kept    map[uint32]uint64 // Up to where somebody said that they keep the acts.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
 	// not follow by itself.
 	proxyAt uint64
@@ -174,6 +176,22 @@ func (f *fakeCell) ListWatchers(context.Context, *connect.Request[cellv1.ListWat
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return connect.NewResponse(&cellv1.ListWatchersResponse{Watchers: []*cellv1.Watcher{{ProxyId: "p", Index: f.proxyAt, Ready: true}}, Nodes: 3}), nil
+}
+
+func (f *fakeCell) ListAudit(_ context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept == nil {
+		f.kept = make(map[uint32]uint64)
+	}
+	f.kept[r.Msg.GetGroup()] = max(f.kept[r.Msg.GetGroup()], r.Msg.GetAfter())
+	res := &cellv1.ListAuditResponse{}
+	for _, e := range f.acts[r.Msg.GetGroup()] {
+		if e.GetNumber() > r.Msg.GetAfter() && len(res.Events) < 3 {
+			res.Events = append(res.Events, e)
+		}
+	}
+	return connect.NewResponse(res), nil
 }
 
 // current is the cell's state without its index.

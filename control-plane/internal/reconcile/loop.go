@@ -24,6 +24,8 @@ type Cell interface {
 	WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error)
 	// State is the newest state that any node tells.
 	State(ctx context.Context) (*cellv1.State, error)
+	// Audit tells who administered queues and jobs of a shard, behind a number.
+	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 }
 
 // SendMail sends the letter of an outbox row.
@@ -47,6 +49,8 @@ type Options struct {
 	// Scan is how often everything is looked at that no row points to; Compare how
 	// often cells are asked what they hold.
 	Scan, Compare time.Duration
+	// Acts is how often cells are asked who administered queues and jobs.
+	Acts time.Duration
 	// BackoffMin doubles with every failure up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration
 	// ParkAfter refusals a row is parked: tried every ParkFor only.
@@ -59,6 +63,7 @@ func (o *Options) fill() {
 	setDefault(&o.Poll, 250*time.Millisecond)
 	setDefault(&o.Scan, time.Minute)
 	setDefault(&o.Compare, 10*time.Minute)
+	setDefault(&o.Acts, 2*time.Second)
 	setDefault(&o.BackoffMin, 200*time.Millisecond)
 	setDefault(&o.BackoffMax, 15*time.Second)
 	setDefault(&o.ParkFor, 10*time.Minute)
@@ -106,6 +111,7 @@ type Loop struct {
 	news                news
 	health              healthBook
 	kept                keptRows
+	shards              shardBook
 }
 
 // keptRows are those that could not be given back because the database was away. With
@@ -156,6 +162,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
+	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })
 	parts.Wait()

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	auditColumns  = "tenant_id, id, at, actor_type, actor_id, actor, action, target_type, target_id, target, request_id, peer, user_agent, changes"
+	auditColumns  = "tenant_id, id, at, actor_type, actor_id, actor, action, target_type, target_id, target, request_id, peer, user_agent, changes, namespace_id, namespace"
 	answerColumns = "tenant_id, principal, method, request_id, body, answer, created_at"
 )
 
 func scanAudit(s scanner) (v AuditEvent, err error) {
 	return v, s.Scan(&v.TenantID, &v.ID, toTime{&v.At}, &v.ActorType, &v.ActorID, &v.Actor, &v.Action, &v.TargetType, &v.TargetID, &v.Target,
-		&v.RequestID, &v.Peer, &v.UserAgent, asJSON{&v.Changes})
+		&v.RequestID, &v.Peer, &v.UserAgent, asJSON{&v.Changes}, &v.NamespaceID, &v.Namespace)
 }
 
 func (t *tx) InsertAudit(ctx context.Context, v AuditEvent) error {
@@ -20,7 +20,7 @@ func (t *tx) InsertAudit(ctx context.Context, v AuditEvent) error {
 		return err
 	}
 	return t.insert(ctx, "audit", auditColumns, v.TenantID, v.ID, v.At, v.ActorType, v.ActorID, v.Actor, v.Action, v.TargetType, v.TargetID, v.Target,
-		v.RequestID, v.Peer, v.UserAgent, asJSON{v.Changes})
+		v.RequestID, v.Peer, v.UserAgent, asJSON{v.Changes}, v.NamespaceID, v.Namespace)
 }
 
 func (t *tx) ListAudit(ctx context.Context, tenantID string, f AuditFilter, p Page) ([]AuditEvent, error) {
@@ -37,6 +37,10 @@ func (t *tx) ListAudit(ctx context.Context, tenantID string, f AuditFilter, p Pa
 	}
 	if f.TargetID != "" {
 		where("target_id = ?", f.TargetID)
+	}
+	if f.Namespace != "" {
+		where("(namespace_id = ? OR namespace = ?)", f.Namespace)
+		args = append(args, f.Namespace)
 	}
 	if f.ActionPrefix != "" {
 		where("substr(action, 1, length(CAST(? AS TEXT))) = ?", f.ActionPrefix)

@@ -27,6 +27,13 @@ func (t *tx) GetNamespace(ctx context.Context, tenantID, id string) (Namespace, 
 	return one(ctx, t, "get namespace", scanNamespace, "SELECT "+namespaceColumns+" FROM namespaces WHERE tenant_id = ? AND id = ?", tenantID, id)
 }
 
+func (t *tx) FindNamespace(ctx context.Context, id string) (Namespace, error) {
+	if err := t.service(); err != nil {
+		return Namespace{}, err
+	}
+	return one(ctx, t, "find namespace", scanNamespace, "SELECT "+namespaceColumns+" FROM namespaces WHERE id = ?", id)
+}
+
 func (t *tx) GetNamespaceByName(ctx context.Context, tenantID, name string) (Namespace, error) {
 	if !t.sees(tenantID) {
 		return Namespace{}, ErrNotFound

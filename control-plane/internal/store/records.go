@@ -167,6 +167,8 @@ type AuditEvent struct {
 	TargetType, TargetID, Target string
 	RequestID, Peer, UserAgent   string
 	Changes                      map[string]Change
+	// Where, for what was done to queues and jobs.
+	NamespaceID, Namespace string
 }
 
 // Change is a field before and after; secrets never stand in it.
@@ -178,6 +180,7 @@ type Change struct {
 // AuditFilter narrows a listing; zero fields do not.
 type AuditFilter struct {
 	ActorID, ActionPrefix, TargetID string
+	Namespace                       string // Name or id.
 	After, Before                   time.Time
 }
 

@@ -86,6 +86,8 @@ type Namespaces interface {
 	InsertNamespace(ctx context.Context, n Namespace) error
 	// GetNamespace finds deleted ones too; see DeletedAt.
 	GetNamespace(ctx context.Context, tenantID, id string) (Namespace, error)
+	// FindNamespace finds one of any tenant, for the service's own loops.
+	FindNamespace(ctx context.Context, id string) (Namespace, error)
 	GetNamespaceByName(ctx context.Context, tenantID, name string) (Namespace, error)
 	// ListNamespaces lists living ones by name.
 	ListNamespaces(ctx context.Context, tenantID string, p Page) ([]Namespace, error)
@@ -243,6 +245,8 @@ type Settings interface {
 	GetSetting(ctx context.Context, name string) (string, error)
 	// InsertSetting fails with ErrExists: of two at a time the first one counts.
 	InsertSetting(ctx context.Context, name, value string, now time.Time) error
+	// PutSetting writes over what was there.
+	PutSetting(ctx context.Context, name, value string, now time.Time) error
 	// RaiseSetting adds one to a number, 0 at first, and returns it.
 	RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error)
 }

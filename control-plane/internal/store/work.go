@@ -125,6 +125,12 @@ func (t *tx) InsertSetting(ctx context.Context, name, value string, now time.Tim
 	return t.insert(ctx, "settings", "name, value, created_at", name, value, now)
 }
 
+func (t *tx) PutSetting(ctx context.Context, name, value string, now time.Time) error {
+	_, err := t.exec(ctx, "put setting",
+		"INSERT INTO settings (name, value, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value, now)
+	return err
+}
+
 func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error) {
 	n, err := one(ctx, t, "raise setting", number,
 		`INSERT INTO settings (name, value, created_at) VALUES (?, '1', ?)

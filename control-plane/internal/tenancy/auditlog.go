@@ -21,7 +21,7 @@ func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEvent
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListAuditEvents", f.ActorID, f.ActionPrefix, f.TargetID, f.After.UnixNano(), f.Before.UnixNano())
+	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListAuditEvents", f.ActorID, f.ActionPrefix, f.TargetID, f.Namespace, f.After.UnixNano(), f.Before.UnixNano())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEvent
 }
 
 func auditFilter(r *cloudv1.ListAuditEventsRequest) (store.AuditFilter, error) {
-	f := store.AuditFilter{ActorID: r.GetActorId(), ActionPrefix: r.GetAction(), TargetID: r.GetTargetId()}
+	f := store.AuditFilter{ActorID: r.GetActorId(), ActionPrefix: r.GetAction(), TargetID: r.GetTargetId(), Namespace: r.GetNamespace()}
 	var wrong []fault.Field
 	for name, t := range map[string]*timestamppb.Timestamp{"after": r.GetAfter(), "before": r.GetBefore()} {
 		if t == nil {
@@ -68,6 +68,7 @@ func auditMessage(e store.AuditEvent) (*cloudv1.AuditEvent, error) {
 	m := &cloudv1.AuditEvent{
 		Id: e.ID, At: stamp(e.At), ActorType: e.ActorType, ActorId: e.ActorID, Actor: e.Actor, Action: e.Action,
 		TargetType: e.TargetType, TargetId: e.TargetID, Target: e.Target, RequestId: e.RequestID, Peer: e.Peer, UserAgent: e.UserAgent,
+		NamespaceId: e.NamespaceID, Namespace: e.Namespace,
 	}
 	if len(e.Changes) == 0 {
 		return m, nil

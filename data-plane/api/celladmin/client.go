@@ -252,3 +252,10 @@ func (c *Client) Transfer(ctx context.Context, group uint32, toNode string) erro
 	_, err := call(ctx, c, &cellv1.TransferLeadershipRequest{Group: group, ToNodeId: toNode}, cellv1connect.CellServiceClient.TransferLeadership)
 	return err
 }
+
+// Audit tells who administered queues and jobs of a shard, behind a number and oldest
+// first. The caller keeps all up to after: the shard lets them go when they are old.
+func (c *Client) Audit(ctx context.Context, group uint32, after uint64) ([]*cellv1.AuditEvent, error) {
+	res, err := call(ctx, c, &cellv1.ListAuditRequest{Group: group, After: after}, cellv1connect.CellServiceClient.ListAudit)
+	return res.GetEvents(), err
+}

@@ -210,3 +210,12 @@ func (h *handler) ChangeGroup(ctx context.Context, req *connect.Request[cellv1.C
 	}
 	return connect.NewResponse(&cellv1.ChangeGroupResponse{}), nil
 }
+
+// ListAudit works from any node: it goes to the leader of that shard.
+func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
+	res, err := h.members.Audit(ctx, req.Msg, req.Header().Get(headerCarried) != "")
+	if err != nil {
+		return nil, h.refuse(req.Spec().Procedure, err)
+	}
+	return connect.NewResponse(res), nil
+}

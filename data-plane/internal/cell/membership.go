@@ -47,6 +47,7 @@ type Membership struct {
 	groups Groups
 	peers  *Peers
 	logger *slog.Logger
+	audit  ReadAudit // Nil where there are no shards to read.
 
 	nodes     sync.Mutex // Held by AddNode and RemoveNode: one node at a time.
 	transfers sync.Mutex // Held by a transfer: one in flight per node (R5).

@@ -66,6 +66,8 @@ const (
 	kindRequeue
 	kindFetchFrom
 	kindPrioritize
+	kindAudit
+	kindAuditTaken
 )
 
 // Token proves a lease: the attempt and the place in the log where it was granted.
@@ -391,6 +393,10 @@ func newCommand(k kind) (Command, error) {
 		return new(DeletePolicy), nil
 	case kindFetchFrom:
 		return &Fetch{Queues: []string{}}, nil
+	case kindAudit:
+		return new(Audit), nil
+	case kindAuditTaken:
+		return new(AuditTaken), nil
 	case kindRequeue:
 		return new(Requeue), nil
 	default:

@@ -103,6 +103,11 @@ func samples() []Command {
 			Floors: []Floor{},
 		},
 		&Prioritize{NS: ns, ID: id, Priority: job.High},
+		&Audit{
+			NS: ns, By: "key_1", Peer: "192.0.2.1", Act: "queue.pause", Type: "queue", Target: "emails", Detail: []byte(`{"a":"b"}`),
+			Covers: 1, Op: id, Done: true,
+		},
+		&AuditTaken{Through: 9},
 	}
 }
 

@@ -7,6 +7,8 @@
 //	group 4 | 0x21 | time 8 | kind 1 | ns 16 | id 16         due by lease time
 //	group 4 | 0x30 | index 8                                 feed: events of one entry
 //	group 4 | 0x38 | ns 16 | queue                           sweep: what a deleted queue left is to be removed
+//	group 4 | 0x3c | number 8                                audit: who administered what, until it is old
+//	group 4 | 0x3d                                           where the audit records begin and end
 //	group 4 | 0x40 | ns 16 | family 1 | …                    everything of a namespace
 //
 // Families inside a namespace:
@@ -39,6 +41,9 @@
 //	f | day 8 | scope 1 | target               what a budget's day cost
 //	z | scope 1 | target                       budget
 //	a | policy 16                              approval policy
+//	A | number 8                               audit record of the namespace -> its number in the group
+//	B                                          where the audit records of the namespace begin and end
+//	O | operation 16                           audit record of an act that is not done yet
 package keys
 
 import (
@@ -55,6 +60,8 @@ const (
 	familyDueLease  = 0x21 // By lease time.
 	familyFeed      = 0x30
 	familySweep     = 0x38
+	familyAudit     = 0x3c
+	familyAuditMark = 0x3d
 	familyNamespace = 0x40
 )
 
@@ -91,6 +98,9 @@ const (
 	budgetDay   = 'f'
 	budget      = 'z'
 	policy      = 'a'
+	auditOf     = 'A'
+	auditBook   = 'B'
+	auditOpen   = 'O'
 )
 
 // DueKind says what happens when a due key's time comes. Stored: append only.
@@ -106,6 +116,7 @@ const (
 	DueHold                           // Nobody decided about a held job.
 	DueDeliver                        // Jobs that wait for this one learn how it ended.
 	DueSchedule                       // A cron schedule ticks; the id is the schedule's.
+	DueAudit                          // An act that was never done is recorded as far as it came; the id is the act's.
 	dueKindsEnd
 )
 
@@ -595,6 +606,46 @@ func (s Space) FeedIndex(key []byte) (uint64, error) {
 // NamespaceSpan is everything of one namespace but its due, feed and sweep rows.
 func (s Space) NamespaceSpan(ns job.Namespace) (from, to []byte) {
 	return s.inNamespace(ns, 0, 0), s.inNamespace(ns, 0xff, 0)
+}
+
+// Audit is the key of an audit record, and AuditFrom the span from one on.
+func (s Space) Audit(number uint64) []byte {
+	return binary.BigEndian.AppendUint64(s.family(familyAudit, 8), number)
+}
+
+// AuditFrom is the span of the audit records from a number on.
+func (s Space) AuditFrom(number uint64) (from, to []byte) {
+	return s.Audit(number), s.family(familyAudit+1, 0)
+}
+
+// AuditNumber reads the number of a key made by Audit.
+func (s Space) AuditNumber(key []byte) (uint64, error) {
+	if len(key) != 13 || key[4] != familyAudit {
+		return 0, fmt.Errorf("%w: audit %x", ErrKey, key)
+	}
+	return binary.BigEndian.Uint64(key[5:]), nil
+}
+
+// AuditMark is the key of where the audit records of the group begin and end.
+func (s Space) AuditMark() []byte { return s.family(familyAuditMark, 0) }
+
+// AuditOf is the key by which a namespace finds its own audit records, which it numbers
+// without gaps, and AuditsOf the span of all before a number.
+func (s Space) AuditOf(ns job.Namespace, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(s.inNamespace(ns, auditOf, 8), number)
+}
+
+// AuditsOf is the span of the keys made by AuditOf for the numbers before one.
+func (s Space) AuditsOf(ns job.Namespace, before uint64) (from, to []byte) {
+	return s.inNamespace(ns, auditOf, 0), s.AuditOf(ns, before)
+}
+
+// AuditBook is the key of where the audit records of a namespace begin and end.
+func (s Space) AuditBook(ns job.Namespace) []byte { return s.inNamespace(ns, auditBook, 0) }
+
+// AuditOpen is the key of the record of an act that is not done yet.
+func (s Space) AuditOpen(ns job.Namespace, op job.ID) []byte {
+	return append(s.inNamespace(ns, auditOpen, 16), op[:]...)
 }
 
 // All is the whole span of the group.

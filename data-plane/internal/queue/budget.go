@@ -81,7 +81,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 		ID: job.BudgetID(s.ids.next(s.now())), Scope: scope, Target: in.Target, Daily: in.Daily, PerJob: in.PerJob,
 		On: command.OnExceed(max(slices.Index(onExceeds, in.OnExceed), 0)),
 	}
-	res, err := s.one(ctx, &command.PutBudget{NS: c.Namespace, Budget: b})
+	res, err := s.act(ctx, c, budgetAct("budget.set", in.Scope, in.Target), &command.PutBudget{NS: c.Namespace, Budget: b})
 	if err != nil {
 		return Budget{}, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope, target stri
 	if !ok {
 		return errNoBudget(scope, target)
 	}
-	res, err := s.one(ctx, &command.DeleteBudget{NS: c.Namespace, Scope: sc, Target: target})
+	res, err := s.act(ctx, c, budgetAct("budget.delete", scope, target), &command.DeleteBudget{NS: c.Namespace, Scope: sc, Target: target})
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (Policy, e
 	} else if _, err := s.policy(ctx, c, in.ID); err != nil {
 		return Policy{}, err
 	}
-	res, err := s.one(ctx, &command.PutPolicy{NS: c.Namespace, Policy: command.Policy{
+	res, err := s.act(ctx, c, policyAct("approval_policy.set", in.ID).with("name", in.Name), &command.PutPolicy{NS: c.Namespace, Policy: command.Policy{
 		ID: in.ID, Name: in.Name, Enabled: in.Enabled, Any: in.Mode != "all", Queue: in.Queue, TagKey: in.TagKey, TagValue: in.TagValue,
 		Approvers: in.Approvers, Expires: in.Expires, ApproveAtLast: in.OnExpire == "approve",
 	}})
@@ -269,7 +269,7 @@ func viewPolicy(p *state.Policy) Policy {
 
 // DeletePolicy removes an approval policy; jobs that it holds stay held.
 func (s *Service) DeletePolicy(ctx context.Context, c Caller, id job.PolicyID) error {
-	res, err := s.one(ctx, &command.DeletePolicy{NS: c.Namespace, ID: id})
+	res, err := s.act(ctx, c, policyAct("approval_policy.delete", id), &command.DeletePolicy{NS: c.Namespace, ID: id})
 	if err != nil {
 		return err
 	}

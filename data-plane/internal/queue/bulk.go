@@ -186,12 +186,37 @@ type bulkRun struct {
 	plan   *bulkPlan
 	done   BulkDone
 	walked int // Jobs that were met, whatever became of them.
+	// part is what the audit log says of it; its parts become one record.
+	part *command.Audit
 	// told is called as it goes on.
 	told func(*bulkRun)
 }
 
 // all goes through all jobs of the plan. What it did before an error is done.
 func (r *bulkRun) all(ctx context.Context) error {
+	err := r.each(ctx)
+	if r.done.Affected == 0 {
+		return err
+	}
+	// Also of what was stopped: what it did is done. If this fails, a timer does it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_ = r.bulk.views.service.actDone(ctx, r.act(0))
+	return err
+}
+
+// act has the next commands recorded as a part of this run.
+func (r *bulkRun) act(covers int) *command.Audit {
+	if r.part == nil {
+		r.part = r.plan.act().said(r.caller, 0)
+		r.part.Op = r.bulk.views.service.ids.next(r.bulk.views.service.now())
+	}
+	part := *r.part
+	part.Covers = uint32(covers)
+	return &part
+}
+
+func (r *bulkRun) each(ctx context.Context) error {
 	if r.plan.in.Filter != nil {
 		return r.byFilter(ctx)
 	}
@@ -282,12 +307,13 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 		}
 	}
 	if len(cmds) > 0 {
-		rep, err := r.propose(ctx, cmds)
+		rep, err := r.propose(ctx, append([]command.Command{r.act(len(cmds))}, cmds...))
 		if err != nil {
 			return err
 		}
-		for i := range rep.Settled {
-			if err := r.refusal(of[i], cmds[i], &rep.Settled[i]); err != nil {
+		settled := rep.Settled[1:]
+		for i := range settled {
+			if err := r.refusal(of[i], cmds[i], &settled[i]); err != nil {
 				done.refuse(of[i].String(), err)
 			} else {
 				done.Affected++

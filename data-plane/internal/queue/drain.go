@@ -30,7 +30,7 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 		return 0, err // Draining makes no queue: there is nothing to wait for.
 	}
 	drain := &command.SetQueue{NS: c.Namespace, Queue: name, Set: command.SetDraining, More: &command.QueueMore{Draining: true}}
-	if _, err := s.one(ctx, drain); err != nil {
+	if _, err := s.act(ctx, c, queueAct("queue.drain", name), drain); err != nil {
 		return 0, err
 	}
 	over := time.NewTimer(wait)

@@ -14,7 +14,7 @@ func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) 
 	if err := checkReason("reason", reason); err != nil {
 		return 0, err
 	}
-	res, err := s.one(ctx, &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal})
+	res, err := s.act(ctx, c, jobAct("job.hold", id).with("reason", reason), &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal})
 	if err != nil {
 		return 0, err
 	}
@@ -36,7 +36,7 @@ func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *comman
 		return 0, err
 	}
 	cmd.NS, cmd.By = c.Namespace, c.Principal
-	res, err := s.one(ctx, cmd)
+	res, err := s.act(ctx, c, jobAct("job."+verb, cmd.ID).with("comment", cmd.Comment), cmd)
 	if err != nil {
 		return 0, err
 	}

@@ -16,7 +16,7 @@ func (s *Service) ClearQueue(ctx context.Context, c Caller, name string) (remove
 	if err := checkQueuePath(name); err != nil {
 		return 0, err
 	}
-	res, err := s.one(ctx, &command.ClearQueue{NS: c.Namespace, Queue: name})
+	res, err := s.act(ctx, c, queueAct("queue.clear", name), &command.ClearQueue{NS: c.Namespace, Queue: name})
 	if err == nil && res.Refusal == state.NotFound {
 		err = errNoQueue(name)
 	}
@@ -28,7 +28,7 @@ func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) e
 	if err := checkQueuePath(to); err != nil {
 		return err
 	}
-	res, err := s.one(ctx, &command.Move{NS: c.Namespace, ID: id, Queue: to})
+	res, err := s.act(ctx, c, jobAct("job.move", id).with("to_queue", to), &command.Move{NS: c.Namespace, ID: id, Queue: to})
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,17 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 	if err != nil {
 		return 0, err
 	}
-	walk := state.Dead{NS: c.Namespace, Queue: name, Until: s.ids.next(s.now())}
+	op := s.ids.next(s.now())
+	walk := state.Dead{NS: c.Namespace, Queue: name, Until: op}
+	part := queueAct("queue.requeue", name).said(c, 1)
+	part.Op = op
+	defer func() {
+		if requeued > 0 { // Also of what was stopped. If this fails, a timer of the shard does it.
+			done, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+			defer cancel()
+			_ = s.actDone(done, part)
+		}
+	}()
 	for more := info.Counts[job.Dead] > 0; more; {
 		var ids []job.ID
 		err := s.shard.Read(func(g *statedb.Group) (err error) {
@@ -55,7 +65,7 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 		if len(ids) == 0 {
 			continue
 		}
-		n, err := s.requeue(ctx, c, name, ids)
+		n, err := s.requeue(ctx, c, part, ids)
 		if err != nil {
 			return requeued, err
 		}
@@ -64,11 +74,11 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 	return requeued, nil
 }
 
-func (s *Service) requeue(ctx context.Context, c Caller, name string, ids []job.ID) (int64, error) {
-	cmd := &command.Requeue{NS: c.Namespace, Queue: name, Jobs: ids}
-	rep, err := s.shard.Do(ctx, shard.Request{Settle: []command.Command{cmd}})
+func (s *Service) requeue(ctx context.Context, c Caller, part *command.Audit, ids []job.ID) (int64, error) {
+	cmd := &command.Requeue{NS: c.Namespace, Queue: part.Target, Jobs: ids}
+	rep, err := s.shard.Do(ctx, shard.Request{Settle: []command.Command{part, cmd}})
 	if err != nil {
 		return 0, err
 	}
-	return int64(rep.Settled[0].Requeued), nil
+	return int64(rep.Settled[1].Requeued), nil
 }

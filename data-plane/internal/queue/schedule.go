@@ -98,7 +98,7 @@ func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput
 	id := job.ScheduleID(s.ids.next(now))
 	cmd := &command.PutSchedule{NS: c.Namespace, ID: id, Schedule: in.stamp()}
 	cmd.Schedule.Paused = in.Paused != nil && *in.Paused
-	if err := s.putSchedule(ctx, cmd, now); err != nil {
+	if err := s.putSchedule(ctx, c, "schedule.create", cmd, now); err != nil {
 		return Schedule{}, err
 	}
 	return s.Schedule(ctx, c, id)
@@ -109,7 +109,7 @@ func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, 
 	if fields := in.Check(c, s.now()); len(fields) > 0 {
 		return Schedule{}, fault.InvalidFields(fields)
 	}
-	err := s.changeSchedule(ctx, c, id, version, func(old *command.Schedule) command.Schedule {
+	err := s.changeSchedule(ctx, c, "schedule.update", id, version, func(old *command.Schedule) command.Schedule {
 		put := in.stamp()
 		put.Paused = old.Paused
 		if in.Paused != nil {
@@ -134,7 +134,11 @@ func (s *Service) ResumeSchedule(ctx context.Context, c Caller, id job.ScheduleI
 }
 
 func (s *Service) pauseSchedule(ctx context.Context, c Caller, id job.ScheduleID, paused bool) error {
-	return s.changeSchedule(ctx, c, id, 0, func(old *command.Schedule) command.Schedule {
+	act := "schedule.resume"
+	if paused {
+		act = "schedule.pause"
+	}
+	return s.changeSchedule(ctx, c, act, id, 0, func(old *command.Schedule) command.Schedule {
 		put := *old
 		put.Paused = paused
 		return put
@@ -146,7 +150,7 @@ const changesMax = 8
 
 // changeSchedule proposes what change makes of the schedule, again when somebody
 // changed it meanwhile.
-func (s *Service) changeSchedule(ctx context.Context, c Caller, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
+func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
 	for range changesMax {
 		old, err := s.readSchedule(c, id)
 		if err != nil {
@@ -156,7 +160,7 @@ func (s *Service) changeSchedule(ctx context.Context, c Caller, id job.ScheduleI
 			break
 		}
 		cmd := &command.PutSchedule{NS: c.Namespace, ID: id, Schedule: change(&old.Schedule), Change: true, Version: old.Version}
-		err = s.putSchedule(ctx, cmd, s.now())
+		err = s.putSchedule(ctx, c, act, cmd, s.now())
 		if !errors.Is(err, errChanged) {
 			return err
 		}
@@ -166,13 +170,13 @@ func (s *Service) changeSchedule(ctx context.Context, c Caller, id job.ScheduleI
 
 var errChanged = errors.New("the schedule was changed")
 
-func (s *Service) putSchedule(ctx context.Context, cmd *command.PutSchedule, now time.Time) error {
+func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *command.PutSchedule, now time.Time) error {
 	rule, err := ruleOf(cmd.ID, cmd.Schedule.Cron, cmd.Schedule.Zone)
 	if err != nil { // It was good once.
 		return fault.InvalidFields([]fault.Field{{Path: "cron", Message: err.Error()}})
 	}
 	cmd.Next = nanos(rule.Next(now))
-	res, err := s.one(ctx, cmd)
+	res, err := s.act(ctx, c, scheduleAct(act, cmd.ID).with("name", cmd.Schedule.Name), cmd)
 	if err != nil {
 		return err
 	}
@@ -195,7 +199,7 @@ func (s *Service) putSchedule(ctx context.Context, cmd *command.PutSchedule, now
 
 // DeleteSchedule removes a schedule. Jobs that it made stay.
 func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
-	res, err := s.one(ctx, &command.DeleteSchedule{NS: c.Namespace, ID: id})
+	res, err := s.act(ctx, c, scheduleAct("schedule.delete", id), &command.DeleteSchedule{NS: c.Namespace, ID: id})
 	if err == nil && res.Refusal == state.NotFound {
 		return errNoSchedule(id)
 	}
@@ -207,11 +211,11 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
-	rep, err := s.do(ctx, c, shard.Request{After: []command.Command{&command.Tick{NS: c.Namespace, ID: id, Manual: true}}})
+	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, scheduleAct("schedule.run", id), &command.Tick{NS: c.Namespace, ID: id, Manual: true})})
 	if err != nil {
 		return EnqueueResult{}, err
 	}
-	switch res := &rep.After[0]; res.Refusal {
+	switch res := &rep.After[1]; res.Refusal {
 	case state.Accepted:
 		return enqueueResult(res), nil
 	case state.NotFound:

@@ -328,14 +328,18 @@ func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused b
 	if msg := checkQueueName(name); msg != "" {
 		return fault.InvalidFields([]fault.Field{{Path: "queue", Message: msg}})
 	}
-	_, err := s.one(ctx, &command.Pause{NS: c.Namespace, Queue: name, Paused: paused})
+	act := queueAct("queue.resume", name)
+	if paused {
+		act.act = "queue.pause"
+	}
+	_, err := s.act(ctx, c, act, &command.Pause{NS: c.Namespace, Queue: name, Paused: paused})
 	return err
 }
 
 // Cancel ends a waiting job, or asks the worker of an active one to let go; the
 // state tells which: Cancelled or Cancelling.
 func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
-	res, err := s.one(ctx, &command.Cancel{NS: c.Namespace, ID: id})
+	res, err := s.act(ctx, c, jobAct("job.cancel", id), &command.Cancel{NS: c.Namespace, ID: id})
 	if err != nil {
 		return 0, err
 	}
@@ -344,7 +348,7 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, e
 
 // Retry makes a finished or waiting job pending again with fresh counters.
 func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
-	res, err := s.one(ctx, &command.Retry{NS: c.Namespace, ID: id})
+	res, err := s.act(ctx, c, jobAct("job.retry", id), &command.Retry{NS: c.Namespace, ID: id})
 	if err != nil {
 		return err
 	}
@@ -353,7 +357,7 @@ func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
 
 // Delete removes every trace of a job that no worker holds.
 func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
-	res, err := s.one(ctx, &command.Delete{NS: c.Namespace, ID: id})
+	res, err := s.act(ctx, c, jobAct("job.delete", id), &command.Delete{NS: c.Namespace, ID: id})
 	if err != nil {
 		return err
 	}

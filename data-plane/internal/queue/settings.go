@@ -36,7 +36,7 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 	if fields := in.validate(name); len(fields) > 0 {
 		return QueueInfo{}, fault.InvalidFields(fields)
 	}
-	if _, err := s.one(ctx, in.command(c, name)); err != nil {
+	if _, err := s.act(ctx, c, in.act(name), in.command(c, name)); err != nil {
 		return QueueInfo{}, err
 	}
 	return s.Queue(ctx, c, name)
@@ -48,7 +48,7 @@ func (s *Service) DeleteQueue(ctx context.Context, c Caller, name string) error 
 	if err := checkQueuePath(name); err != nil {
 		return err
 	}
-	res, err := s.one(ctx, &command.DeleteQueue{NS: c.Namespace, Queue: name})
+	res, err := s.act(ctx, c, queueAct("queue.delete", name), &command.DeleteQueue{NS: c.Namespace, Queue: name})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,10 @@ func (m *memory) act(c queue.Caller, id job.ID, to job.State) (job.State, error)
 	return to, nil
 }
 
+func (m *memory) Audit(context.Context, queue.Caller, uint64, int) (queue.AuditPage, error) {
+	return queue.AuditPage{}, nil
+}
+
 func (m *memory) DrainQueue(_ context.Context, _ queue.Caller, _ string, _ time.Duration) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,6 +41,8 @@ type Inspecting interface {
 type Operating interface {
 	PauseQueue(ctx context.Context, c queue.Caller, name string) error
 	ResumeQueue(ctx context.Context, c queue.Caller, name string) error
+	// Audit lists who administered what, newest first, before a number; 0 is the newest.
+	Audit(ctx context.Context, c queue.Caller, before uint64, limit int) (queue.AuditPage, error)
 	// DrainQueue answers how many jobs are left after at most wait.
 	DrainQueue(ctx context.Context, c queue.Caller, name string, wait time.Duration) (remaining int64, err error)
 	// SetQueue makes the queue exist and answers what it is then.

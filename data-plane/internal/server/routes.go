@@ -202,6 +202,9 @@ func httpRoutes() []Route {
 		{Method: post, Pattern: "/api/v1/schedules/{id}/run", Action: identity.Operate, Leader: true, handle: (*call).runSchedule,
 			summary: "Make a job of a cron schedule now", status: 201, answer: runAnswer{}},
 
+		{Method: get, Pattern: "/api/v1/audit", Action: identity.Administer, Leader: true, handle: (*call).audit,
+			summary: "Who administered queues and jobs, newest first", query: auditParams, answer: auditAnswer{}},
+
 		{Method: get, Pattern: "/api/v1/info", handle: (*call).info, summary: "Versions", answer: infoAnswer{}},
 		{Method: get, Pattern: "/healthz", handle: (*call).healthz, summary: "Does this process work", answer: healthAnswer{}},
 		{Method: get, Pattern: "/readyz", handle: (*call).readyz, summary: "Should this process get traffic", answer: healthAnswer{}},

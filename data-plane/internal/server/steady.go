@@ -113,6 +113,10 @@ func (t steady) DeleteQueue(ctx context.Context, c queue.Caller, name string) er
 	return steadilyDo(ctx, t, func(j Jobs) error { return j.DeleteQueue(ctx, c, name) })
 }
 
+func (t steady) Audit(ctx context.Context, c queue.Caller, before uint64, limit int) (queue.AuditPage, error) {
+	return steadily(ctx, t, func(j Jobs) (queue.AuditPage, error) { return j.Audit(ctx, c, before, limit) })
+}
+
 func (t steady) DrainQueue(ctx context.Context, c queue.Caller, name string, wait time.Duration) (int64, error) {
 	return steadily(ctx, t, func(j Jobs) (int64, error) { return j.DrainQueue(ctx, c, name, wait) })
 }

@@ -114,6 +114,10 @@ func (x *entry) next(cmds []command.Command) (Result, error) {
 	if c, ok := cmds[0].(*command.Together); ok {
 		return x.together(c, cmds[1:])
 	}
+	if c, ok := cmds[0].(*command.Audit); ok {
+		x.act = newAct(c, len(cmds)-1)
+		return Result{}, nil
+	}
 	x.bond.asked = x.bond.left > 0
 	if x.bond.asked {
 		x.bond.left--

@@ -295,6 +295,16 @@ func (g *generator) command() command.Command {
 		if h, ok := g.seen.heads[id]; ok && !g.calm && g.one(2, "extend") {
 			return &command.Extend{NS: ns, ID: id, Epoch: h.Epoch, Until: g.r.lease + int64(g.seconds(4, "until"))}
 		}
+		switch g.pick(4, "log") {
+		case 0:
+			return &command.AuditTaken{Through: uint64(g.pick(6, "through"))}
+		case 1, 2:
+			c := &command.Audit{NS: ns, By: "key_1", Act: "job.retry", Type: "job", Target: id.String(), Covers: uint32(g.pick(3, "covers"))}
+			if g.one(2, "in parts") {
+				c.Op, c.Done = job.ID{0xac, byte(g.pick(3, "op"))}, g.one(2, "done")
+			}
+			return c
+		}
 		return &command.TrimFeed{Before: g.r.index / 2}
 	case 27, 28, 29:
 		return g.govern(ns)

@@ -160,6 +160,7 @@ func (r *replica) look(t tb) *auditor {
 	a.records()
 	a.queues(r.store)
 	a.groupTies()
+	a.acts.audit(a)
 	a.lockRows()
 	a.chains(r.store)
 	a.spent.audit(t)
@@ -203,6 +204,7 @@ func (a *auditor) chains(store *statedb.Group) {
 }
 
 type auditor struct {
+	acts  actRows
 	t     tb
 	space keys.Space
 	heads map[job.ID]Head
@@ -255,6 +257,8 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		a.swept[queueKey{ns, queue}] = true
 		a.gens[queueKey{ns, queue}] = generation{own: m.gen}
 		return true, err
+	case 0x3c, 0x3d:
+		return true, a.acts.row(a.space, k, v)
 	case 0x40:
 		return true, a.namespaceRow(job.Namespace(k[5:21]), k[21], k, v)
 	default:
@@ -267,6 +271,8 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 		return err
 	}
 	switch family {
+	case 'A', 'B', 'O':
+		return a.acts.namespaceRow(ns, family, k, v)
 	case keys.Head:
 		h, err := decodeHead(v)
 		id := job.ID(k[22:38])

@@ -124,6 +124,7 @@ type entry struct {
 	left   job.State
 	leftID job.ID
 	bond   bond
+	act    *act // The administrative act that the next commands are; nil: none.
 	// refusedFor is the job for which admits refused another one.
 	refusedFor job.ID
 	// ended are the endings of the command being applied that others must learn of.
@@ -157,6 +158,9 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	for i, c := range cmds {
 		if x.out.Results[i], err = x.next(cmds[i:]); err == nil {
 			err = x.carryOut()
+		}
+		if err == nil {
+			err = x.countAct(c, &x.out.Results[i])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("command %d (%T): %w", i, c, err)
@@ -228,6 +232,8 @@ func (x *entry) apply(c command.Command) (Result, error) {
 		return x.putSchedule(c)
 	case *command.DeleteSchedule:
 		return x.deleteSchedule(c)
+	case *command.AuditTaken:
+		return x.auditTaken(c)
 	case *command.Tick:
 		return x.tick(c)
 	default:

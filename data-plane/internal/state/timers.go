@@ -28,6 +28,8 @@ func (x *entry) fire(c *command.Fire) (Result, error) {
 		return x.fireJob(c.Due)
 	case keys.DueDeliver:
 		return x.fireDeliver(c.Due)
+	case keys.DueAudit:
+		return x.fireAudit(c.Due)
 	case keys.DueSchedule:
 		return x.fireSchedule(c.Due)
 	default:

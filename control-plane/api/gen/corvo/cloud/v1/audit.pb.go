@@ -45,7 +45,10 @@ type AuditEvent struct {
 	Peer      string `protobuf:"bytes,11,opt,name=peer,proto3" json:"peer,omitempty"`
 	UserAgent string `protobuf:"bytes,12,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
 	// What changed: field → {before, after}; secrets never stand here.
-	Changes       *structpb.Struct `protobuf:"bytes,13,opt,name=changes,proto3" json:"changes,omitempty"`
+	Changes *structpb.Struct `protobuf:"bytes,13,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Where, for what was done to queues and jobs: a namespace, by its name at that time.
+	NamespaceId   string `protobuf:"bytes,14,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
+	Namespace     string `protobuf:"bytes,15,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +174,20 @@ func (x *AuditEvent) GetChanges() *structpb.Struct {
 	return nil
 }
 
+func (x *AuditEvent) GetNamespaceId() string {
+	if x != nil {
+		return x.NamespaceId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
 type ListAuditEventsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -179,10 +196,12 @@ type ListAuditEventsRequest struct {
 	// Only of this actor id.
 	ActorId string `protobuf:"bytes,4,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
 	// Only actions that begin with this, for example key.
-	Action        string                 `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
-	TargetId      string                 `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	After         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
-	Before        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	Action   string                 `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
+	TargetId string                 `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	After    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
+	Before   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	// Only of the namespace with this name or id.
+	Namespace     string `protobuf:"bytes,9,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +292,13 @@ func (x *ListAuditEventsRequest) GetBefore() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListAuditEventsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
 type ListAuditEventsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Events        []*AuditEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
@@ -329,7 +355,7 @@ var File_corvo_cloud_v1_audit_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1acorvo/cloud/v1/audit.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x03\n" +
+	"\x1acorvo/cloud/v1/audit.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x03\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -349,7 +375,9 @@ const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\x04peer\x18\v \x01(\tR\x04peer\x12\x1d\n" +
 	"\n" +
 	"user_agent\x18\f \x01(\tR\tuserAgent\x121\n" +
-	"\achanges\x18\r \x01(\v2\x17.google.protobuf.StructR\achanges\"\xa2\x02\n" +
+	"\achanges\x18\r \x01(\v2\x17.google.protobuf.StructR\achanges\x12!\n" +
+	"\fnamespace_id\x18\x0e \x01(\tR\vnamespaceId\x12\x1c\n" +
+	"\tnamespace\x18\x0f \x01(\tR\tnamespace\"\xc0\x02\n" +
 	"\x16ListAuditEventsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -359,7 +387,8 @@ const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\x06action\x18\x05 \x01(\tR\x06action\x12\x1b\n" +
 	"\ttarget_id\x18\x06 \x01(\tR\btargetId\x120\n" +
 	"\x05after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05after\x122\n" +
-	"\x06before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06before\"u\n" +
+	"\x06before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x1c\n" +
+	"\tnamespace\x18\t \x01(\tR\tnamespace\"u\n" +
 	"\x17ListAuditEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.corvo.cloud.v1.AuditEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2{\n" +

@@ -306,11 +306,18 @@ type Key struct {
 	// Namespace role: admin, operator, producer, worker, viewer.
 	Roles []string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Unix nanoseconds; 0 never expires.
-	NotAfterNs    int64  `protobuf:"varint,6,opt,name=not_after_ns,json=notAfterNs,proto3" json:"not_after_ns,omitempty"`
-	Revoked       bool   `protobuf:"varint,7,opt,name=revoked,proto3" json:"revoked,omitempty"`
-	Name          string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NotAfterNs int64  `protobuf:"varint,6,opt,name=not_after_ns,json=notAfterNs,proto3" json:"not_after_ns,omitempty"`
+	Revoked    bool   `protobuf:"varint,7,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Name       string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
+	// When each of digests ends, in their order: Unix nanoseconds, 0 for never, and 0 for
+	// those that are not listed. An end that was set once is never put off.
+	DigestEndsNs []int64 `protobuf:"varint,9,rep,packed,name=digest_ends_ns,json=digestEndsNs,proto3" json:"digest_ends_ns,omitempty"`
+	// Digests that the key had and has no more. The cell keeps the latest of them, so that
+	// whoever writes from an old copy does not make one good again; what a caller says
+	// here is passed over.
+	RetiredDigests [][]byte `protobuf:"bytes,10,rep,name=retired_digests,json=retiredDigests,proto3" json:"retired_digests,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Key) Reset() {
@@ -397,6 +404,20 @@ func (x *Key) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Key) GetDigestEndsNs() []int64 {
+	if x != nil {
+		return x.DigestEndsNs
+	}
+	return nil
+}
+
+func (x *Key) GetRetiredDigests() [][]byte {
+	if x != nil {
+		return x.RetiredDigests
+	}
+	return nil
 }
 
 type Node struct {
@@ -882,10 +903,15 @@ type ApplyRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Changes []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
 	// Refused unless greater than the highest applied for this source. Empty source: not checked.
-	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Source     string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The incarnation of the control plane's database that this comes from; empty for
+	// others. The first one is taken as it is; another one is refused unless it says which
+	// one it replaces.
+	Incarnation         string `protobuf:"bytes,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	ReplacesIncarnation string `protobuf:"bytes,5,opt,name=replaces_incarnation,json=replacesIncarnation,proto3" json:"replaces_incarnation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ApplyRequest) Reset() {
@@ -937,6 +963,20 @@ func (x *ApplyRequest) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *ApplyRequest) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *ApplyRequest) GetReplacesIncarnation() string {
+	if x != nil {
+		return x.ReplacesIncarnation
+	}
+	return ""
 }
 
 type ApplyResponse struct {
@@ -1326,8 +1366,12 @@ func (*GetIndexRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetIndexResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// The incarnation of the control plane's database that the cell goes by; empty before
+	// the first, and the highest generation that it wrote.
+	Incarnation   string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1365,6 +1409,20 @@ func (*GetIndexResponse) Descriptor() ([]byte, []int) {
 func (x *GetIndexResponse) GetIndex() uint64 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *GetIndexResponse) GetIncarnation() string {
+	if x != nil {
+		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *GetIndexResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
 	}
 	return 0
 }
@@ -2404,6 +2462,263 @@ func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
 	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
+type ListAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The shard's raft group.
+	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Only events behind this number. The caller keeps all up to it: the shard lets them
+	// go when they are old.
+	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// 0 takes the server's.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditRequest) Reset() {
+	*x = ListAuditRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditRequest) ProtoMessage() {}
+
+func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListAuditRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListAuditResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Events []*AuditEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// Number of the newest event of the shard.
+	Last          uint64 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditResponse) Reset() {
+	*x = ListAuditResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditResponse) ProtoMessage() {}
+
+func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListAuditResponse) GetEvents() []*AuditEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ListAuditResponse) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// AuditEvent is one administrative act in a namespace.
+type AuditEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the shard; an event and its number never part.
+	Number      uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	NamespaceId string `protobuf:"bytes,2,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
+	// Unix nanoseconds.
+	AtNs int64 `protobuf:"varint,3,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	// Key id or user id.
+	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
+	Peer      string `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`
+	// For example queue.pause; audit.cut stands for events that nobody took in time.
+	Action     string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
+	TargetType string `protobuf:"bytes,7,opt,name=target_type,json=targetType,proto3" json:"target_type,omitempty"`
+	Target     string `protobuf:"bytes,8,opt,name=target,proto3" json:"target,omitempty"`
+	// JSON object of strings, or empty.
+	Detail []byte `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Things that were changed, and those that were left as they are.
+	Affected uint64 `protobuf:"varint,10,opt,name=affected,proto3" json:"affected,omitempty"`
+	Refused  uint64 `protobuf:"varint,11,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Whoever worked on it stopped before it was done.
+	Interrupted   bool `protobuf:"varint,12,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEvent) Reset() {
+	*x = AuditEvent{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEvent) ProtoMessage() {}
+
+func (x *AuditEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
+func (*AuditEvent) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *AuditEvent) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetNamespaceId() string {
+	if x != nil {
+		return x.NamespaceId
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetTargetType() string {
+	if x != nil {
+		return x.TargetType
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetDetail() []byte {
+	if x != nil {
+		return x.Detail
+	}
+	return nil
+}
+
+func (x *AuditEvent) GetAffected() uint64 {
+	if x != nil {
+		return x.Affected
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetInterrupted() bool {
+	if x != nil {
+		return x.Interrupted
+	}
+	return false
+}
+
 var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_corvo_cell_v1_cell_proto_rawDesc = "" +
@@ -2424,7 +2739,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x04 \x01(\rR\x05shard\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\"\xd7\x01\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\"\xa6\x02\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x18\n" +
@@ -2434,7 +2749,10 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\fnot_after_ns\x18\x06 \x01(\x03R\n" +
 	"notAfterNs\x12\x18\n" +
 	"\arevoked\x18\a \x01(\bR\arevoked\x12\x12\n" +
-	"\x04name\x18\b \x01(\tR\x04name\"l\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12$\n" +
+	"\x0edigest_ends_ns\x18\t \x03(\x03R\fdigestEndsNs\x12'\n" +
+	"\x0fretired_digests\x18\n" +
+	" \x03(\fR\x0eretiredDigests\"l\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
@@ -2466,13 +2784,15 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"userCutoffB\b\n" +
 	"\x06change\"\x1a\n" +
 	"\x06Shards\x12\x10\n" +
-	"\x03ids\x18\x01 \x03(\rR\x03ids\"w\n" +
+	"\x03ids\x18\x01 \x03(\rR\x03ids\"\xcc\x01\n" +
 	"\fApplyRequest\x12/\n" +
 	"\achanges\x18\x01 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\"T\n" +
+	"generation\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\tR\vincarnation\x121\n" +
+	"\x14replaces_incarnation\x18\x05 \x01(\tR\x13replacesIncarnation\"T\n" +
 	"\rApplyResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12-\n" +
 	"\x06stored\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\x06stored\"\x11\n" +
@@ -2499,9 +2819,13 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\x12/\n" +
 	"\achanges\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\"\x11\n" +
-	"\x0fGetIndexRequest\"(\n" +
+	"\x0fGetIndexRequest\"j\n" +
 	"\x10GetIndexResponse\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x04R\x05index\"\\\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"\\\n" +
 	"\x13ConfirmWatchRequest\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
@@ -2563,13 +2887,36 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x122\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x1a.corvo.cell.v1.GroupActionR\x06action\x12\x17\n" +
 	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"\x15\n" +
-	"\x13ChangeGroupResponse*\x97\x01\n" +
+	"\x13ChangeGroupResponse\"T\n" +
+	"\x10ListAuditRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"Z\n" +
+	"\x11ListAuditResponse\x121\n" +
+	"\x06events\x18\x01 \x03(\v2\x19.corvo.cell.v1.AuditEventR\x06events\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\"\xcf\x02\n" +
+	"\n" +
+	"AuditEvent\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12!\n" +
+	"\fnamespace_id\x18\x02 \x01(\tR\vnamespaceId\x12\x13\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\x12\x1c\n" +
+	"\tprincipal\x18\x04 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04peer\x18\x05 \x01(\tR\x04peer\x12\x16\n" +
+	"\x06action\x18\x06 \x01(\tR\x06action\x12\x1f\n" +
+	"\vtarget_type\x18\a \x01(\tR\n" +
+	"targetType\x12\x16\n" +
+	"\x06target\x18\b \x01(\tR\x06target\x12\x16\n" +
+	"\x06detail\x18\t \x01(\fR\x06detail\x12\x1a\n" +
+	"\baffected\x18\n" +
+	" \x01(\x04R\baffected\x12\x18\n" +
+	"\arefused\x18\v \x01(\x04R\arefused\x12 \n" +
+	"\vinterrupted\x18\f \x01(\bR\vinterrupted*\x97\x01\n" +
 	"\vGroupAction\x12\x1c\n" +
 	"\x18GROUP_ACTION_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\x85\b\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\xd7\b\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
@@ -2583,7 +2930,8 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"RemoveNode\x12 .corvo.cell.v1.RemoveNodeRequest\x1a!.corvo.cell.v1.RemoveNodeResponse\"\x00\x12k\n" +
 	"\x12TransferLeadership\x12(.corvo.cell.v1.TransferLeadershipRequest\x1a).corvo.cell.v1.TransferLeadershipResponse\"\x00\x12\\\n" +
 	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12V\n" +
-	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
+	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00\x12P\n" +
+	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_corvo_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -2598,7 +2946,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*Tenant)(nil),                     // 1: corvo.cell.v1.Tenant
@@ -2640,6 +2988,9 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*GetNodeStatusResponse)(nil),      // 37: corvo.cell.v1.GetNodeStatusResponse
 	(*ChangeGroupRequest)(nil),         // 38: corvo.cell.v1.ChangeGroupRequest
 	(*ChangeGroupResponse)(nil),        // 39: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 40: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 41: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 42: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	2,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
@@ -2670,35 +3021,38 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	5,  // 25: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
 	27, // 26: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
 	0,  // 27: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	11, // 28: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	13, // 29: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	16, // 30: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	18, // 31: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	20, // 32: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	22, // 33: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	25, // 34: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	30, // 35: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	32, // 36: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	34, // 37: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	36, // 38: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	38, // 39: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	12, // 40: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	15, // 41: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	17, // 42: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	19, // 43: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	21, // 44: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	23, // 45: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	26, // 46: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	31, // 47: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	33, // 48: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	35, // 49: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	37, // 50: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	39, // 51: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	40, // [40:52] is the sub-list for method output_type
-	28, // [28:40] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	42, // 28: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	11, // 29: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	13, // 30: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	16, // 31: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	18, // 32: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	20, // 33: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	22, // 34: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	25, // 35: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	30, // 36: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	32, // 37: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	34, // 38: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	36, // 39: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	38, // 40: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	40, // 41: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	12, // 42: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	15, // 43: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	17, // 44: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	19, // 45: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	21, // 46: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	23, // 47: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	26, // 48: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	31, // 49: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	33, // 50: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	35, // 51: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	37, // 52: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	39, // 53: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	41, // 54: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	42, // [42:55] is the sub-list for method output_type
+	29, // [29:42] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -2722,7 +3076,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -15,7 +15,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/audit.proto.
  */
 export const file_corvo_cloud_v1_audit: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb3J2by9jbG91ZC92MS9hdWRpdC5wcm90bxIOY29ydm8uY2xvdWQudjEinQIKCkF1ZGl0RXZlbnQSCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmFjdG9yX3R5cGUYAyABKAkSEAoIYWN0b3JfaWQYBCABKAkSDQoFYWN0b3IYBSABKAkSDgoGYWN0aW9uGAYgASgJEhMKC3RhcmdldF90eXBlGAcgASgJEhEKCXRhcmdldF9pZBgIIAEoCRIOCgZ0YXJnZXQYCSABKAkSEgoKcmVxdWVzdF9pZBgKIAEoCRIMCgRwZWVyGAsgASgJEhIKCnVzZXJfYWdlbnQYDCABKAkSKAoHY2hhbmdlcxgNIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3Qi2wEKFkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QSDgoGdGVuYW50GAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJEhAKCGFjdG9yX2lkGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIRCgl0YXJnZXRfaWQYBiABKAkSKQoFYWZ0ZXIYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEioKBmJlZm9yZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiXgoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USKgoGZXZlbnRzGAEgAygLMhouY29ydm8uY2xvdWQudjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyewoMQXVkaXRTZXJ2aWNlEmsKD0xpc3RBdWRpdEV2ZW50cxImLmNvcnZvLmNsb3VkLnYxLkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZSIHkAIBqO0YPEJLWklnaXRodWIuY29tL2NvcnZvLWNsb3VkL2NvcnZvL2NvbnRyb2wtcGxhbmUvYXBpL2dlbi9jb3J2by9jbG91ZC92MTtjbG91ZHYxYgZwcm90bzM", [file_corvo_cloud_v1_access, file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chpjb3J2by9jbG91ZC92MS9hdWRpdC5wcm90bxIOY29ydm8uY2xvdWQudjEixgIKCkF1ZGl0RXZlbnQSCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmFjdG9yX3R5cGUYAyABKAkSEAoIYWN0b3JfaWQYBCABKAkSDQoFYWN0b3IYBSABKAkSDgoGYWN0aW9uGAYgASgJEhMKC3RhcmdldF90eXBlGAcgASgJEhEKCXRhcmdldF9pZBgIIAEoCRIOCgZ0YXJnZXQYCSABKAkSEgoKcmVxdWVzdF9pZBgKIAEoCRIMCgRwZWVyGAsgASgJEhIKCnVzZXJfYWdlbnQYDCABKAkSKAoHY2hhbmdlcxgNIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFAoMbmFtZXNwYWNlX2lkGA4gASgJEhEKCW5hbWVzcGFjZRgPIAEoCSLuAQoWTGlzdEF1ZGl0RXZlbnRzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSEAoIYWN0b3JfaWQYBCABKAkSDgoGYWN0aW9uGAUgASgJEhEKCXRhcmdldF9pZBgGIAEoCRIpCgVhZnRlchgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKgoGYmVmb3JlGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCgluYW1lc3BhY2UYCSABKAkiXgoXTGlzdEF1ZGl0RXZlbnRzUmVzcG9uc2USKgoGZXZlbnRzGAEgAygLMhouY29ydm8uY2xvdWQudjEuQXVkaXRFdmVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkyewoMQXVkaXRTZXJ2aWNlEmsKD0xpc3RBdWRpdEV2ZW50cxImLmNvcnZvLmNsb3VkLnYxLkxpc3RBdWRpdEV2ZW50c1JlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5MaXN0QXVkaXRFdmVudHNSZXNwb25zZSIHkAIBqO0YPEJLWklnaXRodWIuY29tL2NvcnZvLWNsb3VkL2NvcnZvL2NvbnRyb2wtcGxhbmUvYXBpL2dlbi9jb3J2by9jbG91ZC92MTtjbG91ZHYxYgZwcm90bzM", [file_corvo_cloud_v1_access, file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.AuditEvent
@@ -97,6 +97,18 @@ export type AuditEvent = Message<"corvo.cloud.v1.AuditEvent"> & {
    * @generated from field: google.protobuf.Struct changes = 13;
    */
   changes?: JsonObject | undefined;
+
+  /**
+   * Where, for what was done to queues and jobs: a namespace, by its name at that time.
+   *
+   * @generated from field: string namespace_id = 14;
+   */
+  namespaceId: string;
+
+  /**
+   * @generated from field: string namespace = 15;
+   */
+  namespace: string;
 };
 
 /**
@@ -153,6 +165,13 @@ export type ListAuditEventsRequest = Message<"corvo.cloud.v1.ListAuditEventsRequ
    * @generated from field: google.protobuf.Timestamp before = 8;
    */
   before?: Timestamp | undefined;
+
+  /**
+   * Only of the namespace with this name or id.
+   *
+   * @generated from field: string namespace = 9;
+   */
+  namespace: string;
 };
 
 /**

@@ -66,6 +66,8 @@ const (
 	CellServiceGetNodeStatusProcedure = "/corvo.cell.v1.CellService/GetNodeStatus"
 	// CellServiceChangeGroupProcedure is the fully-qualified name of the CellService's ChangeGroup RPC.
 	CellServiceChangeGroupProcedure = "/corvo.cell.v1.CellService/ChangeGroup"
+	// CellServiceListAuditProcedure is the fully-qualified name of the CellService's ListAudit RPC.
+	CellServiceListAuditProcedure = "/corvo.cell.v1.CellService/ListAudit"
 )
 
 // CellServiceClient is a client for the corvo.cell.v1.CellService service.
@@ -96,6 +98,9 @@ type CellServiceClient interface {
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
 	// group's leader; it is never carried on to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
+	// ListAudit tells who administered queues and jobs of one shard, oldest first. It works
+	// from any node: the shard's leader answers.
+	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
 }
 
 // NewCellServiceClient constructs a client for the corvo.cell.v1.CellService service. By default,
@@ -181,6 +186,12 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(cellServiceMethods.ByName("ChangeGroup")),
 			connect.WithClientOptions(opts...),
 		),
+		listAudit: connect.NewClient[v1.ListAuditRequest, v1.ListAuditResponse](
+			httpClient,
+			baseURL+CellServiceListAuditProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ListAudit")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -198,6 +209,7 @@ type cellServiceClient struct {
 	transferLeadership *connect.Client[v1.TransferLeadershipRequest, v1.TransferLeadershipResponse]
 	getNodeStatus      *connect.Client[v1.GetNodeStatusRequest, v1.GetNodeStatusResponse]
 	changeGroup        *connect.Client[v1.ChangeGroupRequest, v1.ChangeGroupResponse]
+	listAudit          *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
 }
 
 // Apply calls corvo.cell.v1.CellService.Apply.
@@ -260,6 +272,11 @@ func (c *cellServiceClient) ChangeGroup(ctx context.Context, req *connect.Reques
 	return c.changeGroup.CallUnary(ctx, req)
 }
 
+// ListAudit calls corvo.cell.v1.CellService.ListAudit.
+func (c *cellServiceClient) ListAudit(ctx context.Context, req *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error) {
+	return c.listAudit.CallUnary(ctx, req)
+}
+
 // CellServiceHandler is an implementation of the corvo.cell.v1.CellService service.
 type CellServiceHandler interface {
 	// Apply writes desired state. All changes of a call are one log entry: all or none.
@@ -288,6 +305,9 @@ type CellServiceHandler interface {
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
 	// group's leader; it is never carried on to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
+	// ListAudit tells who administered queues and jobs of one shard, oldest first. It works
+	// from any node: the shard's leader answers.
+	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
 }
 
 // NewCellServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -369,6 +389,12 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(cellServiceMethods.ByName("ChangeGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
+	cellServiceListAuditHandler := connect.NewUnaryHandler(
+		CellServiceListAuditProcedure,
+		svc.ListAudit,
+		connect.WithSchema(cellServiceMethods.ByName("ListAudit")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cell.v1.CellService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case CellServiceApplyProcedure:
@@ -395,6 +421,8 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceGetNodeStatusHandler.ServeHTTP(w, r)
 		case CellServiceChangeGroupProcedure:
 			cellServiceChangeGroupHandler.ServeHTTP(w, r)
+		case CellServiceListAuditProcedure:
+			cellServiceListAuditHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -450,4 +478,8 @@ func (UnimplementedCellServiceHandler) GetNodeStatus(context.Context, *connect.R
 
 func (UnimplementedCellServiceHandler) ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ChangeGroup is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListAudit is not implemented"))
 }

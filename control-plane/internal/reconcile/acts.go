@@ -1,0 +1,210 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// What people and keys do to queues and jobs is written down by the cell, with the act
+// itself. It is fetched from there, shard by shard, and how far that has come is noted in
+// the transaction that writes it into the audit log: whatever dies, the next loop goes on
+// behind what was written.
+
+const (
+	// actsSetting and cell/shard name how far the acts of a shard were taken.
+	actsSetting = "acts/"
+	actsLease   = "acts"
+)
+
+// shardBook remembers the shards of cells, which never change.
+type shardBook struct {
+	mu sync.Mutex
+	of map[string][]uint32 // Guarded by mu.
+}
+
+func (b *shardBook) get(ctx context.Context, name string, cell Cell) ([]uint32, error) {
+	b.mu.Lock()
+	known := b.of[name]
+	b.mu.Unlock()
+	if len(known) > 0 {
+		return known, nil
+	}
+	state, err := cell.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil {
+		b.of = make(map[string][]uint32)
+	}
+	b.of[name] = state.GetShards()
+	return b.of[name], nil
+}
+
+// takeActs writes the acts of all cells into the audit logs of their tenants. One loop at
+// a time does, so that the others do not ask for the same; two do no harm.
+func (l *Loop) takeActs(ctx context.Context) error {
+	now := l.o.Now()
+	var mine bool
+	err := l.store.Service(ctx, func(tx store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, actsLease, l.holder, now, now.Add(3*l.o.Acts))
+		return err
+	})
+	if err != nil || !mine {
+		return err
+	}
+	var failed []error
+	for name, cell := range l.cells {
+		shards, err := l.shards.get(ctx, name, cell)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("ask cell %s for its shards: %w", name, err))
+		}
+		for _, shard := range shards {
+			if err := l.takeActsOf(ctx, name, cell, shard); err != nil {
+				failed = append(failed, fmt.Errorf("take the acts of shard %d of cell %s: %w", shard, name, err))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (l *Loop) takeActsOf(ctx context.Context, name string, cell Cell, shard uint32) error {
+	setting := actsSetting + name + "/" + strconv.FormatUint(uint64(shard), 10)
+	for {
+		after, err := l.actsTaken(ctx, setting)
+		if err != nil {
+			return err
+		}
+		events, err := cell.Audit(ctx, shard, after)
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		err = l.store.Service(ctx, func(tx store.Tx) error {
+			for _, e := range events {
+				if err := l.writeAct(ctx, tx, name, shard, e); err != nil {
+					return fmt.Errorf("act %d: %w", e.GetNumber(), err)
+				}
+			}
+			return raiseNumber(ctx, tx, setting, events[len(events)-1].GetNumber(), l.o.Now())
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Loop) actsTaken(ctx context.Context, setting string) (after uint64, _ error) {
+	err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
+		after, err = numberSetting(ctx, tx, setting)
+		return err
+	})
+	return after, err
+}
+
+// numberSetting is 0 for one that is not there.
+func numberSetting(ctx context.Context, tx store.Tx, name string) (uint64, error) {
+	text, err := tx.GetSetting(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// raiseNumber never takes a number back: another loop may be further.
+func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now time.Time) error {
+	is, err := numberSetting(ctx, tx, name)
+	if err != nil || is >= to {
+		return err
+	}
+	return tx.PutSetting(ctx, name, strconv.FormatUint(to, 10), now)
+}
+
+// writeAct writes one act into the log of its tenant. Its id follows from where it comes
+// from, so that a second one is the same.
+func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uint32, e *cellv1.AuditEvent) error {
+	ns, err := tx.FindNamespace(ctx, e.GetNamespaceId())
+	if errors.Is(err, store.ErrNotFound) {
+		l.o.Log.WarnContext(ctx, "an act in a namespace that this database does not know is not in any audit log",
+			"cell", cell, "shard", shard, "number", e.GetNumber(), "namespace", e.GetNamespaceId(), "action", e.GetAction())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := time.Unix(0, e.GetAtNs()).UTC()
+	row := store.AuditEvent{
+		TenantID: ns.TenantID, NamespaceID: ns.ID, Namespace: ns.Name, At: at,
+		ID:     ids.Derived(ids.Audit, at, cell, strconv.FormatUint(uint64(shard), 10), strconv.FormatUint(e.GetNumber(), 10)),
+		Action: e.GetAction(), TargetType: e.GetTargetType(), TargetID: e.GetTarget(), Target: apikey.Redact(e.GetTarget()),
+		Peer: e.GetPeer(), Changes: actChanges(e),
+	}
+	if err := nameActor(ctx, tx, &row, e.GetPrincipal()); err != nil {
+		return err
+	}
+	if err := tx.InsertAudit(ctx, row); err != nil && !errors.Is(err, store.ErrExists) {
+		return err
+	}
+	return nil
+}
+
+// nameActor says who it was, for people. A key of another tenant is not named.
+func nameActor(ctx context.Context, tx store.Tx, row *store.AuditEvent, principal string) (err error) {
+	row.ActorType, row.ActorID, row.Actor = "system", principal, principal
+	user, isUser := strings.CutPrefix(principal, identity.UserPrefix)
+	switch {
+	case isUser:
+		var u store.User
+		u, err = tx.GetUser(ctx, user)
+		row.ActorType, row.ActorID, row.Actor = "user", user, u.Email
+	case apikey.IsID(principal):
+		var k store.Key
+		k, err = tx.FindKey(ctx, principal)
+		row.ActorType = "key"
+		if k.TenantID == row.TenantID {
+			row.Actor = apikey.Redact(k.Name)
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// actChanges puts what an act was asked to do, and how much it did, in the words of the
+// audit log.
+func actChanges(e *cellv1.AuditEvent) map[string]store.Change {
+	out := make(map[string]store.Change)
+	var detail map[string]string
+	if json.Unmarshal(e.GetDetail(), &detail) == nil {
+		for k, v := range detail {
+			out[k] = store.Change{After: apikey.Redact(v)}
+		}
+	}
+	if e.GetAffected() != 1 || e.GetRefused() > 0 || slices.Contains([]string{"jobs", "audit"}, e.GetTargetType()) {
+		out["affected"] = store.Change{After: e.GetAffected()}
+	}
+	if e.GetRefused() > 0 {
+		out["left_as_they_were"] = store.Change{After: e.GetRefused()}
+	}
+	if e.GetInterrupted() {
+		out["interrupted"] = store.Change{After: true}
+	}
+	return out
+}

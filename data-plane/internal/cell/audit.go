@@ -1,0 +1,49 @@
+package cell
+
+import (
+	"context"
+	"slices"
+
+	"connectrpc.com/connect"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// ReadAudit answers for a shard that this node leads; its error is a NotLeader fault for
+// one that it does not.
+type ReadAudit func(context.Context, *cellv1.ListAuditRequest) (*cellv1.ListAuditResponse, error)
+
+// ServeAudit says who reads the audit log of a shard here. To be called before calls come.
+func (m *Membership) ServeAudit(read ReadAudit) { m.audit = read }
+
+// Audit asks a shard's leader, wherever that is. carried: another node asks, and the call
+// goes no further.
+func (m *Membership) Audit(ctx context.Context, req *cellv1.ListAuditRequest, carried bool) (*cellv1.ListAuditResponse, error) {
+	if !slices.Contains(m.cell.View().Shards(), req.GetGroup()) || m.audit == nil {
+		return nil, fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no shard %d", req.GetGroup())
+	}
+	if carried {
+		return m.audit(ctx, req)
+	}
+	var res *cellv1.ListAuditResponse
+	err := m.withLeader(ctx, req.GetGroup(), again, func(ctx context.Context, leader string) (err error) {
+		if leader == m.cell.NodeID() {
+			res, err = m.audit(ctx, req)
+			return err
+		}
+		client, ok := m.peers.node(leader)
+		if !ok {
+			return noLeader(req.GetGroup())
+		}
+		onward := connect.NewRequest(req)
+		onward.Header().Set(headerCarried, "1")
+		out, err := client.ListAudit(ctx, onward)
+		if err != nil {
+			return Fault(err)
+		}
+		res = out.Msg
+		return nil
+	})
+	return res, err
+}

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// AuditDetailBytesMax bounds the detail of one act.
+const AuditDetailBytesMax = 2 << 10
+
+// Audit says that the next Covers commands of the entry are an administrative act, and
+// whose. The act is recorded by the entry that does it, so that neither is there without
+// the other; an act of which every command was refused is not recorded.
+type Audit struct {
+	NS     job.Namespace
+	By     string // Key id or user id.
+	Peer   string // The client's address.
+	Act    string // For example queue.pause.
+	Type   string // What Target is: queue, job, schedule, …
+	Target string
+	Detail []byte // JSON object of strings; empty is none.
+	Covers uint32
+	// Op joins the parts of an act that is too large for one entry into one record,
+	// which is written with the part that is Done.
+	Op   job.ID
+	Done bool
+}
+
+func (c *Audit) kind() kind { return kindAudit }
+
+func (c *Audit) encode(w *codec.Writer) {
+	w.ID(c.NS)
+	for _, t := range []string{c.By, c.Peer, c.Act, c.Type, c.Target} {
+		w.Text(t)
+	}
+	w.Bytes(c.Detail)
+	w.Uint(uint64(c.Covers))
+	w.ID(c.Op)
+	w.Bool(c.Done)
+}
+
+func (c *Audit) decode(r *codec.Reader) {
+	c.NS = r.ID()
+	for _, t := range []*string{&c.By, &c.Peer, &c.Act, &c.Type, &c.Target} {
+		*t = r.Text()
+	}
+	c.Detail, c.Covers, c.Op, c.Done = r.Bytes(), r.Uint32(), r.ID(), r.Bool()
+}
+
+// AuditTaken says that the records up to Through are kept elsewhere.
+type AuditTaken struct{ Through uint64 }
+
+func (c *AuditTaken) kind() kind             { return kindAuditTaken }
+func (c *AuditTaken) encode(w *codec.Writer) { w.Uint(c.Through) }
+func (c *AuditTaken) decode(r *codec.Reader) { c.Through = r.Uint() }

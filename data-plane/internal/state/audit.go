@@ -1,0 +1,414 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Who administered what. A record is written by the entry that does the act, and stays
+// after a control plane has taken it, so that one that was restored finds it again. What
+// bounds it is bytes: the oldest records go first, and if nobody had taken them, a record
+// stands in their place that says how many there were.
+
+const (
+	// AuditNamespaceBytesMax and AuditGroupBytesMax bound what is kept.
+	AuditNamespaceBytesMax = 1 << 20
+	AuditGroupBytesMax     = 64 << 20
+	// auditKeep is how long records stay that were taken.
+	auditKeep = int64(48 * time.Hour)
+	// auditKeepMin records of a namespace stay, however full the group is.
+	auditKeepMin = 16
+	// auditDropMax bounds the old records that one command removes.
+	auditDropMax = 1024
+	// auditOpenFor is how long the record of an act waits for its next part.
+	auditOpenFor = int64(time.Minute)
+
+	// ActCut is the act of a record that stands for others.
+	ActCut = "audit.cut"
+)
+
+// AuditRecord is one administrative act.
+type AuditRecord struct {
+	Number uint64 // In the group; a record and its number never part.
+	Of     uint64 // In the namespace, without gaps.
+	NS     job.Namespace
+	At     int64
+	By     string
+	Peer   string
+	Act    string
+	Type   string
+	Target string
+	Detail []byte // JSON object, or empty.
+	// Affected things, and those that were left as they are. Of ActCut: records.
+	Affected, Refused uint64
+	Op                job.ID
+	// Interrupted: nobody said that the act was done.
+	Interrupted bool
+}
+
+func (a *AuditRecord) encode() []byte {
+	w := newRecord(96 + len(a.Target) + len(a.Detail))
+	w.Uint(a.Of)
+	w.ID(a.NS)
+	w.Int(a.At)
+	for _, t := range []string{a.By, a.Peer, a.Act, a.Type, a.Target} {
+		w.Text(t)
+	}
+	w.Bytes(a.Detail)
+	w.Uint(a.Affected)
+	w.Uint(a.Refused)
+	w.ID(a.Op)
+	w.Bool(a.Interrupted)
+	return w.Buf
+}
+
+func decodeAudit(number uint64, v []byte) (AuditRecord, error) {
+	r, err := openRecord("audit record", v)
+	if err != nil {
+		return AuditRecord{}, err
+	}
+	a := AuditRecord{Number: number, Of: r.Uint(), NS: r.ID(), At: r.Int()}
+	for _, t := range []*string{&a.By, &a.Peer, &a.Act, &a.Type, &a.Target} {
+		*t = r.Text()
+	}
+	a.Detail, a.Affected, a.Refused = append([]byte(nil), r.Bytes()...), r.Uint(), r.Uint()
+	a.Op, a.Interrupted = r.ID(), r.Bool()
+	return a, closeRecord("audit record", r)
+}
+
+// auditEnds is where a row of numbers begins and ends: first to last, both there.
+type auditEnds struct {
+	first, last, bytes uint64
+	taken              uint64 // Of the group: kept elsewhere up to here.
+}
+
+func (e *auditEnds) encode() []byte {
+	w := newRecord(24)
+	for _, n := range []uint64{e.first, e.last, e.bytes, e.taken} {
+		w.Uint(n)
+	}
+	return w.Buf
+}
+
+func decodeAuditEnds(v []byte) (e auditEnds, err error) {
+	r, err := openRecord("audit mark", v)
+	if err != nil {
+		return e, err
+	}
+	e = auditEnds{r.Uint(), r.Uint(), r.Uint(), r.Uint()}
+	return e, closeRecord("audit mark", r)
+}
+
+// act is an Audit whose commands are being applied.
+type act struct {
+	said              *command.Audit
+	left              int
+	affected, refused uint64
+}
+
+func newAct(c *command.Audit, rest int) *act { return &act{said: c, left: min(int(c.Covers), rest)} }
+
+// countAct counts what became of a command that belongs to an act, and records the act
+// after its last one.
+func (x *entry) countAct(c command.Command, res *Result) error {
+	a := x.act
+	if a == nil {
+		return nil
+	}
+	if a.said != c {
+		a.left--
+		a.count(c, res)
+	}
+	if a.left > 0 {
+		return nil
+	}
+	x.act = nil
+	return x.recordAct(a)
+}
+
+func (a *act) count(c command.Command, res *Result) {
+	if res.Refusal != Accepted {
+		a.refused++
+		return
+	}
+	switch c := c.(type) {
+	case *command.ClearQueue:
+		a.affected += uint64(res.Removed)
+	case *command.Requeue:
+		a.affected += uint64(res.Requeued)
+		a.refused += uint64(len(c.Jobs)) - uint64(res.Requeued)
+	default:
+		a.affected++
+	}
+}
+
+func (x *entry) recordAct(a *act) error {
+	rec := AuditRecord{
+		NS: a.said.NS, At: x.now, By: a.said.By, Peer: a.said.Peer, Act: a.said.Act, Type: a.said.Type, Target: a.said.Target,
+		Detail: a.said.Detail, Affected: a.affected, Refused: a.refused, Op: a.said.Op,
+	}
+	if a.said.Op.IsZero() {
+		if a.refused > 0 && a.affected == 0 {
+			return nil
+		}
+		return x.writeAudit(&rec)
+	}
+	return x.recordPart(&rec, a.said.Done)
+}
+
+// recordPart adds a part of an act to what is known of it.
+func (x *entry) recordPart(rec *AuditRecord, done bool) error {
+	key := x.m.space.AuditOpen(rec.NS, rec.Op)
+	open, touched, err := x.openAct(key)
+	if err != nil {
+		return err
+	}
+	if open != nil {
+		rec.At = open.At
+		rec.Affected += open.Affected
+		rec.Refused += open.Refused
+	}
+	if done {
+		x.txn.Delete(key)
+		if rec.Affected == 0 {
+			return nil
+		}
+		return x.writeAudit(rec)
+	}
+	if touched == 0 {
+		x.addDue(keys.Due{At: x.now + auditOpenFor, Kind: keys.DueAudit, NS: rec.NS, ID: rec.Op}, nil)
+	}
+	x.txn.Set(key, encodeOpenAct(rec, x.now))
+	return nil
+}
+
+func encodeOpenAct(rec *AuditRecord, touched int64) []byte {
+	w := newRecord(16)
+	w.Int(touched)
+	w.Bytes(rec.encode())
+	return w.Buf
+}
+
+func (x *entry) openAct(key []byte) (rec *AuditRecord, touched int64, err error) {
+	v, err := x.txn.Get(key)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := openRecord("open act", v)
+	if err != nil {
+		return nil, 0, err
+	}
+	touched = r.Int()
+	inner := r.Bytes()
+	if err := closeRecord("open act", r); err != nil {
+		return nil, 0, err
+	}
+	a, err := decodeAudit(0, inner)
+	return &a, touched, err
+}
+
+// fireAudit records an act of which nothing was heard for a while: whoever worked on it
+// is gone.
+func (x *entry) fireAudit(d keys.Due) (Result, error) {
+	x.txn.Delete(x.m.space.Due(d))
+	key := x.m.space.AuditOpen(d.NS, d.ID)
+	rec, touched, err := x.openAct(key)
+	if err != nil || rec == nil {
+		return Result{Refusal: WrongState}, err
+	}
+	if until := touched + auditOpenFor; until > x.now {
+		x.addDue(keys.Due{At: until, Kind: keys.DueAudit, NS: d.NS, ID: d.ID}, nil)
+		return Result{}, nil
+	}
+	x.txn.Delete(key)
+	if rec.Affected == 0 {
+		return Result{}, nil
+	}
+	rec.Interrupted = true
+	return Result{}, x.writeAudit(rec)
+}
+
+// writeAudit numbers a record and stores it, and lets the oldest go if there are too many.
+func (x *entry) writeAudit(rec *AuditRecord) error {
+	mark, err := x.auditEnds(x.m.space.AuditMark())
+	if err != nil {
+		return err
+	}
+	book, err := x.auditEnds(x.m.space.AuditBook(rec.NS))
+	if err != nil {
+		return err
+	}
+	mark.last++
+	book.last++
+	if mark.first == 0 {
+		mark.first = mark.last
+	}
+	if book.first == 0 {
+		book.first = book.last
+	}
+	rec.Number, rec.Of = mark.last, book.last
+	x.putAudit(rec, &mark, &book)
+	// A full group costs whoever writes their own records, never another namespace's.
+	for book.first < book.last && (book.bytes > AuditNamespaceBytesMax || mark.bytes > AuditGroupBytesMax && book.last-book.first >= auditKeepMin) {
+		if err := x.cutAudit(rec.NS, &mark, &book); err != nil {
+			return err
+		}
+	}
+	x.txn.Set(x.m.space.AuditBook(rec.NS), book.encode())
+	x.txn.Set(x.m.space.AuditMark(), mark.encode())
+	return nil
+}
+
+func (x *entry) putAudit(rec *AuditRecord, mark, book *auditEnds) {
+	v := rec.encode()
+	mark.bytes += uint64(len(v))
+	book.bytes += uint64(len(v))
+	x.txn.Set(x.m.space.Audit(rec.Number), v)
+	x.txn.Set(x.m.space.AuditOf(rec.NS, rec.Of), binaryNumber(rec.Number))
+}
+
+// cutAudit lets the oldest records of a namespace go. If nobody had taken them, the last
+// one of them becomes a record that says so.
+func (x *entry) cutAudit(ns job.Namespace, mark, book *auditEnds) error {
+	old, err := x.popAudit(ns, mark, book)
+	if err != nil || old == nil || old.Number <= mark.taken {
+		return err
+	}
+	cut := *old
+	if cut.Act == ActCut && book.first < book.last { // It moves on to the next.
+		if old, err = x.popAudit(ns, mark, book); err != nil || old == nil {
+			return err
+		}
+		cut.Number, cut.Of = old.Number, old.Of
+		cut.Affected++
+	} else {
+		cut = AuditRecord{Number: old.Number, Of: old.Of, NS: ns, At: old.At, Act: ActCut, Type: "audit", Affected: 1}
+	}
+	book.first = cut.Of
+	x.putAudit(&cut, mark, book)
+	return nil
+}
+
+// popAudit removes the oldest record of a namespace; nil if it is not there.
+func (x *entry) popAudit(ns job.Namespace, mark, book *auditEnds) (*AuditRecord, error) {
+	key := x.m.space.AuditOf(ns, book.first)
+	v, err := x.txn.Get(key)
+	book.first++
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	number, err := numberOf(v)
+	if err != nil {
+		return nil, err
+	}
+	x.txn.Delete(key)
+	rec, size, err := x.audit(number)
+	if err != nil || rec == nil {
+		return nil, err
+	}
+	x.txn.Delete(x.m.space.Audit(number))
+	mark.bytes -= size
+	book.bytes -= size
+	return rec, nil
+}
+
+func (x *entry) audit(number uint64) (*AuditRecord, uint64, error) {
+	v, err := x.txn.Get(x.m.space.Audit(number))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	rec, err := decodeAudit(number, v)
+	return &rec, uint64(len(v)), err
+}
+
+// dropOld removes the oldest record of the group, unless it is recent, and goes one
+// number on.
+func (x *entry) dropOld(mark *auditEnds) (dropped bool, err error) {
+	rec, size, err := x.audit(mark.first)
+	if err != nil {
+		return false, err
+	}
+	if rec != nil {
+		if rec.At > x.now-auditKeep {
+			return false, nil
+		}
+		book, err := x.auditEnds(x.m.space.AuditBook(rec.NS))
+		if err != nil {
+			return false, err
+		}
+		if book.first == rec.Of { // Else the namespace was emptied, and counts anew.
+			book.first++
+			book.bytes -= size
+			x.txn.Set(x.m.space.AuditBook(rec.NS), book.encode())
+		}
+		x.txn.Delete(x.m.space.AuditOf(rec.NS, rec.Of))
+		x.txn.Delete(x.m.space.Audit(rec.Number))
+		mark.bytes -= size
+	}
+	mark.first++
+	return true, nil
+}
+
+// auditTaken notes up to where the records are kept elsewhere, and removes old ones of
+// those.
+func (x *entry) auditTaken(c *command.AuditTaken) (Result, error) {
+	mark, err := x.auditEnds(x.m.space.AuditMark())
+	if err != nil {
+		return Result{}, err
+	}
+	mark.taken = max(mark.taken, min(c.Through, mark.last))
+	for range auditDropMax {
+		if mark.first == 0 || mark.first > mark.taken {
+			break
+		}
+		if dropped, err := x.dropOld(&mark); err != nil {
+			return Result{}, err
+		} else if !dropped {
+			break
+		}
+	}
+	x.txn.Set(x.m.space.AuditMark(), mark.encode())
+	return Result{}, nil
+}
+
+func (x *entry) auditEnds(key []byte) (auditEnds, error) {
+	v, err := x.txn.Get(key)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return auditEnds{}, nil
+	}
+	if err != nil {
+		return auditEnds{}, err
+	}
+	return decodeAuditEnds(v)
+}
+
+func binaryNumber(n uint64) []byte {
+	w := codec.Writer{}
+	w.Uint(n)
+	return w.Buf
+}
+
+func numberOf(v []byte) (uint64, error) {
+	r := codec.NewReader(v)
+	n := r.Uint()
+	if err := r.Close(); err != nil {
+		return 0, fmt.Errorf("%w: number of an audit record: %w", ErrRecord, err)
+	}
+	return n, nil
+}
