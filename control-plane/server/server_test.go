@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -25,6 +26,8 @@ type stage struct {
 	*Server
 	http *httptest.Server
 	log  *lines
+	// inner answers behind http.
+	inner *atomic.Value
 }
 
 func newStage(t testing.TB) *stage {
@@ -35,8 +38,8 @@ func newStage(t testing.TB) *stage {
 func newStageOn(t testing.TB, database string) *stage {
 	t.Helper()
 	// The address is known before the handler: it stands in the configuration.
-	var inner http.Handler
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
+	inner := new(atomic.Value)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.Load().(http.Handler).ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
 	log := new(lines)
 	s, err := New(t.Context(), Config{
@@ -57,13 +60,13 @@ func newStageOn(t testing.TB, database string) *stage {
 	// Nobody will confirm anything.
 	s.tenancy.ObserveWait = time.Millisecond
 	s.signup.Ready = func(context.Context, string, ...string) bool { return false }
-	inner = s.Handler()
+	inner.Store(s.Handler())
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &stage{Server: s, http: front, log: log}
+	return &stage{Server: s, http: front, log: log, inner: inner}
 }
 
 // seed makes a tenant with an owner's management key and a key for jobs.

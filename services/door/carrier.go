@@ -20,6 +20,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 )
 
@@ -29,6 +30,10 @@ const (
 	// carriedMax bounds the requests on their way to the control plane: one that
 	// hangs must not take the memory of the data plane's door.
 	carriedMax = 512
+	// carriedPeerMax and carriedNetworkMax are how many of them one client and the
+	// network around it may have: whoever is slow or many keeps nobody else out.
+	carriedPeerMax    = 64
+	carriedNetworkMax = 128
 	// bodyBytesMax of one request, which is read whole before it is carried: a slow
 	// client costs the control plane nothing. heldBytesMax is for all together, but for
 	// the first freeBytes of each: nearly every request is smaller, and those who send
@@ -55,7 +60,7 @@ type Carrier struct {
 	forwarder *forward.Forwarder
 	log       *slog.Logger
 	rpcErrors *connect.ErrorWriter
-	slots     chan struct{}
+	slots     slots
 	held      atomic.Int64 // Bytes of bodies in memory, but for the free ones.
 }
 
@@ -81,7 +86,7 @@ func NewCarrier(base string, o CarrierOptions) (*Carrier, error) {
 	transport.ResponseHeaderTimeout = answerTimeout
 	return &Carrier{
 		target: &url.URL{Scheme: u.Scheme, Host: u.Host}, transport: transport, forwarder: forward.New(transport),
-		log: o.Logger, rpcErrors: connect.NewErrorWriter(), slots: make(chan struct{}, carriedMax),
+		log: o.Logger, rpcErrors: connect.NewErrorWriter(), slots: slots{taken: map[string]int{}},
 	}, nil
 }
 
@@ -98,13 +103,12 @@ func (c *Carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Only now: whoever is slow waits for nobody's turn.
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	default:
-		c.refuse(w, r, busy)
+	leave, ref := c.slots.enter(r.Header.Get("X-Forwarded-For"))
+	if ref != nil {
+		c.refuse(w, r, *ref)
 		return
 	}
+	defer leave()
 	err := c.forwarder.Forward(w, r, c.target, forward.Options{Host: r.Host, Body: body.bytes})
 	switch {
 	case err == nil:
@@ -118,6 +122,39 @@ func (c *Carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		c.refuse(w, r, unknown)
 	}
+}
+
+// slots are the requests that are on their way, and whose they are.
+type slots struct {
+	mu    sync.Mutex
+	all   int            // Guarded by mu.
+	taken map[string]int // By client and by network. Guarded by mu.
+}
+
+// enter takes a slot for a client at an address.
+func (s *slots) enter(addr string) (leave func(), _ *refusal) {
+	peer, network := "peer "+clientnet.Narrow(addr), "network "+clientnet.Wide(addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taken[peer] >= carriedPeerMax || s.taken[network] >= carriedNetworkMax:
+		return nil, &tooMany
+	case s.all >= carriedMax:
+		return nil, &busy
+	}
+	s.all++
+	s.taken[peer]++
+	s.taken[network]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		for _, key := range [...]string{peer, network} {
+			if s.taken[key]--; s.taken[key] == 0 {
+				delete(s.taken, key)
+			}
+		}
+	}, nil
 }
 
 // heldBody is a body in memory, and how much of it is counted in held.
@@ -180,6 +217,7 @@ var (
 	unavailable = refusal{503, connect.CodeUnavailable, "CONTROL_PLANE_UNAVAILABLE", "the control plane does not answer just now; nothing was done, and jobs and workers are not affected; try again"}
 	unknown     = refusal{503, connect.CodeUnavailable, "UNKNOWN_OUTCOME", "the control plane was lost before it answered; look whether it happened before you try again"}
 	busy        = refusal{503, connect.CodeUnavailable, "OVERLOADED", "too many requests wait for the control plane; nothing was done; try again"}
+	tooMany     = refusal{429, connect.CodeResourceExhausted, "TOO_MANY_REQUESTS", "too many requests from your network wait for the control plane; nothing was done; try again"}
 	tooLarge    = refusal{413, connect.CodeResourceExhausted, "PAYLOAD_TOO_LARGE", "the request body is over 4 MiB"}
 	tooSlow     = refusal{408, connect.CodeDeadlineExceeded, "REQUEST_TIMEOUT", "the request body did not arrive within 30 seconds"}
 )
@@ -187,7 +225,7 @@ var (
 // refuse answers in the language of whoever asks: a page, an RPC or JSON.
 func (c *Carrier) refuse(w http.ResponseWriter, r *http.Request, ref refusal) {
 	h := w.Header()
-	if ref.status == http.StatusServiceUnavailable {
+	if ref.status == http.StatusServiceUnavailable || ref.status == http.StatusTooManyRequests {
 		h.Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
 	}
 	h.Set("Cache-Control", "no-store")

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
@@ -26,6 +26,8 @@ type Options struct {
 	Control http.Handler
 	// Mail is the development mailbox; nil: there is none.
 	Mail http.Handler
+	// Proxies in front of this port whose X-Forwarded-For is believed.
+	Proxies clientnet.Proxies
 }
 
 // Door routes between the sides of one public port.
@@ -43,10 +45,10 @@ func New(data http.Handler, o Options) *Door {
 	}
 	d := &Door{data: data, control: data, mail: data, domain: o.Domain}
 	if o.Control != nil {
-		d.control = cleaned(o.Control)
+		d.control = cleaned(o.Control, o.Proxies)
 	}
 	if o.Mail != nil {
-		d.mail = cleaned(o.Mail)
+		d.mail = cleaned(o.Mail, o.Proxies)
 	}
 	return d
 }
@@ -88,10 +90,10 @@ func under(path, prefix string) bool {
 
 // cleaned hands a request on as a program behind a door may believe it: what a
 // client says about its own address, and every header of the cell, is gone.
-func cleaned(next http.Handler) http.Handler {
+func cleaned(next http.Handler, proxies clientnet.Proxies) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
-		clean(r)
+		clean(r, proxies)
 		if r.Body != nil && r.Body != http.NoBody {
 			rc := http.NewResponseController(w)
 			// Where it is not supported a slow body costs no more than its connection.
@@ -103,7 +105,8 @@ func cleaned(next http.Handler) http.Handler {
 }
 
 // clean sets the headers that a client may not set.
-func clean(r *http.Request) {
+func clean(r *http.Request, proxies clientnet.Proxies) {
+	client := proxies.Client(r)
 	// First, or a client could have what is set below removed on the next hop.
 	for _, line := range r.Header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -126,9 +129,7 @@ func clean(r *http.Request) {
 	}
 	r.Header.Set("X-Forwarded-Proto", proto)
 	r.Header.Set("X-Forwarded-Host", r.Host)
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		r.Header.Set("X-Forwarded-For", host)
-	}
+	r.Header.Set("X-Forwarded-For", client)
 	r.Header.Set("X-Request-Id", newRequestID())
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -334,13 +335,67 @@ func TestCarrier_RequestsOnTheirWayAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range carriedMax {
-		c.slots <- struct{}{}
+	for i := range carriedMax {
+		if _, ref := c.slots.enter(fmt.Sprintf("10.%d.%d.1", i/256, i%256)); ref != nil {
+			t.Fatalf("slot %d: %+v", i, ref)
+		}
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "OVERLOADED") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// One client's slow requests used to take every way to the control plane.
+func TestCarrier_OneClientLeavesTheOthersTheirWay(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, carriedMax), make(chan struct{})
+	_, behind := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			arrived <- struct{}{}
+			<-release
+		}
+	}))
+	carrier, err := NewCarrier(behind, CarrierOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(carrier.Close)
+	call := func(from, path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("X-Forwarded-For", from)
+		w := httptest.NewRecorder()
+		carrier.ServeHTTP(w, r)
+		return w
+	}
+	var slow sync.WaitGroup
+	for range carriedPeerMax {
+		slow.Go(func() { call("2001:db8:1:2::7", "/slow") })
+	}
+	for range carriedPeerMax {
+		<-arrived
+	}
+	w := call("2001:db8:1:2::8", "/fast")
+	if w.Code != 429 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "TOO_MANY_REQUESTS") {
+		t.Errorf("the same client: %d %s", w.Code, w.Body)
+	}
+	if w := call("2001:db8:9:2::8", "/fast"); w.Code != 200 {
+		t.Errorf("somebody else: %d %s", w.Code, w.Body)
+	}
+	for i := range carriedNetworkMax - carriedPeerMax {
+		slow.Go(func() { call(fmt.Sprintf("2001:db8:1:%x::7", 16+i), "/slow") })
+	}
+	for range carriedNetworkMax - carriedPeerMax {
+		<-arrived
+	}
+	if w := call("2001:db8:1:ffff::8", "/fast"); w.Code != 429 {
+		t.Errorf("the same network: %d %s", w.Code, w.Body)
+	}
+	close(release)
+	slow.Wait()
+	if w := call("2001:db8:1:2::8", "/fast"); w.Code != 200 {
+		t.Errorf("afterwards: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -47,7 +48,9 @@ func (s *Service) startControl(ctx context.Context) error {
 		MasterKeys: [][]byte{s.master}, Mail: mail, Console: s.cfg.Console,
 		// Who can reach a loopback address may have his identity provider there.
 		AllowPrivateIssuers: isLoopback(s.cfg.Listener.Addr()),
-		Version:             s.cfg.Version, Logger: s.log.With("part", "control"),
+		// The door in front of it, in this process, has written who the client is.
+		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },
+		Version: s.cfg.Version, Logger: s.log.With("part", "control"),
 	})
 	if err != nil {
 		return fmt.Errorf("start the control plane: %w", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
@@ -52,6 +53,8 @@ type Config struct {
 	Dir string
 	// Listener is the public door; the service closes it.
 	Listener net.Listener
+	// Proxies in front of it whose X-Forwarded-For is believed.
+	Proxies clientnet.Proxies
 	// Domain is the one under which tenants are hosts.
 	Domain string
 	Nodes  int
@@ -309,7 +312,7 @@ func closeListeners(configs []node.Config) error {
 
 // front puts console, control API and mailbox on the proxy's port.
 func (s *Service) front(data http.Handler) http.Handler {
-	o := door.Options{Domain: s.cfg.Domain, Control: s.control.Handler()}
+	o := door.Options{Domain: s.cfg.Domain, Control: s.control.Handler(), Proxies: s.cfg.Proxies}
 	if s.mailbox != nil {
 		o.Mail = s.mailbox.Handler()
 	}

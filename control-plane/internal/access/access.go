@@ -18,9 +18,9 @@ import (
 type Caller struct {
 	// TenantID is the tenant that the call is about; empty for calls about the caller.
 	TenantID string
-	// Tenant is its name.
-	Tenant string
-	Role   cloudv1.TenantRole
+	// Tenant is its name, Plan what its limits are.
+	Tenant, Plan string
+	Role         cloudv1.TenantRole
 	// Exactly one of UserID and KeyID is set; neither for a public call.
 	UserID string
 	KeyID  string

@@ -1,6 +1,10 @@
-// Package flood owns how often strangers may do what costs us something: it counts in
-// fixed windows in the database, so that all control planes count together and a
-// restart forgets nothing.
+// Package flood owns how often somebody may do what costs us something. What is worth a
+// row (a letter, say) is counted in fixed windows in the database, so that all control
+// planes count together and a restart forgets nothing. What must not even reach the
+// database is counted in memory, per process.
+//
+// No bucket is shared by everybody: a flood uses up what its own network may do, and shuts
+// nothing for others.
 //
 // It must not know what is counted. Surprising: what is refused counts too, so that
 // hammering does not help, and the counts must therefore be committed although the call
@@ -10,12 +14,11 @@ package flood
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 )
 
 // Limit is how often something may happen in a window.
@@ -24,8 +27,8 @@ type Limit struct {
 	Bucket string
 	Window time.Duration
 	Max    int
-	// What is for people: "sign-ups for this e-mail address".
-	What string
+	// What is for people: "sign-ups for this email address". Help is a way on; optional.
+	What, Help string
 }
 
 // Count adds one to each limit until one is passed, and gives its refusal; nil if none
@@ -48,32 +51,17 @@ func Count(ctx context.Context, tx store.Tx, now time.Time, limits ...Limit) (*f
 		refusal := fault.New(fault.Exhausted, "TOO_MANY_REQUESTS",
 			"too many %s: at most %d in %s; try again in %s", l.What, l.Max, words(l.Window), words(wait))
 		refusal.RetryAfter = wait
+		if l.Help != "" {
+			refusal.Message += "; " + l.Help
+		}
 		return refusal, nil
 	}
 	return nil, nil
 }
 
-// Peer gives the bucket of a client's address. A whole /64 counts as one IPv6 client:
-// that is what one customer of a provider gets.
-func Peer(addr string) string {
-	host := addr
-	if ap, err := netip.ParseAddrPort(addr); err == nil {
-		host = ap.Addr().String()
-	}
-	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if err != nil {
-		return "unknown"
-	}
-	a = a.Unmap().WithZone("")
-	if a.Is4() {
-		return a.String()
-	}
-	p, err := a.Prefix(64)
-	if err != nil {
-		return "unknown"
-	}
-	return p.String()
-}
+// Peer is the bucket of a client's address, Network that of the network around it.
+func Peer(addr string) string    { return clientnet.Narrow(addr) }
+func Network(addr string) string { return clientnet.Wide(addr) }
 
 // words writes a duration as people say it.
 func words(d time.Duration) string {

@@ -1,28 +1,11 @@
 package flood
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
-
-func TestPeer_OneCustomerIsOneBucket(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ addr, want string }{
-		{"203.0.113.7:4711", "203.0.113.7"},
-		{"203.0.113.7", "203.0.113.7"},
-		{"[::ffff:203.0.113.7]:1", "203.0.113.7"},
-		{"[2001:db8:1:2:3:4:5:6]:443", "2001:db8:1:2::/64"},
-		{"2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"},
-		{"[fe80::1%eth0]:80", "fe80::/64"},
-		{"", "unknown"},
-		{"no address", "unknown"},
-	} {
-		if got := Peer(tc.addr); got != tc.want {
-			t.Errorf("Peer(%q) = %q, want %q", tc.addr, got, tc.want)
-		}
-	}
-}
 
 func TestWords_AreForPeople(t *testing.T) {
 	t.Parallel()
@@ -33,5 +16,50 @@ func TestWords_AreForPeople(t *testing.T) {
 		if got := words(d); !strings.HasPrefix(got, want) {
 			t.Errorf("words(%s) = %q, want %q", d, got, want)
 		}
+	}
+}
+
+func TestStrangers_AFloodMeetsItsOwnNetworkOnly(t *testing.T) {
+	t.Parallel()
+	s, now := NewStrangers(), time.Unix(1000, 0)
+	taken := 0
+	for s.Take("203.0.113.7", now) == nil {
+		taken++
+	}
+	if taken != int(strangersNarrow.Burst) {
+		t.Errorf("%d at once", taken)
+	}
+	refusal := s.Take("203.0.113.7:99", now)
+	if refusal == nil || refusal.RetryAfter <= 0 {
+		t.Fatalf("%v", refusal)
+	}
+	// The time is true: a moment before it is refused, then it is not.
+	if s.Take("203.0.113.7", now.Add(refusal.RetryAfter-time.Millisecond)) == nil || s.Take("203.0.113.7", now.Add(refusal.RetryAfter)) != nil {
+		t.Error("the time to wait is not true")
+	}
+	if s.Take("203.0.113.8", now) != nil || s.Take("198.51.100.1", now) != nil {
+		t.Error("a neighbour pays for it")
+	}
+	// Whoever has a whole /48 meets the wider limit.
+	taken = 0
+	for i := 0; s.Take(fmt.Sprintf("2001:db8:1:%x::1", i), now) == nil; i++ {
+		taken++
+	}
+	if taken != int(strangersWide.Burst) {
+		t.Errorf("%d from one /48", taken)
+	}
+	if s.Take("2001:db8:2::1", now) != nil {
+		t.Error("another /48 pays for it")
+	}
+}
+
+func TestBuckets_MemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	b, now := NewBuckets(Rate{PerSecond: 1, Burst: 2}), time.Unix(1000, 0)
+	for i := range bucketsMax + 1000 {
+		b.Take(fmt.Sprint(i), now)
+	}
+	if len(b.all) > bucketsMax {
+		t.Errorf("%d entries", len(b.all))
 	}
 }

@@ -37,15 +37,26 @@ const (
 	signupPath  = "/signup"
 )
 
-// Limits are how many links are mailed; 0: no limit.
+// Limits are how many links are mailed; 0: no limit. None is shared by all, and none lets
+// a stranger keep somebody out: see addressWindow.
 type Limits struct {
-	EmailPerHour    int
-	PeerPerHour     int
-	GlobalPerMinute int
+	// PeerPerHour is of one client, NetworkPerHour of the network around it.
+	PeerPerHour, NetworkPerHour int
+	// EmailPerHour is of one network for one address.
+	EmailPerHour int
+	// AddressPerWindow is for one address, whoever asks.
+	AddressPerWindow int
 }
 
 // DefaultLimits stop a mail flood.
-func DefaultLimits() Limits { return Limits{EmailPerHour: 10, PeerPerHour: 60, GlobalPerMinute: 600} }
+func DefaultLimits() Limits {
+	return Limits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 10, AddressPerWindow: 5}
+}
+
+// addressWindow is shorter than the life of a link: when an address gets no more mail in
+// a window, the links mailed in it still work. So strangers who use up what an address may
+// have do not keep its owner out; they have sent what the owner asked for.
+const addressWindow = 10 * time.Minute
 
 // Needs are what a Service is built of.
 type Needs struct {
@@ -121,10 +132,16 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 }
 
 func (s *Service) limits(ctx context.Context, email string) []flood.Limit {
+	peer := access.From(ctx).Peer
+	network := flood.Network(peer)
 	return []flood.Limit{
-		{Bucket: "login.peer:" + flood.Peer(access.From(ctx).Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-in mails from your network"},
-		{Bucket: "login.email:" + email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-in mails for this address"},
-		{Bucket: "login.all", Window: time.Minute, Max: s.Limits.GlobalPerMinute, What: "sign-ins at the moment"},
+		{Bucket: "login.peer:" + flood.Peer(peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-in emails requested from your network"},
+		{Bucket: "login.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-in emails requested from your network"},
+		{Bucket: "login.email:" + network + " " + email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-in emails for this address requested from your network"},
+		{
+			Bucket: "login.address:" + email, Window: addressWindow, Max: s.Limits.AddressPerWindow, What: "sign-in emails for this address",
+			Help: "the links sent to it in the last minutes still work: open the newest one",
+		},
 	}
 }
 

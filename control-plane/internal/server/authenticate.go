@@ -76,7 +76,7 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 	if !good || k.Kind != cloudv1.KeyKind_KEY_KIND_MANAGEMENT || key.Kind() != apikey.Management || !k.RevokedAt.IsZero() || ended(k.ExpiresAt, now) {
 		return access.Caller{}, errBadKey
 	}
-	bare.TenantID, bare.Tenant, bare.Role = t.ID, t.Name, k.TenantRole
+	bare.TenantID, bare.Tenant, bare.Plan, bare.Role = t.ID, t.Name, t.Plan, k.TenantRole
 	bare.KeyID, bare.Name = k.ID, k.Name
 	return bare, nil
 }

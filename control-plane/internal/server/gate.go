@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
@@ -26,6 +27,7 @@ type gate struct {
 	store  store.Store
 	policy cookies.Policy
 	public string // Origin of the console.
+	floods *floods
 	log    *slog.Logger
 	now    func() time.Time
 }
@@ -50,12 +52,23 @@ func (g *gate) before(next http.Handler, errs *connect.ErrorWriter) http.Handler
 
 func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 	ctx := r.Context()
+	bare := access.From(ctx)
 	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
+		if refusal := g.floods.strangers.Take(bare.Peer, g.now()); refusal != nil {
+			return ctx, refusal
+		}
 		// Another site must not sign a browser in, or out, as somebody of its choice.
 		return ctx, foreignSite(r.Header, g.public)
 	}
-	c, byCookie, err := g.auth.caller(ctx, r.Header, access.From(ctx))
+	// A bad credential costs a look into the database, too.
+	if refusal := g.floods.guesses.Check(bare.Peer, g.now()); refusal != nil {
+		return ctx, refusal
+	}
+	c, byCookie, err := g.auth.caller(ctx, r.Header, bare)
 	if err != nil {
+		if f, ok := fault.As(err); ok && f.Code == fault.Unauthenticated {
+			_ = g.floods.guesses.Take(bare.Peer, g.now()) // Counted; this one is answered.
+		}
 		return ctx, err
 	}
 	if byCookie && !sameOrigin(r.Header, g.public) {
@@ -137,7 +150,28 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 	if !c.May(g.rule.permission) {
 		return ctx, denied(c, g.rule.permission)
 	}
+	if !g.rule.safe && c.Plan != tenancy.PlanUnlimited {
+		if wait := g.floods.writes.Take(c.TenantID, g.now()); wait > 0 {
+			return ctx, flood.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
+		}
+	}
 	return ctx, nil
+}
+
+// floods is what may be called how often, counted in memory.
+type floods struct {
+	// strangers are calls without a credential, guesses those with a bad one.
+	strangers, guesses *flood.Strangers
+	// writes are changes, per tenant: whoever may change something may not keep the
+	// database from everybody else.
+	writes *flood.Buckets
+}
+
+// writesRate lets Terraform apply a large plan, and people do what they like.
+var writesRate = flood.Rate{PerSecond: 20, Burst: 500}
+
+func newFloods() *floods {
+	return &floods{strangers: flood.NewStrangers(), guesses: flood.NewStrangers(), writes: flood.NewBuckets(writesRate)}
 }
 
 func tenantOf(request any) string {
@@ -175,7 +209,7 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 	if i < 0 {
 		return c, fault.Missing("tenant")
 	}
-	c.TenantID, c.Tenant, c.Role = own[i].Tenant.ID, own[i].Tenant.Name, own[i].Role
+	c.TenantID, c.Tenant, c.Plan, c.Role = own[i].Tenant.ID, own[i].Tenant.Name, own[i].Tenant.Plan, own[i].Role
 	return c, nil
 }
 

@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -46,6 +48,7 @@ type Check struct {
 // Server answers the control plane's requests.
 type Server struct {
 	options Options
+	floods  *floods
 	handler http.Handler
 }
 
@@ -62,13 +65,13 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = remoteAddress
 	}
-	s := &Server{options: o}
+	s := &Server{options: o, floods: newFloods()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("/", console(o.Console))
 	if o.Browser != nil {
-		mux.Handle("/auth/", unstored(o.Browser))
+		mux.Handle("/auth/", unstored(s.counted(o.Browser)))
 	}
 	for _, m := range o.Methods {
 		mux.Handle(m.procedure, unstored(s.guarded(m, all[m.procedure])))
@@ -84,7 +87,7 @@ func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
 	policy := cookies.Policy{Secure: o.URLs.Secure()}
 	g := &gate{
-		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, log: o.Log, now: o.Now,
+		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, floods: s.floods, log: o.Log, now: o.Now,
 		auth: &authenticator{store: o.Store, policy: policy, now: o.Now},
 	}
 	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax)}
@@ -92,6 +95,19 @@ func (s *Server) guarded(m Method, r rule) http.Handler {
 		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
 	}
 	return g.before(m.handler(options...), connect.NewErrorWriter())
+}
+
+// counted refuses the pages of a network that asks for too many of them, before the
+// database is asked.
+func (s *Server) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusal := s.floods.strangers.Take(access.From(r.Context()).Peer, s.options.Now()); refusal != nil {
+			w.Header().Set("Retry-After", strconv.Itoa(int(seconds(refusal.RetryAfter))))
+			http.Error(w, refusal.Error(), http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // ServeHTTP implements http.Handler.

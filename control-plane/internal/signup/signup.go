@@ -46,18 +46,20 @@ const (
 	plan          = "free"
 )
 
-// Limits are how many sign-ups are taken; 0: no limit.
+// Limits are how many sign-ups are taken; 0: no limit. None is shared by all.
 type Limits struct {
-	EmailPerHour    int
-	PeerPerHour     int
-	GlobalPerMinute int
+	// PeerPerHour is of one client, NetworkPerHour of the network around it.
+	PeerPerHour, NetworkPerHour int
+	// EmailPerHour is of one network for one address, AddressPerHour for one address,
+	// whoever asks.
+	EmailPerHour, AddressPerHour int
 	// CodesPerDay is how many codes may be tried for an address in all its sign-ups.
 	CodesPerDay int
 }
 
 // DefaultLimits stop a mail flood and leave room for a class behind one address.
 func DefaultLimits() Limits {
-	return Limits{EmailPerHour: 5, PeerPerHour: 60, GlobalPerMinute: 300, CodesPerDay: 15}
+	return Limits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 5, AddressPerHour: 30, CodesPerDay: 15}
 }
 
 // Needs are what a Service is built of.
@@ -160,7 +162,7 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 		if refusal, err = takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
 			return err
 		}
-		if err := tx.VoidSignups(ctx, su.Email, su.TenantName, su.CreatedAt); err != nil {
+		if err := tx.VoidSignups(ctx, su.Email, su.TenantName, su.Peer, su.CreatedAt); err != nil {
 			return err
 		}
 		if err := tx.InsertSignup(ctx, su); err != nil {
@@ -178,10 +180,15 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 }
 
 func (s *Service) limits(su store.Signup) []flood.Limit {
+	network := flood.Network(su.Peer)
 	return []flood.Limit{
 		{Bucket: "signup.peer:" + flood.Peer(su.Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-ups from your network"},
-		{Bucket: "signup.email:" + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this e-mail address"},
-		{Bucket: "signup.all", Window: time.Minute, Max: s.Limits.GlobalPerMinute, What: "sign-ups at the moment"},
+		{Bucket: "signup.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-ups from your network"},
+		{Bucket: "signup.email:" + network + " " + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this email address from your network"},
+		{
+			Bucket: "signup.address:" + su.Email, Window: time.Hour, Max: s.Limits.AddressPerHour, What: "sign-ups for this email address",
+			Help: "the links sent to it in the last half hour still work",
+		},
 	}
 }
 

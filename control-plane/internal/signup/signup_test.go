@@ -332,12 +332,15 @@ func TestStart_FloodIsRefusedWithATime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := cloudtest.Refused(t, try("198.51.100.1", "ada@example.com"), "TOO_MANY_REQUESTS")
+		f := cloudtest.Refused(t, try(peer, "ada@example.com"), "TOO_MANY_REQUESTS")
 		if f.Code != fault.Exhausted || f.RetryAfter <= 0 || f.RetryAfter > time.Hour+time.Second {
 			t.Errorf("%+v", f)
 		}
 		if n := len(w.Letters(t)); n != s.Limits.EmailPerHour {
 			t.Errorf("%d letters, want %d", n, s.Limits.EmailPerHour)
+		}
+		if err := try("198.51.100.1", "ada@example.com"); err != nil {
+			t.Errorf("a stranger's flood keeps the address's owner out: %v", err)
 		}
 		var last error
 		for i := range s.Limits.PeerPerHour + 1 {

@@ -91,9 +91,9 @@ func (t *tx) UpdateSignup(ctx context.Context, v Signup) error {
 		v.Attempts, v.ExpiresAt, v.ConfirmedAt, v.TenantID, v.ID)
 }
 
-func (t *tx) VoidSignups(ctx context.Context, email, tenantName string, now time.Time) error {
-	_, err := t.exec(ctx, "void sign-ups", "UPDATE signups SET expires_at = ? WHERE email = ? AND tenant_name = ? AND confirmed_at = 0 AND expires_at > ?",
-		now, email, tenantName, now)
+func (t *tx) VoidSignups(ctx context.Context, email, tenantName, peer string, now time.Time) error {
+	_, err := t.exec(ctx, "void sign-ups", "UPDATE signups SET expires_at = ? WHERE email = ? AND tenant_name = ? AND peer = ? AND confirmed_at = 0 AND expires_at > ?",
+		now, email, tenantName, peer, now)
 	return err
 }
 

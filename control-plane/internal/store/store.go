@@ -169,8 +169,9 @@ type Signups interface {
 	GetSignup(ctx context.Context, id string) (Signup, error)
 	GetSignupByDigest(ctx context.Context, digest string) (Signup, error)
 	UpdateSignup(ctx context.Context, s Signup) error
-	// VoidSignups makes the unconfirmed links for an address and name worthless.
-	VoidSignups(ctx context.Context, email, tenantName string, now time.Time) error
+	// VoidSignups makes the unconfirmed links for an address and name worthless that were
+	// asked for from one client: nobody voids the links of others.
+	VoidSignups(ctx context.Context, email, tenantName, peer string, now time.Time) error
 	DeleteSignupsBefore(ctx context.Context, expired time.Time) (int, error)
 }
 

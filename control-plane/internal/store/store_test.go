@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -407,7 +408,7 @@ func TestSignups_AreVoidedByANewOne(t *testing.T) {
 			}
 			done := signup("2")
 			done.Attempts, done.ConfirmedAt, done.TenantID = 3, at(2), "tn_a"
-			if err := errors.Join(tx.UpdateSignup(ctx, done), tx.VoidSignups(ctx, "x@example.com", "acme", at(3))); err != nil {
+			if err := errors.Join(tx.UpdateSignup(ctx, done), tx.VoidSignups(ctx, "x@example.com", "acme", "p", at(3)), tx.VoidSignups(ctx, "x@example.com", "acme", "stranger", at(4))); err != nil {
 				return err
 			}
 			wantErr(t, "update none", tx.UpdateSignup(ctx, signup("9")), store.ErrNotFound)
@@ -702,5 +703,36 @@ func TestPages_SkipAndRepeatNothingWhileRowsAreAdded(t *testing.T) {
 		if !slices.IsSorted(got) {
 			t.Errorf("%v is not in the order of bytes", got)
 		}
+	})
+}
+
+// A tenant that changed ten thousand things at once must not keep another's key waiting:
+// the key used to be claimed when all of them were.
+func TestOutbox_ClaimsGoRoundTheTenants(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		service(t, s, func(ctx context.Context, tx store.Tx) error {
+			for i := range 10_000 {
+				if err := tx.InsertOutbox(ctx, outbox("tn_a", fmt.Sprintf("out_%05d", i), at(1))); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tx.InsertOutbox(ctx, outbox("tn_b", "out_late", at(2))), tx.InsertOutbox(ctx, outbox("tn_c", "out_later", at(3))))
+		})
+		claim := func(holder string) (rows []store.Outbox) {
+			service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+				rows, err = tx.ClaimOutbox(ctx, holder, at(10), at(20), 100)
+				return err
+			})
+			return rows
+		}
+		of := map[string]int{}
+		first := claim("x")
+		for _, r := range first {
+			of[r.TenantID]++
+		}
+		wantEqual(t, "the first claim", of, map[string]int{"tn_a": 98, "tn_b": 1, "tn_c": 1})
+		wantEqual(t, "a tenant's own order", first[0].ID+" "+first[97].ID, "out_00000 out_00097")
+		second := claim("y")
+		wantEqual(t, "the second claim", fmt.Sprint(len(second), " ", second[0].ID), "100 out_00098")
 	})
 }

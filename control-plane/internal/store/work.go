@@ -28,16 +28,22 @@ func (t *tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time
 	if err := t.service(); err != nil {
 		return nil, err
 	}
-	args, which := []any{holder, till, now, now}, ""
+	args, which := []any{holder, till, now, now, now, now}, ""
 	if len(kinds) > 0 {
 		which = " AND kind IN (" + places(len(kinds)) + ")"
 		for _, k := range kinds {
 			args = append(args, k)
 		}
 	}
+	// In turns: every tenant's first row, then every tenant's second. PostgreSQL cannot lock
+	// what it numbers, so what was chosen is looked at again when it is locked.
 	rows, err := many(ctx, t, "claim outbox rows", scanOutbox,
 		`UPDATE outbox SET claimed_by = ?, claimed_till = ?, attempts = attempts + 1 WHERE (tenant_id, id) IN (
-		   SELECT tenant_id, id FROM outbox WHERE due_at <= ? AND claimed_till <= ?`+which+` ORDER BY id LIMIT ?`+t.dialect.skipLocked+`)
+		   SELECT tenant_id, id FROM outbox WHERE due_at <= ? AND claimed_till <= ? AND (tenant_id, id) IN (
+		     SELECT tenant_id, id FROM (
+		       SELECT tenant_id, id, ROW_NUMBER() OVER (PARTITION BY tenant_id ORDER BY id) AS turn
+		       FROM outbox WHERE due_at <= ? AND claimed_till <= ?`+which+`) AS due
+		     ORDER BY turn, id LIMIT ?)`+t.dialect.skipLocked+`)
 		 RETURNING `+outboxColumns, append(args, Page{Limit: limit}.limit())...)
 	// RETURNING promises no order.
 	slices.SortFunc(rows, func(a, b Outbox) int { return cmp.Compare(a.ID, b.ID) })

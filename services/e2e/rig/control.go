@@ -42,7 +42,7 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	p := &CellControl{URL: "http://" + o.Listen, t: c.t}
 	p.args = append([]string{"control", "--listen", o.Listen, "--database", o.Database, "--public-url", o.PublicURL,
 		"--nodes", strings.Join(c.URLs(), ","), "--master-key-file", key, "--smtp", o.SMTP, "--mail-from", "corvo@corvo.test",
-		"--allow-private-issuers", "--trust-proxy"}, c.flags("control")...)
+		"--allow-private-issuers", "--trusted-proxies", "127.0.0.1"}, c.flags("control")...)
 	p.Start()
 	p.WaitReady(startLimit)
 	return p

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/web"
 )
 
@@ -40,7 +41,7 @@ type controlFlags struct {
 	smtp            string
 	mailFrom        string
 	privateIssuers  bool
-	trustProxy      bool
+	proxies         string
 	cert, key       string
 	shutdownTimeout time.Duration
 	envFile         string
@@ -77,7 +78,7 @@ A line is printed when it serves. SIGTERM answers running calls and ends.`,
 	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
 	fs.StringVar(&f.mailFrom, "mail-from", "", "sender's `ADDRESS`")
 	fs.BoolVar(&f.privateIssuers, "allow-private-issuers", false, "tenants' identity providers may be at private addresses")
-	fs.BoolVar(&f.trustProxy, "trust-proxy", false, "believe X-Forwarded-For; only with nothing but the cell's proxies in front")
+	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
@@ -174,12 +175,16 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
+	proxies, err := trustedProxies(f.proxies)
+	if err != nil {
+		return server.Config{}, err
+	}
 	return server.Config{
 		Database: f.database, PublicURL: f.publicURL,
 		TenantURL:  func(tenant string) string { return strings.ReplaceAll(f.tenantURL, "{tenant}", tenant) },
 		Cells:      []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secret: secret, TLS: cellTLS}},
 		MasterKeys: keys, Mail: server.Mail{URL: mailURL(f.smtp), From: f.mailFrom}, Console: web.Files(),
-		AllowPrivateIssuers: f.privateIssuers, Peer: peerOf(f.trustProxy), Version: version(), Logger: s.logger(),
+		AllowPrivateIssuers: f.privateIssuers, Peer: proxies.Client, Version: version(), Logger: s.logger(),
 	}, nil
 }
 
@@ -197,23 +202,15 @@ func (s *session) orEnv(flag, name string) string {
 	return s.proc.Env(name)
 }
 
-// peerOf tells a client's address: the last one that X-Forwarded-For names is the one
-// our own proxy saw.
-func peerOf(trust bool) func(*http.Request) string {
-	if !trust {
-		return nil
+const trustedProxiesUsage = "`ADDRESS,...` or prefixes of proxies in front whose X-Forwarded-For is believed (default none)"
+
+// trustedProxies reads --trusted-proxies.
+func trustedProxies(text string) (clientnet.Proxies, error) {
+	proxies, err := clientnet.ParseProxies(list(text))
+	if err != nil {
+		return nil, usagef("--trusted-proxies: %s", err)
 	}
-	return func(r *http.Request) string {
-		hops := list(strings.Join(r.Header.Values("X-Forwarded-For"), ","))
-		if len(hops) == 0 {
-			host, _, err := net.SplitHostPort(r.RemoteAddr)
-			if err != nil {
-				return r.RemoteAddr
-			}
-			return host
-		}
-		return hops[len(hops)-1]
-	}
+	return proxies, nil
 }
 
 func readMasterKeys(path string) ([][]byte, error) {

@@ -16,6 +16,7 @@ import (
 )
 
 type proxyFlags struct {
+	proxies         string
 	listen          string
 	domain          string
 	nodes           string
@@ -53,6 +54,7 @@ elsewhere, running calls are answered. A second signal ends at once.`,
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of some nodes")
 	fs.StringVar(&f.data, "data", "", "`DIR` that keeps the cell's state over a restart; without it nothing is kept")
 	fs.StringVar(&f.control, "control", "", "carry all that is not data plane to the control plane at `URL`")
+	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in the nodes' logs")
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public door, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
@@ -83,8 +85,12 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 			return usagef("--control: %v", err)
 		}
 		defer carrier.Close()
+		trusted, err := trustedProxies(f.proxies)
+		if err != nil {
+			return err
+		}
 		opts.Front = func(data http.Handler) http.Handler {
-			return door.New(data, door.Options{Domain: f.domain, Control: carrier})
+			return door.New(data, door.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
 		}
 	}
 	ctx, stop := untilSignal(ctx)

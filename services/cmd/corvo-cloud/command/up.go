@@ -22,6 +22,7 @@ import (
 const upMemory = 0.5
 
 type upFlags struct {
+	proxies   string
 	data      string
 	listen    string
 	domain    string
@@ -62,6 +63,7 @@ acknowledged is lost either way.`,
 	fs := c.Flags()
 	fs.StringVar(&f.data, "data", ".run/up", "`DIR` of all data")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 takes a free one")
+	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.domain, "domain", "localhost", "tenants are also hosts under this `DOMAIN`")
 	fs.IntVar(&f.nodes, "nodes", 3, "how many nodes: 1, 3 or 5; may not change once there is data")
 	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs; may not change once there is data")
@@ -89,8 +91,13 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return listenFailure("--listen", f.listen, err)
 	}
 	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
+	trusted, err := trustedProxies(f.proxies)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	service, err := up.New(up.Config{
-		Dir: f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
+		Proxies: trusted,
+		Dir:     f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
 		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
 		Database: s.orEnv(f.database, envDatabase), MailURL: mailURL(s.orEnv(f.smtp, envSMTP)), Console: web.Files(),
 	})

@@ -273,7 +273,8 @@ export const SignupService: GenService<{
   },
   /**
    * Start sends a mail with a link and a code to the address. A repeated Start for
-   * the same address and name sends a new mail and voids the older link.
+   * the same address and name from the same client sends a new mail and voids the older
+   * link.
    *
    * @generated from rpc corvo.cloud.v1.SignupService.Start
    */

@@ -51,7 +51,8 @@ type SignupServiceClient interface {
 	// CheckName tells whether a tenant name can be had, and why not.
 	CheckName(context.Context, *connect.Request[v1.CheckNameRequest]) (*connect.Response[v1.CheckNameResponse], error)
 	// Start sends a mail with a link and a code to the address. A repeated Start for
-	// the same address and name sends a new mail and voids the older link.
+	// the same address and name from the same client sends a new mail and voids the older
+	// link.
 	Start(context.Context, *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error)
 	// PreviewConfirm tells what a link would make and whose it would be, without using it
 	// up: the page shows that, and asks.
@@ -133,7 +134,8 @@ type SignupServiceHandler interface {
 	// CheckName tells whether a tenant name can be had, and why not.
 	CheckName(context.Context, *connect.Request[v1.CheckNameRequest]) (*connect.Response[v1.CheckNameResponse], error)
 	// Start sends a mail with a link and a code to the address. A repeated Start for
-	// the same address and name sends a new mail and voids the older link.
+	// the same address and name from the same client sends a new mail and voids the older
+	// link.
 	Start(context.Context, *connect.Request[v1.StartRequest]) (*connect.Response[v1.StartResponse], error)
 	// PreviewConfirm tells what a link would make and whose it would be, without using it
 	// up: the page shows that, and asks.

@@ -1,0 +1,112 @@
+// Package clientnet owns what a client's address says: which one it is behind proxies of
+// ours, and how much of it is one client. It must not know what is counted or logged.
+// Surprising: nothing that a client says of its own address counts; a proxy is believed
+// only if its own address was configured.
+package clientnet
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// unknown stands for every address that cannot be read: they share one place.
+const unknown = "unknown"
+
+// Narrow is what one customer of a network is: an IPv4 address, the /64 of an IPv6 one.
+func Narrow(addr string) string { return prefix(addr, 32, 64) }
+
+// Wide is what one customer may have many of: the /24 of an IPv4 address, the /48 of an
+// IPv6 one, which hosters hand out with one machine.
+func Wide(addr string) string { return prefix(addr, 24, 48) }
+
+func prefix(addr string, bits4, bits6 int) string {
+	a, ok := parse(addr)
+	if !ok {
+		return unknown
+	}
+	bits := bits6
+	if a.Is4() {
+		bits = bits4
+	}
+	p, err := a.Prefix(bits)
+	switch {
+	case err != nil:
+		return unknown
+	case p.IsSingleIP():
+		return a.String()
+	}
+	return p.String()
+}
+
+func parse(addr string) (netip.Addr, bool) {
+	host := strings.TrimSpace(addr)
+	if ap, err := netip.ParseAddrPort(host); err == nil {
+		host = ap.Addr().String()
+	}
+	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return a.Unmap().WithZone(""), true
+}
+
+// Proxies are the addresses of proxies that tell the truth in X-Forwarded-For.
+type Proxies []netip.Prefix
+
+// ParseProxies reads addresses and prefixes: 10.0.0.7, 10.1.0.0/16, 2001:db8::/48.
+func ParseProxies(list []string) (Proxies, error) {
+	var out Proxies
+	for _, text := range list {
+		if a, err := netip.ParseAddr(text); err == nil {
+			a = a.Unmap()
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a prefix such as 10.1.0.0/16", text)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+func (p Proxies) has(a netip.Addr) bool {
+	for _, one := range p {
+		if one.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// hopsMax bounds how far X-Forwarded-For is read.
+const hopsMax = 16
+
+// Client is the address that a request came from: that of its connection, or, if that is
+// a trusted proxy's, the last one in X-Forwarded-For that is not. What stands before it
+// is the client's own word.
+func (p Proxies) Client(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	a, ok := parse(host)
+	if !ok || !p.has(a) {
+		return host
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= max(0, len(hops)-hopsMax); i-- {
+		next, ok := parse(hops[i])
+		if !ok {
+			break
+		}
+		if a = next; !p.has(a) {
+			break
+		}
+	}
+	return a.String()
+}
