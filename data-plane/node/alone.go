@@ -14,11 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
@@ -107,7 +109,15 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 	path := filepath.Join(n.cfg.Dir, keyFile)
 	b, err := os.ReadFile(path)
 	if err == nil {
-		return strings.TrimSpace(string(b)), nil
+		text := strings.TrimSpace(string(b))
+		k, err := apikey.Parse(text)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s does not hold an API key: put the key back, or remove the file, and a new key is made", ErrKeyFile, path)
+		}
+		if _, known := n.cell.View().KeyByID(k.ID()); known {
+			return text, nil
+		}
+		return text, n.storeAloneKey(ctx, k) // A crash came between the file and the cell.
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read first key: %w", err)
@@ -117,19 +127,26 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("make first key: %w", err)
 	}
 	// The file comes first: a key nobody knows would be of no use.
-	if err := os.WriteFile(path, []byte(k.Reveal()+"\n"), secretMode); err != nil {
+	if err := disk.WriteFile(vfs.Default, path, []byte(k.Reveal()+"\n")); err != nil {
 		return "", fmt.Errorf("keep first key: %w", err)
 	}
+	if err := n.storeAloneKey(ctx, k); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return k.Reveal(), nil
+}
+
+func (n *Node) storeAloneKey(ctx context.Context, k apikey.Key) error {
 	tenant, _ := n.cell.View().TenantByName(aloneTenant)
 	digest := k.Digest()
-	err = n.apply(ctx, &cellv1.Change{Change: &cellv1.Change_Key{Key: &cellv1.Key{
+	err := n.apply(ctx, &cellv1.Change{Change: &cellv1.Change_Key{Key: &cellv1.Key{
 		Id: k.ID(), TenantId: tenant.GetId(), Digests: [][]byte{digest[:]},
 		Roles: []string{identity.RoleAdmin}, Name: "first key",
 	}}})
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("store first key: %w", err), os.Remove(path))
+		return fmt.Errorf("store first key: %w", err)
 	}
-	return k.Reveal(), nil
+	return nil
 }
 
 // local lets everybody on this machine in: it waits for the namespace and then is

@@ -20,6 +20,8 @@ type cellRig struct {
 	peers []node.Peer
 	lns   [][2]net.Listener
 	nodes []*node.Node
+	// change, if set, adjusts a node's configuration before it starts.
+	change func(i int, c *node.Config)
 }
 
 func newCellRig(t *testing.T, n int) *cellRig {
@@ -43,10 +45,14 @@ func (r *cellRig) start(i int) error {
 	if r.nodes[i] != nil || r.lns[i][0] == nil {
 		r.t.Fatal("node is running or has no listeners")
 	}
-	n, err := node.Start(ctx, node.Config{
+	cfg := node.Config{
 		ID: r.peers[i].ID, Dir: r.dirs[i], API: r.lns[i][0], Raft: r.lns[i][1],
 		Peers: r.peers, Secret: []byte("a secret of at least sixteen bytes"), Logger: quiet(),
-	})
+	}
+	if r.change != nil {
+		r.change(i, &cfg)
+	}
+	n, err := node.Start(ctx, cfg)
 	r.lns[i] = [2]net.Listener{}
 	if err == nil {
 		r.nodes[i] = n

@@ -11,6 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 )
 
 // Peer is a node of the cell as it is known before the cell's own records are.
@@ -62,9 +66,23 @@ type Config struct {
 	// Version is reported by /api/v1/info.
 	Version string
 	Logger  *slog.Logger
-	// Fatal ends the process; it must not return. Nil logs and exits with 70.
+	// Fatal ends the process; it must not return. Nil logs and exits with ExitStopped.
 	Fatal func(error)
+
+	// fs replaces the operating system's file system under both stores in tests.
+	fs vfs.FS
 }
+
+// Exit codes of a process that ends because of its node.
+const (
+	// ExitStopped (EX_SOFTWARE): the node's disk or log failed, what it stored is
+	// damaged, or it met something it does not understand. Starting it again in a
+	// loop does not help; somebody has to look.
+	ExitStopped = 70
+	// ExitStuck (EX_TEMPFAIL): the shutdown did not end in time and was cut off, as
+	// a kill would. Nothing that was acknowledged is lost.
+	ExitStuck = 75
+)
 
 // Access says whom the API of a node trusts.
 type Access uint8
@@ -79,14 +97,13 @@ const (
 )
 
 const (
-	defaultShards   = 2
-	defaultCell     = "local"
-	secretBytes     = 32
-	fatalExit       = 70 // sysexits.h: internal software error.
-	dirMode         = 0o700
-	secretMode      = 0o600
-	spreadEvery     = 5 * time.Second
-	transferTimeout = 5 * time.Second
+	defaultShards = 2
+	defaultCell   = "local"
+	secretBytes   = 32
+	dirMode       = 0o700
+	spreadEvery   = 5 * time.Second
+	// ballastBytes is what a full disk gives back: room to flush what is in memory.
+	ballastBytes = 64 << 20
 )
 
 func (c *Config) check() error {
@@ -136,14 +153,20 @@ func (c *Config) withDefaults() {
 	if c.Version == "" {
 		c.Version = "0.4.0"
 	}
+	if c.fs == nil {
+		c.fs = vfs.Default
+	}
 	if c.Fatal == nil {
 		log := c.Logger
 		c.Fatal = func(err error) {
 			log.Error("the node stops", "err", err)
-			os.Exit(fatalExit)
+			os.Exit(ExitStopped)
 		}
 	}
 }
+
+// ErrKeyFile: a file with a secret of this node does not hold one.
+var ErrKeyFile = errors.New("damaged key file")
 
 // secret returns the cell's secret, made and kept in dir on first use.
 func (c *Config) secret() ([]byte, error) {
@@ -155,14 +178,17 @@ func (c *Config) secret() ([]byte, error) {
 	if err == nil && len(b) == secretBytes {
 		return b, nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err == nil {
+		return nil, fmt.Errorf("%w: the cell secret in %s has %d bytes, not %d: the file is damaged; remove it, and a new one is made", ErrKeyFile, path, len(b), secretBytes)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read cell secret: %w", err)
 	}
 	b = make([]byte, secretBytes)
 	if _, err := rand.Read(b); err != nil {
 		return nil, fmt.Errorf("make cell secret: %w", err)
 	}
-	if err := os.WriteFile(path, b, secretMode); err != nil {
+	if err := disk.WriteFile(vfs.Default, path, b); err != nil {
 		return nil, fmt.Errorf("keep cell secret: %w", err)
 	}
 	return b, nil

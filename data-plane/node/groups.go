@@ -86,7 +86,7 @@ func (n *Node) openCell() error {
 		Timings: n.timings(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
-		return fmt.Errorf("open the cell's meta group: %w", err)
+		return storageError(fmt.Errorf("open the cell's meta group: %w", err))
 	}
 	n.cell = c
 	n.opened.Store(c)
@@ -157,7 +157,7 @@ func (n *Node) openShard(id uint32) error {
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
-		return err
+		return storageError(err)
 	}
 	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan})
 	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
@@ -9,6 +10,18 @@ import (
 
 // ErrInUse is in the error of a start on a folder that another process uses.
 var ErrInUse = raftlog.ErrInUse
+
+// ErrStorage is in every error of a start that failed because what the node has
+// stored cannot be opened or does not fit together. It wants somebody to look: a
+// program ends with ExitStopped.
+var ErrStorage = errors.New("the node's stored data cannot be used")
+
+func storageError(err error) error {
+	if err == nil || errors.Is(err, ErrInUse) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStorage, err)
+}
 
 // AcceptLossHelps reports whether err is a refusal to start because
 // acknowledged entries are or may be missing, which Config.AcceptLoss overrides.

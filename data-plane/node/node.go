@@ -41,6 +41,7 @@ type Node struct {
 	fitness   *health.Health
 	dog       *disk.Watchdog
 	space     *disk.Space
+	ballast   *disk.Ballast
 	log       *raftlog.Store
 	state     *statedb.DB
 	models    *readmodel.Shelf
@@ -120,7 +121,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.openShards(ctx); err != nil {
 		return nil, err
 	}
-	n.space, err = disk.NewSpace(vfs.Default, cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
+	n.space, err = disk.NewSpace(cfg.fs, cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
 	if err != nil {
 		return nil, err
 	}
@@ -144,20 +145,28 @@ func (n *Node) openStores() error {
 		},
 		Logger: n.logger,
 	})
-	fs := vfs.Default
-	if n.cfg.SyncDelay > 0 {
-		fs = disk.DelayedSync(fs, n.cfg.SyncDelay)
-	}
 	var err error
-	n.log, err = raftlog.Open(filepath.Join(n.cfg.Dir, "raftlog"), raftlog.Options{
-		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, AcceptLoss: n.cfg.AcceptLoss, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
+	n.ballast, err = disk.NewBallast(n.cfg.fs, n.cfg.fs.PathJoin(n.cfg.Dir, "ballast"), ballastBytes, n.logger, func() {
+		n.fitness.Set(health.DiskFull, "a write found no room")
 	})
 	if err != nil {
 		return err
 	}
-	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, "state"), statedb.Options{Logger: n.logger})
+	fs := vfs.FS(n.ballast)
+	if n.cfg.SyncDelay > 0 {
+		fs = disk.DelayedSync(fs, n.cfg.SyncDelay)
+	}
+	n.log, err = raftlog.Open(filepath.Join(n.cfg.Dir, "raftlog"), raftlog.Options{
+		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, AcceptLoss: n.cfg.AcceptLoss, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
+	})
 	if err != nil {
-		return err
+		return storageError(err)
+	}
+	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, "state"), statedb.Options{
+		FS: n.ballast, Logger: n.logger, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
+	})
+	if err != nil {
+		return storageError(err)
 	}
 	return n.openModels()
 }
@@ -286,24 +295,66 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Serve
 	}
 }
 
-// Shutdown ends the node in order: no new work, streams told where to go, running
-// calls answered, leadership given away, stores closed. With hurry the node does
-// not wait for another leader: all nodes of the cell are leaving.
+// ErrStuck: the shutdown did not end before its deadline. Whoever called it ends the
+// process, with ExitStuck.
+var ErrStuck = errors.New("the node did not shut down in time")
+
+// Shutdown ends the node in order: no new work, leadership given away, streams told
+// where to go, running calls answered, stores closed. With hurry the node does not
+// wait for another leader: all nodes of the cell are leaving. It returns when ctx
+// ends at the latest, then with ErrStuck.
 func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
+	ended := make(chan error, 1)
+	go func() { ended <- n.shutdown(ctx, hurry) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// The deadline may have cut off the last call and nothing else.
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(lastMoment):
+		return ErrStuck
+	}
+}
+
+const (
+	// closeShare of the time of a shutdown is kept for closing, once no call is
+	// answered any more; closeMax is enough for any node.
+	closeShare = 4
+	closeMax   = 5 * time.Second
+	// lastMoment is what a shutdown gets on top to return by itself.
+	lastMoment = 100 * time.Millisecond
+)
+
+func (n *Node) shutdown(ctx context.Context, hurry bool) error {
+	calls, cancel := leaveTime(ctx)
+	defer cancel()
 	n.fitness.Set(health.ShuttingDown, "")
 	n.holdOff()
 	if !hurry && n.members != nil {
-		n.members.HandOver(ctx)
+		n.members.HandOver(calls)
 	}
 	var errs []error
 	if n.api != nil {
-		errs = append(errs, ignoreDeadline(n.api.Drain(ctx)))
+		errs = append(errs, ignoreDeadline(n.api.Drain(calls)))
 	}
 	if n.http != nil {
 		n.endWatches()
-		errs = append(errs, n.endCalls(ctx, hurry))
+		errs = append(errs, n.endCalls(calls, hurry))
 	}
 	return errors.Join(append(errs, n.close())...)
+}
+
+// leaveTime ends before ctx does, early enough for closing.
+func leaveTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(time.Until(deadline)/closeShare, closeMax)))
 }
 
 // hurryPatience is for calls that are being answered. net/http keeps even an idle
@@ -332,22 +383,19 @@ func ignoreDeadline(err error) error {
 	return err
 }
 
-// close closes what is open, in the reverse order of Start.
+// close closes what is open, in the reverse order of Start. Once nobody can call
+// the node, it leads nothing, whatever then takes its time to end.
 func (n *Node) close() error {
 	var errs []error
+	n.fitness.Set(health.Closed, "")
 	if n.http != nil {
 		errs = append(errs, n.http.Close())
 	}
 	if n.stopLoops != nil {
 		n.stopLoops()
 	}
+	errs = append(errs, n.closeGroups()...)
 	n.loops.Wait()
-	for _, s := range n.shardList() {
-		errs = append(errs, s.Group().Shutdown())
-	}
-	if n.cell != nil {
-		errs = append(errs, n.cell.Shutdown())
-	}
 	if n.mux != nil {
 		errs = append(errs, n.mux.Close())
 	} else {
@@ -373,6 +421,24 @@ func (n *Node) close() error {
 	}
 	n.transport.CloseIdleConnections()
 	return ignoreClosed(errors.Join(errs...))
+}
+
+// closeGroups shuts all groups down at once: none waits for another.
+func (n *Node) closeGroups() []error {
+	ends := []func() error{}
+	for _, s := range n.shardList() {
+		ends = append(ends, s.Group().Shutdown)
+	}
+	if n.cell != nil {
+		ends = append(ends, n.cell.Shutdown)
+	}
+	errs := make([]error, len(ends))
+	var closing sync.WaitGroup
+	for i, end := range ends {
+		closing.Go(func() { errs[i] = end() })
+	}
+	closing.Wait()
+	return errs
 }
 
 func ignoreClosed(err error) error {

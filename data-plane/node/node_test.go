@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -62,6 +63,45 @@ func stop(t *testing.T, n *node.Node) {
 	if err := n.Shutdown(ctx, true); err != nil {
 		t.Errorf("shutdown: %v", err)
 	}
+}
+
+// startWithKeys starts a node alone that checks keys, ready.
+func startWithKeys(t *testing.T, dir string) (*node.Node, error) {
+	t.Helper()
+	api, raft := listen(t), listen(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	n, err := node.Start(ctx, node.Config{
+		ID: "n1", Dir: dir, API: api, Raft: raft, Shards: 1, Access: node.Keys, Logger: quiet(),
+		Peers: []node.Peer{{ID: "n1", RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}},
+	})
+	if err != nil {
+		return nil, errors.Join(err, api.Close(), raft.Close())
+	}
+	if _, err := n.SettleAlone(ctx); err != nil {
+		return n, err
+	}
+	return n, n.Ready(ctx)
+}
+
+// callWithKey makes one API call with a key.
+func callWithKey(t *testing.T, method, url, key string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
 }
 
 // call makes one API call and decodes its JSON answer.

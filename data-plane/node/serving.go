@@ -192,6 +192,11 @@ func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
 	detail := fmt.Sprintf("%.0f %% used", usedPercent)
 	n.setIf(level >= disk.SpaceExhaust, health.DiskFull, detail)
 	n.setIf(level == disk.SpaceTight, health.DiskTight, detail)
+	if level == disk.SpaceOK {
+		if err := n.ballast.Lay(); err != nil {
+			n.logger.Error("reserve room on the disk", "err", err)
+		}
+	}
 }
 
 func (n *Node) setIf(holds bool, r health.Reason, detail string) {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
 // Exit codes. Scripts depend on them: append only.
@@ -21,6 +23,9 @@ const (
 	ExitRate     = 6 // A limit was reached; retry later.
 	ExitTimeout  = 7 // No answer in time: a write may or may not have happened.
 	ExitPartial  = 8 // Some items succeeded and some did not.
+
+	ExitStopped = node.ExitStopped // 70: the server stopped itself; somebody has to look.
+	ExitStuck   = node.ExitStuck   // 75: the server's shutdown was cut off; start again.
 )
 
 // Failure is an error as a person or a script reads it.

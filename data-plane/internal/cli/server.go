@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
 // serverFlags are the flags of existing clients' servers that a node has today,
@@ -163,9 +165,23 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 	err = runServer(ctx, f, log, serverEvents{ready: ready})
 	var failure *Failure
 	if err != nil && !errors.As(err, &failure) {
-		return &Failure{Exit: ExitFail, Code: "SERVER", What: "the node stopped", Why: err.Error()}
+		return nodeFailure(err)
 	}
 	return err
+}
+
+// nodeFailure explains why the node did not start or ended.
+func nodeFailure(err error) *Failure {
+	f := &Failure{Exit: ExitFail, Code: "SERVER", What: "the node stopped", Why: err.Error()}
+	switch {
+	case errors.Is(err, node.ErrStuck):
+		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start again"
+	case errors.Is(err, node.ErrStorage):
+		f.Exit, f.Code, f.Fix = ExitStopped, "STORAGE", "do not start it again in a loop: keep a copy of the directory and look at the disk"
+	case errors.Is(err, node.ErrKeyFile):
+		f.Exit, f.Code = ExitConflict, "KEY_FILE"
+	}
+	return f
 }
 
 // announce says aloud what an operator must not overlook.

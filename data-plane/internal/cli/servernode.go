@@ -47,7 +47,7 @@ func startFailure(f serverFlags, err error) error {
 	if !node.AcceptLossHelps(err) {
 		return fmt.Errorf("start: %w", err)
 	}
-	return &Failure{Exit: ExitFail, Code: "LOSS", What: "the node didn't start: acknowledged jobs may be missing from " + f.dataDir, Why: err.Error(),
+	return &Failure{Exit: ExitStopped, Code: "LOSS", What: "the node didn't start: acknowledged jobs may be missing from " + f.dataDir, Why: err.Error(),
 		Fix: "copy the directory, then start once with --accept-loss to continue with what is there"}
 }
 

@@ -3,38 +3,82 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 const ballastChunkBytes = 1 << 20
 
-// WithBallast keeps a file of size bytes at path, which a full disk gives back:
-// the first write that meets ENOSPC deletes it, calls onFull once and is tried
-// again. The node then has size bytes to end cleanly in, where a write-ahead log
-// that cannot be written would end it at once. Space should keep it from ever
-// coming to that. The next call, at the next start, lays the ballast down again.
-func WithBallast(fs vfs.FS, path string, size int64, onFull func()) (vfs.FS, error) {
-	if err := layBallast(fs, path, size); err != nil {
-		return nil, fmt.Errorf("lay ballast %s: %w", path, err)
-	}
-	var once sync.Once
-	return vfs.OnDiskFull(fs, func() {
-		once.Do(func() {
-			// If it cannot be removed, the write that waits for it fails, and that
-			// is told by whoever wrote.
-			_ = fs.Remove(path)
-			onFull()
-		})
-	}), nil
+// Ballast is a file that reserves room on a disk until the disk is full. The first
+// write that meets ENOSPC deletes it and is tried again; the node then has that
+// room to give leadership away in and to be shut down in order, where a write-ahead
+// log that cannot be written would end it at once. Space should keep it from ever
+// coming to that.
+type Ballast struct {
+	vfs.FS // Writes through it are tried again when the ballast was given back.
+
+	inner  vfs.FS
+	path   string
+	size   int64
+	onFull func()
+	logger *slog.Logger
+
+	mu   sync.Mutex // Guards laid.
+	laid bool
 }
 
-// layBallast writes real zeroes: a file with a hole reserves nothing.
-func layBallast(fs vfs.FS, path string, size int64) (err error) {
-	if info, err := fs.Stat(path); err == nil && info.Size() == size {
+// NewBallast lays size bytes down at path. A disk that has no room for them is no
+// reason not to start: jobs can be deleted only on a node that runs. onFull is
+// called each time the ballast is given back; all writes wait for it.
+func NewBallast(fs vfs.FS, path string, size int64, logger *slog.Logger, onFull func()) (*Ballast, error) {
+	b := &Ballast{inner: fs, path: path, size: size, onFull: onFull, logger: logger}
+	b.FS = vfs.OnDiskFull(fs, b.giveBack)
+	if err := b.Lay(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Lay lays the ballast down, also again after it was given back. Without the room
+// for it there is none, which is logged and no error.
+func (b *Ballast) Lay() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.laid {
 		return nil
 	}
+	err := layBallast(b.inner, b.path, b.size)
+	if errors.Is(err, syscall.ENOSPC) {
+		b.logger.Error("no room for the ballast file; the node runs without it", "path", b.path, "bytes", b.size)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("lay ballast %s: %w", b.path, err)
+	}
+	b.laid = true
+	return nil
+}
+
+func (b *Ballast) giveBack() {
+	b.mu.Lock()
+	laid := b.laid
+	b.laid = false
+	b.mu.Unlock()
+	if !laid {
+		return // The write fails for good, and that is told by whoever wrote.
+	}
+	b.logger.Error("the disk is full; the ballast file is given back", "path", b.path, "bytes", b.size)
+	if err := b.inner.Remove(b.path); err != nil {
+		b.logger.Error("the ballast file cannot be removed", "path", b.path, "error", err)
+	}
+	b.onFull()
+}
+
+// layBallast reserves real blocks: a file with a hole reserves nothing.
+func layBallast(fs vfs.FS, path string, size int64) (err error) {
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
@@ -45,10 +89,21 @@ func layBallast(fs vfs.FS, path string, size int64) (err error) {
 			err = errors.Join(err, fs.Remove(path)) // Half a ballast only takes room.
 		}
 	}()
+	if err := f.Preallocate(0, size); err != nil && !unsupported(err) {
+		return err
+	} else if err == nil {
+		// The end makes the size of the file tell what it is for.
+		_, err := f.WriteAt([]byte{0}, size-1)
+		return errors.Join(err, f.Sync())
+	}
 	for left := size; left > 0; left -= ballastChunkBytes {
 		if _, err := f.Write(make([]byte, min(left, ballastChunkBytes))); err != nil {
 			return err
 		}
 	}
 	return f.Sync()
+}
+
+func unsupported(err error) bool {
+	return errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL)
 }

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"errors"
 	"syscall"
 	"testing"
 
@@ -33,20 +32,25 @@ func (f fullFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
+func (f fullFile) Preallocate(_, length int64) error {
+	_, err := f.Write(make([]byte, 0, length))
+	return err
+}
+
 func TestBallast_GivesAFullDiskRoomOnce(t *testing.T) {
 	t.Parallel()
 	full := false
 	inner := fullFS{vfs.NewMem(), &full}
 	const size = ballastChunkBytes + 17
 	told := 0
-	fs, err := WithBallast(inner, "ballast", size, func() { told++ })
+	b, err := NewBallast(inner, "ballast", size, quiet(), func() { told++ })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := inner.Stat("ballast"); err != nil || info.Size() != size {
 		t.Fatalf("ballast: %v, %v", info, err)
 	}
-	f, err := fs.Create("wal", vfs.WriteCategoryUnspecified)
+	f, err := b.Create("wal", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +67,28 @@ func TestBallast_GivesAFullDiskRoomOnce(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The next start lays it down again.
 	full = false
-	if _, err := WithBallast(inner, "ballast", size, func() {}); err != nil {
+	if err := b.Lay(); err != nil {
 		t.Fatal(err)
 	}
-	full = true
-	if _, err := WithBallast(inner, "ballast", 2*size, func() {}); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("ballast that does not fit: %v, want ENOSPC", err)
+	if _, err := inner.Stat("ballast"); err != nil {
+		t.Error("the ballast was not laid down again")
+	}
+}
+
+func TestBallast_ADiskWithoutRoomForItIsUsedAllTheSame(t *testing.T) {
+	t.Parallel()
+	full := true
+	inner := fullFS{vfs.NewMem(), &full}
+	b, err := NewBallast(inner, "ballast", 1<<20, quiet(), func() { t.Error("given back though it was never there") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := b.Create("wal", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("fits: the file system only refuses beside a ballast")); err != nil {
+		t.Error(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // replaces it unless it gives up by itself.
 const (
 	warnAfter  = 1 * time.Second
-	stallAfter = 5 * time.Second
+	stallAfter = 3 * time.Second
 	deadAfter  = 10 * time.Second
 
 	// slowReportGap is how long one of Pebble's slow-disk reports counts. Pebble
@@ -27,7 +27,7 @@ const (
 // WatchdogOptions of a Watchdog. OnStall and OnRecover are called one at a time
 // and in order; they may block. OnDead waits for neither.
 type WatchdogOptions struct {
-	Warn, Stall, Dead time.Duration // 0 means 1 s, 5 s and 10 s.
+	Warn, Stall, Dead time.Duration // 0 means 1 s, 3 s and 10 s.
 
 	// OnStall is called when a write passes Stall and no other one had: grant no
 	// more leases, give leadership away.

@@ -41,9 +41,13 @@ func (d *diary) want(t *testing.T, lines ...string) {
 	}
 }
 
-func watched() (*Watchdog, *diary) {
+func watched() (*Watchdog, *diary) { return watchedBy(5 * time.Second) }
+
+// watchedBy counts a write as stalled after stall; 0 is the default.
+func watchedBy(stall time.Duration) (*Watchdog, *diary) {
 	d := &diary{start: time.Now()}
 	return NewWatchdog(WatchdogOptions{
+		Stall:     stall,
 		Logger:    quiet(),
 		OnStall:   func(op string, _ time.Time) { d.note("stall " + op) },
 		OnRecover: func() { d.note("recover") },
@@ -53,19 +57,19 @@ func watched() (*Watchdog, *diary) {
 
 func TestWatchdog_FiresWhileTheWriteIsStillBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, d := watched()
+		w, d := watchedBy(0)
 		end := w.Begin("store") // Never returns.
-		time.Sleep(4999 * time.Millisecond)
+		time.Sleep(2999 * time.Millisecond)
 		d.want(t)
 		time.Sleep(time.Millisecond)
-		d.want(t, "stall store at 5s")
+		d.want(t, "stall store at 3s")
 		if !w.Stalled() {
 			t.Error("not stalled while a write is")
 		}
-		time.Sleep(4999 * time.Millisecond)
-		d.want(t, "stall store at 5s")
+		time.Sleep(6999 * time.Millisecond)
+		d.want(t, "stall store at 3s")
 		time.Sleep(time.Millisecond)
-		d.want(t, "stall store at 5s", "dead store at 10s")
+		d.want(t, "stall store at 3s", "dead store at 10s")
 		end()
 	})
 }

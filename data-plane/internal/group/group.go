@@ -129,7 +129,7 @@ var (
 func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, o Options) (*Group, error) {
 	o = withDefaults(o)
 	g := &Group{
-		id: store.ID(), nodeID: o.NodeID, log: log, trans: trans,
+		id: store.ID(), nodeID: o.NodeID, log: strictLog{log, store.ID(), o.Fatal}, trans: trans,
 		clock:  &leaderClock{clock: o.Clock, trusted: o.ClockTrusted},
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),

@@ -29,6 +29,7 @@ const (
 	DiskStalled  Reason = "disk_stalled"
 	Clock        Reason = "clock"
 	ShuttingDown Reason = "shutting_down"
+	Closed       Reason = "closed" // The node takes no calls any more.
 )
 
 // Standing says how well a node can lead, best first. Leadership moves to a node
@@ -62,7 +63,7 @@ func ruleOf(r Reason) rule {
 		return rule{Degraded, false}
 	case DiskFull:
 		return rule{Critical, false}
-	case DiskStalled, Clock:
+	case DiskStalled, Clock, Closed:
 		return rule{Unfit, true}
 	default: // ShuttingDown, and a reason that only a newer peer knows.
 		return rule{Unfit, false}
@@ -108,7 +109,7 @@ func (h *Health) Set(r Reason, detail string) {
 	}
 	h.causes[r] = detail
 	level := slog.LevelError
-	if r == ShuttingDown {
+	if r == ShuttingDown || r == Closed {
 		level = slog.LevelInfo
 	}
 	h.logger.Log(context.Background(), level, "this node should not lead", "reason", r, "detail", detail)

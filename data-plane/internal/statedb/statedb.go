@@ -33,9 +33,20 @@ type Options struct {
 	// MemTableBytes is the size of one memtable.
 	MemTableBytes uint64
 	Logger        *slog.Logger
-	// Events may observe the store (disk watchdog).
-	Events *pebble.EventListener
+
+	// Watch is called as a write begins and the returned function as it ends, so
+	// that a watchdog fires while the write is still blocked. Nil turns it off.
+	Watch func(op string) (end func())
+	// OnDiskSlow is Pebble's report of a file operation that does not end; it also
+	// covers flushes and compactions, which Watch does not see.
+	OnDiskSlow func(vfs.DiskSlowInfo)
+	// OnFatal ends the process after a failed write, flush or compaction, or when
+	// a table is found damaged (R6). It must not return. Nil panics.
+	OnFatal func(error)
 }
+
+// OpCommit is the operation given to Options.Watch.
+const OpCommit = "statedb.commit"
 
 const (
 	defaultCacheBytes    = 192 << 20 // 64 MB memtables inside a smaller cache halve the throughput.
@@ -48,6 +59,7 @@ type DB struct {
 	pebble *pebble.DB
 	fs     vfs.FS
 	dir    string
+	watch  func(op string) (end func())
 	txns   sync.Pool // Of spent *Txn.
 }
 
@@ -68,6 +80,12 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Watch == nil {
+		o.Watch = func(string) func() { return func() {} }
+	}
+	if o.OnFatal == nil {
+		o.OnFatal = func(err error) { panic(err) }
+	}
 	if err := o.FS.MkdirAll(stagingDir(o.FS, dir), 0o755); err != nil {
 		return nil, fmt.Errorf("make state directory %s: %w", dir, err)
 	}
@@ -81,9 +99,11 @@ func Open(dir string, o Options) (*DB, error) {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       24,
 		FormatMajorVersion:          pebble.FormatWALSyncChunks, // Excise needs virtual sstables or later.
-		Logger:                      slogLogger{o.Logger},
-		EventListener:               o.Events,
+		Logger:                      slogLogger{o.Logger, o.OnFatal},
+		EventListener:               events(o),
 	}
+	// Disk health checks are only added by default when FS is nil.
+	opts.WithFSDefaults()
 	// The youngest levels are rewritten all the time: compressing them costs more CPU
 	// than the disk they save (measured: a fifth of the server's time). The last two
 	// levels hold nearly all of the data and are compressed.
@@ -100,11 +120,27 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, err)
 	}
-	d := &DB{pebble: db, fs: o.FS, dir: dir}
+	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch}
 	if err := d.clearStaging(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return d, nil
+}
+
+// events: a flush or compaction that fails is not tried again and again while the
+// node goes on leading. The log holds what the state loses with the process.
+func events(o Options) *pebble.EventListener {
+	fail := func(what string, err error) { o.OnFatal(fmt.Errorf("state store: %s: %w", what, err)) }
+	e := &pebble.EventListener{
+		BackgroundError: func(err error) { fail("background work", err) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			fail("damaged file "+info.Path, info.Details)
+		},
+	}
+	if o.OnDiskSlow != nil {
+		e.DiskSlow = o.OnDiskSlow
+	}
+	return e
 }
 
 // Close closes the store. Nothing may use it afterwards.
@@ -241,10 +277,14 @@ func assertPrefix(prefix [4]byte, key []byte) {
 
 // slogLogger hands Pebble's messages to slog. Fatalf ends the process: a store
 // that met a write error must not go on (R6).
-type slogLogger struct{ l *slog.Logger }
+type slogLogger struct {
+	l     *slog.Logger
+	fatal func(error)
+}
 
 func (s slogLogger) Infof(format string, args ...any)  { s.l.Debug(fmt.Sprintf(format, args...)) }
 func (s slogLogger) Errorf(format string, args ...any) { s.l.Error(fmt.Sprintf(format, args...)) }
 func (s slogLogger) Fatalf(format string, args ...any) {
-	panic("state store: " + fmt.Sprintf(format, args...))
+	s.fatal(fmt.Errorf("state store: %w", fmt.Errorf(format, args...)))
+	panic("statedb: OnFatal returned") // Pebble relies on this not returning.
 }

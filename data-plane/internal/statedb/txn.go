@@ -215,6 +215,7 @@ func (t *Txn) Commit() error {
 	if len(t.dirty) != 0 || len(t.cuts) != 0 {
 		panic("statedb: commit with an unfinished entry")
 	}
+	defer t.group.db.watch(OpCommit)()
 	if err := t.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("commit state batch: %w", err)
 	}

@@ -99,7 +99,7 @@ func (s *session) statusCommand(f *adminFlags) *cobra.Command {
 
 func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tLEADS\tBEHIND")
+	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tLEADS\tBEHIND\tHEALTH")
 	for _, n := range nodes {
 		var leads []string
 		var behind uint64
@@ -113,7 +113,7 @@ func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
 		if !n.GetReachable() {
 			reachable = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, strings.Join(leads, ","), behind)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, strings.Join(leads, ","), behind, nodeHealth(n))
 	}
 	_ = t.Flush() // Into memory.
 }
@@ -387,4 +387,23 @@ func (s *session) write(text func(io.Writer)) error {
 		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "cannot write to stdout", Why: err.Error()}
 	}
 	return nil
+}
+
+// nodeHealth is why a node should not lead.
+func nodeHealth(n *cellv1.NodeStatus) string {
+	if !n.GetReachable() {
+		return "unknown"
+	}
+	var causes []string
+	for _, c := range n.GetCauses() {
+		text := c.GetReason()
+		if c.GetDetail() != "" {
+			text += " (" + c.GetDetail() + ")"
+		}
+		causes = append(causes, text)
+	}
+	if len(causes) == 0 {
+		return "ok"
+	}
+	return strings.Join(causes, ", ")
 }

@@ -9,20 +9,23 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
 	"github.com/corvo-cloud/corvo/services/up"
 )
 
 // Exit codes; the same words as those of corvo. Scripts depend on them: append
-// only. A node whose disk or log fails exits with 70.
+// only. docs/operations.md has the table.
 const (
 	ExitOK       = 0
-	ExitFail     = 1 // Anything without a code of its own.
-	ExitUsage    = 2 // The command line or the request is wrong.
-	ExitNotFound = 3 // No such tenant, namespace, key or node.
-	ExitAuth     = 4 // The cell secret is not the cell's.
-	ExitConflict = 5 // The cell's state does not allow it; a port or directory is in use.
-	ExitTimeout  = 7 // No answer in time: a change may or may not have happened.
+	ExitFail     = 1                // Anything without a code of its own.
+	ExitUsage    = 2                // The command line or the request is wrong.
+	ExitNotFound = 3                // No such tenant, namespace, key or node.
+	ExitAuth     = 4                // The cell secret is not the cell's.
+	ExitConflict = 5                // The cell's state does not allow it; a port or directory is in use.
+	ExitTimeout  = 7                // No answer in time: a change may or may not have happened.
+	ExitStopped  = node.ExitStopped // 70: the node stopped itself; somebody has to look.
+	ExitStuck    = node.ExitStuck   // 75: the shutdown was cut off; start again.
 )
 
 // Failure is an error as a person or a script reads it.
@@ -73,8 +76,13 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
 	case errors.Is(err, up.ErrIncomplete):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or choose another --data; up does not replace a node"
-	case errors.Is(err, up.ErrStuck):
-		f.Code, f.Fix = "STUCK", "nothing that was acknowledged is lost; start again"
+	case errors.Is(err, up.ErrStuck), errors.Is(err, node.ErrStuck):
+		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start again"
+	case errors.Is(err, node.ErrStorage):
+		f.Exit, f.Code = ExitStopped, "STORAGE"
+		f.Fix = "do not start it again in a loop: keep a copy of the folder and look at the disk; in a cell, a node with a new id and an empty folder takes its place (docs/operations.md)"
+	case errors.Is(err, node.ErrKeyFile):
+		f.Exit, f.Code = ExitConflict, "KEY_FILE"
 	}
 	return f
 }

@@ -47,8 +47,8 @@ that comes later is given --join instead, with the API URL of any node.
 
 A line is printed when the node can take work, which needs most nodes of the cell.
 SIGTERM shuts down in order: streams are told, running calls answered, leadership is
-given away. A second signal ends at once. A node whose disk or log fails exits with
-70 and wants somebody to look.`,
+given away. A second signal ends at once. A node whose disk or data fails exits with
+70 and wants somebody to look; one that could not shut down in time exits with 75.`,
 		Example: `  P=n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=127.0.0.1:7002/http://127.0.0.1:7102,n3=127.0.0.1:7003/http://127.0.0.1:7103
   corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret`,
 		Args: cobra.NoArgs,
@@ -68,7 +68,7 @@ given away. A second signal ends at once. A node whose disk or log fails exits w
 	f.cell.add(c)
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
 	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "when the process is gone after SIGTERM, whatever then still runs")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")
 	return c
 }

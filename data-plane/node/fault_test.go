@@ -1,0 +1,229 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/oklog/ulid/v2"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/node"
+)
+
+// stallable is a disk whose syncs can be stopped.
+type stallable struct {
+	mu   sync.Mutex    // Guards gate.
+	gate chan struct{} // Nil, or closed when syncs go on.
+}
+
+func (s *stallable) fs() vfs.FS {
+	return errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			s.mu.Lock()
+			gate := s.gate
+			s.mu.Unlock()
+			if gate != nil {
+				<-gate
+			}
+		}
+		return nil
+	}))
+}
+
+// stop makes every sync wait, until the returned function is called.
+func (s *stallable) stop(t *testing.T) (release func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	s.mu.Lock()
+	s.gate = gate
+	s.mu.Unlock()
+	release = sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.gate = nil
+		s.mu.Unlock()
+		close(gate)
+	})
+	t.Cleanup(release)
+	return release
+}
+
+func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", limit, what)
+		}
+		time.Sleep(5 * time.Millisecond) // Polling with a deadline.
+	}
+}
+
+// ledByFirst starts three nodes of which the first leads everything, on a disk that
+// can be stopped.
+func ledByFirst(t *testing.T) (*cellRig, *stallable) {
+	t.Helper()
+	r, s := newCellRig(t, 3), &stallable{}
+	r.change = func(i int, c *node.Config) {
+		c.Fatal = func(err error) { t.Logf("node %d would end: %v", i+1, err); select {} }
+		if i == 0 {
+			c.SetFS(s.fs())
+		}
+	}
+	for i := range 3 {
+		if err := r.start(i); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			t.Cleanup(func() { r.stop(i) })
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, n := range r.nodes {
+		if err := n.Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 20*time.Second, "the first node to lead everything", func() bool {
+		_ = r.nodes[0].TakeAll(ctx) // Tried again.
+		return r.nodes[0].Leads() == r.nodes[0].Groups()
+	})
+	return r, s
+}
+
+// writes counts until one of the nodes takes a write.
+func (r *cellRig) writeSomewhere(t *testing.T, nodes ...int) {
+	t.Helper()
+	id := ulid.Make().String()
+	eventually(t, 20*time.Second, "a write", func() bool {
+		for _, i := range nodes {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			err := r.nodes[i].Write(ctx, &cellv1.Tenant{Id: "tn_" + id, Name: "t" + strings.ToLower(id)})
+			cancel()
+			if err == nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestStall_AnotherNodeTakesWritesWithinSixSeconds(t *testing.T) {
+	t.Parallel()
+	r, s := ledByFirst(t)
+	first := r.nodes[0]
+	t.Cleanup(func() { r.stop(0) })
+	release := s.stop(t)
+	began := time.Now()
+	// Raft's loop is stuck in this write, as under any load.
+	go func() {
+		_ = first.Write(context.Background(), &cellv1.Tenant{Id: "tn_" + ulid.Make().String(), Name: "stuck"}) // Its outcome is unknown.
+	}()
+	r.writeSomewhere(t, 1, 2)
+	took := time.Since(began)
+	t.Logf("writes again after %s", took)
+	if took > 6*time.Second {
+		t.Errorf("writes were taken again after %s, want 6 s at most", took)
+	}
+	if n := first.Leads(); n != 0 {
+		t.Errorf("the stalled node says that it leads %d groups", n)
+	}
+	eventually(t, 5*time.Second, "the others to lead everything", func() bool {
+		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
+	})
+	release()
+	eventually(t, 20*time.Second, "the node to lead again what the balancer gives it", func() bool { return first.Leads() > 0 })
+}
+
+func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
+	t.Parallel()
+	r, s := ledByFirst(t)
+	first := r.nodes[0]
+	s.stop(t)
+	go func() {
+		_ = first.Write(context.Background(), &cellv1.Tenant{Id: "tn_" + ulid.Make().String(), Name: "stuck"}) // Its outcome is unknown.
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	if err := first.Shutdown(ctx, true); !errors.Is(err, node.ErrStuck) {
+		t.Errorf("shutdown: %v, want ErrStuck", err)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the shutdown took %s of 2 s", took)
+	}
+	if n := first.Leads(); n != 0 {
+		t.Errorf("a node whose API is closed leads %d groups", n)
+	}
+	r.writeSomewhere(t, 1, 2)
+	eventually(t, 10*time.Second, "the others to lead everything", func() bool {
+		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
+	})
+}
+
+func TestKeyFile_AnEmptyOneIsNoKey(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"cell.secret", "api-key"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			n, err := startWithKeys(t, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop(t, n)
+			path := filepath.Join(dir, file)
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			n, err = startWithKeys(t, dir)
+			if n != nil {
+				stop(t, n)
+			}
+			if !errors.Is(err, node.ErrKeyFile) || !strings.Contains(fmt.Sprint(err), path) {
+				t.Errorf("start with an empty %s: %v, want ErrKeyFile and its path", file, err)
+			}
+			if info, err := os.Stat(path); err != nil || info.Size() != 0 {
+				t.Errorf("the damaged file was replaced: %v, %v", info, err)
+			}
+		})
+	}
+}
+
+func TestKeyFile_AKeyThatTheCellNeverLearntIsStoredAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	dir, other := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, other} {
+		n, err := startWithKeys(t, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop(t, n)
+	}
+	// As if the power had failed between writing the file and telling the cell.
+	key, err := os.ReadFile(filepath.Join(other, "api-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "api-key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, err := startWithKeys(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, n)
+	status, _ := callWithKey(t, "GET", n.URL()+"/api/v1/queues", strings.TrimSpace(string(key)))
+	if status != 200 {
+		t.Errorf("the key in the file is answered %d", status)
+	}
+}
