@@ -236,7 +236,7 @@ type SetQueue struct {
 	Paused         bool
 	MaxConcurrency uint32 // Leases at a time; 0 is no limit.
 	Throttle       Throttle
-	More           *QueueMore // What SetDraining and SetRetry are about.
+	More           *QueueMore // What SetDraining and SetRetry are about, and a condition.
 }
 
 // Throttle allows Limit leases to begin in any Window; zero is no limit.

@@ -73,7 +73,7 @@ func samples() []Command {
 		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`1`), Checkpoint: []byte(`2`), More: &HeartbeatMore{Usage: usage}},
 		&SetQueue{
 			NS: ns, Queue: "emails", Set: SetDraining | SetRetry, Paused: true, MaxConcurrency: 3, Throttle: Throttle{Limit: 1, Window: time.Minute},
-			More: &QueueMore{Draining: true, Retry: retry, RetrySet: RetryBackoff},
+			More: &QueueMore{Draining: true, Retry: retry, RetrySet: RetryBackoff, IfSettings: 1 << 60},
 		},
 		&Together{Count: 3},
 		&Hold{NS: ns, ID: id, Reason: "look", By: "key_1"},

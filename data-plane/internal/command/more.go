@@ -223,14 +223,19 @@ type QueueMore struct {
 	// open; RetrySet names the parts that the queue has something to say about.
 	Retry    RetryPolicy
 	RetrySet RetryParts
+	// IfSettings, if not 0, is the fingerprint of the settings that the caller has seen: with
+	// others nothing is changed.
+	IfSettings uint64
 }
 
 func (m *QueueMore) encode(w *codec.Writer) {
 	w.Bool(m.Draining)
 	EncodeRetry(w, m.Retry)
 	w.Byte(byte(m.RetrySet))
+	w.Uint(m.IfSettings)
 }
 
 func (m *QueueMore) decode(r *codec.Reader) {
 	m.Draining, m.Retry, m.RetrySet = r.Bool(), DecodeRetry(r), RetryParts(r.Byte())
+	m.IfSettings = r.Uint()
 }

@@ -36,8 +36,12 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 	if fields := in.validate(name); len(fields) > 0 {
 		return QueueInfo{}, fault.InvalidFields(fields)
 	}
-	if _, err := s.act(ctx, c, in.act(name), in.command(c, name)); err != nil {
+	res, err := s.act(ctx, c, in.act(name), in.command(c, name))
+	if err != nil {
 		return QueueInfo{}, err
+	}
+	if res.Refusal == state.Changed {
+		return QueueInfo{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s changed since they were read", name)
 	}
 	return s.Queue(ctx, c, name)
 }
@@ -109,6 +113,12 @@ func (in *QueueSettings) command(c Caller, name string) command.Command {
 		cmd.Set |= command.SetRetry
 		retry, open := retryPolicy(in.Retry)
 		cmd.More = &command.QueueMore{Retry: retry, RetrySet: command.RetryAll &^ open}
+	}
+	if in.IfFingerprint != 0 {
+		if cmd.More == nil {
+			cmd.More = new(command.QueueMore)
+		}
+		cmd.More.IfSettings = in.IfFingerprint
 	}
 	return cmd
 }

@@ -58,6 +58,33 @@ func TestSetQueue_MakesItAndChangesOnlyWhatIsGiven(t *testing.T) {
 	}
 }
 
+func TestSetQueue_OnConditionChangesOnlyWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	seen := r.set("mail", QueueSettings{MaxConcurrency: set(3)})
+	other := r.set("mail", QueueSettings{Paused: set(true)})
+	if seen.Fingerprint == 0 || seen.Fingerprint == other.Fingerprint {
+		t.Fatalf("fingerprints %x and %x", seen.Fingerprint, other.Fingerprint)
+	}
+	for _, name := range []string{"mail", "not-there"} {
+		_, err := r.SetQueue(r.ctx(), r.caller, name, QueueSettings{MaxConcurrency: set(4), IfFingerprint: seen.Fingerprint})
+		if reason(err) != "QUEUE_CHANGED" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := r.Queue(r.ctx(), r.caller, "not-there"); reason(err) != "NOT_FOUND" {
+		t.Errorf("a refused change made the queue: %v", err)
+	}
+	now := r.set("mail", QueueSettings{MaxConcurrency: set(5), IfFingerprint: other.Fingerprint})
+	if now.MaxConcurrency != 5 || !now.Paused {
+		t.Errorf("is %+v", now)
+	}
+	r.enqueue(EnqueueInput{Queue: "mail"}) // What goes through a queue is none of its settings.
+	if again := r.set("mail", QueueSettings{IfFingerprint: now.Fingerprint}); again.Fingerprint != now.Fingerprint {
+		t.Errorf("fingerprint %x became %x", now.Fingerprint, again.Fingerprint)
+	}
+}
+
 func TestSetQueue_LimitsAreChecked(t *testing.T) {
 	t.Parallel()
 	r := start(t)

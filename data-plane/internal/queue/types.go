@@ -308,6 +308,8 @@ type QueueInfo struct {
 	Enqueued        int64               // Ever.
 	Failed          int64               // Failed attempts, ever.
 	OldestPendingAt time.Time           // Zero when nothing is pending.
+	// Fingerprint tells these settings from others; see QueueSettings.IfFingerprint.
+	Fingerprint uint64
 }
 
 // Throttle allows Limit jobs to start in any Window; zero is no limit.
@@ -322,6 +324,9 @@ type QueueSettings struct {
 	MaxConcurrency *int // 0: no limit.
 	Throttle       *Throttle
 	Retry          *RetrySettings
+	// IfFingerprint, if not 0, refuses the change of a queue with other settings than those
+	// that the caller has seen.
+	IfFingerprint uint64
 }
 
 // RetrySettings are a queue's defaults for what producers leave open; a part that is

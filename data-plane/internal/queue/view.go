@@ -91,7 +91,7 @@ func viewQueue(g *statedb.Group, ns job.Namespace, q *state.Queue) (QueueInfo, e
 		Name: q.Name, Paused: q.Paused, CreatedAt: when(q.CreatedAt), MaxConcurrency: int(q.MaxConcurrency),
 		Throttle: Throttle{Limit: int(q.Throttle.Limit), Window: q.Throttle.Window},
 		Counts:   make(map[job.State]int64), Enqueued: q.Enqueued, Failed: q.Failed,
-		Draining: q.Draining, Retry: viewRetry(q.Retry, q.RetrySet),
+		Draining: q.Draining, Retry: viewRetry(q.Retry, q.RetrySet), Fingerprint: q.Fingerprint(),
 	}
 	for _, s := range job.States() {
 		info.Counts[s] = q.Jobs[s]

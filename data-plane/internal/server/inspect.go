@@ -192,6 +192,7 @@ type queueAnswer struct {
 	Enqueued         int64      `json:"enqueued"`
 	Failed           int64      `json:"failed"`
 	OldestPendingAt  *time.Time `json:"oldest_pending_at,omitempty"`
+	ETag             string     `json:"etag"` // Of the settings.
 }
 
 func (c *call) queues() error {
@@ -223,7 +224,7 @@ func newQueueAnswer(q *queue.QueueInfo) queueAnswer {
 		Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
 		Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
 		Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
-		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: optionalTime(q.OldestPendingAt),
+		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: optionalTime(q.OldestPendingAt), ETag: queueETag(q.Fingerprint),
 	}
 }
 

@@ -207,7 +207,14 @@ func TestReal_RetryDefaultsOfAQueue(t *testing.T) {
 			t.Errorf("%v: %s, want %s", body, got, want)
 		}
 	}
-	r.call(200, "PUT", "/api/v1/queues/q", object{})
+	etag, _ := q["etag"].(string)
+	r.call(200, "PUT", "/api/v1/queues/q", object{}, "If-Match", etag)
+	if p := r.call(409, "PUT", "/api/v1/queues/q", object{"max_retries": 2}, "If-Match", etag); p["code"] != "QUEUE_CHANGED" {
+		t.Errorf("a change of what is gone: %v", p)
+	}
+	for _, bad := range []string{"*", "7", `"x"`, `"1"`, etag + etag, `W/` + etag} {
+		r.call(400, "PUT", "/api/v1/queues/q", object{}, "If-Match", bad)
+	}
 	if got := policy(object{}); got != "3 exponential 5000 600000" {
 		t.Errorf("without defaults: %s", got)
 	}

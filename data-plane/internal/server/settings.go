@@ -2,6 +2,9 @@ package server
 
 import (
 	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -84,7 +87,30 @@ func (c *call) putQueue() error {
 	if req.setsIt {
 		in.Paused = &req.paused
 	}
+	if in.IfFingerprint, err = ifMatch(c.r.Header.Get(headerIfMatch)); err != nil {
+		return err
+	}
 	return c.setQueue(d, in, asIs, func(info *queue.QueueInfo) any { return newQueueAnswer(info) })
+}
+
+// headerIfMatch makes a PUT of a queue depend on the settings that the caller has seen.
+const headerIfMatch = "If-Match"
+
+// queueETag is the fingerprint of a queue's settings on the wire.
+func queueETag(fingerprint uint64) string { return fmt.Sprintf(`"%016x"`, fingerprint) }
+
+// ifMatch reads the etag of a queue; 0 if none is given. An asterisk, any settings, would
+// refuse nothing but a queue that is not there, and PUT makes that one.
+func ifMatch(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	digits, quoted := strings.CutPrefix(strings.TrimSuffix(text, `"`), `"`)
+	fingerprint, err := strconv.ParseUint(digits, 16, 64)
+	if !quoted || err != nil || queueETag(fingerprint) != text {
+		return 0, fault.InvalidFields([]fault.Field{{Path: headerIfMatch, Message: "must be the etag of the queue, as GET /api/v1/queues/{name} gives it"}})
+	}
+	return fingerprint, nil
 }
 
 func (c *call) limitQueue() error {

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
@@ -434,6 +435,21 @@ type QueueConfig struct {
 
 // Limited reports whether handing out the queue's jobs has a limit.
 func (q *QueueConfig) Limited() bool { return q.MaxConcurrency > 0 || !q.Throttle.IsZero() }
+
+// Fingerprint tells settings from other ones, and is never 0. It is about what operators
+// set, not about what the queue went through.
+func (q *QueueConfig) Fingerprint() uint64 {
+	w := newRecord(32)
+	w.Bool(q.Paused)
+	w.Bool(q.Draining)
+	w.Uint(uint64(q.MaxConcurrency))
+	command.EncodeThrottle(&w, q.Throttle)
+	command.EncodeRetry(&w, q.Retry)
+	w.Byte(byte(q.RetrySet))
+	h := fnv.New64a()
+	_, _ = h.Write(w.Buf) // Never fails.
+	return max(h.Sum64(), 1)
+}
 
 func (q *QueueConfig) encode() []byte {
 	version := versionFor(q.Limited() || q.gen != 0)

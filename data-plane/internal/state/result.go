@@ -32,6 +32,7 @@ const (
 	TooMany              // More than a limit allows: of jobs that wait for ID, of open batches, budgets or policies.
 	Exists               // There is one already.
 	BudgetSpent          // A budget takes no more jobs until the UTC day ends.
+	Changed              // It is no longer what the caller has seen.
 )
 
 // Result answers one command. Which fields mean something depends on the command.

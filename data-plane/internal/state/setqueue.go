@@ -6,11 +6,14 @@ import (
 )
 
 // setQueue makes a queue exist, jobs or none, and changes the settings the command
-// names. What changes nothing is no event.
+// names, unless the caller has seen others. What changes nothing is no event.
 func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 	q, err := x.queue(c.NS, c.Queue)
 	if err != nil {
 		return Result{}, err
+	}
+	if m := c.More; m != nil && m.IfSettings != 0 && (!q.hasConfig || q.config.Fingerprint() != m.IfSettings) {
+		return Result{Refusal: Changed}, nil
 	}
 	made := !q.hasConfig
 	x.exist(q)

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
@@ -85,6 +87,41 @@ resource "terraform_data" "vault" {
 	searchEverything(t, w, s, 4)
 	if err := s.other().namespacesGone(ns)(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A key that was revoked by hand is made anew, with a secret that nobody stores unless the
+// version is raised: the plan says so.
+func TestCLI_AKeyMadeAnewUnderTheSameVersionIsExplained(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	k := newKey(t, apikey.DataPlane)
+	w := newWorkspace(t, s, "", keyHCL("again", k, 1, `roles = ["producer"]`))
+	w.apply()
+	if _, err := s.other().keys.RevokeApiKey(t.Context(), connect.NewRequest(&cloudv1.RevokeApiKeyRequest{KeyId: k.ID()})); err != nil {
+		t.Fatal(err)
+	}
+	plan := w.must("plan", "-no-color", "-input=false")
+	for _, want := range []string{"API key again is gone", "raise secret_wo_version", "1 to add"} {
+		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(plan, "│", "")), " "), want) {
+			t.Errorf("the plan does not say %q:\n%s", want, plan)
+		}
+	}
+}
+
+// An address at which there is something else, and one of a tenant, are called so.
+func TestCLI_AWrongEndpointIsToldFromARefusal(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	for endpoint, want := range map[string]string{
+		s.endpoint() + "/signup": "no Corvo Cloud at the provider's endpoint",
+		s.url():                  "is a tenant URL",
+	} {
+		w := newWorkspace(t, s, endpoint, namespaceHCL(name(t, "nowhere"), ``))
+		out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false")
+		if code == 0 || !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(out, "│", "")), " "), want) {
+			t.Errorf("%s: ended with %d and said no %q:\n%s", endpoint, code, want, out)
+		}
 	}
 }
 

@@ -245,6 +245,57 @@ func TestQueue_WhatOthersDidIsSeenAndMended(t *testing.T) {
 	})
 }
 
+// Somebody changes the queue between the plan and its apply: the apply must not undo it.
+func TestQueue_AStalePlanIsRefused(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	m, ns, o := meddle(t, s), name(t, "stale"), s.other()
+	head := block(s, m.URL) + namespaceHCL(ns, ``)
+	config := func(most int) string {
+		return head + queueHCL("q", nsAddr+".id", fmt.Sprintf("max_concurrency = %d", most))
+	}
+	change := func(what string, body any) func(string, int) fate {
+		return func(call string, n int) fate {
+			if call == "PUT queue" && n == 1 {
+				o.mustQueue(t, http.MethodPost, ns, "/api/v1/queues/q/"+what, body)
+			}
+			return fate{}
+		}
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.namespacesGone(ns),
+		Steps: []resource.TestStep{
+			{Config: config(3)},
+			{
+				PreConfig:   func() { m.set(func(m *meddler) { m.decide = change("concurrency", map[string]int{"max": 9}) }) },
+				Config:      config(4),
+				ExpectError: regexp.MustCompile(`(?s)changed\s+after\s+this\s+plan`),
+			},
+			{
+				PreConfig: func() {
+					if err := o.queueHas(ns, "q", map[string]any{"max_concurrency": 9.0})(nil); err != nil {
+						t.Error(err)
+					}
+					// A pause is left to people here, and the answer of a change may be lost.
+					m.set(func(m *meddler) { m.decide = change("pause", nil) })
+				},
+				Config: config(4),
+				Check:  o.queueHas(ns, "q", map[string]any{"max_concurrency": 4.0, "paused": true}),
+			},
+			{
+				PreConfig: func() {
+					m.set(func(m *meddler) {
+						m.decide = func(call string, n int) fate { return fate{lose: call == "PUT queue" && n == 1} }
+					})
+				},
+				Config: config(5),
+				Check:  o.queueHas(ns, "q", map[string]any{"max_concurrency": 5.0}),
+			},
+		},
+	})
+}
+
 func TestQueue_ThatExistsIsTakenOverWithItsJobs(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)

@@ -77,6 +77,9 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, &OptionError{"endpoint", err.Error()}
 	}
+	if before, _, isTenant := strings.Cut(endpoint+"/", "/t/"); isTenant {
+		return nil, &OptionError{"endpoint", fmt.Sprintf("%s is a tenant URL; the service is at %s", o.Endpoint, before)}
+	}
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,7 @@ func TestNew_RefusesWhatWouldLeakTheToken(t *testing.T) {
 		{"credentials", Options{Endpoint: "https://a:b@app.corvo.cloud"}, "endpoint"},
 		{"query", Options{Endpoint: "https://app.corvo.cloud?x=1"}, "endpoint"},
 		{"none", Options{}, "endpoint"},
+		{"tenant URL", Options{Endpoint: "https://app.corvo.cloud/t/acme"}, "endpoint"},
 		{"no token", Options{Endpoint: "https://x", Token: "-"}, "token"},
 		{"jobs key", Options{Endpoint: "https://x", Token: dp.Reveal()}, "token"},
 		{"cut off token", Options{Endpoint: "https://x", Token: mg.Reveal()[:60]}, "token"},
@@ -150,6 +151,23 @@ func TestCall_WhatFailsForAMomentIsRepeated(t *testing.T) {
 				t.Fatalf("after %d calls: %v", s.n.Load(), err)
 			}
 		})
+	}
+}
+
+// A page, another API, or nothing of that name: not Corvo Cloud, and asking again is no use.
+func TestCall_AnotherServerIsCalledSo(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 301, 400, 401, 403, 404, 405, 500, 501} {
+		var calls atomic.Int64
+		c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls.Add(1)
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "<html>hello</html>")
+		}), nil)
+		if err := ask(t.Context(), c); !Is(err, Elsewhere) || calls.Load() != 1 {
+			t.Errorf("%d: %v after %d calls", status, err, calls.Load())
+		}
 	}
 }
 
@@ -354,7 +372,7 @@ func TestQueue_CallsGoToTheTenantURLWithTheNamespace(t *testing.T) {
 	if err != nil || !q.Paused || q.MaxConcurrency != 3 || q.RateLimit != 5 || q.RateWindowMS != 1000 {
 		t.Fatalf("%+v %v", q, err)
 	}
-	if _, err := c.PutQueue(t.Context(), "jobs", "mail", QueueSettings{Throttle: &Throttle{5, 1000}}); err != nil {
+	if _, err := c.PutQueue(t.Context(), "jobs", "mail", "", QueueSettings{Throttle: &Throttle{5, 1000}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.DeleteQueue(t.Context(), "jobs", "mail"); err != nil {

@@ -35,6 +35,7 @@ const (
 	Conflict    // The state forbids it: etag, protection.
 	Exhausted   // A limit of the plan or of calls per second.
 	Unavailable // Not now, or no connection.
+	Elsewhere   // Not Corvo Cloud answered.
 )
 
 // Field is a wrong field of a request.
@@ -97,10 +98,20 @@ func fromRPC(spec connect.Spec, err error, heard http.Header) error {
 	}
 	e.RequestID = heard.Get("X-Request-Id")
 	e.RetryAfter = retryAfter(heard)
+	if notCorvo(ce, heard) {
+		e.Kind, e.RequestID = Elsewhere, ""
+		return e
+	}
 	addRefusal(e, ce)
 	e.Kind = kindOf(ce.Code())
 	e.transient = isTransient(ce.Code(), e) || isBroken(err)
 	return e
+}
+
+// notCorvo: something answered, but not as the control API does, and not as a proxy that
+// cannot reach it right now.
+func notCorvo(ce *connect.Error, heard http.Header) bool {
+	return heard != nil && !connect.IsWireError(ce) && ce.Code() != connect.CodeUnavailable && !isBroken(ce)
 }
 
 func addRefusal(e *Error, ce *connect.Error) {

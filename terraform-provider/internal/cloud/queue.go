@@ -24,6 +24,7 @@ type Queue struct {
 	MaxConcurrency int64  `json:"max_concurrency"`
 	RateLimit      int64  `json:"rate_limit"`
 	RateWindowMS   int64  `json:"rate_window_ms"`
+	ETag           string `json:"etag"` // Of the settings.
 	Retry
 }
 
@@ -59,12 +60,16 @@ func (c *Client) GetQueue(ctx context.Context, namespace, name string) (Queue, e
 	return q, err
 }
 
-// PutQueue gives a queue its settings, and makes it if there is none.
-func (c *Client) PutQueue(ctx context.Context, namespace, name string, in QueueSettings) (Queue, error) {
+// PutQueue gives a queue its settings, and makes it if there is none. With an etag it
+// refuses, as a Conflict with ReasonQueueChanged, a queue that has other settings.
+func (c *Client) PutQueue(ctx context.Context, namespace, name, etag string, in QueueSettings) (Queue, error) {
 	var q Queue
-	err := c.callQueue(ctx, "PutQueue", http.MethodPut, namespace, name, "", in, &q)
+	err := c.callQueue(ctx, "PutQueue", http.MethodPut, namespace, name, "", in, &q, "If-Match", etag)
 	return q, err
 }
+
+// ReasonQueueChanged is the refusal of a PutQueue whose etag is not the queue's.
+const ReasonQueueChanged = "QUEUE_CHANGED"
 
 // DeleteQueue removes a queue with its jobs. It is no error if there is none.
 func (c *Client) DeleteQueue(ctx context.Context, namespace, name string) error {
@@ -75,7 +80,7 @@ func (c *Client) DeleteQueue(ctx context.Context, namespace, name string) error 
 	return err
 }
 
-func (c *Client) callQueue(ctx context.Context, call, method, namespace, name, query string, in, out any) error {
+func (c *Client) callQueue(ctx context.Context, call, method, namespace, name, query string, in, out any, header ...string) error {
 	id, err := c.Identity(ctx)
 	if err != nil {
 		return err
@@ -95,6 +100,11 @@ func (c *Client) callQueue(ctx context.Context, call, method, namespace, name, q
 		req.Header.Set("Authorization", "Bearer "+c.token)
 		req.Header.Set("User-Agent", c.userAgent)
 		req.Header.Set("X-Corvo-Namespace", namespace)
+		for i := 0; i < len(header); i += 2 {
+			if header[i+1] != "" {
+				req.Header.Set(header[i], header[i+1])
+			}
+		}
 		if in != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}

@@ -253,6 +253,7 @@ func (r *apiKeyResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if resp.Diagnostics.HasError() {
 		return
 	}
+	warnSameVersion(plan, state, &resp.Diagnostics)
 	if !rotates(plan, state) {
 		plan.KeyID, plan.Prefix, plan.CreatedAt, plan.CreatedBy = state.KeyID, state.Prefix, state.CreatedAt, state.CreatedBy
 		plan.Retiring = state.Retiring
@@ -265,6 +266,18 @@ func (r *apiKeyResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		plan.Versions = types.ListUnknown(versionType())
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
+}
+
+// sameVersion is what a new secret under an old number means for those that keep it.
+const sameVersion = "Whatever stores the secret only takes the new one when its own version changes: raise secret_wo_version here, and the version of " +
+	"each write-only argument that the secret goes to, in the same apply."
+
+// warnSameVersion: a key that is replaced has a new secret, whatever its number says.
+func warnSameVersion(plan, state apiKeyModel, diags *diag.Diagnostics) {
+	replaced := !plan.Kind.Equal(state.Kind) || !plan.TenantRole.Equal(state.TenantRole)
+	if replaced && plan.SecretWOVersion.Equal(state.SecretWOVersion) {
+		diags.AddAttributeWarning(path.Root("secret_wo_version"), "The key is replaced under the same secret version", "The new key has a new secret. "+sameVersion)
+	}
 }
 
 // rotates: an imported key has no number yet, and its first one is only noted.
@@ -337,6 +350,8 @@ func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, res
 	}
 	key, err := r.get(ctx, m.KeyID.ValueString())
 	if cloud.Is(err, cloud.NotFound) {
+		resp.Diagnostics.AddWarning("API key "+m.Name.ValueString()+" is gone",
+			fmt.Sprintf("%s was revoked outside of Terraform, so the next apply makes a new key with a new secret. %s", m.KeyID.ValueString(), sameVersion))
 		resp.State.RemoveResource(ctx)
 		return
 	}

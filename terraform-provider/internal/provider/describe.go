@@ -59,6 +59,8 @@ func headline(k cloud.Kind) string {
 		return ": a limit was reached"
 	case cloud.Unavailable:
 		return ": the service cannot be reached now"
+	case cloud.Elsewhere:
+		return ": there is no Corvo Cloud at the provider's endpoint"
 	case cloud.Failed:
 	}
 	return ""
@@ -78,6 +80,9 @@ func trailer(text string, e *cloud.Error) string {
 		}
 	case cloud.Unauthenticated:
 		lines = append(lines, "The key may be revoked, expired, or of another service than the endpoint's.")
+	case cloud.Elsewhere:
+		lines = []string{fmt.Sprintf("The endpoint answered %q, which is not an answer of Corvo Cloud. Check endpoint in the provider block, "+
+			"or CORVO_ENDPOINT: it is the address of the console, such as https://app.corvo.cloud, not a tenant URL or a page.", text)}
 	case cloud.Conflict:
 		if e.Reason == reasonEtag {
 			lines = append(lines, "It was changed by somebody else after this plan was made, and that change was left alone. "+
@@ -93,6 +98,11 @@ func trailer(text string, e *cloud.Error) string {
 
 // reasonEtag is how the service says that something was changed in between.
 const reasonEtag = "ETAG_MISMATCH"
+
+func isQueueChanged(err error) bool {
+	var e *cloud.Error
+	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == cloud.ReasonQueueChanged
+}
 
 func isEtagConflict(err error) bool {
 	var e *cloud.Error

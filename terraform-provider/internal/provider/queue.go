@@ -2,7 +2,9 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -185,7 +187,7 @@ func (r *queueResource) Create(ctx context.Context, req resource.CreateRequest, 
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if r.put(ctx, "create", &m, &resp.Diagnostics) {
+	if r.put(ctx, "create", &m, nil, &resp.Diagnostics) {
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 	}
 }
@@ -194,30 +196,71 @@ func (r *queueResource) Create(ctx context.Context, req resource.CreateRequest, 
 func (r *queueResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
-	var m queueModel
+	var m, planned queueModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &planned)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if r.put(ctx, "change", &m, &resp.Diagnostics) {
+	if r.put(ctx, "change", &m, &planned, &resp.Diagnostics) {
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 	}
 }
 
-func (r *queueResource) put(ctx context.Context, verb string, m *queueModel, diags *diag.Diagnostics) bool {
+// put writes the queue's settings. planned is the queue that the plan was made for; nil
+// takes over whatever there is.
+func (r *queueResource) put(ctx context.Context, verb string, m, planned *queueModel, diags *diag.Diagnostics) bool {
 	doing := fmt.Sprintf("%s queue %s", verb, m.Name.ValueString())
 	ns, err := r.readyNamespace(ctx, m.Namespace.ValueString())
 	if err != nil {
 		addFieldErrors(diags, doing+": find its namespace", err, attributes{"namespace": "namespace"})
 		return false
 	}
-	q, err := r.cloud.PutQueue(ctx, ns.GetName(), m.Name.ValueString(), m.settings())
+	q, err := r.write(ctx, ns, m, planned)
 	if err != nil {
 		addFieldErrors(diags, doing, err, queueFields())
 		return false
 	}
 	m.fill(ns, q)
 	return true
+}
+
+// errStale ends an apply whose plan was made for other settings.
+var errStale = errors.New("its settings changed after this plan was made, and that change was kept. Plan again to see it, then apply")
+
+// staleTries bounds how often a queue that changes under the apply is looked at again.
+const staleTries = 3
+
+// write sends the settings on the condition that the queue still is what the plan was made
+// for, or already what it asks for: the answer of an earlier try may have been lost.
+func (r *queueResource) write(ctx context.Context, ns *cloudv1.Namespace, m, planned *queueModel) (cloud.Queue, error) {
+	name := m.Name.ValueString()
+	if planned == nil {
+		return r.cloud.PutQueue(ctx, ns.GetName(), name, "", m.settings())
+	}
+	for range staleTries {
+		now, err := r.cloud.GetQueue(ctx, ns.GetName(), name)
+		if err != nil {
+			return cloud.Queue{}, err
+		}
+		there := queueModel{Name: m.Name}
+		there.fill(ns, now)
+		if !there.hasSettings(planned, m) && !there.hasSettings(m, m) {
+			return cloud.Queue{}, errStale
+		}
+		q, err := r.cloud.PutQueue(ctx, ns.GetName(), name, now.ETag, m.settings())
+		if !isQueueChanged(err) {
+			return q, err
+		}
+	}
+	return cloud.Queue{}, errStale
+}
+
+// hasSettings compares what the configuration describes: a pause that it leaves to people
+// is unknown in the plan.
+func (m *queueModel) hasSettings(want, plan *queueModel) bool {
+	return m.MaxConcurrency.Equal(want.MaxConcurrency) && reflect.DeepEqual(m.Throttle, want.Throttle) &&
+		reflect.DeepEqual(m.Retry, want.Retry) && (plan.Paused.IsUnknown() || m.Paused.Equal(want.Paused))
 }
 
 // readyNamespace waits for a namespace that was made a moment ago: until the proxies know
