@@ -150,7 +150,7 @@ func (s *Server) build(ctx context.Context) error {
 	})
 	handler, err := server.New(server.Options{
 		Store: s.store, IDs: s.ids, URLs: s.urls, Now: s.now, Log: s.log, Methods: s.methods(), Browser: s.sso.Handler(), Console: s.config.Console,
-		Ready: s.checks(), Peer: s.config.Peer,
+		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
 	})
 	s.handler = handler
 	return err
@@ -179,6 +179,7 @@ func (s *Server) buildLoop() error {
 	s.loop = reconcile.New(s.store, cells, sender.Deliver, reconcile.Options{
 		Log: s.log, Now: s.now, TokenKeys: s.tokenKeys, Limits: cellLimits,
 		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
+		MailLocked:  func(err error) bool { return errors.Is(err, mail.ErrLocked) },
 	})
 	return nil
 }
@@ -216,6 +217,19 @@ func (s *Server) checkLag(context.Context) error {
 		return fmt.Errorf("%d changes wait, the oldest for %v: %s", h.Waiting, lag.Round(time.Second), h.LastProblem)
 	}
 	return nil
+}
+
+// status is what /readyz says beside yes or no.
+func (s *Server) status() []string {
+	h := s.loop.Health()
+	age := time.Duration(0)
+	if !h.OldestChange.IsZero() {
+		age = max(s.now().Sub(h.OldestChange), 0)
+	}
+	return []string{
+		fmt.Sprintf("oldest_change_seconds %d", int64(age.Seconds())),
+		fmt.Sprintf("parked %d", h.Parked),
+	}
 }
 
 // Handler answers the console, its API and the browsers' redirects.

@@ -208,7 +208,10 @@ func (c cellKeys) LookupKey(id string) (server.Key, bool, error) {
 		return server.Key{}, false, nil
 	}
 	k := server.Key{Roles: rec.GetRoles(), Revoked: rec.GetRevoked(), Namespaces: make(map[string]job.Namespace), Default: aloneNamespace}
-	for _, d := range rec.GetDigests() {
+	for i, d := range rec.GetDigests() {
+		if ends := rec.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 && time.Now().UnixNano() >= ends[i] {
+			continue
+		}
 		if len(d) == sha256.Size {
 			k.Digests = append(k.Digests, [sha256.Size]byte(d))
 		}

@@ -120,9 +120,13 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 		rec = unknownKey
 	}
 	digest := key.Digest()
-	match := 0
+	match, ends := 0, time.Time{}
 	for i := range rec.digests {
-		match |= subtle.ConstantTimeCompare(rec.digests[i][:], digest[:])
+		same := subtle.ConstantTimeCompare(rec.digests[i][:], digest[:])
+		match |= same
+		if same == 1 {
+			ends = rec.ends[i]
+		}
 	}
 	tenant, _ := s.tenants.get(rec.proto.GetTenantId())
 	if match != 1 || !known {
@@ -135,9 +139,12 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return caller{}, nil, refuseExpired
 	}
+	if !ends.IsZero() && !now.Before(ends) {
+		return caller{}, nil, refuseBadKey // Another secret has taken its place.
+	}
 	return caller{
 		key: rec.proto, principal: rec.proto.GetId(), roles: rec.proto.GetRoles(),
-		tenant: tenant.proto, digest: digest, notAfter: rec.notAfter, checked: s,
+		tenant: tenant.proto, digest: digest, notAfter: rec.until(digest), checked: s,
 	}, tenant, nil
 }
 
@@ -220,6 +227,6 @@ func (s *snapshot) keyStillAllowed(c *caller, now time.Time) bool {
 			return false
 		}
 	}
-	c.notAfter = rec.notAfter
-	return true
+	c.notAfter = rec.until(c.digest)
+	return !c.expired(now)
 }

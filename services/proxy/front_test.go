@@ -215,6 +215,14 @@ func TestKey_States(t *testing.T) {
 	set(func(k *cellv1.Key) { k.Digests = [][]byte{d1[:], d2[:]} })
 	check("old while rotated", good, 200)
 	check("new while rotated", rotated, 200)
+	ends := func(at time.Time) func(*cellv1.Key) {
+		return func(k *cellv1.Key) { k.Digests, k.DigestEndsNs = [][]byte{d1[:], d2[:]}, []int64{at.UnixNano(), 0} }
+	}
+	set(ends(time.Now().Add(time.Hour)))
+	check("old before its end", good, 200)
+	set(ends(time.Now().Add(-time.Second)))
+	check("old after its end", good, 401)
+	check("new after the old one's end", rotated, 200)
 	set(func(k *cellv1.Key) { k.Digests = [][]byte{d2[:]} })
 	check("old after rotation", good, 401)
 	check("new after rotation", rotated, 200)

@@ -29,7 +29,19 @@ const digestsMax = 2
 type keyRecord struct {
 	proto    *cellv1.Key
 	digests  [digestsMax][sha256.Size]byte
+	ends     [digestsMax]time.Time // Of each digest; zero: never.
 	notAfter time.Time // Zero: never.
+}
+
+// until is when a secret of the key ends: by itself, or with the key.
+func (r *keyRecord) until(digest [sha256.Size]byte) time.Time {
+	until := r.notAfter
+	for i, d := range r.digests {
+		if end := r.ends[i]; d == digest && !end.IsZero() && (until.IsZero() || end.Before(until)) {
+			until = end
+		}
+	}
+	return until
 }
 
 // tenantRecord is a tenant with its namespaces. proto is nil while only
@@ -48,11 +60,15 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 	rec := &keyRecord{proto: k, digests: [digestsMax][sha256.Size]byte{nobody, nobody}}
 	n := 0
 	// The newest come last; more than two is a mistake of the writer.
-	for _, d := range k.GetDigests()[max(0, len(k.GetDigests())-digestsMax):] {
-		if len(d) == sha256.Size {
-			copy(rec.digests[n][:], d)
-			n++
+	for i, d := range k.GetDigests() {
+		if i < len(k.GetDigests())-digestsMax || len(d) != sha256.Size {
+			continue
 		}
+		copy(rec.digests[n][:], d)
+		if ends := k.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 {
+			rec.ends[n] = time.Unix(0, ends[i])
+		}
+		n++
 	}
 	if k.GetNotAfterNs() != 0 {
 		rec.notAfter = time.Unix(0, k.GetNotAfterNs())

@@ -39,6 +39,9 @@ const sendTimeout = 30 * time.Second
 // useless.
 var ErrRefused = errors.New("the mail server refuses the letter for good")
 
+// ErrLocked says that a letter is sealed with a master key that this process was not given.
+var ErrLocked = errors.New("the letter can not be opened")
+
 // Options is where letters go and whom they come from.
 type Options struct {
 	// From is the sender, for example "Corvo Cloud <no-reply@corvo.example>".
@@ -157,6 +160,9 @@ func isLoopback(host string) bool {
 // the same Message-ID, by which mailboxes recognise it.
 func (s *Sender) Deliver(ctx context.Context, row store.Outbox) error {
 	m, err := Take(s.box, row)
+	if errors.Is(err, seal.ErrUnknownKey) { // Whoever gives the master key back has it sent.
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}

@@ -107,7 +107,7 @@ func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p 
 			return err
 		}
 		generation = uint64(n)
-		p, err = l.read(ctx, tx, rows, together, now)
+		p, err = l.read(ctx, tx, rows, together)
 		return err
 	})
 	if err != nil {

@@ -44,13 +44,15 @@ func TestKey_BecomesWhatTheCellKnows(t *testing.T) {
 		"an end that no clock of ours can tell": {func() store.Key { k := aKey(); k.ExpiresAt = time.Unix(-1, 0); return k }(), func(k *cellv1.Key) {
 			k.NotAfterNs = 1
 		}},
-		"two secrets, one of them over": {func() store.Key {
+		"two secrets, each with its end": {func() store.Key {
 			k := aKey()
 			k.Versions = []store.KeyVersion{{Digest: digest(1), ExpiresAt: now}, {Digest: digest(2), ExpiresAt: now.Add(1)}}
 			return k
-		}(), func(k *cellv1.Key) { k.Digests = [][]byte{digest(2)} }},
+		}(), func(k *cellv1.Key) {
+			k.Digests, k.DigestEndsNs = [][]byte{digest(1), digest(2)}, []int64{now.UnixNano(), now.UnixNano() + 1}
+		}},
 		"all secrets over": {func() store.Key { k := aKey(); k.Versions[0].ExpiresAt = now; return k }(), func(k *cellv1.Key) {
-			k.NotAfterNs = 1
+			k.DigestEndsNs = []int64{now.UnixNano()}
 		}},
 		"management, owner": {management(cloudv1.TenantRole_TENANT_ROLE_OWNER), func(k *cellv1.Key) {
 			k.Roles, k.NamespaceIds = []string{"admin"}, nil
@@ -68,7 +70,7 @@ func TestKey_BecomesWhatTheCellKnows(t *testing.T) {
 	} {
 		want := signedUp().GetKeys()[0]
 		tc.want(want)
-		if got := reconcile.Key(tc.key, now); !proto.Equal(got, want) {
+		if got := reconcile.Key(tc.key); !proto.Equal(got, want) {
 			t.Errorf("%s:\n got %v\nwant %v", name, got, want)
 		}
 	}

@@ -41,6 +41,10 @@ type Options struct {
 	TokenKeys func(ctx context.Context) ([]*cellv1.TokenKey, error)
 	// MailRefused tells an error after which a letter is never tried again.
 	MailRefused func(error) bool
+	// MailLocked tells an error that lasts until somebody changes the settings of this
+	// process: the letter is parked, and tried again every LockedFor.
+	MailLocked func(error) bool
+	LockedFor  time.Duration
 	// Claim is how long a row is one loop's own. Whatever is done about a row is given
 	// up at half of it.
 	Claim time.Duration
@@ -66,6 +70,7 @@ func (o *Options) fill() {
 	setDefault(&o.Acts, 2*time.Second)
 	setDefault(&o.BackoffMin, 200*time.Millisecond)
 	setDefault(&o.BackoffMax, 15*time.Second)
+	setDefault(&o.LockedFor, time.Minute)
 	setDefault(&o.ParkFor, 10*time.Minute)
 	setDefault(&o.ParkAfter, 8)
 	if o.Log == nil {
@@ -76,6 +81,9 @@ func (o *Options) fill() {
 	}
 	if o.Limits == nil {
 		o.Limits = func(string) *cellv1.Limits { return nil }
+	}
+	if o.MailLocked == nil {
+		o.MailLocked = func(error) bool { return false }
 	}
 	if o.MailRefused == nil {
 		o.MailRefused = func(error) bool { return false }
@@ -286,17 +294,27 @@ func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed)
 func (l *Loop) fail(ctx context.Context, row store.Outbox, refused bool, cause error) {
 	now, wait, problem := l.o.Now(), l.backoff(row.Attempts), problemText(cause)
 	if refused && row.Attempts >= l.o.ParkAfter {
-		wait, problem = l.o.ParkFor, parkedPrefix+problem
-		if !strings.HasPrefix(row.LastError, parkedPrefix) {
-			l.o.Log.ErrorContext(ctx, "an outbox row is refused again and again and was parked; see its last_error",
-				"outbox", row.ID, "kind", row.Kind, "tenant", row.TenantID, "subject", row.Subject, "attempts", row.Attempts, "error", cause)
-		}
+		l.park(ctx, row, l.o.ParkFor, cause)
+		return
 	}
-	l.health.fail(now, cause)
+	l.letGo(ctx, row, now.Add(wait), problem, cause)
+}
+
+// park lets a row go for long, and says so once.
+func (l *Loop) park(ctx context.Context, row store.Outbox, wait time.Duration, cause error) {
+	if !strings.HasPrefix(row.LastError, parkedPrefix) {
+		l.o.Log.ErrorContext(ctx, "an outbox row can not be carried out and was parked; see its last_error",
+			"outbox", row.ID, "kind", row.Kind, "tenant", row.TenantID, "subject", row.Subject, "attempts", row.Attempts, "error", cause)
+	}
+	l.letGo(ctx, row, l.o.Now().Add(wait), parkedPrefix+problemText(cause), cause)
+}
+
+func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, problem string, cause error) {
+	l.health.fail(l.o.Now(), cause)
 	// What failed because its time was over must still be noted.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	err := l.store.Service(ctx, func(tx store.Tx) error { return deferRow(ctx, tx, row, now.Add(wait), problem) })
+	err := l.store.Service(ctx, func(tx store.Tx) error { return deferRow(ctx, tx, row, due, problem) })
 	if err != nil {
 		row.LastError = problem
 		l.kept.add(row)

@@ -19,6 +19,10 @@ func (l *Loop) mailRows(rows []store.Outbox) (out []func(context.Context)) {
 // but it comes.
 func (l *Loop) sendOne(ctx context.Context, row store.Outbox) {
 	err := l.mail(ctx, row)
+	if err != nil && l.o.MailLocked(err) {
+		l.park(ctx, row, l.o.LockedFor, err)
+		return
+	}
 	refused := err != nil && l.o.MailRefused(err)
 	if err != nil && !refused {
 		l.fail(ctx, row, false, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -28,7 +27,7 @@ const alongMax = 500
 
 // read makes the picture for rows of one tenant. Records that are gone say nothing: what
 // ended has a record that says so.
-func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool, now time.Time) (picture, error) {
+func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool) (picture, error) {
 	t, err := tx.FindTenant(ctx, rows[0].TenantID)
 	if errors.Is(err, store.ErrNotFound) {
 		return picture{}, nil
@@ -52,7 +51,7 @@ func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, toget
 		if err != nil {
 			return picture{}, err
 		}
-		p.add(celladmin.KeyChange(Key(k, now)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
+		p.add(celladmin.KeyChange(Key(k)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
 	}
 	for _, r := range rows {
 		if r.Kind == store.OutboxUser {
@@ -156,10 +155,10 @@ const longAgo = 1
 // keyNameBytesMax is how much of a key's name a cell takes. It is for its logs only.
 const keyNameBytesMax = 128
 
-// Key is what a cell knows of a key now; it changes when a secret's time is over. What
-// a record holds beyond a cell's limits must not make the cell refuse it: the key would
+// Key is what a cell knows of a key. The end of a rotated secret goes with it: the cell ends
+// it by itself. What a record holds beyond a cell's limits must not make the cell refuse it: the key would
 // live on there as it was, and could not even be revoked.
-func Key(k store.Key, now time.Time) *cellv1.Key {
+func Key(k store.Key) *cellv1.Key {
 	out := &cellv1.Key{
 		Id: k.ID, TenantId: k.TenantID, Name: cutText(k.Name, keyNameBytesMax), NamespaceIds: k.NamespaceIDs, Roles: roles(k),
 		Revoked: !k.RevokedAt.IsZero(),
@@ -175,13 +174,15 @@ func Key(k store.Key, now time.Time) *cellv1.Key {
 		return out
 	}
 	for _, v := range k.Versions {
-		if v.ExpiresAt.IsZero() || now.Before(v.ExpiresAt) {
-			out.Digests = append(out.Digests, v.Digest)
+		out.Digests = append(out.Digests, v.Digest)
+		end := int64(0)
+		if !v.ExpiresAt.IsZero() {
+			end = max(v.ExpiresAt.UnixNano(), longAgo)
 		}
+		out.DigestEndsNs = append(out.DigestEndsNs, end)
 	}
-	if len(out.Digests) == 0 && len(k.Versions) > 0 {
-		// All of its secrets have ended; the cell wants to see one all the same.
-		out.Digests, out.NotAfterNs = [][]byte{k.Versions[len(k.Versions)-1].Digest}, longAgo
+	if !slices.ContainsFunc(out.DigestEndsNs, func(at int64) bool { return at != 0 }) {
+		out.DigestEndsNs = nil
 	}
 	return out
 }

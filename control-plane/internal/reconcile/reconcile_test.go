@@ -567,7 +567,8 @@ func TestUnknownCell_IsARefusalNotACrash(t *testing.T) {
 	eventually(t, "a log line naming the cell", func() bool { return strings.Contains(r.log.String(), `\"mars\"`) })
 }
 
-func TestKey_LosesTheSecretWhoseTimeIsOver(t *testing.T) {
+// The end of a rotated secret goes to the cell with it, which needs nobody to end it.
+func TestKey_TheEndOfASecretIsInTheCell(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	l, _ := r.start(t, r.options())
@@ -586,11 +587,10 @@ func TestKey_LosesTheSecretWhoseTimeIsOver(t *testing.T) {
 		t.Fatalf("observed %v, %v", ok, err)
 	}
 	want := signedUp()
-	want.Keys[0].Digests = [][]byte{digest(1), digest(2)}
+	want.Keys[0].Digests, want.Keys[0].DigestEndsNs = [][]byte{digest(1), digest(2)}, []int64{end.UnixNano(), 0}
 	r.wantCell(t, want)
 	r.ahead.Add(int64(2 * time.Hour))
 	r.done(t)
-	want.Keys[0].Digests = [][]byte{digest(2)}
 	r.wantCell(t, want)
 }
 

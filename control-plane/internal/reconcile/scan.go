@@ -216,7 +216,7 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 		if err != nil {
 			return err
 		}
-		keys, err := compareKeys(ctx, tx, t.ID, x, l.o.Now())
+		keys, err := compareKeys(ctx, tx, t.ID, x)
 		differ = append(append(differ, namespaces...), keys...)
 		return err
 	})
@@ -252,7 +252,7 @@ func compareNamespaces(ctx context.Context, tx store.Tx, tenantID string, x inde
 	return differ, nil
 }
 
-func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index, now time.Time) (differ []observed, err error) {
+func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index) (differ []observed, err error) {
 	for after := ""; ; {
 		page, err := tx.ListKeys(ctx, tenantID, true, store.Page{After: after, Limit: scanPage})
 		if err != nil {
@@ -260,7 +260,7 @@ func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index, now
 		}
 		for _, k := range page {
 			after = k.ID
-			if k.Observed >= k.Generation && !proto.Equal(x.keys[k.ID], Key(k, now)) {
+			if k.Observed >= k.Generation && !sameKey(x.keys[k.ID], Key(k)) {
 				differ = append(differ, observed{store.OutboxKey, tenantID, k.ID, k.Generation})
 			}
 		}
@@ -268,6 +268,16 @@ func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index, now
 			return differ, nil
 		}
 	}
+}
+
+// sameKey: secrets that the key has no more are the cell's to remember.
+func sameKey(has, want *cellv1.Key) bool {
+	if has == nil {
+		return false
+	}
+	bare, _ := proto.Clone(has).(*cellv1.Key)
+	bare.RetiredDigests = nil
+	return proto.Equal(bare, want)
 }
 
 // sameNamespace: where the cell put it is the cell's.
@@ -286,6 +296,9 @@ type Health struct {
 	// oldest has been due since Oldest.
 	Waiting int
 	Oldest  time.Time
+	// OldestChange is since when the oldest change waits that no cell took, parked or not;
+	// zero: none waits.
+	OldestChange time.Time
 	// Parked rows were refused again and again; their last_error says why.
 	Parked int
 	// LastProblem happened at LastProblemAt; failures are normal while a cell is away.
@@ -317,11 +330,14 @@ func (b *healthBook) fail(now time.Time, err error) {
 
 func (l *Loop) takeHealth(ctx context.Context) error {
 	var n, parked int
-	var oldest time.Time
+	var oldest, change time.Time
 	err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
 		// What waits longer after a failure is parked; the rest is for a later day.
 		soon := l.o.Now().Add(l.o.BackoffMax)
 		if n, oldest, err = tx.CountOutbox(ctx, soon); err != nil {
+			return err
+		}
+		if change, err = tx.OldestOutbox(ctx, l.o.Now(), cellKinds...); err != nil {
 			return err
 		}
 		parked, err = tx.CountParked(ctx, soon)
@@ -333,5 +349,6 @@ func (l *Loop) takeHealth(ctx context.Context) error {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
 	l.health.h.Waiting, l.health.h.Parked, l.health.h.Oldest, l.health.h.TakenAt = n, parked, oldest, l.o.Now()
+	l.health.h.OldestChange = change
 	return nil
 }

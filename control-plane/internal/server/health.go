@@ -27,6 +27,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
+	if s.options.Status != nil {
+		for _, line := range s.options.Status() {
+			text += line + "\n"
+		}
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprint(w, text) // The client may be gone.

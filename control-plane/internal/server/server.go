@@ -35,6 +35,8 @@ type Options struct {
 	Console fs.FS
 	// Ready are the questions behind /readyz.
 	Ready []Check
+	// Status is more for /readyz to say, one line each; nil: nothing.
+	Status func() []string
 	// Peer tells a client's address; nil: the connection's.
 	Peer func(*http.Request) string
 }

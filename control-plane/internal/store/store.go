@@ -230,6 +230,9 @@ type OutboxRows interface {
 	// CountOutbox counts the rows of all tenants that are due before a time, and tells
 	// since when the oldest has been due, failures included.
 	CountOutbox(ctx context.Context, before time.Time) (int, time.Time, error)
+	// OldestOutbox is since when the oldest row of some kinds has been due, parked or not;
+	// zero: none is.
+	OldestOutbox(ctx context.Context, now time.Time, kinds ...OutboxKind) (time.Time, error)
 	// CountParked counts rows that failed and are not tried again before a time.
 	CountParked(ctx context.Context, before time.Time) (int, error)
 }

@@ -91,6 +91,18 @@ func (t *tx) CountOutbox(ctx context.Context, before time.Time) (int, time.Time,
 	return v.n, v.oldest, err
 }
 
+func (t *tx) OldestOutbox(ctx context.Context, now time.Time, kinds ...OutboxKind) (time.Time, error) {
+	if err := t.service(); err != nil {
+		return time.Time{}, err
+	}
+	args := []any{now}
+	for _, k := range kinds {
+		args = append(args, k)
+	}
+	return one(ctx, t, "oldest outbox row", func(s scanner) (at time.Time, err error) { return at, s.Scan(toTime{&at}) },
+		"SELECT COALESCE(MIN(wanted_at), 0) FROM outbox WHERE wanted_at <= ? AND kind IN ("+places(len(kinds))+")", args...)
+}
+
 func (t *tx) CountParked(ctx context.Context, before time.Time) (int, error) {
 	if err := t.service(); err != nil {
 		return 0, err

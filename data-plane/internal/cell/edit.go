@@ -178,7 +178,8 @@ func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 		n, err := e.namespace(v.Namespace)
 		return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}, err
 	case *cellv1.Change_Key:
-		return c, e.apiKey(v.Key)
+		k, err := e.apiKey(v.Key)
+		return &cellv1.Change{Change: &cellv1.Change_Key{Key: k}}, err
 	case *cellv1.Change_Node:
 		return c, e.node(v.Node)
 	case *cellv1.Change_RemoveNodeId:
@@ -341,32 +342,34 @@ func (e *edit) liveNamespace(id job.Namespace, n, old *cellv1.Namespace, wasLive
 	return nil
 }
 
-func (e *edit) apiKey(k *cellv1.Key) error {
+func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
+	k, _ := proto.Clone(in).(*cellv1.Key)
 	key := e.key(famKey, k.GetId())
 	var old cellv1.Key
 	known, err := e.record(key, &old)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	switch {
 	case !known:
 		if err := e.count(famKey, "keys", keysMax); err != nil {
-			return err
+			return nil, err
 		}
 	case old.GetTenantId() != k.GetTenantId():
-		return fault.New(fault.Conflict, "WRONG_TENANT", "key %s belongs to another tenant", k.GetId())
+		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "key %s belongs to another tenant", k.GetId())
 	case old.GetRevoked() && !k.GetRevoked():
-		return fault.New(fault.Conflict, "KEY_REVOKED", "key %s is revoked for ever; make a new one", k.GetId())
+		return nil, fault.New(fault.Conflict, "KEY_REVOKED", "key %s is revoked for ever; make a new one", k.GetId())
 	}
 	if err := e.requireTenant(k.GetTenantId(), !known); err != nil {
-		return err
+		return nil, err
 	}
 	for _, text := range k.GetNamespaceIds() {
 		if err := e.requireNamespace(text, k.GetTenantId()); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return e.setRecord(key, k)
+	keepSecretsEnded(k, &old)
+	return k, e.setRecord(key, k)
 }
 
 // requireNamespace: a deleted namespace still counts, so that a key naming one can

@@ -105,6 +105,11 @@ func (p *problems) digests(k *cellv1.Key) {
 	// A revoked key needs no digest any more.
 	enough := len(k.GetDigests()) >= 1 || k.GetRevoked()
 	p.require(enough && len(k.GetDigests()) <= digestsMax, "key.digests", "want 1 to %d", digestsMax)
+	p.require(len(k.GetDigestEndsNs()) <= len(k.GetDigests()), "key.digest_ends_ns", "at most one for each digest")
+	for i, at := range k.GetDigestEndsNs() {
+		p.require(at >= 0, fmt.Sprintf("key.digest_ends_ns[%d]", i), "must not be negative")
+	}
+	p.require(len(k.GetRetiredDigests()) <= retiredMax, "key.retired_digests", "at most %d", retiredMax)
 	for i, d := range k.GetDigests() {
 		p.require(len(d) == digestBytes, fmt.Sprintf("key.digests[%d]", i), "want %d bytes", digestBytes)
 	}
