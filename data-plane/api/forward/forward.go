@@ -48,6 +48,9 @@ type Options struct {
 	Prepare func(h http.Header)
 	// Response may change the headers of the answer before they are sent.
 	Response func(status int, h http.Header)
+	// Refused, when not nil, may decline an answer before anything of it is sent on:
+	// Forward then returns the error, and the caller may ask somebody else.
+	Refused func(status int, h http.Header) error
 	// Host is sent to the far side in place of the target's when not empty.
 	Host string
 	// Path replaces the request path (never the query) when not empty.
@@ -75,6 +78,11 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.
 		return fmt.Errorf("forward to %s: %w", target.Host, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // Read to its end or abandoned; there is nothing to lose.
+	if opts.Refused != nil {
+		if err := opts.Refused(resp.StatusCode, resp.Header); err != nil {
+			return err
+		}
+	}
 	f.answer(w, resp, opts.Response)
 	return nil
 }
