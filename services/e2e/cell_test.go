@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -353,4 +356,62 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 	repeated("remove-node", "--id", "n1")
 	c.Nodes[0].Kill()
 	enqueueUntil(ctx, t, c.Tenant(0))
+}
+
+// While a shard has no leader, calls are held: those that were not sent yet, and those
+// that may be sent again. None of them is refused.
+func TestCell_CallsAreHeldWhileALeaderIsElected(t *testing.T) {
+	t.Parallel()
+	c := rig.StartCell(t, rig.CellOptions{})
+	ctx := ctxFor(t, 2*time.Minute)
+	var calls atomic.Int64
+	refused := make(chan error, 1000)
+	loadCtx, stop := context.WithCancel(ctx)
+	var load sync.WaitGroup
+	for i := range 16 {
+		tenant := c.Tenant(i % len(c.Proxies))
+		load.Go(func() {
+			for n := 0; loadCtx.Err() == nil; n++ {
+				in := map[string]any{"queue": "held", "idempotency_key": fmt.Sprintf("%d-%d", i, n)}
+				_, err := tenant.Call(loadCtx, http.MethodPost, "/api/v1/enqueue", in, nil)
+				if err != nil && loadCtx.Err() == nil {
+					refused <- err
+				}
+				job, ok, err := tenant.FetchLease(loadCtx, "held", fmt.Sprint("w", i), time.Second, 10*time.Second)
+				if err == nil && ok {
+					err = tenant.Ack(loadCtx, job)
+				}
+				if err != nil && loadCtx.Err() == nil {
+					refused <- err
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for range 3 {
+		before := calls.Load()
+		leader := c.Leader(c.Shard, 10*time.Second)
+		c.Nodes[leader].Kill()
+		for calls.Load() < before+100 { // Until calls go on.
+			if ctx.Err() != nil {
+				t.Fatal("calls do not go on")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.Nodes[leader].Start()
+		c.Nodes[leader].WaitReady(30 * time.Second)
+	}
+	stop()
+	load.Wait()
+	close(refused)
+	n := 0
+	for err := range refused {
+		if n++; n <= 5 {
+			t.Log(err)
+		}
+	}
+	t.Logf("%d rounds, %d refused", calls.Load(), n)
+	if n > 0 {
+		t.Errorf("%d calls were refused over three changes of leader", n)
+	}
 }

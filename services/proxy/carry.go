@@ -128,47 +128,75 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 	return h, nil
 }
 
-// offer tries one node after another, as long as it is certain that the one before
-// has not seen the request. body is nil for a stream, which passes while it is
-// read. It returns a refusal only if nothing was answered.
+// offer finds a node that answers, and holds the call while leadership moves. body is
+// nil for a stream, which passes while it is read. It returns a refusal only if nothing
+// was answered.
 func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header, body []byte) *refusal {
-	var shard uint32
-	var namespaceID string
-	if cl.caller != nil {
-		shard, namespaceID = cl.caller.namespace.GetShard(), cl.caller.namespace.GetId()
-	}
+	h := p.newHeld(r, addr, cl, body)
 	opts := forward.Options{
 		Path:     addr.path,
 		Body:     body,
-		Prepare:  func(h http.Header) { prepare(h, signed) },
-		Response: func(status int, h http.Header) { p.received(status, h, cl, isDocs(addr.path)) },
+		Prepare:  func(to http.Header) { prepare(to, signed); h.prepare(to, p.now()) },
+		Response: func(status int, from http.Header) { p.received(status, from, cl, isDocs(addr.path)) },
+		Refused:  h.refused,
+	}
+	if body == nil {
+		ref, _ := p.round(w, r, h, opts)
+		return ref
+	}
+	return p.hold(r.Context(), h, func() (*refusal, error) { return p.round(w, r, h, opts) })
+}
+
+// round offers the call to one node after another, as long as the one before has surely
+// not done it, or doing it twice does no harm. With a refusal comes an error if another
+// round may follow.
+func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forward.Options) (*refusal, error) {
+	var shard uint32
+	var namespaceID string
+	if c := h.cl.caller; c != nil {
+		shard, namespaceID = c.namespace.GetShard(), c.namespace.GetId()
 	}
 	candidates := p.nodes.candidates(shard, namespaceID)
 	for _, n := range candidates[:min(triesMax, len(candidates))] {
 		// The body of a stream can not be sent twice, so ask before it is begun.
-		if body == nil && !p.nodes.reachable(r.Context(), n) {
+		if opts.Body == nil && !p.nodes.reachable(r.Context(), n) {
 			continue
 		}
+		h.tries++
 		err := p.try(w, r, n, opts)
 		if err == nil {
-			return nil
+			return nil, nil
+		}
+		if errors.Is(err, errMaybeDone) || !errors.Is(err, errNotDone) && !forward.NeverSent(err) && !h.cl.changesNothing {
+			h.maybe = true
 		}
 		if ref := ended(r); ref != nil {
-			if ref == refuseEnding && !forward.NeverSent(err) && !cl.changesNothing {
-				return refuseUnknown
+			if ref == refuseEnding && h.maybe {
+				return refuseUnknown, nil
 			}
-			return ref
+			return ref, nil
+		}
+		if errors.Is(err, errNotDone) || errors.Is(err, errMaybeDone) {
+			return h.refusal(), err // It answers; what is missing is a leader.
 		}
 		p.nodes.lost(n, err)
 		switch {
-		case forward.NeverSent(err) && body == nil:
-			return refuseNoNode
-		case !forward.NeverSent(err) && !cl.changesNothing:
-			return refuseUnknown
+		case opts.Body == nil:
+			return h.refusal(), nil
+		case h.maybe && !h.safe:
+			return refuseUnknown, nil
 		}
 	}
 	if ref := ended(r); ref != nil {
-		return ref
+		return ref, nil
+	}
+	return h.refusal(), errNoNode
+}
+
+// refusal is what to say when the tries are over.
+func (h *held) refusal() *refusal {
+	if h.maybe {
+		return refuseUnknown
 	}
 	return refuseNoNode
 }

@@ -107,6 +107,7 @@ type Proxy struct {
 	server      *http.Server
 	unsaved     chan struct{} // One waiting note; never closed.
 	buffered    *budget       // Bytes of unary bodies in memory.
+	holds       *holds        // Calls that wait for a leader.
 	ending      atomic.Bool
 
 	// takeMu lets one message at a time become the state with all that follows, so
@@ -150,6 +151,7 @@ func New(opts Options) (*Proxy, error) {
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
 		buffered:    newBudget(opts.Limits),
+		holds:       newHolds(heldMax),
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}

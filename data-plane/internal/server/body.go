@@ -12,6 +12,9 @@ import (
 
 // body reads the request within the limit and within bodyTimeout.
 func (c *call) body() ([]byte, error) {
+	if c.raw != nil {
+		return c.raw, nil // It was carried elsewhere and came back.
+	}
 	if c.r.ContentLength > RequestBytesMax {
 		return nil, errTooLarge()
 	}

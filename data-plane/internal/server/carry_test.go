@@ -83,16 +83,76 @@ func signing(t *testing.T) connect.Interceptor {
 	})
 }
 
-func TestCarry_HappensOnce(t *testing.T) {
+// Two nodes that take each other for the leader send a call to and fro, but not in
+// circles, and the loop is not the client's affair.
+func TestCarry_HappensOnceATime(t *testing.T) {
 	t.Parallel()
-	a := newCellBench(t, benchOptions{})
-	b := newCellBench(t, benchOptions{router: newRouter(Placement{LeaderURL: a.url})})
+	short := Options{LeaderWait: 30 * time.Millisecond}
+	a := newCellBench(t, benchOptions{Options: short})
+	b := newCellBench(t, benchOptions{Options: short, router: newRouter(Placement{LeaderURL: a.url})})
 	a.router.set(Placement{LeaderURL: b.url})
 	const path = "/api/v1/queues"
-	p := a.do("GET", path, "", headersFor(t, signed(nsA, "admin"), path)...).want(t, 503).problem(t)
-	if p.Code != "FORWARD_LOOP" {
-		t.Errorf("problem %+v", p)
+	proxied := signed(nsA, "admin")
+	proxied.ProxyStream = true
+	answer := a.do("GET", path, "", headersFor(t, proxied, path)...).want(t, 503)
+	if p := answer.problem(t); p.Code != "LEADER_UNAVAILABLE" || answer.header.Get(identity.HeaderOutcome) != identity.OutcomeNone {
+		t.Errorf("%+v %v", p, answer.header)
 	}
+	carried := append(headersFor(t, signed(nsA, "admin"), path), headerForwarded, "1")
+	if p := a.do("GET", path, "", carried...).want(t, 503).problem(t); p.Code != "FORWARD_LOOP" {
+		t.Errorf("a call that was carried is carried again: %+v", p)
+	}
+}
+
+// A follower that still believes in a dead leader, or in a node that does not lead (any
+// more), holds the call until it knows better.
+func TestCarry_FollowsTheLeaderWhileLeadershipMoves(t *testing.T) {
+	t.Parallel()
+	const path = "/api/v1/enqueue"
+	for name, before := range map[string]func(t *testing.T) *bench{
+		"dead": func(t *testing.T) *bench {
+			b := newCellBench(t, benchOptions{})
+			_ = b.http.Close()
+			return b
+		},
+		"deposed": func(t *testing.T) *bench {
+			return newCellBench(t, benchOptions{router: newRouter(Placement{LeaderURL: "http://127.0.0.1:1"})})
+		},
+	} {
+		for _, here := range []bool{true, false} {
+			old, next := before(t), newCellBench(t, benchOptions{})
+			follower := newCellBench(t, benchOptions{router: newRouter(Placement{LeaderURL: old.url})})
+			got := make(chan answerOf, 1)
+			go func() {
+				got <- follower.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...)
+			}()
+			eventually(t, "the follower has asked for the leader", func() bool { return follower.router.asked() > 1 })
+			if here {
+				follower.router.set(Placement{Local: follower.jobs})
+			} else {
+				follower.router.set(Placement{LeaderURL: next.url})
+			}
+			within(t, 5*time.Second, name, func() { (<-got).want(t, 201) })
+		}
+	}
+}
+
+// A fetch may be asked for twice; the leader that was lost may have done it once.
+func TestCarry_RepeatsWhatDoesNoHarmTwice(t *testing.T) {
+	t.Parallel()
+	leader, follower := pair(t)
+	next := newCellBench(t, benchOptions{})
+	const path = "/api/v1/fetch"
+	got := make(chan answerOf, 1)
+	go func() {
+		got <- follower.post(path, `{"queues":["q"],"wait":20}`, headersFor(t, signed(nsA, "admin"), path)...)
+	}()
+	eventually(t, "the fetch waits at the leader", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+	_ = leader.http.Close()
+	follower.router.set(Placement{LeaderURL: next.url})
+	eventually(t, "the fetch waits at the next leader", func() bool { _, parked := next.jobs.counts(); return parked == 1 })
+	next.post("/api/v1/enqueue", `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), "/api/v1/enqueue")...).want(t, 201)
+	within(t, 5*time.Second, "the answer", func() { (<-got).want(t, 200) })
 }
 
 func TestCarry_LoopGuardOfAClientMeansNothing(t *testing.T) {

@@ -174,6 +174,9 @@ func (c *call) fetchBatch() error {
 func (c *call) longPoll(in queue.FetchInput) ([]queue.Grant, error) {
 	ctx, cancel := c.s.untilDrain(c.r.Context())
 	defer cancel()
+	if waited := c.waited(); waited > waitedFrom {
+		in.Wait = max(0, in.Wait-waited)
+	}
 	grants, err := c.place.Local.Fetch(ctx, c.who.Caller, in)
 	if err != nil && c.s.isDraining() && errors.Is(err, context.Canceled) {
 		return nil, nil // Nothing came before we had to go.

@@ -51,6 +51,7 @@ func newSigner(t testing.TB) *identity.Signer {
 
 // fixedRouter is a Router whose answer a test can change.
 type fixedRouter struct {
+	routes  int
 	mu      sync.Mutex // Guards place, err and changed.
 	place   Placement
 	err     error
@@ -70,9 +71,17 @@ func (r *fixedRouter) set(p Placement) {
 	r.changed = make(chan struct{})
 }
 
+// asked is how often a placement was asked for.
+func (r *fixedRouter) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes
+}
+
 func (r *fixedRouter) Route(ns job.Namespace) (Placement, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.routes++
 	if ns != nsA && ns != nsB && !r.every {
 		return Placement{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no such namespace")
 	}

@@ -113,6 +113,7 @@ func retryAfter(f *fault.Error) time.Duration {
 
 func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	f := shown(r.Context(), log, err)
+	markOutcome(callOf(r.Context()), f)
 	a := answers[f.Code]
 	h := w.Header()
 	p := problem{
@@ -159,6 +160,7 @@ func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
 		return ce
 	}
 	f := shown(ctx, log, err)
+	markOutcome(callOf(ctx), f)
 	text := f.Error()
 	if d := retryAfter(f); d > 0 && f.Code == fault.Exhausted {
 		text = fmt.Sprintf("%s (retry_after_ms=%d)", text, max(1, d.Milliseconds()))

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"time"
@@ -47,6 +49,9 @@ func (c *call) serveRPC(workers http.Handler) {
 	if c.route.stream {
 		workers.ServeHTTP(c.w, c.r)
 		return
+	}
+	if c.raw != nil { // It was carried elsewhere and came back.
+		c.r.Body = io.NopCloser(bytes.NewReader(c.raw))
 	}
 	late := c.bodyFuse()
 	defer late.put()

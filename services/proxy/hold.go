@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/repeat"
+)
+
+const (
+	// HoldFor is how long a call is held while a shard has no leader: an election
+	// takes about a second, and a node holds it for three by itself.
+	HoldFor = 5 * time.Second
+	// holdPause between two tries doubles up to holdPauseMax.
+	holdPause    = 20 * time.Millisecond
+	holdPauseMax = 250 * time.Millisecond
+	// heldMax calls may be held at a time, a quarter of them of one tenant; one more
+	// is refused at once. Their bodies are within the budget of all bodies.
+	heldMax = 4096
+)
+
+// Refusals of a node that are not the client's yet: leadership has moved.
+var (
+	errNotDone   = errors.New("the node did nothing of it")
+	errMaybeDone = errors.New("the node does not know whether it was done")
+	errNoNode    = errors.New("no node could be asked")
+)
+
+// holds counts the calls that are held, in all and for each tenant.
+type holds struct {
+	most int
+
+	mu sync.Mutex
+	// Guarded by mu.
+	all      int
+	byTenant map[string]int
+}
+
+func newHolds(most int) *holds { return &holds{most: most, byTenant: map[string]int{}} }
+
+func (h *holds) enter(tenant string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all >= h.most || h.byTenant[tenant] >= max(1, h.most/tenantPart) {
+		return false
+	}
+	h.all++
+	h.byTenant[tenant]++
+	return true
+}
+
+func (h *holds) leave(tenant string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all--
+	if h.byTenant[tenant]--; h.byTenant[tenant] == 0 {
+		delete(h.byTenant, tenant)
+	}
+}
+
+// held is one call on its way, over however many tries.
+type held struct {
+	cl    *call
+	safe  bool // It may be done twice.
+	maybe bool // It may have been done once.
+	begun time.Time
+	tries int
+}
+
+func (p *Proxy) newHeld(r *http.Request, addr address, cl *call, body []byte) *held {
+	h := &held{cl: cl, begun: p.now()}
+	h.safe = body != nil && (cl.changesNothing || repeat.Safe(r.Method, addr.path, r.URL.RawQuery, r.Header, body))
+	return h
+}
+
+// refused declines an answer of a node that says that leadership has moved.
+func (h *held) refused(_ int, header http.Header) error {
+	switch outcome := header.Get(identity.HeaderOutcome); {
+	case h.cl.caller == nil:
+	case outcome == identity.OutcomeNone:
+		return errNotDone
+	case outcome == identity.OutcomeUnknown && h.safe:
+		return errMaybeDone
+	}
+	return nil
+}
+
+// prepare tells a node how long a call has waited already, when it is not the first.
+func (h *held) prepare(header http.Header, now time.Time) {
+	if h.tries > 1 {
+		header.Set(identity.HeaderWaited, strconv.FormatInt(now.Sub(h.begun).Milliseconds(), 10))
+	}
+}
+
+// hold calls try until it answers, says that no other try may follow, or HoldFor is
+// over. While no node answers at all nothing is held: that is no election.
+func (p *Proxy) hold(ctx context.Context, h *held, try func() (*refusal, error)) *refusal {
+	ref, err := try()
+	if ref == nil || err == nil || h.cl.caller == nil || !p.nodes.anyAnswers() {
+		return ref
+	}
+	tenant := h.cl.caller.tenant.GetId()
+	if !p.holds.enter(tenant) {
+		return ref
+	}
+	defer p.holds.leave(tenant)
+	until := time.Now().Add(HoldFor)
+	for pause := holdPause; ref != nil && err != nil && time.Now().Before(until); pause = min(2*pause, holdPauseMax) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ref
+		}
+		ref, err = try()
+	}
+	return ref
+}

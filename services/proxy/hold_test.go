@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// A node that says that leadership is moving is asked again, and the client is not told.
+func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	var asked atomic.Int64
+	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if asked.Add(1) <= 3 {
+			w.Header().Set(identity.HeaderOutcome, identity.OutcomeNone)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		if req.Header.Get(identity.HeaderWaited) == "" {
+			t.Error("a call that waited does not say how long")
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	r.up[0].handle.Store(&h)
+	a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key))
+	if a.status != http.StatusCreated || asked.Load() != 4 {
+		t.Errorf("%d %s after %d tries", a.status, a.body, asked.Load())
+	}
+	for name := range a.header {
+		if name == identity.HeaderOutcome {
+			t.Errorf("the client sees %s", name)
+		}
+	}
+}
+
+// What may have been done is done again only if that does no harm.
+func TestHold_AnUnknownOutcomeIsRepeatedWhereThatIsSafe(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path, body, key string
+		again           bool
+	}{
+		{"/api/v1/enqueue", `{"queue":"q"}`, "", false},
+		{"/api/v1/enqueue", `{"queue":"q"}`, "k", true},
+		{"/api/v1/enqueue", `{"queue":"q","idempotency_key":"k"}`, "", true},
+		{"/api/v1/ack/job_1", `{}`, "", false},
+		{"/api/v1/ack/job_1", `{"lease_token":"t"}`, "", true},
+	} {
+		for _, lost := range []bool{true, false} {
+			r := startRig(t, rigOptions{})
+			var asked atomic.Int64
+			h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				switch {
+				case asked.Add(1) > 1:
+					w.WriteHeader(http.StatusCreated)
+				case lost:
+					panic(http.ErrAbortHandler) // As if the node had died.
+				default:
+					w.Header().Set(identity.HeaderOutcome, identity.OutcomeUnknown)
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			})
+			r.up[0].handle.Store(&h)
+			a := r.ask(r.http1, "POST", c.path, c.body, func(req *http.Request) {
+				withKey(r.acme.key)(req)
+				if c.key != "" {
+					req.Header.Set("Idempotency-Key", c.key)
+				}
+			})
+			want, tries := http.StatusServiceUnavailable, int64(1)
+			if c.again {
+				want, tries = http.StatusCreated, 2
+			}
+			if a.status != want || asked.Load() != tries {
+				t.Errorf("%s %s, lost %v: %d %s after %d tries", c.path, c.body, lost, a.status, a.body, asked.Load())
+			}
+		}
+	}
+}
+
+// A tenant has a quarter of the calls that may be held.
+func TestHold_IsBoundedForEachTenantAndInAll(t *testing.T) {
+	t.Parallel()
+	h := newHolds(8)
+	enter := func(tenant string, want bool) {
+		t.Helper()
+		if got := h.enter(tenant); got != want {
+			t.Errorf("%s is held: %v", tenant, got)
+		}
+	}
+	enter("a", true)
+	enter("a", true)
+	enter("a", false)
+	for _, tenant := range []string{"b", "b", "c", "c", "d", "d"} {
+		enter(tenant, true)
+	}
+	enter("e", false)
+	h.leave("a")
+	enter("e", true)
+}
