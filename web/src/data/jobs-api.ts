@@ -254,7 +254,8 @@ export function filterQuery(filter: JobFilter): URLSearchParams {
 export const jobsApi = {
   queues: async (scope: Scope): Promise<Queue[]> => {
     const answer = await plain<Queue[] | { queues: Queue[] } | null>(scope, "/queues");
-    return Array.isArray(answer) ? answer : (answer?.queues ?? []);
+    const queues = Array.isArray(answer) ? answer : (answer?.queues ?? []);
+    return queues.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
   },
   pause: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/pause`),
   resume: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/resume`),
@@ -279,6 +280,17 @@ export const jobsApi = {
   job: async (scope: Scope, id: string): Promise<string> => (await send(scope, `/jobs/${seg(id)}`)).text(),
   timeline: async (scope: Scope, id: string): Promise<TimelineEvent[]> =>
     (await plain<{ events?: TimelineEvent[] }>(scope, `/jobs/${seg(id)}/events`)).events ?? [],
+  /** Progress of jobs as their workers report it, as exact text, by id. */
+  progress: async (scope: Scope, ids: readonly string[]): Promise<Record<string, string>> => {
+    const { jobs } = await post<{ jobs?: { id: string; progress?: unknown }[] }>(scope, "/jobs/bulk-get", {
+      job_ids: ids,
+    });
+    return Object.fromEntries(
+      (jobs ?? []).flatMap(({ id, progress }) =>
+        progress === undefined ? [] : [[id, JSON.stringify(progress)]],
+      ),
+    );
+  },
   retry: (scope: Scope, id: string) => post<{ status: string }>(scope, `/jobs/${seg(id)}/retry`),
   cancel: (scope: Scope, id: string) => post<{ status: string }>(scope, `/jobs/${seg(id)}/cancel`),
   remove: (scope: Scope, id: string) =>

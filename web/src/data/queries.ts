@@ -44,6 +44,15 @@ export const reads = {
       staleTime: 5_000,
       refetchInterval: 15_000,
     }),
+  progress: (scope: Scope, ids: readonly string[]) =>
+    queryOptions({
+      queryKey: ["data", scope.tenant, scope.namespace, "progress", ids],
+      queryFn: () => jobsApi.progress(scope, ids),
+      enabled: ids.length > 0,
+      placeholderData: (was) => was,
+      // A report makes no event that says how far the job is.
+      refetchInterval: 5_000,
+    }),
   job: (scope: Scope, id: string) =>
     queryOptions({
       queryKey: ["data", scope.tenant, scope.namespace, "job", id],

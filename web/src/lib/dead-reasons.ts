@@ -1,11 +1,11 @@
 const reasons: Record<string, string> = {
   max_retries: "Out of attempts",
-  crash_loop: "Its workers died while they ran it",
-  expired: "Expired before it was done",
+  crash_loop: "Its workers kept crashing",
+  expired: "Expired before it completed",
   rejected: "Rejected by an approver",
-  dependency_failed: "A job that it waited for failed",
-  terminal: "Its worker said that trying again is no use",
-  budget_exceeded: "Its budget was spent",
+  dependency_failed: "A job it depends on failed",
+  terminal: "Its worker marked the error as permanent",
+  budget_exceeded: "Over budget",
 };
 
 /** Why a job is dead, for one that has no error to tell. */

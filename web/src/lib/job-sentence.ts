@@ -18,42 +18,44 @@ export function jobSentence(job: Job, queue: Queue | undefined, now: number, rea
     case "scheduled":
       return {
         what: job.scheduled_at
-          ? `It starts ${relativeTime(Date.parse(job.scheduled_at), now)}.`
-          : "It waits for its time.",
+          ? `Starts ${relativeTime(Date.parse(job.scheduled_at), now)}.`
+          : "Starts at its scheduled time.",
         ...pausedNext(queue),
       };
     case "pending":
       return pending(job, queue, now, reasons);
     case "active":
       return {
-        what: `${job.worker_id ?? "A worker"} runs attempt ${job.attempt} of ${job.max_retries}${since(job.started_at, now)}.`,
+        what: `${job.worker_id ?? "A worker"} is running attempt ${job.attempt} of ${job.max_retries}${since(job.started_at, now)}.`,
         ...(job.lease_expires_at ? { next: leaseSentence(job.lease_expires_at, now) } : {}),
       };
     case "cancelling":
       return {
-        what: `It was cancelled while it ran; ${job.worker_id ?? "its worker"} was asked to stop.`,
-        next: "It ends when the worker lets go, or when the lease runs out.",
+        what: `Cancelled while active. ${job.worker_id ?? "The worker"} has been asked to stop.`,
+        next: "It ends when the worker stops or its lease expires.",
       };
     case "retrying":
       return {
         what: `Attempt ${job.attempt} of ${job.max_retries} failed${lastError ? `: ${firstLine(lastError)}` : "."}`,
         next: job.scheduled_at
-          ? `It is tried again ${relativeTime(Date.parse(job.scheduled_at), now)}.`
-          : "It is tried again after a pause.",
+          ? `Next attempt ${relativeTime(Date.parse(job.scheduled_at), now)}.`
+          : "The next attempt starts after a delay.",
       };
     case "held":
       return {
         what: job.hold_reason
-          ? `It is held: ${firstLine(job.hold_reason)}`
-          : "It is held and waits for approval.",
-        next: job.hold?.until
-          ? `It goes on when somebody approves it; ${relativeTime(Date.parse(job.hold.until), now)} it is decided by itself.`
-          : "It goes on when somebody approves it.",
+          ? `Waiting for approval: ${firstLine(job.hold_reason)}`
+          : "Waiting for approval.",
+        ...(job.hold?.until
+          ? {
+              next: `Decided automatically ${relativeTime(Date.parse(job.hold.until), now)} if nobody responds.`,
+            }
+          : {}),
       };
     case "completed":
-      return { what: `Done${took(job)} on attempt ${job.attempt} of ${job.max_retries}.` };
+      return { what: `Completed${took(job)} on attempt ${job.attempt} of ${job.max_retries}.` };
     case "cancelled":
-      return { what: "It was cancelled and does not run.", next: "You can run it again." };
+      return { what: "Cancelled before it completed.", next: "You can retry it." };
     case "dead":
       return dead(job, lastError);
   }
@@ -65,15 +67,14 @@ const toldByTheServer = new Set(["budget_spent", "throttled"]);
 function pending(job: Job, queue: Queue | undefined, now: number, reasons?: Reasons): Sentence {
   if (job.waiting_on)
     return {
-      what: `It waits for ${plural(job.waiting_on, "job")} to be done.`,
-      next: "It is handed out after the last of them.",
+      what: `Waiting for ${plural(job.waiting_on, "other job")} to complete.`,
     };
   if (queue?.paused)
-    return { what: "It waits because its queue is paused.", next: `Resume ${job.queue} to go on.` };
+    return { what: "Waiting because its queue is paused.", next: `Resume ${job.queue} to run it.` };
   if (queue?.max_concurrency && queue.active >= queue.max_concurrency) {
     return {
-      what: `It waits because ${job.queue} may run ${plural(queue.max_concurrency, "job")} at once, and does.`,
-      next: "It starts when one of them ends.",
+      what: `Waiting because ${job.queue} is at its limit of ${plural(queue.max_concurrency, "active job")}.`,
+      next: "It starts when one of them finishes.",
     };
   }
   const told = reasons?.find((reason) => toldByTheServer.has(reason.code));
@@ -83,42 +84,41 @@ function pending(job: Job, queue: Queue | undefined, now: number, reasons?: Reas
   const waited = now - Math.max(Date.parse(job.created_at), Date.parse(job.failed_at ?? job.created_at));
   if (queue && queue.active === 0 && waited > 30_000 && !asked) {
     return {
-      what: `It waits for a worker, for ${duration(waited, 1)} so far.`,
-      next: `None seems to ask ${job.queue} for jobs. Start one.`,
+      what: `Waiting for a worker for ${duration(waited, 1)}.`,
+      next: `No worker is fetching from ${job.queue}. Start one.`,
     };
   }
   return {
-    what: "It waits for a worker.",
-    next:
-      queue && queue.pending > 1
-        ? `${plural(queue.pending, "job")} wait in ${job.queue}.`
-        : "It is handed out as soon as one asks.",
+    what: "Waiting for a worker.",
+    ...(queue && queue.pending > 1
+      ? { next: `${plural(queue.pending, "job is", "jobs are")} pending in ${job.queue}.` }
+      : {}),
   };
 }
 
 function dead(job: Job, lastError: string | undefined): Sentence {
-  const next = "Run it again once the cause is gone.";
+  const next = "Fix the cause, then retry it.";
   if (job.dead_reason === "crash_loop")
     return {
-      what: `Its workers died ${job.crashes ? `${job.crashes} times ` : ""}while they ran it, so it is not handed out any more.`,
+      what: `Its workers crashed${job.crashes ? ` ${plural(job.crashes, "time")}` : ""} while running it.`,
       next,
     };
-  if (job.dead_reason === "expired") return { what: "It expired before it was done.", next };
-  if (job.dead_reason === "rejected") return { what: `It was held, and rejected${rejection(job)}`, next };
+  if (job.dead_reason === "expired") return { what: "Expired before it completed.", next };
+  if (job.dead_reason === "rejected") return { what: `Rejected${rejection(job)}`, next };
   if (job.dead_reason === "dependency_failed")
-    return { what: "A job that it waited for was not done.", next: "Run it again to let it wait no more." };
+    return { what: "A job it depends on failed.", next: "Retry it to run it anyway." };
   if (job.dead_reason === "budget_exceeded")
     return {
-      what: "It spent more than its budget allows.",
-      next: "Run it again once the budget allows more.",
+      what: "Over budget.",
+      next: "Retry it when the budget allows.",
     };
   if (job.dead_reason === "terminal")
     return {
-      what: `Its worker said that trying again is no use${lastError ? `: ${firstLine(lastError)}` : "."}`,
+      what: `Its worker marked the error as permanent${lastError ? `: ${firstLine(lastError)}` : "."}`,
       next,
     };
   return {
-    what: `Attempt ${job.attempt} of ${job.max_retries} was the last one${lastError ? ` and failed: ${firstLine(lastError)}` : "."}`,
+    what: `All ${plural(job.max_retries, "attempt")} failed${lastError ? `: ${firstLine(lastError)}` : "."}`,
     next,
   };
 }
@@ -129,18 +129,18 @@ function rejection(job: Job): string {
 }
 
 function pausedNext(queue: Queue | undefined): { next?: string } {
-  return queue?.paused ? { next: "Its queue is paused, so it will wait then." } : {};
+  return queue?.paused ? { next: "Its queue is paused, so it will wait until you resume it." } : {};
 }
 
 function leaseSentence(at: string, now: number): string {
   const left = Date.parse(at) - now;
   return left > 0
-    ? `Its lease holds for ${duration(left, 1)} more, and the worker renews it.`
-    : "Its lease has just run out; it is given to another worker.";
+    ? `Lease expires in ${duration(left, 1)} unless the worker renews it.`
+    : "Its lease has expired. Another worker will pick it up.";
 }
 
 function since(at: string | undefined, now: number): string {
-  return at ? ` since ${duration(Math.max(0, now - Date.parse(at)), 2)}` : "";
+  return at ? `, started ${duration(Math.max(0, now - Date.parse(at)), 2)} ago` : "";
 }
 
 function took(job: Job): string {

@@ -47,7 +47,7 @@ describe("why a job does not run", () => {
   });
   it("names the limit that is used up", () => {
     expect(jobSentence(job, { ...queue, max_concurrency: 4, active: 4 }, now).what).toContain(
-      "4 jobs at once",
+      "4 active jobs",
     );
   });
   it("suspects a missing worker only after a while", () => {
@@ -56,10 +56,9 @@ describe("why a job does not run", () => {
     expect(jobSentence(job, queue, now, [spent, { code: "no_worker", message: "Nobody asked." }])).toEqual({
       what: spent.message,
     });
-    expect(jobSentence(job, queue, now, [{ code: "runs_next", message: "Next." }]).next).not.toContain(
-      "Start one",
-    );
-    expect(jobSentence({ ...job, created_at: at(-1) }, queue, now).next).not.toContain("Start one");
+    const next = jobSentence(job, queue, now, [{ code: "runs_next", message: "Next." }]).next;
+    expect(next ?? "").not.toContain("Start one");
+    expect(jobSentence({ ...job, created_at: at(-1) }, queue, now).next ?? "").not.toContain("Start one");
   });
   it("says when a failed attempt is tried again, and why it failed", () => {
     const sentence = jobSentence(
@@ -73,7 +72,7 @@ describe("why a job does not run", () => {
       now,
     );
     expect(sentence.what).toBe("Attempt 2 of 3 failed: SMTP 421.");
-    expect(sentence.next).toBe("It is tried again in 30 s.");
+    expect(sentence.next).toBe("Next attempt in 30 s.");
   });
   it("tells dead by crashes from dead by failures", () => {
     expect(
@@ -95,7 +94,7 @@ describe("timeline", () => {
       "Enqueued",
       "Attempt 1 started",
       "Attempt 1 failed",
-      "Waits to be tried again",
+      "Retry scheduled",
       "Attempt 2 started",
     ]);
     expect(timelineEntries(events)[4]?.gap).toBe("after 5 s");
@@ -173,20 +172,29 @@ describe("overview", () => {
     ]);
     expect(sum).toMatchObject({ waiting: 4, active: 3, busy: 1, oldest: at(-50) });
   });
-  it("puts what stands still before what is dead before what is paused, and leaves the healthy out", () => {
+  it("groups by cause, most severe first, and leaves the healthy out", () => {
     const list = attention(
       [
         { ...queue, name: "paused", paused: true },
         { ...queue, name: "dead", dead: 2 },
         { ...queue, name: "stuck", oldest_pending_at: at(-600) },
+        { ...queue, name: "older", oldest_pending_at: at(-6000) },
+        { ...queue, name: "late", active: 2, oldest_pending_at: at(-6000) },
         { ...queue, name: "fine", active: 2, oldest_pending_at: at(-600) },
       ],
       now,
     );
-    expect(list.map((item) => `${item.kind} ${item.queue}`)).toEqual([
-      "stuck stuck",
+    expect(list.map((item) => `${item.kind} ${item.queues}`)).toEqual([
+      "stuck older,stuck",
       "dead dead",
+      "waiting late",
       "paused paused",
+    ]);
+    expect(list.map((item) => item.title)).toEqual([
+      "No workers on 2 queues",
+      "2 dead jobs in dead",
+      "Long waits in late",
+      "paused is paused",
     ]);
   });
 });

@@ -13,11 +13,12 @@ export const jobStates = [
 
 export type JobState = (typeof jobStates)[number];
 
+// docs/words.md: the wire's own words.
 const words: Record<JobState, string> = {
   scheduled: "Scheduled",
   pending: "Pending",
-  active: "Running",
-  cancelling: "Stopping",
+  active: "Active",
+  cancelling: "Cancelling",
   retrying: "Retrying",
   held: "Held",
   completed: "Completed",
@@ -35,7 +36,12 @@ export function isJobState(text: string): text is JobState {
 
 /** States from which POST …/retry runs a job again. */
 export function canRetry(state: JobState): boolean {
-  return state === "dead" || state === "cancelled" || state === "completed" || state === "scheduled";
+  return startsEarly(state) || state === "dead" || state === "cancelled" || state === "completed";
+}
+
+/** States in which the same call means: do not wait for the time. */
+export function startsEarly(state: JobState): boolean {
+  return state === "scheduled" || state === "retrying";
 }
 
 /** States in which a job can still be stopped. */

@@ -30,5 +30,5 @@ describe("relativeTime", () => {
 });
 
 it("UTC says its zone", () => {
-  expect(timeUtc(new Date("2026-11-21T10:34:06.789Z"))).toBe("2026-11-21 10:34:06Z");
+  expect(timeUtc(new Date("2026-11-21T10:34:06.789Z"))).toBe("2026-11-21 10:34:06 UTC");
 });

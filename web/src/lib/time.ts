@@ -3,22 +3,25 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-const local = new Intl.DateTimeFormat(undefined, {
+// English like the page around it, in the reader's own zone, which it names.
+const local = new Intl.DateTimeFormat("en-US", {
   year: "numeric",
   month: "short",
   day: "numeric",
   hour: "2-digit",
   minute: "2-digit",
   second: "2-digit",
+  hourCycle: "h23",
+  timeZoneName: "short",
 });
 
 export function timeLocal(at: Date): string {
   return local.format(at);
 }
 
-/** "2026-11-21 10:34:06Z": sorts, and says its zone. */
+/** "2026-11-21 10:34:06 UTC": sorts, and says its zone. */
 export function timeUtc(at: Date): string {
-  return `${at.toISOString().slice(0, 19).replace("T", " ")}Z`;
+  return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
 /** "just now", "42 s ago", "in 5 min", "3 d ago". */

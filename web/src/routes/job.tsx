@@ -11,6 +11,7 @@ import { CodeBlock } from "~/components/ui/code";
 import { CopyButton } from "~/components/ui/copy";
 import { ConfirmDialog } from "~/components/ui/dialog";
 import { Page } from "~/components/ui/page";
+import { ProgressBar } from "~/components/ui/progress";
 import { Skeleton, SkeletonRows } from "~/components/ui/skeleton";
 import { StateBadge } from "~/components/ui/state-badge";
 import { type Tab, Tabs } from "~/components/ui/tabs";
@@ -29,8 +30,9 @@ import { jobSentence } from "~/lib/job-sentence";
 import { canHold, canMove, waits } from "~/lib/job-verbs";
 import { dollars } from "~/lib/money";
 import { bytes, compact, count } from "~/lib/numbers";
+import { progressOf } from "~/lib/progress";
 import { useShortcuts } from "~/lib/shortcuts";
-import { canCancel, canRetry } from "~/lib/states";
+import { canCancel, canRetry, startsEarly } from "~/lib/states";
 import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/jobs/$job");
@@ -63,7 +65,7 @@ export function JobPage() {
         description={<Skeleton className="mt-1.5 h-4 w-72" />}
       >
         <Card flush>
-          <SkeletonRows rows={6} columns={3} label="Loading the job" />
+          <SkeletonRows rows={6} columns={3} label="Loading job" />
         </Card>
       </Page>
     );
@@ -88,7 +90,7 @@ function Id({ id }: { id: string }) {
   return (
     <span className="inline-flex flex-wrap items-center gap-1.5">
       <span className="font-mono text-16 font-medium wrap-anywhere">{id}</span>
-      <CopyButton text={id} label="Copy the id" />
+      <CopyButton text={id} label="Copy ID" />
     </span>
   );
 }
@@ -110,16 +112,19 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const events: readonly TimelineEvent[] | undefined =
     timeline.data ?? (timeline.error ? job.timeline : undefined);
   const blocked = access.blocked(Permission.JOB_OPERATE);
+  const early = startsEarly(job.state);
   const retryBlocked =
     blocked ??
     (canRetry(job.state)
       ? undefined
-      : "Only a job that is dead, cancelled, completed or scheduled can be run again.");
+      : `This job is ${job.state}. You can retry it once it is dead, cancelled or completed.`);
   const cancelBlocked =
-    blocked ?? (canCancel(job.state) ? undefined : "It has ended; there is nothing to cancel.");
-  const holdBlocked = blocked ?? (canHold(job.state) ? undefined : "It has ended; there is nothing to hold.");
+    blocked ?? (canCancel(job.state) ? undefined : `You can't cancel a job that is ${job.state}.`);
+  const holdBlocked =
+    blocked ?? (canHold(job.state) ? undefined : `You can't hold a job that is ${job.state}.`);
   const moveBlocked =
-    blocked ?? (canMove(job.state) ? undefined : "A worker has it. It can be moved once that lets go.");
+    blocked ?? (canMove(job.state) ? undefined : "You can't move a job while a worker is running it.");
+  const progress = job.state === "active" ? progressOf(job.progress) : undefined;
   const held = job.state === "held";
 
   async function changed() {
@@ -130,24 +135,28 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
     mutationFn: () => jobsApi.retry(scope, job.id),
     onSuccess: () => {
       toast({
-        title: job.state === "scheduled" ? "It runs now" : "It runs again",
-        description: `${job.id} is back in ${job.queue}.`,
+        title: early ? "Job started early" : "Job retried",
+        description: `${job.id} is pending in ${job.queue}.`,
       });
       return changed();
     },
     onError: (error) =>
-      toast({ kind: "error", title: "It was not run again", description: describeError(error) }),
+      toast({
+        kind: "error",
+        title: early ? "Couldn't run the job" : "Couldn't retry the job",
+        description: describeError(error),
+      }),
   });
 
   async function cancel() {
     const { status } = await jobsApi.cancel(scope, job.id);
-    toast({ title: status === "cancelling" ? "Its worker was asked to stop" : "Cancelled" });
+    toast({ title: status === "cancelling" ? "Asked the worker to stop" : "Job cancelled" });
     await changed();
   }
 
   async function remove() {
     await jobsApi.remove(scope, job.id);
-    toast({ title: "Deleted", description: job.id });
+    toast({ title: "Job deleted", description: job.id });
     client.removeQueries({ queryKey: reads.job(scope, job.id).queryKey });
     await navigate({ to: "/$tenant/$namespace/jobs", params: scope });
     void changed();
@@ -184,13 +193,15 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
       label: "Timeline",
       content:
         events === undefined ? (
-          <SkeletonRows rows={5} columns={2} label="Loading the timeline" />
+          <SkeletonRows rows={5} columns={2} label="Loading timeline" />
         ) : (
           <div className="flex flex-col gap-5">
             <Attempts events={events} iteration={job.agent?.iteration} />
             <Timeline events={events} iteration={job.agent?.iteration} />
             {events.length === 0 ? (
-              <p className="py-6 text-center text-13 text-ink-3">Its events are not kept any more.</p>
+              <p className="py-6 text-center text-13 text-ink-3">
+                The events of this job are no longer kept.
+              </p>
             ) : null}
           </div>
         ),
@@ -201,7 +212,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
             value: "iterations" as const,
             label: "Iterations",
             content: (
-              <Suspense fallback={<SkeletonRows rows={3} columns={3} label="Loading the iterations" />}>
+              <Suspense fallback={<SkeletonRows rows={3} columns={3} label="Loading iterations" />}>
                 <Iterations scope={scope} job={job} agent={job.agent} blockedBecause={blocked} />
               </Suspense>
             ),
@@ -216,7 +227,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         <div className="flex flex-col gap-4">
           {job.result === undefined && job.checkpoint === undefined && job.progress === undefined ? (
             <p className="py-6 text-center text-13 text-ink-3">
-              Nothing yet. What the worker returns appears here.
+              No result yet. What the worker returns appears here.
             </p>
           ) : null}
           {job.result === undefined ? null : <Value name="Result" text={job.result} />}
@@ -263,7 +274,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
                 blockedBecause={retryBlocked}
                 onClick={() => retry.mutate()}
               >
-                {job.state === "scheduled" ? "Run now" : "Run again"}
+                {early ? "Run now" : "Retry"}
               </Button>
               <Button
                 icon={<CirclePause aria-hidden />}
@@ -306,6 +317,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         </p>
       </div>
 
+      {progress ? <ProgressBar progress={progress} className="-mt-2 max-w-xl" /> : null}
       {waits(job.state) ? (
         <Suspense>
           <WhyCard scope={scope} id={job.id} />
@@ -320,7 +332,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         <Card>
           <div className="-mt-2">
             <Tabs
-              label="About the job"
+              label="Job details"
               value={tab === "iterations" && !job.agent ? "timeline" : tab}
               onChange={(next) =>
                 void navigate({
@@ -348,23 +360,24 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         open={asking === "cancel"}
         onOpenChange={() => setAsking(null)}
         title="Cancel this job?"
-        confirmLabel="Cancel the job"
+        confirmLabel="Cancel job"
+        cancelLabel="Keep job"
         onConfirm={cancel}
         describeError={describeError}
       >
         {job.state === "active"
-          ? `${job.worker_id ?? "Its worker"} is asked to stop with its next heartbeat. What it has done by then stays done.`
-          : "It is not handed out any more. You can run it again later."}
+          ? `${job.worker_id ?? "The worker"} is asked to stop at its next heartbeat. Work it has done by then isn't undone.`
+          : "This job won't run. You can retry it later."}
       </ConfirmDialog>
       <ConfirmDialog
         open={asking === "delete"}
         onOpenChange={() => setAsking(null)}
-        title="Delete this job for good?"
-        confirmLabel="Delete"
+        title="Delete this job?"
+        confirmLabel="Delete job"
         onConfirm={remove}
         describeError={describeError}
       >
-        Its payload, result and errors go with it. This cannot be undone.
+        This deletes its payload, result and errors, and can't be undone.
       </ConfirmDialog>
     </Page>
   );
@@ -380,7 +393,7 @@ function Value({ name, text }: { name: string; text: string }) {
       wrap
       title={
         <>
-          {name} <span className="nums text-ink-3">· {bytes(size)}, numbers exact</span>
+          {name} <span className="nums text-ink-3">· {bytes(size)}</span>
         </>
       }
       maxHeight="max-h-160"
@@ -389,7 +402,7 @@ function Value({ name, text }: { name: string; text: string }) {
 }
 
 function Errors({ job }: { job: Job }) {
-  if (!job.errors?.length) return <p className="py-6 text-center text-13 text-ink-3">No attempt failed.</p>;
+  if (!job.errors?.length) return <p className="py-6 text-center text-13 text-ink-3">No failed attempts.</p>;
   return (
     <ol className="flex flex-col gap-4">
       {[...job.errors].reverse().map((error) => (
@@ -400,7 +413,7 @@ function Errors({ job }: { job: Job }) {
           </div>
           <CodeBlock
             code={error.backtrace ? `${error.error}\n\n${error.backtrace}` : error.error}
-            label={`Error of attempt ${error.attempt}`}
+            label={`Error in attempt ${error.attempt}`}
             wrap
           />
         </li>
@@ -413,8 +426,8 @@ const idLink =
   "inline-flex min-h-6 items-center font-mono text-12 wrap-anywhere text-accent-text underline-offset-2 hover:underline";
 
 function chainStepWord(step: number | undefined): string {
-  if (step === -1) return "its exit";
-  if (step === -2) return "after a failure";
+  if (step === -1) return "exit handler";
+  if (step === -2) return "failure handler";
   return `step ${(step ?? 0) + 1}`;
 }
 
@@ -442,7 +455,7 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
   const add = (label: string, value: ReactNode) => list.push({ label, value });
   if (job.scheduled_at)
     add(
-      job.state === "retrying" ? "Next try" : "Scheduled for",
+      job.state === "retrying" ? "Next attempt" : "Scheduled for",
       <Time at={job.scheduled_at} format="local" />,
     );
   if (job.started_at) add("Started", <Time at={job.started_at} format="local" />);
@@ -485,9 +498,10 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
         <span className="text-ink-3">, {chainStepWord(job.chain_step)}</span>
       </>,
     );
-  if (job.parent_id)
+  // A step of a chain and a callback have a parent too; only an agent job repeats it.
+  if (job.parent_id && job.agent && !job.chain_id)
     add(
-      "Replays",
+      "Replay of",
       <Link to="/$tenant/$namespace/jobs/$job" params={{ ...scope, job: job.parent_id }} className={idLink}>
         {job.parent_id}
       </Link>,
@@ -501,7 +515,7 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
             by <Who id={job.hold.decided_by} />
           </>
         ) : (
-          "when its time was over"
+          "automatically, when the hold expired"
         )}
         {job.hold.comment ? `: ${job.hold.comment}` : ""}
       </>,
@@ -509,11 +523,11 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
   else if (job.hold)
     add(
       "Held by",
-      job.hold.by ? <Who id={job.hold.by} /> : job.hold.policy ? "an approval policy" : "a rule",
+      job.hold.by ? <Who id={job.hold.by} /> : job.hold.policy ? "an approval policy" : "a budget",
     );
   if (job.usage)
     add(
-      "Used",
+      "Usage",
       <span className="nums">
         {dollars(job.usage.cost_usd)}
         <span className="text-ink-3">
@@ -526,17 +540,17 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
       "Iteration",
       <span className="nums">
         {job.agent.max_iterations
-          ? `${count(job.agent.iteration)} of at most ${count(job.agent.max_iterations)}`
+          ? `${count(job.agent.iteration)} of ${count(job.agent.max_iterations)}`
           : count(job.agent.iteration)}
       </span>,
     );
-  if (job.crashes) add("Lost workers", <span className="nums">{job.crashes}</span>);
+  if (job.crashes) add("Worker crashes", <span className="nums">{job.crashes}</span>);
   if (job.unique_key) add("Unique key", <code className="font-mono text-12">{job.unique_key}</code>);
   if (job.expire_at) add("Expires", <Time at={job.expire_at} format="local" />);
   add(
     "Retries",
     job.retry_backoff === "none"
-      ? "at once"
+      ? "no delay"
       : `${job.retry_backoff}, ${duration(job.retry_base_delay_ms, 1)} to ${duration(job.retry_max_delay_ms, 1)}`,
   );
   const tags = Object.entries(job.tags ?? {});

@@ -15,7 +15,7 @@ import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 import { queuesEquivalents } from "~/lib/equivalents";
 import { compact, count, plural } from "~/lib/numbers";
-import { attention, totals } from "~/lib/overview";
+import { type Attention, attention, totals } from "~/lib/overview";
 import type { JobState } from "~/lib/states";
 import { duration } from "~/lib/time";
 
@@ -54,7 +54,7 @@ function Start({ scope }: { scope: Scope }) {
   return (
     <Page
       title="Run your first job"
-      description="Copy, paste, and watch it arrive. Each step is ticked by a real event."
+      description="Copy and paste to enqueue a job, then watch each step complete."
       actions={
         <Link
           to="/$tenant/$namespace"
@@ -66,7 +66,7 @@ function Start({ scope }: { scope: Scope }) {
         </Link>
       }
     >
-      <Suspense fallback={<SkeletonRows rows={8} label="Loading first steps" />}>
+      <Suspense fallback={<SkeletonRows rows={8} label="Loading" />}>
         <Onboarding scope={scope} />
       </Suspense>
     </Page>
@@ -87,7 +87,7 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           className={buttonClass("secondary")}
         >
           <Sparkles aria-hidden />
-          First steps
+          Get started
         </Link>
       }
     >
@@ -97,28 +97,28 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           label="Waiting"
           value={sum?.waiting}
           states={["pending", "scheduled", "retrying"]}
-          note={sum?.oldest ? <Oldest at={sum.oldest} /> : "nothing waits"}
+          note={sum?.oldest ? <Oldest at={sum.oldest} /> : "No jobs waiting"}
         />
         <Tile
           scope={scope}
-          label="Running"
+          label="Active"
           value={sum?.active}
           states={["active"]}
-          note={sum ? `${plural(sum.busy, "queue")} at work` : ""}
+          note={sum ? `In ${plural(sum.busy, "queue")}` : ""}
         />
         <Tile
           scope={scope}
           label="Completed"
           value={sum?.completed}
           states={["completed"]}
-          note="kept in this namespace"
+          note="In this namespace"
         />
         <Tile
           scope={scope}
           label="Dead"
           value={sum?.dead}
           states={["dead"]}
-          note={sum?.dead ? "not tried any more" : "none gave up"}
+          note={sum?.dead ? "Failed for good" : "No dead jobs"}
           alarm={Boolean(sum?.dead)}
         />
       </div>
@@ -135,7 +135,7 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
 
 function Oldest({ at }: { at: string }) {
   const now = useNow();
-  return <>oldest for {duration(now - Date.parse(at), 1)}</>;
+  return <>Oldest: {duration(now - Date.parse(at), 1)}</>;
 }
 
 interface TileProps {
@@ -174,7 +174,8 @@ function Tile({ scope, label, value, states, note, alarm }: TileProps) {
   );
 }
 
-const attentionIcons = { dead: CircleAlert, paused: CirclePause, stuck: Clock } as const;
+const attentionIcons = { dead: CircleAlert, paused: CirclePause, stuck: Clock, waiting: Clock } as const;
+const NAMED_MAX = 4;
 
 function NeedsAttention({ scope, queues }: { scope: Scope; queues: readonly Queue[] | undefined }) {
   const now = useNow();
@@ -184,40 +185,63 @@ function NeedsAttention({ scope, queues }: { scope: Scope; queues: readonly Queu
       {queues === undefined ? (
         <SkeletonRows rows={4} columns={2} />
       ) : items.length === 0 ? (
-        <p className="px-4 py-8 text-center text-13 text-ink-3">
-          Nothing does. Jobs come and go as they should.
-        </p>
+        <p className="px-4 py-8 text-center text-13 text-ink-3">All queues are healthy.</p>
       ) : (
         <ul className="divide-y divide-line">
           {items.map((item) => {
             const Icon = attentionIcons[item.kind];
             return (
-              <li key={`${item.kind} ${item.queue}`}>
-                <Link
-                  to={item.kind === "paused" ? "/$tenant/$namespace/queues" : "/$tenant/$namespace/jobs"}
-                  params={scope}
-                  search={
-                    item.kind === "paused"
-                      ? {}
-                      : { queue: item.queue, state: [item.kind === "dead" ? "dead" : "pending"] }
-                  }
-                  className="flex items-start gap-3 px-4 py-2.5 hover:bg-hover focus-visible:-outline-offset-2"
-                >
-                  <Icon
-                    aria-hidden
-                    className={`mt-0.5 size-4 shrink-0 ${item.kind === "dead" ? "text-danger-text" : "text-warn-text"}`}
-                  />
-                  <span className="min-w-0">
-                    <span className="block text-13 font-medium wrap-anywhere">{item.title}</span>
-                    <span className="block text-12 text-ink-3">{item.detail}</span>
+              <li key={item.kind} className="flex items-start gap-3 px-4 py-2.5">
+                <Icon
+                  aria-hidden
+                  className={`mt-0.5 size-4 shrink-0 ${item.kind === "dead" || item.kind === "stuck" ? "text-danger-text" : "text-warn-text"}`}
+                />
+                <span className="min-w-0">
+                  <span className="block text-13 font-medium wrap-anywhere">{item.title}</span>
+                  <span className="block text-12 text-ink-3">{item.detail}</span>
+                  <span className="mt-0.5 flex flex-wrap gap-x-3 text-12">
+                    {item.queues.slice(0, NAMED_MAX).map((name) => (
+                      <AttentionLink key={name} scope={scope} item={item} queue={name} />
+                    ))}
+                    {item.queues.length > NAMED_MAX ? <AttentionLink scope={scope} item={item} /> : null}
                   </span>
-                </Link>
+                </span>
               </li>
             );
           })}
         </ul>
       )}
     </Card>
+  );
+}
+
+/** To one queue's part of a cause, or to all of it. */
+function AttentionLink({ scope, item, queue }: { scope: Scope; item: Attention; queue?: string }) {
+  const className =
+    "inline-flex min-h-6 items-center font-medium wrap-anywhere text-accent-text underline-offset-2 hover:underline";
+  const text = queue ?? `All ${count(item.queues.length)}`;
+  const at = queue ? { queue } : {};
+  if (item.kind === "dead")
+    return (
+      <Link to="/$tenant/$namespace/dead" params={scope} search={at} className={className}>
+        {text}
+      </Link>
+    );
+  if (item.kind === "paused" || !queue)
+    return (
+      <Link to="/$tenant/$namespace/queues" params={scope} className={className}>
+        {text}
+      </Link>
+    );
+  return (
+    <Link
+      to="/$tenant/$namespace/jobs"
+      params={scope}
+      search={{ queue, state: ["pending"] }}
+      className={className}
+    >
+      {text}
+    </Link>
   );
 }
 
@@ -234,7 +258,7 @@ function Busiest({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           params={scope}
           className="text-12 font-medium text-accent-text hover:underline"
         >
-          All
+          View all
         </Link>
       }
     >
@@ -253,7 +277,7 @@ function Busiest({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
                 <span className="min-w-0 truncate font-medium">{queue.name}</span>
                 <span className="nums shrink-0 text-12 text-ink-3">
                   <span className={queue.active > 0 ? "text-info-text" : undefined}>
-                    {compact(queue.active)} running
+                    {compact(queue.active)} active
                   </span>
                   <span aria-hidden> · </span>
                   <span className={queue.pending > 0 ? "text-ink-2" : undefined}>
@@ -282,16 +306,16 @@ function Failures({ scope }: { scope: Scope }) {
           search={{ state: ["dead", "retrying"] }}
           className="text-12 font-medium text-accent-text hover:underline"
         >
-          All
+          View all
         </Link>
       }
     >
       {error ? (
-        <p className="px-4 py-8 text-center text-13 text-ink-3">The list cannot be read at the moment.</p>
+        <p className="px-4 py-8 text-center text-13 text-ink-3">Couldn't load the latest failures.</p>
       ) : data === undefined ? (
         <SkeletonRows rows={4} columns={2} />
       ) : data.length === 0 ? (
-        <p className="px-4 py-8 text-center text-13 text-ink-3">No job failed lately.</p>
+        <p className="px-4 py-8 text-center text-13 text-ink-3">No recent failures.</p>
       ) : (
         <ul className="divide-y divide-line">
           {data.map((job) => (

@@ -1,14 +1,20 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { clsx } from "clsx";
 import { memo, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { ProgressBar } from "~/components/ui/progress";
 import { StateBadge } from "~/components/ui/state-badge";
 import { Time } from "~/components/ui/time";
 import type { JobRow } from "~/data/jobs-api";
+import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 import { useMedia } from "~/lib/media";
+import { progressOf } from "~/lib/progress";
 import { useShortcuts } from "~/lib/shortcuts";
 
+// Whole jobs are read for their progress: no more than are in sight of a large screen.
+const PROGRESS_MAX = 25;
 const DESK_ROW = 44;
 const PHONE_ROW = 76;
 
@@ -57,6 +63,12 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
   useEffect(() => virtual.measure(), [rowHeight, virtual]);
 
   const items = virtual.getVirtualItems();
+  const active = items
+    .map((item) => rows[item.index])
+    .filter((row) => row?.state === "active")
+    .map((row) => row?.id ?? "")
+    .slice(0, PROGRESS_MAX);
+  const progress = useQuery(reads.progress(scope, active));
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
     if (hasMore && !loadingMore && last >= rows.length - 30) onMore();
@@ -97,7 +109,7 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
           <span role="columnheader">State</span>
           <span role="columnheader">Queue</span>
           <span role="columnheader">Job</span>
-          <span role="columnheader">Error or tags</span>
+          <span role="columnheader">Details</span>
           <span role="columnheader" className="text-right">
             Attempt
           </span>
@@ -118,6 +130,7 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
               top={item.start - margin}
               desk={desk}
               current={item.index === cursor}
+              progress={row.state === "active" ? progress.data?.[row.id] : undefined}
               onFocus={setCursor}
             />
           ) : null;
@@ -134,10 +147,13 @@ interface RowProps {
   top: number;
   desk: boolean;
   current: boolean;
+  /** What the worker reports, as JSON. */
+  progress: string | undefined;
   onFocus: (index: number) => void;
 }
 
-const Row = memo(function Row({ scope, row, index, top, desk, current, onFocus }: RowProps) {
+const Row = memo(function Row({ scope, row, index, top, desk, current, progress, onFocus }: RowProps) {
+  const drawn = progressOf(progress);
   const error = row.state === "dead" || row.state === "retrying" ? row.last_error : undefined;
   const link = (
     <Link
@@ -177,7 +193,13 @@ const Row = memo(function Row({ scope, row, index, top, desk, current, onFocus }
       </span>
       {desk ? (
         <span role="cell" className="min-w-0 truncate text-12">
-          {error ? <span className="font-mono text-danger-text">{error}</span> : <Tags tags={row.tags} />}
+          {error ? (
+            <span className="font-mono text-danger-text">{error}</span>
+          ) : drawn ? (
+            <ProgressBar progress={drawn} />
+          ) : (
+            <Tags tags={row.tags} />
+          )}
         </span>
       ) : null}
       {desk ? (

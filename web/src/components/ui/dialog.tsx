@@ -125,7 +125,7 @@ function ConfirmInner({
   title,
   children,
   confirmLabel,
-  cancelLabel = "Keep it",
+  cancelLabel = "Cancel",
   variant = "danger",
   typeToConfirm,
   onConfirm,

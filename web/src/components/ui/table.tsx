@@ -1,6 +1,8 @@
 import { clsx } from "clsx";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
+import { count } from "~/lib/numbers";
+import { Button } from "./button";
 import { SkeletonRows } from "./skeleton";
 
 export interface Column<Row> {
@@ -33,6 +35,9 @@ export interface TableProps<Row> {
   skeletonRows?: number;
 }
 
+// More rows than this at once make a page slow; the rest is a click, a filter or another order away.
+const SHOWN_AT_ONCE = 100;
+
 /** A real table; at phone width the same rows as cards. For thousands of rows see the jobs list. */
 export function Table<Row>({
   label,
@@ -45,6 +50,7 @@ export function Table<Row>({
   skeletonRows = 6,
 }: TableProps<Row>) {
   const [sort, setSort] = useState(initialSort);
+  const [limit, setLimit] = useState(SHOWN_AT_ONCE);
   const sorted = useMemo(() => {
     const by = columns.find((column) => column.id === sort?.column)?.sort;
     if (!rows || !by) return rows;
@@ -73,8 +79,12 @@ export function Table<Row>({
     );
   }
 
-  return (
-    <table aria-label={label} className="block w-full text-13 sm:table">
+  const table = (
+    <table
+      aria-label={label}
+      aria-rowcount={sorted.length > limit ? sorted.length + 1 : undefined}
+      className="block w-full text-13 sm:table"
+    >
       <thead className="max-sm:sr-only">
         <tr>
           {columns.map((column) => {
@@ -131,7 +141,7 @@ export function Table<Row>({
         </tr>
       </thead>
       <tbody className="block divide-y divide-line sm:table-row-group">
-        {sorted.map((row) => (
+        {sorted.slice(0, limit).map((row) => (
           <tr
             key={rowKey(row)}
             className={clsx(
@@ -170,5 +180,19 @@ export function Table<Row>({
         ))}
       </tbody>
     </table>
+  );
+  if (sorted.length <= limit) return table;
+  return (
+    <>
+      {table}
+      <div className="sticky left-0 flex items-center justify-center gap-3 border-t border-line px-4 py-2.5 text-12 text-ink-3">
+        <span className="nums">
+          {count(limit)} of {count(sorted.length)}
+        </span>
+        <Button size="sm" onClick={() => setLimit(limit + SHOWN_AT_ONCE)}>
+          Show {count(Math.min(SHOWN_AT_ONCE, sorted.length - limit))} more
+        </Button>
+      </div>
+    </>
   );
 }
