@@ -159,7 +159,9 @@ func (n *Node) openShard(id uint32) error {
 	if err != nil {
 		return storageError(err)
 	}
-	s := shard.New(g, store, shard.Options{Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan})
+	s := shard.New(g, store, shard.Options{
+		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
+	})
 	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)
 	service := queue.NewLimited(s, n.enqueuePerSecond)
 	views := queue.NewViews(service, model, rings)

@@ -129,6 +129,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)
+	n.loops.Go(n.removeModels)
 	if len(cfg.Peers) > 1 {
 		n.loops.Go(n.announce)
 	}

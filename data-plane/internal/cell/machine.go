@@ -170,7 +170,7 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 		return nil, fmt.Errorf("index of the last change has %d bytes", len(b))
 	}
 	v.index = binary.BigEndian.Uint64(b)
-	v.floor = v.index
+	v.floor, v.ends = v.index, v.index
 	e := newViewEdit(v)
 	for _, read := range [...]func() error{
 		func() error { return readFamily(p, m.layout, famTenant, e.tenant) },

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ type View struct {
 	shards     []uint32
 	tokenKeys  table[string, *cellv1.TokenKey]
 	cutoffs    []*cellv1.UserCutoff // In the order of compareCutoffs.
+	ends       uint64               // Index of the last entry that deleted namespaces or tenants, or forgot them.
 
 	// recent holds every change set above floor, oldest first. Views share its
 	// backing array: only the applying goroutine appends, beyond what any view sees.
@@ -57,6 +59,25 @@ func (v *View) NamespaceByID(id job.Namespace) (*cellv1.Namespace, bool) { retur
 func (v *View) NamespaceByName(tenantID, name string) (*cellv1.Namespace, bool) {
 	return v.named.get(namespaceName{tenantID, name})
 }
+
+// Deleted lists the namespaces of a shard that were deleted, or whose tenant was, and
+// are still known.
+func (v *View) Deleted(shard uint32) []job.Namespace {
+	var out []job.Namespace
+	for n := range v.namespaces.all() {
+		if n.GetShard() != shard {
+			continue
+		}
+		if t, ok := v.tenants.get(n.GetTenantId()); n.GetDeleted() || !ok || t.GetDeleted() {
+			out = append(out, namespaceID(n))
+		}
+	}
+	slices.SortFunc(out, func(a, b job.Namespace) int { return bytes.Compare(a[:], b[:]) })
+	return out
+}
+
+// Ends changes whenever an answer of Deleted may have.
+func (v *View) Ends() uint64 { return v.ends }
 
 // KeyByID also finds revoked and expired keys, and keys of deleted tenants.
 func (v *View) KeyByID(id string) (*cellv1.Key, bool) { return v.keys.get(id) }
@@ -116,6 +137,9 @@ func (v *View) with(sets []*changeSet) *View {
 			e.put(c)
 		}
 		next.index = s.index
+		if e.ended {
+			next.ends, e.ended = s.index, false
+		}
 	}
 	next.recent = append(v.recent, sets...)
 	next.trim()
@@ -148,6 +172,7 @@ type viewEdit struct {
 	nodes      tableEdit[string, *cellv1.Node]
 	tokenKeys  tableEdit[string, *cellv1.TokenKey]
 	now        time.Time // Of the change set being put.
+	ended      bool      // It deleted or forgot namespaces or tenants.
 }
 
 func newViewEdit(v *View) *viewEdit {
@@ -188,6 +213,9 @@ func (e *viewEdit) tenant(t *cellv1.Tenant) {
 	if !t.GetDeleted() {
 		e.names.set(t.GetName(), t)
 	}
+	if t.GetDeleted() {
+		e.ended = true
+	}
 	e.tenants.set(t.GetId(), t)
 }
 
@@ -209,6 +237,9 @@ func (e *viewEdit) namespace(n *cellv1.Namespace) {
 	}
 	if !n.GetDeleted() {
 		e.named.set(namespaceName{n.GetTenantId(), n.GetName()}, n)
+	}
+	if n.GetDeleted() {
+		e.ended = true
 	}
 	e.namespaces.set(id, n)
 }

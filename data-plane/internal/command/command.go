@@ -68,6 +68,8 @@ const (
 	kindPrioritize
 	kindAudit
 	kindAuditTaken
+	kindEndNamespace
+	kindSweepNamespace
 )
 
 // Token proves a lease: the attempt and the place in the log where it was granted.
@@ -369,6 +371,10 @@ func newCommand(k kind) (Command, error) {
 		return new(Decide), nil
 	case kindPrioritize:
 		return new(Prioritize), nil
+	case kindEndNamespace:
+		return new(EndNamespace), nil
+	case kindSweepNamespace:
+		return new(SweepNamespace), nil
 	case kindMove:
 		return new(Move), nil
 	case kindClearQueue:

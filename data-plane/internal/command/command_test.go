@@ -108,6 +108,24 @@ func samples() []Command {
 			Covers: 1, Op: id, Done: true,
 		},
 		&AuditTaken{Through: 9},
+		&EndNamespace{NS: ns},
+		&SweepNamespace{NS: ns, Due: []keys.Due{{At: 1_700_000_000_000_000_000, Kind: keys.DueSchedule, NS: ns, ID: id}}, Feed: []uint64{300, 1 << 40}, Done: true, Forget: true},
+	}
+}
+
+// A command that nobody knows the namespace of would be taken for an ended one.
+func TestNamespaceOf_EveryCommandOfANamespaceTellsIt(t *testing.T) {
+	t.Parallel()
+	for _, c := range samples() {
+		ns, ok := NamespaceOf(c)
+		v := reflect.ValueOf(c).Elem()
+		want := v.FieldByName("NS")
+		if due := v.FieldByName("Due"); !want.IsValid() && due.IsValid() {
+			want = due.FieldByName("NS")
+		}
+		if ok != want.IsValid() || ok && ns != want.Interface().(job.Namespace) {
+			t.Errorf("%T is of %v, %v", c, ns, ok)
+		}
 	}
 }
 

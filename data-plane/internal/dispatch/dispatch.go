@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -284,6 +285,9 @@ func (t *Table) Absorb(a *state.Applied) error {
 			return err
 		}
 	}
+	for _, ns := range a.Ended {
+		t.end(ns)
+	}
 	for _, ns := range a.Budgets {
 		if err := t.absorbBudgets(ns); err != nil {
 			return err
@@ -302,6 +306,15 @@ func (t *Table) Absorb(a *state.Applied) error {
 		t.absorbUnready(r)
 	}
 	return nil
+}
+
+// end forgets the queues of a namespace that was deleted. Those who wait for its jobs have
+// to Leave.
+func (t *Table) end(ns job.Namespace) {
+	theirs := func(q *queue) bool { return q.ns == ns }
+	t.hot = slices.DeleteFunc(t.hot, theirs)
+	t.blocked = slices.DeleteFunc(t.blocked, theirs)
+	maps.DeleteFunc(t.queues, func(k queueKey, _ *queue) bool { return k.ns == ns })
 }
 
 // grants are the jobs the entry handed out, with the place of the (last) grant:

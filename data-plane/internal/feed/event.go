@@ -14,6 +14,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -229,6 +230,30 @@ func decodeLinks(r *codec.Reader) (now int64, links []Link, err error) {
 		return 0, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return now, links, nil
+}
+
+// Names reports whether an entry has events of a namespace.
+func Names(b []byte, ns job.Namespace) (bool, error) {
+	_, links, err := decodeLinks(codec.NewReader(b))
+	return slices.ContainsFunc(links, func(l Link) bool { return l.NS == ns }), err
+}
+
+// Without is an entry without the events of a namespace; nil if there are no others.
+func Without(b []byte, ns job.Namespace) ([]byte, error) {
+	now, events, err := Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	_, links, err := decodeLinks(codec.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	links = slices.DeleteFunc(links, func(l Link) bool { return l.NS == ns })
+	events = slices.DeleteFunc(events, func(e Event) bool { return e.NS == ns })
+	if len(events) == 0 {
+		return nil, nil
+	}
+	return Encode(now, links, events), nil
 }
 
 // Mark is where the events of a namespace end.

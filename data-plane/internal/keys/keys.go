@@ -9,6 +9,7 @@
 //	group 4 | 0x38 | ns 16 | queue                           sweep: what a deleted queue left is to be removed
 //	group 4 | 0x3c | number 8                                audit: who administered what, until it is old
 //	group 4 | 0x3d                                           where the audit records begin and end
+//	group 4 | 0x39 | ns 16                                   ended: the namespace was deleted
 //	group 4 | 0x40 | ns 16 | family 1 | …                    everything of a namespace
 //
 // Families inside a namespace:
@@ -62,6 +63,7 @@ const (
 	familySweep     = 0x38
 	familyAudit     = 0x3c
 	familyAuditMark = 0x3d
+	familyEnded     = 0x39
 	familyNamespace = 0x40
 )
 
@@ -486,6 +488,33 @@ func (s Space) ParseSweep(key []byte) (job.Namespace, string, error) {
 	return job.Namespace(key[5:head]), string(key[head+1:]), nil
 }
 
+// Ended is the key that says that a namespace was deleted, and Endeds the span of all.
+func (s Space) Ended(ns job.Namespace) []byte {
+	return append(s.family(familyEnded, 16), ns[:]...)
+}
+
+// Endeds is the span of the keys made by Ended.
+func (s Space) Endeds() (from, to []byte) {
+	return s.family(familyEnded, 0), s.family(familyEnded+1, 0)
+}
+
+// EndedOf reads the namespace of a key made by Ended.
+func (s Space) EndedOf(key []byte) (job.Namespace, error) {
+	if len(key) != 4+1+16 || key[4] != familyEnded {
+		return job.Namespace{}, fmt.Errorf("%w: ended %x", ErrKey, key)
+	}
+	return job.Namespace(key[5:]), nil
+}
+
+// Dues is the span of the due rows of both clocks after one; of all after the zero one.
+func (s Space) Dues(after Due) (from, to []byte) {
+	from = s.family(familyDue, 0)
+	if after != (Due{}) {
+		from = append(s.Due(after), 0)
+	}
+	return from, s.family(familyDueLease+1, 0)
+}
+
 // Ready is the key of a place in the ready order.
 func (s Space) Ready(ns job.Namespace, queue string, p job.Priority, pos Position) []byte {
 	k := s.readyPrefix(ns, queue, p)
@@ -601,6 +630,16 @@ func (s Space) FeedIndex(key []byte) (uint64, error) {
 		return 0, fmt.Errorf("%w: feed %x", ErrKey, key)
 	}
 	return binary.BigEndian.Uint64(key[5:]), nil
+}
+
+// NamespaceButAudit is what of NamespaceSpan is no audit record.
+func (s Space) NamespaceButAudit(ns job.Namespace) [][2][]byte {
+	from, to := s.NamespaceSpan(ns)
+	return [][2][]byte{
+		{from, s.inNamespace(ns, auditOf, 0)},
+		{s.inNamespace(ns, auditBook+1, 0), s.inNamespace(ns, auditOpen, 0)},
+		{s.inNamespace(ns, auditOpen+1, 0), to},
+	}
 }
 
 // NamespaceSpan is everything of one namespace but its due, feed and sweep rows.

@@ -336,6 +336,12 @@ func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) err
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if errors.Is(err, errRetired) {
+		p.mu.Lock()
+		delete(p.tracks, ns)
+		p.mu.Unlock()
+		return nil
+	}
 	if errors.Is(err, errDamaged) {
 		p.logger.Warn("a read model is damaged and will be rebuilt", "namespace", ns, "err", err)
 		if derr := p.shelf.discard(ns); derr != nil {
@@ -406,6 +412,10 @@ func (p *Projector) survey(ctx context.Context) (more bool, err error) {
 		m, err := feed.MarkOf(p.store, ns)
 		if err != nil {
 			return false, err
+		}
+		if !t.known && p.shelf.isRetired(ns) {
+			p.surveyed = ns
+			continue
 		}
 		p.update(ns, func(up *track) { up.behind = !t.known || t.seq != m.Seq || m.Seq == 0 })
 		p.surveyed = ns

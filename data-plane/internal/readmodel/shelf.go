@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -38,6 +39,8 @@ type Shelf struct {
 	clock uint64
 	shut  bool
 	lines map[job.Namespace]*line
+	// retired are namespaces that were deleted: they get no file any more.
+	retired map[job.Namespace]struct{}
 }
 
 // line is where the queries of one namespace wait for each other.
@@ -46,7 +49,11 @@ type line struct {
 	refs  int // Queries that wait or run. Guarded by the shelf.
 }
 
-var errShut = errors.New("the read models are closed")
+var (
+	errShut = errors.New("the read models are closed")
+	// errRetired: the namespace was deleted.
+	errRetired = errors.New("the namespace was deleted")
+)
 
 // OpenShelf makes the folder if it is not there.
 func OpenShelf(dir string, logger *slog.Logger) (*Shelf, error) {
@@ -57,7 +64,7 @@ func OpenShelf(dir string, logger *slog.Logger) (*Shelf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open read models %s: %w", dir, err)
 	}
-	return &Shelf{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line)}, nil
+	return &Shelf{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line), retired: make(map[job.Namespace]struct{})}, nil
 }
 
 // Close closes every file. Nothing may use the shelf any more.
@@ -81,6 +88,9 @@ func (s *Shelf) take(ctx context.Context, ns job.Namespace) (*file, error) {
 	defer s.mu.Unlock()
 	if s.shut {
 		return nil, errShut
+	}
+	if _, retired := s.retired[ns]; retired {
+		return nil, errRetired
 	}
 	f := s.open[ns]
 	if f == nil {
@@ -146,6 +156,44 @@ func (s *Shelf) discard(ns job.Namespace) error {
 		s.logger.Warn("a damaged read model was not closed well", "namespace", ns, "err", err)
 	}
 	return s.remove(ns)
+}
+
+// Retire removes the file of a namespace that was deleted, for ever: what is still on its
+// way into the file is dropped.
+func (s *Shelf) Retire(ns job.Namespace) error {
+	s.mu.Lock()
+	_, twice := s.retired[ns]
+	s.retired[ns] = struct{}{}
+	s.mu.Unlock()
+	if twice {
+		return nil
+	}
+	return s.discard(ns)
+}
+
+func (s *Shelf) isRetired(ns job.Namespace) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, retired := s.retired[ns]
+	return retired
+}
+
+// RemoveOthers removes the files of namespaces that are not wanted: they were deleted while
+// this node was away. A file too many only has to be made again.
+func (s *Shelf) RemoveOthers(wanted func(job.Namespace) bool) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("list read models: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".db")
+		ns, err := job.ParseNamespace(name)
+		if ok && err == nil && !wanted(ns) {
+			errs = append(errs, s.discard(ns))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Shelf) remove(ns job.Namespace) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -64,4 +65,32 @@ func (s *Shelf) waiting(ns job.Namespace) int {
 		return l.refs
 	}
 	return 0
+}
+
+// The file of a deleted namespace goes, and what is still on its way into it does not make
+// another one; a file that nobody knows goes with the next start.
+func TestRetire_ADeletedNamespaceHasNoFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.enqueue(nsA, "q")
+	r.enqueue(nsB, "q")
+	r.settled(nsA)
+	r.settled(nsB)
+	r.stop()
+	r.enqueue(nsA, "q") // Not projected yet.
+	last := r.enqueue(nsB, "q")
+	if err := r.shelf.Retire(nsA); err != nil {
+		t.Fatal(err)
+	}
+	there := func(ns job.Namespace) bool { _, err := os.Stat(r.shelf.path(ns)); return err == nil }
+	r.run()
+	r.settled(nsB)
+	if rows := r.page(nsB, Filter{}).Rows; len(rows) != 2 || rows[0].ID != last || there(nsA) || !there(nsB) {
+		t.Fatalf("%d rows of the neighbour, files %v and %v", len(rows), there(nsA), there(nsB))
+	}
+	r.stop()
+	if err := r.shelf.RemoveOthers(func(ns job.Namespace) bool { return ns != nsB }); err != nil || there(nsB) {
+		t.Fatalf("a file that nobody knows is there: %v, %v", there(nsB), err)
+	}
 }

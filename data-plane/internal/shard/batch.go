@@ -293,6 +293,13 @@ func (t *term) park(q *request, w *dispatch.Waiter) error {
 		q.reply.Err = errOverloaded
 		return nil
 	}
+	switch ended, err := state.IsEnded(t.shard.store, w.NS); {
+	case err != nil:
+		return fmt.Errorf("park fetch: %w", err)
+	case ended:
+		q.reply.Err = errNamespaceGone
+		return nil
+	}
 	if err := t.table.Park(w); err != nil {
 		return fmt.Errorf("park fetch: %w", err)
 	}
@@ -388,6 +395,9 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 	}
 	t.due.added(a.FirstDue.Calendar)
 	t.leases.added(a.FirstDue.Lease)
+	for _, ns := range a.Ended {
+		t.endFetches(ns)
+	}
 	if a.Sweep {
 		select {
 		case t.deleted <- struct{}{}:
@@ -398,6 +408,16 @@ func (t *term) absorb(b *batch, a *state.Applied) error {
 		t.forgetRenewals(b, a)
 	}
 	return nil
+}
+
+// endFetches answers those who wait for jobs of a namespace that was deleted.
+func (t *term) endFetches(ns job.Namespace) {
+	for w, q := range t.parked {
+		if w.NS == ns {
+			t.dropWaiter(q)
+			q.done <- Reply{Err: errNamespaceGone}
+		}
+	}
 }
 
 // forgetRenewals drops what was kept for settled leases. A refused settlement
@@ -416,6 +436,10 @@ func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 		case *command.Sweep: // With their due rows, which would have done it.
 			for _, id := range c.Jobs {
 				delete(t.renewals, id)
+			}
+		case *command.SweepNamespace:
+			for i := range c.Due {
+				delete(t.renewals, c.Due[i].ID)
 			}
 		}
 	}
@@ -465,6 +489,10 @@ func (t *term) answerRequest(q *request, results []state.Result, a *state.Applie
 		if q.fetchAt >= 0 {
 			rep.Grants, rep.skipped = results[q.fetchAt].Grants, len(results[q.fetchAt].Skipped)
 		}
+		if slices.ContainsFunc(results[q.settleAt:q.afterAt+len(q.After)], isGone) {
+			q.done <- Reply{Err: errNamespaceGone} // A request is of one namespace.
+			return true
+		}
 	}
 	if q.fetchAt >= 0 && len(rep.Grants) == 0 && q.Fetch.Wait {
 		t.parkSkipped(q)
@@ -473,6 +501,8 @@ func (t *term) answerRequest(q *request, results []state.Result, a *state.Applie
 	q.done <- rep
 	return true
 }
+
+func isGone(r state.Result) bool { return r.Refusal == state.NamespaceGone }
 
 // parkSkipped lets a waiting fetch wait whose jobs turned out not to be ready,
 // unless its caller gave up meanwhile.

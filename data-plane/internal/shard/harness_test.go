@@ -40,6 +40,11 @@ const testShardID = 2
 // start opens a shard over the disks and waits until it leads.
 func start(tb testing.TB, d rigDisks, dir string, o raftlog.Options) *rig {
 	tb.Helper()
+	return startWith(tb, d, dir, o, Options{})
+}
+
+func startWith(tb testing.TB, d rigDisks, dir string, o raftlog.Options, of Options) *rig {
+	tb.Helper()
 	o.FS = d.log
 	log, err := raftlog.Open(dir+"log", o)
 	if err != nil {
@@ -55,7 +60,7 @@ func start(tb testing.TB, d rigDisks, dir string, o raftlog.Options) *rig {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &rig{New(g, store, Options{}), log, db}
+	r := &rig{New(g, store, of), log, db}
 	r.waitLeading(tb)
 	return r
 }

@@ -115,6 +115,8 @@ func weight(r *Request) int {
 				}
 			case *command.PutSchedule:
 				n += len(c.Schedule.Job.Payload)
+			case *command.SweepNamespace:
+				n += len(c.Due)*len(job.ID{})*2 + len(c.Feed)*8
 			case *command.Sweep:
 				n += len(c.Jobs) * len(job.ID{})
 				for _, list := range [][]string{c.Unique, c.Idempotency} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,8 @@ type Options struct {
 	// Plan says what a cron schedule that is due does at now: ticks, what is missed and
 	// the next tick of the answer count. It must not block. Without it schedules wait.
 	Plan func(id job.ScheduleID, s *state.Schedule, now int64) (*command.Tick, error)
+	// Namespaces knows which namespaces of the shard were deleted. Nil: none ever is.
+	Namespaces Namespaces
 	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
 	FeedKeep uint64
 }
@@ -123,15 +126,13 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	t := newTerm(s)
 	s.term.Store(t)
 	ready()
-	swept := make(chan struct{})
-	go func() {
-		defer close(swept)
-		s.sweep(ctx, t)
-	}()
+	var others sync.WaitGroup
+	others.Go(func() { s.sweep(ctx, t) })
+	others.Go(func() { s.endNamespaces(ctx) })
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()
-	<-swept
+	others.Wait()
 }
 
 var errOverloaded = &fault.Error{
@@ -143,6 +144,8 @@ var errDiskFull = &fault.Error{
 	Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
 	Message: "the disk is nearly full: no new jobs until the operator makes room; running jobs go on",
 }
+
+var errNamespaceGone = fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "the namespace was deleted")
 
 func errNotLeader() error {
 	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")

@@ -89,6 +89,9 @@ func (x *entry) together(c *command.Together, rest []command.Command) (Result, e
 // refuses reports whether a command would be refused as the state is now, or the first
 // answer to an enqueue that is repeated.
 func (x *entry) refuses(c command.Command) (first *Result, why Refusal, err error) {
+	if ended, err := x.isEnded(c); err != nil || ended {
+		return nil, NamespaceGone, err
+	}
 	switch c := c.(type) {
 	case *command.Enqueue:
 		res, known, err := x.known(c)
@@ -115,6 +118,9 @@ func (x *entry) next(cmds []command.Command) (Result, error) {
 		return x.together(c, cmds[1:])
 	}
 	if c, ok := cmds[0].(*command.Audit); ok {
+		if ended, err := x.isEnded(c); err != nil || ended {
+			return Result{Refusal: NamespaceGone}, err
+		}
 		x.act = newAct(c, len(cmds)-1)
 		return Result{}, nil
 	}
@@ -128,5 +134,15 @@ func (x *entry) next(cmds []command.Command) (Result, error) {
 			return Result{Batch: x.bond.first.Batch, Replayed: true}, nil
 		}
 	}
-	return x.apply(cmds[0])
+	return x.take(cmds[0])
+}
+
+// take applies a command, unless its namespace was ended.
+func (x *entry) take(c command.Command) (Result, error) {
+	if ended, err := x.isEnded(c); err != nil {
+		return Result{}, err
+	} else if ended {
+		return x.afterTheEnd(c)
+	}
+	return x.apply(c)
 }

@@ -39,7 +39,8 @@ func newGenerator(t *rapid.T, r *replica) *generator {
 // approver may decide whatever policy asks for one.
 const approver = "ann"
 
-var testNamespaces = []job.Namespace{{1}, {2}}
+// Whole ones, so that they can be looked for in a store.
+var testNamespaces = []job.Namespace{job.Namespace([]byte("the first of all")), job.Namespace([]byte("one that is next"))}
 
 func (g *generator) pick(n int, what string) int  { return rapid.IntRange(0, n-1).Draw(g.t, what) }
 func (g *generator) ns() job.Namespace            { return testNamespaces[g.pick(4, "ns")/3] }

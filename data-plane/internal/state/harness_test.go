@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -148,7 +149,7 @@ func (r *replica) audit(t tb) map[job.ID]Head {
 func (r *replica) look(t tb) *auditor {
 	t.Helper()
 	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}, events: map[job.Namespace][]uint64{},
-		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, groups: newGroupRows(),
+		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, ended: map[job.Namespace]bool{}, groups: newGroupRows(),
 		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}, schedTally: map[job.Namespace]uint64{}}
 	from, to := a.space.All()
 	if err := r.store.Scan(from, to, a.row); err != nil {
@@ -220,6 +221,7 @@ type auditor struct {
 	gens  map[queueKey]generation
 	swept map[queueKey]bool
 	left  map[job.ID]Head // Jobs of deleted queues.
+	ended map[job.Namespace]bool
 	spent spending
 	// groups are the records of batches, chains and dependencies.
 	groups groupRows
@@ -259,6 +261,13 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		return true, err
 	case 0x3c, 0x3d:
 		return true, a.acts.row(a.space, k, v)
+	case 0x39:
+		ns, err := a.space.EndedOf(k)
+		a.ended[ns] = true
+		if err == nil {
+			_, err = decodeEndedMark(v)
+		}
+		return true, err
 	case 0x40:
 		return true, a.namespaceRow(job.Namespace(k[5:21]), k[21], k, v)
 	default:
@@ -331,8 +340,11 @@ type part struct {
 	id     job.ID
 }
 
-// leftovers puts aside the jobs of deleted queues.
+// leftovers puts aside the jobs of deleted queues, and what deleted namespaces left among
+// the rows of the group.
 func (a *auditor) leftovers() {
+	maps.DeleteFunc(a.due, func(d keys.Due, _ []byte) bool { return a.ended[d.NS] && d.Kind != keys.DueAudit })
+	maps.DeleteFunc(a.events, func(ns job.Namespace, _ []uint64) bool { return a.ended[ns] })
 	for id, h := range a.heads {
 		k := queueKey{a.ns[id], h.Queue}
 		if a.gens[k].has(h.gen, h.State.Leased()) {

@@ -38,6 +38,8 @@ type Machine struct {
 	// purses caches the budgets of namespaces; the same reasoning.
 	purses   map[job.Namespace]*purse
 	policies map[job.Namespace][]Policy
+	// ended are the namespaces that were ended; the same reasoning. Nil: not read yet.
+	ended map[job.Namespace]endedMark
 	// touched are the namespaces with events since the last commit, some of them more
 	// than once; ring is told of them afterwards, and may be nil.
 	touched []job.Namespace
@@ -93,6 +95,7 @@ func (m *Machine) Reset() error {
 	clear(m.marks)
 	clear(m.purses)
 	clear(m.policies)
+	m.ended = nil
 	return nil
 }
 
@@ -236,6 +239,10 @@ func (x *entry) apply(c command.Command) (Result, error) {
 		return x.auditTaken(c)
 	case *command.Tick:
 		return x.tick(c)
+	case *command.EndNamespace:
+		return x.endNamespace(c)
+	case *command.SweepNamespace:
+		return Result{Refusal: WrongState}, nil // Forgotten, or never ended.
 	default:
 		return Result{}, fmt.Errorf("%w: no apply function", command.ErrMalformed)
 	}

@@ -61,7 +61,8 @@ func TestModel_EveryKindOfCommandIsDrawn(t *testing.T) {
 			}
 			return
 		}
-		if drawn[kind] == 0 {
+		end := kind == kindOf(&command.EndNamespace{}) || kind == kindOf(&command.SweepNamespace{}) // TestEndNamespace draws around them.
+		if drawn[kind] == 0 && !end {
 			t.Errorf("commands of kind %d are never drawn", kind)
 		}
 	}

@@ -18,21 +18,22 @@ type Times = group.Times
 type Refusal uint8
 
 const (
-	Accepted     Refusal = iota
-	NotFound             // No such job in the namespace.
-	NotActive            // No worker holds the job.
-	LeaseLost            // The token, or the holder without one, is not the current one.
-	WrongState           // The job's state does not allow it.
-	NotApprover          // Others were named to decide.
-	Draining             // The queue takes no more jobs.
-	NotAgent             // The job is no agent job.
-	NoDependency         // A job to wait for is not in the namespace; ID names it.
-	NoBatch              // No such batch in the namespace.
-	BatchClosed          // The batch was sealed.
-	TooMany              // More than a limit allows: of jobs that wait for ID, of open batches, budgets or policies.
-	Exists               // There is one already.
-	BudgetSpent          // A budget takes no more jobs until the UTC day ends.
-	Changed              // It is no longer what the caller has seen.
+	Accepted      Refusal = iota
+	NotFound              // No such job in the namespace.
+	NotActive             // No worker holds the job.
+	LeaseLost             // The token, or the holder without one, is not the current one.
+	WrongState            // The job's state does not allow it.
+	NotApprover           // Others were named to decide.
+	Draining              // The queue takes no more jobs.
+	NotAgent              // The job is no agent job.
+	NoDependency          // A job to wait for is not in the namespace; ID names it.
+	NoBatch               // No such batch in the namespace.
+	BatchClosed           // The batch was sealed.
+	TooMany               // More than a limit allows: of jobs that wait for ID, of open batches, budgets or policies.
+	Exists                // There is one already.
+	BudgetSpent           // A budget takes no more jobs until the UTC day ends.
+	Changed               // It is no longer what the caller has seen.
+	NamespaceGone         // The namespace was deleted.
 )
 
 // Result answers one command. Which fields mean something depends on the command.
@@ -109,6 +110,8 @@ type Applied struct {
 	Queues   []QueueState
 	// Budgets lists namespaces in which spent budgets shut other queues than before.
 	Budgets []job.Namespace
+	// Ended lists namespaces of which nothing runs any more.
+	Ended []job.Namespace
 	// Sweep: a deleted queue left something to be swept.
 	Sweep bool
 }

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"sync"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// namespaces tells one shard what the cell says of its namespaces.
+type namespaces struct {
+	node  *Node
+	shard uint32
+
+	mu      sync.Mutex // Guards the rest.
+	deleted []job.Namespace
+	ends    uint64 // cell.View.Ends of deleted.
+}
+
+// Deleted implements shard.Namespaces.
+func (s *namespaces) Deleted() []job.Namespace {
+	v := s.node.cell.View()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted == nil || s.ends != v.Ends() {
+		s.deleted, s.ends = append([]job.Namespace{}, v.Deleted(s.shard)...), v.Ends()
+	}
+	return s.deleted
+}
+
+// Known implements shard.Namespaces.
+func (s *namespaces) Known(ns job.Namespace) bool {
+	_, known := s.node.cell.View().NamespaceByID(ns)
+	return known
+}
+
+// Changed implements shard.Namespaces.
+func (s *namespaces) Changed() <-chan struct{} { return s.node.cell.Changed() }
+
+// Swept implements shard.Namespaces.
+func (s *namespaces) Swept(context.Context, job.Namespace) error { return nil }
+
+// removeModels removes the read models of deleted namespaces from this node's disk,
+// whoever leads their shards.
+func (n *Node) removeModels() {
+	var seen uint64
+	for first := true; n.loopCtx.Err() == nil; first = false {
+		changed, v := n.cell.Changed(), n.cell.View()
+		if first && v.Index() > 0 {
+			n.removeOtherModels(v)
+		}
+		if first || v.Ends() != seen {
+			seen = v.Ends()
+			n.retireModels(v)
+		}
+		select {
+		case <-changed:
+		case <-n.loopCtx.Done():
+		}
+	}
+}
+
+func (n *Node) removeOtherModels(v *cell.View) {
+	known := func(ns job.Namespace) bool { _, ok := v.NamespaceByID(ns); return ok }
+	if err := n.models.RemoveOthers(known); err != nil {
+		n.logger.Warn("read models of forgotten namespaces were not removed", "err", err)
+	}
+}
+
+func (n *Node) retireModels(v *cell.View) {
+	for _, shard := range v.Shards() {
+		for _, ns := range v.Deleted(shard) {
+			if err := n.models.Retire(ns); err != nil {
+				n.logger.Warn("the read model of a deleted namespace was not removed", "namespace", ns, "err", err)
+			}
+		}
+	}
+}
