@@ -40,6 +40,7 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.SignupServiceConfirmProcedure, u.Confirm),
 
 		server.Unary(cloudv1connect.MemberServiceListMembersProcedure, m.ListMembers),
+		server.Unary(cloudv1connect.MemberServiceListMemberKeysProcedure, m.ListMemberKeys),
 		server.Unary(cloudv1connect.MemberServiceUpdateMemberProcedure, m.UpdateMember),
 		server.Unary(cloudv1connect.MemberServiceRemoveMemberProcedure, m.RemoveMember),
 		server.Unary(cloudv1connect.MemberServiceListInvitationsProcedure, m.ListInvitations),
@@ -51,6 +52,8 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.SsoServiceListSsoConnectionsProcedure, o.ListSsoConnections),
 		server.Unary(cloudv1connect.SsoServiceCreateSsoConnectionProcedure, o.CreateSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceUpdateSsoConnectionProcedure, o.UpdateSsoConnection),
+		server.Unary(cloudv1connect.SsoServiceSwitchSsoConnectionProcedure, o.SwitchSsoConnection),
+		server.Unary(cloudv1connect.SsoServiceDiscardSsoChangeProcedure, o.DiscardSsoChange),
 		server.Unary(cloudv1connect.SsoServiceDeleteSsoConnectionProcedure, o.DeleteSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceStartTestLoginProcedure, o.StartTestLogin),
 	}

@@ -169,10 +169,17 @@ func (p *party) invitation(t testing.TB) (id, token string) {
 	return i.ID, token
 }
 
-func (p *party) connection(t testing.TB) string {
+func (p *party) connection(t testing.TB) string { return p.connectionWith(t, "") }
+
+// stagedConnection has a change that was tried.
+func (p *party) stagedConnection(t testing.TB) string {
+	return p.connectionWith(t, `{"issuer":"https://idp.example.com","client_id":"client","groups_claim":"groups","settings":2,"tested":2}`)
+}
+
+func (p *party) connectionWith(t testing.TB, staged string) string {
 	c := store.Connection{
 		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
-		DefaultRole: viewer, CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Settings: 1,
+		DefaultRole: viewer, CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Settings: 1, Staged: staged,
 	}
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertConnection(ctx, c) })
 	return c.ID

@@ -46,6 +46,9 @@ func peopleBuilders() map[string]builder {
 		"MemberService/UpdateMember": about(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.UpdateMemberRequest{UserId: p.user(t, viewer).ID, Role: cloudv1.TenantRole_TENANT_ROLE_DEVELOPER}
 		}),
+		"MemberService/ListMemberKeys": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.ListMemberKeysRequest{UserId: p.user(t, viewer).ID}
+		}),
 		"MemberService/RemoveMember": about(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.RemoveMemberRequest{UserId: p.user(t, viewer).ID}
 		}),
@@ -75,6 +78,12 @@ func peopleBuilders() map[string]builder {
 		}),
 		"SsoService/UpdateSsoConnection": about(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.UpdateSsoConnectionRequest{ConnectionId: p.connection(t), Name: "New", UpdateMask: mask("name")}
+		}),
+		"SsoService/SwitchSsoConnection": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.SwitchSsoConnectionRequest{ConnectionId: p.stagedConnection(t)}
+		}),
+		"SsoService/DiscardSsoChange": about(func(t testing.TB, p *party) proto.Message {
+			return &cloudv1.DiscardSsoChangeRequest{ConnectionId: p.connection(t)}
 		}),
 		"SsoService/DeleteSsoConnection": about(func(t testing.TB, p *party) proto.Message {
 			return &cloudv1.DeleteSsoConnectionRequest{ConnectionId: p.connection(t)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -42,6 +43,8 @@ func newStageOn(t testing.TB, database string) *stage {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.Load().(http.Handler).ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
 	log := new(lines)
+	// Each call comes from an address of its own: what is limited per network has its own tests.
+	var callers atomic.Uint32
 	s, err := New(t.Context(), Config{
 		Database:            database,
 		PublicURL:           front.URL,
@@ -50,9 +53,13 @@ func newStageOn(t testing.TB, database string) *stage {
 		MasterKeys:          [][]byte{seal.NewKey()},
 		Mail:                Mail{URL: "smtp://127.0.0.1:1", From: "Corvo <no-reply@corvo.test>"},
 		AllowPrivateIssuers: true,
-		Console:             fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Console</title>")}, "assets/a-1.js": {Data: []byte("1")}},
-		Version:             "test",
-		Logger:              slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Peer: func(*http.Request) string {
+			n := callers.Add(1)
+			return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+		},
+		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Console</title>")}, "assets/a-1.js": {Data: []byte("1")}},
+		Version: "test",
+		Logger:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		t.Fatal(err)

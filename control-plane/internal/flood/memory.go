@@ -131,3 +131,39 @@ func (s *Strangers) Check(addr string, now time.Time) *fault.Error {
 	}
 	return nil
 }
+
+// recentMax bounds Recent.
+const recentMax = 20_000
+
+// Recent remembers some of what was added.
+type Recent struct {
+	mu  sync.Mutex
+	all map[string]struct{} // Guarded by mu.
+}
+
+// NewRecent makes an empty one.
+func NewRecent() *Recent { return &Recent{all: map[string]struct{}{}} }
+
+// Add remembers a key, and forgets another if there is no room.
+func (r *Recent) Add(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.all[key]; known {
+		return
+	}
+	for other := range r.all {
+		if len(r.all) < recentMax {
+			break
+		}
+		delete(r.all, other)
+	}
+	r.all[key] = struct{}{}
+}
+
+// Has reports whether a key is remembered.
+func (r *Recent) Has(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.all[key]
+	return known
+}

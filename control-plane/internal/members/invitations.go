@@ -26,8 +26,8 @@ import (
 const (
 	// invitationLife is how long somebody may take to answer.
 	invitationLife = 7 * 24 * time.Hour
-	// invitationsMax are open at a time; beyond that somebody is writing to strangers.
-	invitationsMax = 500
+	// InvitationsMax are open at a time; beyond that somebody is writing to strangers.
+	InvitationsMax = 500
 	// nameMax is in characters.
 	nameMax = 100
 
@@ -121,14 +121,17 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 	if err != nil || refusal != nil {
 		return refusal, err
 	}
+	if err := mayInvite(ctx, tx); err != nil {
+		return nil, err
+	}
 	if err := notYetMember(ctx, tx, i); err != nil {
 		return nil, err
 	}
-	open, err := tx.ListInvitations(ctx, i.TenantID, store.Page{Limit: invitationsMax})
+	open, err := tx.ListInvitations(ctx, i.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
 		return nil, err
 	}
-	if len(open) >= invitationsMax {
+	if len(open) >= InvitationsMax {
 		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are open; revoke those that nobody will accept", len(open)), nil
 	}
 	if err := tx.PutInvitation(ctx, i); err != nil {
@@ -319,6 +322,9 @@ func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store
 	if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); errors.Is(err, store.ErrNotFound) {
 		return s.unknownLink() // The same link is being accepted beside this call.
 	} else if err != nil {
+		return err
+	}
+	if err := tx.DeleteRemovals(ctx, i.TenantID, u.ID, u.Email); err != nil {
 		return err
 	}
 	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, Role: i.Role, CreatedAt: now, Version: 1}

@@ -89,7 +89,8 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		if err := s.mayChange(ctx, tx, m, r.GetRole()); err != nil {
 			return err
 		}
-		if err := s.setRole(ctx, tx, &m, u, r.GetRole()); err != nil {
+		keep := Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()}
+		if res.RevokedKeys, err = SetRole(ctx, tx, s.IDs, s.Now(), &m, u, r.GetRole(), keep); err != nil {
 			return err
 		}
 		res.Member = message(m, u)
@@ -136,30 +137,35 @@ func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to clo
 	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs one; make somebody else owner first")
 }
 
-// setRole writes the role and cuts off tokens that carry the old one.
-func (s *Service) setRole(ctx context.Context, tx store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole) error {
+// SetRole writes a role, cuts off tokens that carry the old one, and revokes the keys
+// that the member made and could not make any more.
+func SetRole(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, _ error) {
 	if m.Role == to {
-		return nil
+		return nil, nil
 	}
 	before := m.Role
 	m.Role = to
 	if err := tx.UpdateMembership(ctx, m); err != nil {
-		return err
+		return nil, err
 	}
-	if err := CutOff(ctx, tx, s.IDs, s.Now(), m.TenantID, m.UserID); err != nil {
-		return err
+	if err := CutOff(ctx, tx, maker, now, m.TenantID, m.UserID); err != nil {
+		return nil, err
 	}
-	if err := Withdraw(ctx, tx, s.IDs, s.Now(), *m, u, to); err != nil {
-		return err
+	if err := Withdraw(ctx, tx, maker, now, *m, u, to); err != nil {
+		return nil, err
 	}
-	return audit.Record(ctx, tx, s.IDs, s.Now(), "member.update", Target(u),
-		audit.Changes{"role": {Before: RoleName(before), After: RoleName(to)}})
+	changes := audit.Changes{"role": {Before: RoleName(before), After: RoleName(to)}}
+	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, to, keep, changes)
+	if err != nil {
+		return nil, err
+	}
+	return revoked, audit.Record(ctx, tx, maker, now, "member.update", Target(u), changes)
 }
 
-// RemoveMember ends a membership with the sessions and tokens that rest on it. Keys that
-// the member made live on; the audit row names them.
+// RemoveMember ends a membership with the sessions, tokens and keys that rest on it.
 func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberRequest) (*cloudv1.RemoveMemberResponse, error) {
 	c := access.From(ctx)
+	res := &cloudv1.RemoveMemberResponse{}
 	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
@@ -168,48 +174,49 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 		if err := s.mayChange(ctx, tx, m, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
 			return err
 		}
-		return Remove(ctx, tx, s.IDs, s.Now(), m, u)
+		if m.UserID != c.UserID { // Whoever leaves may come back as they came.
+			removal := store.Removal{TenantID: m.TenantID, UserID: u.ID, Email: u.Email, RemovedBy: c.Name, RemovedAt: s.Now()}
+			if err := tx.PutRemoval(ctx, removal); err != nil {
+				return err
+			}
+		}
+		res.RevokedKeys, err = Remove(ctx, tx, s.IDs, s.Now(), m, u, Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("remove member %s: %w", r.GetUserId(), err)
 	}
 	s.Woken()
-	return &cloudv1.RemoveMemberResponse{}, nil
+	return res, nil
 }
 
 // Remove ends a membership without asking whether that may be.
-func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User) error {
-	keys, err := tx.KeysOfUser(ctx, m.TenantID, m.UserID)
-	if err != nil {
-		return err
-	}
+func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User, keep Keep) (revoked []string, _ error) {
+	const none = cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
 	if err := tx.DeleteMembership(ctx, m.TenantID, m.UserID); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, m.TenantID); err != nil {
-		return err
+		return nil, err
 	}
 	if err := CutOff(ctx, tx, maker, now, m.TenantID, m.UserID); err != nil {
-		return err
+		return nil, err
 	}
-	if err := Withdraw(ctx, tx, maker, now, m, u, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
-		return err
+	if err := Withdraw(ctx, tx, maker, now, m, u, none); err != nil {
+		return nil, err
 	}
 	changes := audit.Changes{"role": {Before: RoleName(m.Role)}}
-	if len(keys) > 0 {
-		left := make([]string, len(keys))
-		for i, k := range keys {
-			left[i] = k.ID + " " + k.Name
-		}
-		changes["keys_left"] = store.Change{After: left}
+	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, none, keep, changes)
+	if err != nil {
+		return nil, err
 	}
-	return audit.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
+	return revoked, audit.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
 }
 
 // Withdraw revokes the member's open invitations that somebody of the new role could not
 // make: one to an address of their own would bring back what was taken.
 func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User, to cloudv1.TenantRole) error {
-	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: invitationsMax})
+	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
 		return err
 	}

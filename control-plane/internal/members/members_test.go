@@ -110,7 +110,7 @@ func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := w.Outbox(t)
-		if len(rows) != 1 || rows[0].Kind != store.OutboxUser || rows[0].Subject != dev.ID {
+		if len(rows) != 2 || rows[0].Kind != store.OutboxUser || rows[0].Subject != dev.ID || rows[1].Kind != store.OutboxKey {
 			t.Errorf("the cell is told %+v", rows)
 		}
 		w.Service(t, func(ctx context.Context, tx store.Tx) error {
@@ -124,7 +124,7 @@ func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if left := fmt.Sprint(events[0].Changes["keys_left"].After); events[0].Action != "member.delete" || !strings.Contains(left, "key_000000000001 CI") {
+			if left := fmt.Sprint(events[0].Changes["keys_revoked"].After); events[0].Action != "member.delete" || !strings.Contains(left, "key_000000000001 CI") {
 				t.Errorf("audit %+v", events[0])
 			}
 			return nil
@@ -432,10 +432,107 @@ func TestCreateInvitation_LetterCarriesNoChosenText(t *testing.T) {
 	ctx, _ := w.As(t, tn, ada, owner)
 	c := access.From(ctx)
 	c.UserID, c.KeyID, c.Name = "", "key_000000000001", "You have won! http://evil.example"
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		return tx.InsertKey(ctx, store.Key{TenantID: tn.ID, ID: c.KeyID, Name: c.Name, CreatedBy: ada.ID, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1})
+	})
 	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: viewer}); err != nil {
 		t.Fatal(err)
 	}
 	if l := w.Letter(t); strings.Contains(l.Text+l.HTML+l.Subject, "evil.example") {
 		t.Errorf("the letter:\n%s", l.Text)
+	}
+}
+
+// keyBy makes a key as if somebody had made it.
+func keyBy(t *testing.T, w *cloudtest.World, tn store.Tenant, id, by string, k store.Key) {
+	t.Helper()
+	k.TenantID, k.ID, k.Name, k.CreatedBy, k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = tn.ID, id, id, by, w.Now(), w.Now(), 1, 1
+	w.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+}
+
+func alive(t *testing.T, w *cloudtest.World, tn store.Tenant) (ids string) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		for _, id := range []string{"key_000000000001", "key_000000000002", "key_000000000003", "key_000000000004"} {
+			k, err := tx.GetKey(ctx, tn.ID, id)
+			if err == nil && k.RevokedAt.IsZero() {
+				ids += id[len(id)-1:]
+			}
+		}
+		return nil
+	})
+	return ids
+}
+
+// The keys of somebody who was removed went on working, those made with their management
+// key too, and could invite them back.
+func TestKeys_GoWithWhoMadeThemUnlessKept(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		bob := w.Member(t, tn.ID, "bob@example.com", admin)
+		management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, TenantRole: admin}
+		worker := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER}}
+		keyBy(t, w, tn, "key_000000000001", bob.ID, management)
+		keyBy(t, w, tn, "key_000000000002", "key_000000000001", worker)
+		keyBy(t, w, tn, "key_000000000003", bob.ID, worker)
+		keyBy(t, w, tn, "key_000000000004", ada.ID, worker)
+		ctx, _ := w.As(t, tn, ada, owner)
+		listed := func(role cloudv1.TenantRole) (ids string) {
+			res, err := s.ListMemberKeys(ctx, &cloudv1.ListMemberKeysRequest{UserId: bob.ID, Role: role})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range res.GetKeys() {
+				ids += k.GetId()[len(k.GetId())-1:]
+			}
+			return ids
+		}
+		if none, dev, view := listed(0), listed(developer), listed(viewer); none != "123" || dev != "1" || view != "123" {
+			t.Errorf("removal shows %q, developer %q, viewer %q", none, dev, view)
+		}
+		_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: bob.ID, Role: developer, KeepKeys: []string{"key_000000000004"}})
+		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+		demoted, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: bob.ID, Role: developer})
+		if err != nil || strings.Join(demoted.GetRevokedKeys(), " ") != "key_000000000001" || alive(t, w, tn) != "234" {
+			t.Errorf("%v, %v; alive are %s", demoted, err, alive(t, w, tn))
+		}
+		removed, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, KeepKeys: []string{"key_000000000003"}})
+		if err != nil || strings.Join(removed.GetRevokedKeys(), " ") != "key_000000000002" || alive(t, w, tn) != "34" {
+			t.Errorf("%v, %v; alive are %s", removed, err, alive(t, w, tn))
+		}
+		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "key.revoke member.update key.revoke member.delete" {
+			t.Errorf("audit has %s", got)
+		}
+	})
+}
+
+func TestInvitations_AKeyDoesNotBringItsMakerBack(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	bob := w.Member(t, tn.ID, "bob@example.com", admin)
+	management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, TenantRole: admin}
+	keyBy(t, w, tn, "key_000000000001", bob.ID, management)
+	keyBy(t, w, tn, "key_000000000002", "key_000000000001", management)
+	keyBy(t, w, tn, "key_000000000003", ada.ID, management)
+	ctx, _ := w.As(t, tn, ada, owner)
+	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, KeepAllKeys: true}); err != nil {
+		t.Fatal(err)
+	}
+	byKey := func(id, email string) error {
+		c := access.From(ctx)
+		c.UserID, c.SessionID, c.KeyID, c.Name, c.Role = "", "", id, id, admin
+		_, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: email, Role: viewer})
+		return err
+	}
+	for _, id := range []string{"key_000000000001", "key_000000000002"} {
+		cloudtest.Refused(t, byKey(id, "bob@example.com"), "KEY_MAKER_LEFT")
+		cloudtest.Refused(t, byKey(id, "bob.again@example.com"), "KEY_MAKER_LEFT")
+	}
+	if err := byKey("key_000000000003", "bob@example.com"); err != nil {
+		t.Errorf("the key of a member: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
@@ -60,8 +61,10 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 		// Another site must not sign a browser in, or out, as somebody of its choice.
 		return ctx, foreignSite(r.Header, g.public)
 	}
-	// A bad credential costs a look into the database, too.
-	if refusal := g.floods.guesses.Check(bare.Peer, g.now()); refusal != nil {
+	// A bad credential costs a look into the database, too. One that was good a moment ago
+	// is let through: a neighbour's guesses are no reason to keep somebody out.
+	shown := credentialOf(r.Header, g.policy)
+	if refusal := g.floods.guesses.Check(bare.Peer, g.now()); refusal != nil && !g.floods.good.Has(shown) {
 		return ctx, refusal
 	}
 	c, byCookie, err := g.auth.caller(ctx, r.Header, bare)
@@ -71,6 +74,7 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 		}
 		return ctx, err
 	}
+	g.floods.good.Add(shown)
 	if byCookie && !sameOrigin(r.Header, g.public) {
 		return ctx, errCrossSite
 	}
@@ -165,13 +169,21 @@ type floods struct {
 	// writes are changes, per tenant: whoever may change something may not keep the
 	// database from everybody else.
 	writes *flood.Buckets
+	// good are credentials that were good when they were shown last, by their digest.
+	// They are looked up all the same.
+	good *flood.Recent
+}
+
+// credentialOf is the digest of what a caller shows.
+func credentialOf(h http.Header, policy cookies.Policy) string {
+	return seal.Digest(strings.Join(h.Values("Authorization"), "\n") + "\n" + policy.Session(h))
 }
 
 // writesRate lets Terraform apply a large plan, and people do what they like.
 var writesRate = flood.Rate{PerSecond: 20, Burst: 500}
 
 func newFloods() *floods {
-	return &floods{strangers: flood.NewStrangers(), guesses: flood.NewStrangers(), writes: flood.NewBuckets(writesRate)}
+	return &floods{strangers: flood.NewStrangers(), guesses: flood.NewStrangers(), writes: flood.NewBuckets(writesRate), good: flood.NewRecent()}
 }
 
 func tenantOf(request any) string {

@@ -84,6 +84,12 @@ func (s *Service) start(w http.ResponseWriter, r *http.Request) {
 		s.showChoice(w, r, tenant, all)
 		return
 	}
+	if isTrial {
+		if *conn, err = next(*conn); err != nil {
+			s.fail(w, r, err, isTrial, "")
+			return
+		}
+	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		// Another site must not sign this browser in as somebody of its choice.
 		s.showContinue(w, r, tenant, *conn)
@@ -284,6 +290,9 @@ func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Con
 	var conn store.Connection
 	err := s.Store.ReadTenant(ctx, f.TenantID, func(tx store.Tx) (err error) {
 		conn, err = tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
+		if err == nil && f.Trial {
+			conn, err = next(conn)
+		}
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {

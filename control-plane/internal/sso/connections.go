@@ -158,7 +158,11 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 
 // changed applies a request to a connection.
 func (s *Service) changed(ctx context.Context, before store.Connection, r *cloudv1.UpdateSsoConnectionRequest) (store.Connection, error) {
-	after := before
+	after, err := next(before) // What was staged is changed further.
+	if err != nil {
+		return after, err
+	}
+	known := after
 	after.UpdatedAt = s.Now()
 	paths := r.GetUpdateMask().GetPaths()
 	secret := ""
@@ -197,21 +201,20 @@ func (s *Service) changed(ctx context.Context, before store.Connection, r *cloud
 			return after, err
 		}
 	}
-	return after, settle(before, &after, slices.Contains(paths, "enabled"))
+	if needsTrial(known, after) {
+		after.Settings++
+	}
+	return after, settle(before, &after)
 }
 
-// settle demands a new trial after a change that could break or redirect the sign-in, and
-// turns the connection off until then.
-func settle(before store.Connection, after *store.Connection, enabledGiven bool) error {
-	if before.Issuer != after.Issuer || before.ClientID != after.ClientID || before.ClientSecret != after.ClientSecret ||
-		!slices.Equal(before.Scopes, after.Scopes) || before.GroupsClaim != after.GroupsClaim {
-		after.Settings++
-		if !enabledGiven {
-			after.Enabled = false
-		}
+// settle demands a new trial after a change that could break or redirect the sign-in. A
+// connection that people sign in through stays as it is until then: the change is staged.
+func settle(before store.Connection, after *store.Connection) error {
+	if before.Enabled && after.Enabled {
+		return stage(before, after)
 	}
 	if after.Enabled && after.Tested != after.Settings {
-		return fault.New(fault.Conflict, "SSO_TEST_NEEDED", "this connection can be enabled after a trial sign-in with its present settings succeeded; start one, then enable it")
+		return testNeeded()
 	}
 	return nil
 }
@@ -227,7 +230,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		if err := mayGrantAll(ctx, conn); err != nil {
 			return err
 		}
-		if err := s.removeMembers(ctx, tx, conn); err != nil {
+		if err := s.removeMembers(ctx, tx, conn, members.Keep{All: r.GetKeepKeys()}); err != nil {
 			return err
 		}
 		if err := tx.DeleteConnection(ctx, c.TenantID, conn.ID); err != nil {
@@ -298,7 +301,7 @@ func (s *Service) endSessions(ctx context.Context, tx store.Tx, conn store.Conne
 	return nil
 }
 
-func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Connection) error {
+func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Connection, keep members.Keep) error {
 	if _, err := tx.CountOwners(ctx, conn.TenantID); err != nil { // Locks them.
 		return err
 	}
@@ -314,7 +317,7 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
 			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make somebody owner who does not, then delete it")
 		}
-		if err := members.Remove(ctx, tx, s.IDs, s.Now(), m.Membership, m.User); err != nil {
+		if _, err := members.Remove(ctx, tx, s.IDs, s.Now(), m.Membership, m.User, keep); err != nil {
 			return err
 		}
 	}
@@ -341,8 +344,19 @@ func differences(a, b store.Connection) audit.Changes {
 	add("default_role", roleName(a.DefaultRole), roleName(b.DefaultRole))
 	add("group_mappings", mappingTexts(a), mappingTexts(b))
 	add("enabled", a.Enabled, b.Enabled)
+	if staged := changeMessage(b); a.Staged != b.Staged && staged != nil {
+		out["staged"] = store.Change{After: stagedWords(staged)}
+	}
 	if a.ClientSecret != b.ClientSecret {
 		out["client_secret"] = store.Change{After: "changed"}
+	}
+	return out
+}
+
+func stagedWords(c *cloudv1.SsoChange) []string {
+	out := []string{"issuer " + c.GetIssuer(), "client_id " + c.GetClientId(), "groups_claim " + c.GetGroupsClaim()}
+	if c.GetNewClientSecret() {
+		out = append(out, "client_secret changed")
 	}
 	return out
 }

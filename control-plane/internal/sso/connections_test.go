@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,7 +232,7 @@ func TestTrial_OfOlderSettingsCountsForNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.s.note(t.Context(), old, trial{Succeeded: true})
-	_, err = b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
+	_, err = b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: c.GetId()})
 	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
 }
 
@@ -286,34 +287,100 @@ func TestTrial_IsForThoseWhoMaySetUpSingleSignOn(t *testing.T) {
 	}
 }
 
-func TestUpdate_ChangeThatATrialMustRepeatTurnsItOff(t *testing.T) {
+// A new client secret used to switch everybody off until somebody had tried it.
+func TestUpdate_NewSecretStagesBesideTheLiveSettings(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := newBundle(t, w)
+		c := b.enabled(nil)
+		br := b.mustEnter()
+		signedIn := func() bool { _, _, ok := br.found(); return ok }
+		// Who becomes what is no matter of trials.
+		c, err := b.update(c, "group_mappings,default_role,name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name, r.DefaultRole = "Staff 2", viewer })
+		if err != nil || !c.GetEnabled() || c.GetLastTest() == nil || c.GetStaged() != nil {
+			t.Fatalf("%v, %v", c, err)
+		}
+		c, err = b.update(c, "client_secret", func(r *cloudv1.UpdateSsoConnectionRequest) { r.ClientSecret = "the new secret" })
+		if err != nil || !c.GetEnabled() || !c.GetStaged().GetNewClientSecret() || !c.GetLastTest().GetSucceeded() {
+			t.Fatalf("%v, %v", c, err)
+		}
+		_, err = b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: c.GetId()})
+		cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
+		// The provider does not know it yet: the trial fails, and people sign in as before.
+		if code, body := b.try(c); code == http.StatusOK || !strings.Contains(body, "invalid_client") {
+			t.Fatalf("%d %s", code, body)
+		}
+		b.mustEnter()
+		if !signedIn() {
+			t.Error("a session ended")
+		}
+		// Now it does, and no longer the old one.
+		b.idp.with(func(p *idp) { p.secret = "the new secret" })
+		if code, body := b.try(c); code != http.StatusOK {
+			t.Fatal(body)
+		}
+		switched, err := b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: c.GetId()})
+		if got := switched.GetConnection(); err != nil || !got.GetEnabled() || got.GetStaged() != nil || !got.GetLastTest().GetSucceeded() {
+			t.Fatalf("%v, %v", switched, err)
+		}
+		b.mustEnter()
+		if !signedIn() {
+			t.Error("switching signed people out")
+		}
+		if got := strings.Join(b.Audit(t, b.tenant.ID), " "); !strings.Contains(got, "sso.switch") || strings.Contains(got, "sso.discard") {
+			t.Errorf("audit has %s", got)
+		}
+	})
+}
+
+func TestDiscard_ForgetsTheStagedChange(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
 	c := b.enabled(nil)
-	br := b.mustEnter()
-	// A change of who becomes what is not one.
-	c, err := b.update(c, "group_mappings,default_role,name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name, r.DefaultRole = "Staff 2", viewer })
-	if err != nil || !c.GetEnabled() || c.GetLastTest() == nil {
+	c, err := b.update(c, "scopes", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Scopes = []string{"groups"} })
+	if err != nil || len(c.GetScopes()) != 0 || len(c.GetStaged().GetScopes()) != 1 {
 		t.Fatalf("%v, %v", c, err)
 	}
-	if _, _, ok := br.found(); !ok {
-		t.Error("a session ended")
+	// Changed back by hand, nothing is staged either.
+	back, err := b.update(c, "scopes", func(*cloudv1.UpdateSsoConnectionRequest) {})
+	if err != nil || back.GetStaged() != nil {
+		t.Errorf("%v, %v", back, err)
 	}
-	c, err = b.update(c, "client_secret", func(r *cloudv1.UpdateSsoConnectionRequest) { r.ClientSecret = clientSecret })
-	if err != nil || c.GetEnabled() || c.GetLastTest() != nil {
-		t.Fatalf("%v, %v", c, err)
+	if _, err = b.update(c, "scopes", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Scopes, r.Etag = []string{"groups"}, "" }); err != nil {
+		t.Fatal(err)
 	}
-	if _, _, ok := br.found(); ok {
-		t.Error("a session of the connection as it was lives on")
+	res, err := b.s.DiscardSsoChange(b.ctx, &cloudv1.DiscardSsoChangeRequest{ConnectionId: c.GetId()})
+	if err != nil || res.GetConnection().GetStaged() != nil || !res.GetConnection().GetEnabled() {
+		t.Errorf("%v, %v", res, err)
 	}
-	_, err = b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
+	_, err = b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: c.GetId()})
+	cloudtest.Refused(t, err, "NOTHING_STAGED")
+}
+
+// Everything went well at the provider, and nobody could have come in.
+func TestTrial_InWhichNobodyGetsInFailsAndSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	c := b.create(func(r *cloudv1.CreateSsoConnectionRequest) {
+		r.DefaultRole, r.GroupMappings, r.GroupsClaim = nobody, []*cloudv1.GroupMapping{{Group: "staff", Role: viewer}}, "roles"
+	})
+	code, body := b.try(c)
+	got := lastTest(b.stored(c.GetId()))
+	if code == http.StatusOK || got.GetSucceeded() || got.GetMissingClaim() != "roles" || !strings.Contains(got.GetProblem(), `no claim "roles"`) || !slices.Contains(got.GetClaims(), "email") {
+		t.Errorf("%d %v\n%s", code, got, body)
+	}
+	_, err := b.update(c, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = true })
 	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
-	_, err = b.update(c, "enabled,scopes", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled, r.Scopes = true, []string{"groups"} })
-	cloudtest.Refused(t, err, "SSO_TEST_NEEDED")
-	if code, body := b.try(c); code != http.StatusOK {
-		t.Fatal(body)
+	// The claim is there, and no group of it is mapped.
+	b.idp.with(func(p *idp) { p.person["roles"] = []string{"guests"} })
+	_, _ = b.try(c)
+	if got := lastTest(b.stored(c.GetId())); got.GetSucceeded() || got.GetMissingClaim() != "" || !strings.Contains(got.GetProblem(), "guests") {
+		t.Errorf("%v", got)
 	}
-	b.enable(c)
+	b.idp.with(func(p *idp) { p.person["roles"] = []string{"staff"} })
+	if code, body := b.try(c); code != http.StatusOK || !lastTest(b.stored(c.GetId())).GetSucceeded() {
+		t.Errorf("%d %s", code, body)
+	}
 }
 
 func TestUpdate_RefusesWhatIsStaleForeignOrUnknown(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -67,6 +68,13 @@ func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Requ
 func (s *Service) admit(ctx context.Context, tx store.Tx, conn store.Connection, f flow, who person, came string) (session.Opened, *problem, error) {
 	now := s.Now()
 	role := roleOf(conn, who.groups)
+	gone, err := s.removedPerson(ctx, tx, conn, who)
+	if err != nil {
+		return session.Opened{}, nil, err
+	}
+	if gone {
+		return session.Opened{}, wasRemoved(f.Tenant), nil
+	}
 	u, known, err := s.user(ctx, tx, conn, who, role)
 	if err != nil || !known && role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
 		return session.Opened{}, noRoleUnless(err), err
@@ -165,22 +173,45 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 		s.Log.WarnContext(ctx, "the last owner keeps a role that the provider's groups no longer give", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
 		return true, nil
 	}
+	// Nobody is asked which keys to keep, so none is.
 	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		return false, members.Remove(ctx, tx, s.IDs, now, m, u)
-	}
-	before := m.Role
-	m.Role = role
-	if err := tx.UpdateMembership(ctx, &m); err != nil {
+		_, err := members.Remove(ctx, tx, s.IDs, now, m, u, members.Keep{})
 		return false, err
 	}
-	if err := members.CutOff(ctx, tx, s.IDs, now, m.TenantID, m.UserID); err != nil {
+	_, err = members.SetRole(ctx, tx, s.IDs, now, &m, u, role, members.Keep{})
+	return true, err
+}
+
+// removedPerson asks before a user is made.
+func (s *Service) removedPerson(ctx context.Context, tx store.Tx, conn store.Connection, who person) (bool, error) {
+	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	if err := members.Withdraw(ctx, tx, s.IDs, now, m, u, role); err != nil {
+	return s.removed(ctx, tx, conn, id.UserID, who.email)
+}
+
+// removed tells whether somebody took this person out of the tenant, as this user or as
+// another of the same address, and has not invited them since.
+func (s *Service) removed(ctx context.Context, tx store.Tx, conn store.Connection, userID, email string) (bool, error) {
+	gone, err := tx.IsRemoved(ctx, conn.TenantID, userID, email)
+	if err != nil || !gone {
 		return false, err
 	}
-	return true, audit.Record(ctx, tx, s.IDs, now, "member.update", members.Target(u),
-		audit.Changes{"role": {Before: roleName(before), After: roleName(role)}})
+	open, err := tx.ListInvitations(ctx, conn.TenantID, store.Page{Limit: members.InvitationsMax})
+	if err != nil {
+		return true, err
+	}
+	for _, i := range open {
+		if email != "" && i.Email == email && s.Now().Before(i.ExpiresAt) {
+			return false, tx.DeleteRemovals(ctx, conn.TenantID, userID, email)
+		}
+	}
+	return true, nil
+}
+
+func wasRemoved(tenant string) *problem {
+	return refused(nil, "you were removed from %s. Signing in does not bring you back: ask an owner or admin to invite you", tenant)
 }
 
 // finishTrial writes down what a trial found, and shows it.
@@ -189,9 +220,17 @@ func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store
 		s.fail(w, r, err, true, "")
 		return
 	}
-	t := trial{Subject: who.subject, Email: who.email, Groups: who.groups, Role: roleOf(conn, who.groups)}
+	t := trial{Subject: who.subject, Email: who.email, Groups: who.groups, Role: roleOf(conn, who.groups), Claims: who.claims}
+	if err == nil && t.Role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+		err = nobodyGetsIn(conn, who)
+		if !who.hasGroups {
+			t.MissingClaim = conn.GroupsClaim
+		}
+	} else if err != nil {
+		t = trial{}
+	}
 	if err != nil {
-		t = trial{Problem: trialText(err)}
+		t.Problem = trialText(err)
 	}
 	t.Succeeded = err == nil
 	s.note(r.Context(), conn, t)
@@ -200,6 +239,30 @@ func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store
 		return
 	}
 	s.showTrial(w, r, conn, t)
+}
+
+// nobodyGetsIn fails a trial that went well at the provider and gives nobody a role: it
+// says which claim was missing, or what stood in it.
+func nobodyGetsIn(conn store.Connection, who person) *problem {
+	if !who.hasGroups {
+		return refused(nil, "the sign-in works, but nobody would get in: the provider sent no claim %q, and people without a mapped group have no role here. It sent: %s. "+
+			"Have the provider add the claim to the ID token or the userinfo, name the right one, or set a role for everybody else", conn.GroupsClaim, listed(who.claims))
+	}
+	return refused(nil, "the sign-in works, but you would not get in: the claim %q holds %s, no group of it is mapped, and people without a mapped group have no role here. "+
+		"Map one of these groups, or set a role for everybody else", conn.GroupsClaim, listed(who.groups))
+}
+
+// listed writes some names that a provider chose.
+func listed(names []string) string {
+	const shown = 20
+	if len(names) == 0 {
+		return "nothing"
+	}
+	text := strings.Join(names[:min(shown, len(names))], ", ")
+	if len(names) > shown {
+		text += ", …"
+	}
+	return clip(text)
 }
 
 // trialText adds what the provider said to what we say of it: whoever tries a connection
@@ -222,14 +285,23 @@ func (s *Service) note(ctx context.Context, conn store.Connection, t trial) {
 	if err == nil {
 		err = s.Store.Tenant(context.WithoutCancel(ctx), conn.TenantID, func(tx store.Tx) error {
 			now, err := tx.GetConnection(ctx, conn.TenantID, conn.ID)
-			if err != nil || now.Settings != conn.Settings {
+			if err != nil {
 				return err
 			}
-			now.LastTest = string(text)
-			if t.Succeeded {
-				now.Tested = now.Settings
+			tried, err := next(now)
+			if err != nil || tried.Settings != conn.Settings {
+				return err
 			}
-			return tx.UpdateConnection(ctx, &now)
+			tried.LastTest = string(text)
+			if t.Succeeded {
+				tried.Tested = tried.Settings
+			}
+			if now.Staged != "" {
+				if err := stage(now, &tried); err != nil {
+					return err
+				}
+			}
+			return tx.UpdateConnection(ctx, &tried)
 		})
 	}
 	if err != nil {

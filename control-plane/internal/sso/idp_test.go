@@ -37,6 +37,8 @@ type idp struct {
 	kid       string
 	published []jose.JSONWebKey
 	codes     map[string]grant
+	// secret is the one that the client must show.
+	secret string
 	// Claims of whoever signs in, beside the protocol's own.
 	person map[string]any
 	// change is applied to the id token's claims; sign replaces signing.
@@ -59,7 +61,7 @@ type grant struct{ nonce, challenge, redirectURI string }
 
 func newIDP(t *testing.T, now func() time.Time) *idp {
 	t.Helper()
-	p := &idp{t: t, now: now, codes: map[string]grant{}, person: map[string]any{"sub": "subject-1", "email": "ada@idp.example", "name": "Ada"}}
+	p := &idp{t: t, now: now, secret: clientSecret, codes: map[string]grant{}, person: map[string]any{"sub": "subject-1", "email": "ada@idp.example", "name": "Ada"}}
 	p.rotate("key-1")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.serveDocument)
@@ -166,7 +168,7 @@ func (p *idp) serveToken(w http.ResponseWriter, r *http.Request) {
 	}
 	p.lastToken = r.PostForm
 	id, secret, _ := r.BasicAuth()
-	if id != url.QueryEscape(clientID) || secret != url.QueryEscape(clientSecret) {
+	if id != url.QueryEscape(clientID) || secret != url.QueryEscape(p.secret) {
 		w.WriteHeader(http.StatusUnauthorized)
 		p.write(w, map[string]any{"error": "invalid_client", "error_description": "<script>wrong secret</script>"})
 		return

@@ -20,6 +20,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -457,10 +458,10 @@ func TestRole_FollowsTheGroups(t *testing.T) {
 func TestRole_LastOwnerKeepsIt(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
+	b.idp.with(func(p *idp) { p.person["groups"] = []string{"owners"} })
 	b.enabled(func(r *cloudv1.CreateSsoConnectionRequest) {
 		r.DefaultRole, r.GroupMappings = nobody, []*cloudv1.GroupMapping{{Group: "owners", Role: owner}}
 	})
-	b.idp.with(func(p *idp) { p.person["groups"] = []string{"owners"} })
 	_, u, _ := b.mustEnter().found()
 	b.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID) })
 	b.idp.with(func(p *idp) { p.person["groups"] = nil })
@@ -671,4 +672,29 @@ func TestStart_FloodIsStopped(t *testing.T) {
 	if page := b.browser().get("/auth/oidc/start?tenant=acme"); page.Code != http.StatusTooManyRequests || page.Header().Get("Retry-After") == "" {
 		t.Errorf("%d, %v", page.Code, page.Header())
 	}
+}
+
+// Somebody whom an admin removed came back as a member with the next sign-in.
+func TestLogin_RemovedPersonStaysOutUntilInvited(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := newBundle(t, w)
+		b.enabled(nil)
+		_, u, _ := b.mustEnter().found()
+		m := members.New(members.Needs{Store: b.Store, IDs: b.IDs, Now: b.Now, Log: b.Log, Seal: b.Seal, URLs: b.URLs, Woken: func() {}})
+		if _, err := m.RemoveMember(b.ctx, &cloudv1.RemoveMemberRequest{UserId: u.ID}); err != nil {
+			t.Fatal(err)
+		}
+		b.mustRefuse("removed from acme")
+		// Nor as another user of the same address, whom the provider calls by another name.
+		b.idp.with(func(p *idp) { p.person["sub"] = "subject-2" })
+		b.mustRefuse("removed from acme")
+		if _, err := m.CreateInvitation(b.ctx, &cloudv1.CreateInvitationRequest{Email: u.Email, Role: viewer}); err != nil {
+			t.Fatal(err)
+		}
+		b.idp.with(func(p *idp) { p.person["sub"] = "subject-1" })
+		if _, again, ok := b.mustEnter().found(); !ok || again.ID != u.ID {
+			t.Errorf("came back as %+v", again)
+		}
+	})
 }

@@ -76,6 +76,10 @@ type trial struct {
 	Email     string             `json:"email,omitempty"`
 	Groups    []string           `json:"groups,omitempty"`
 	Role      cloudv1.TenantRole `json:"role,omitempty"`
+	// MissingClaim is the one that the provider did not send although roles hang on it;
+	// Claims are the names of those that it did send.
+	MissingClaim string   `json:"missing_claim,omitempty"`
+	Claims       []string `json:"claims,omitempty"`
 }
 
 func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnection {
@@ -83,7 +87,7 @@ func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnect
 		Id: c.ID, TenantId: c.TenantID, Name: c.Name, Issuer: c.Issuer, ClientId: c.ClientID, HasClientSecret: c.ClientSecret != "",
 		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: c.DefaultRole, Enabled: c.Enabled,
 		RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
-		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: etag(c),
+		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: etag(c), Staged: changeMessage(c),
 	}
 	for _, m := range c.GroupMappings {
 		out.GroupMappings = append(out.GroupMappings, &cloudv1.GroupMapping{Group: m.Group, Role: m.Role})
@@ -99,6 +103,7 @@ func lastTest(c store.Connection) *cloudv1.SsoTest {
 	}
 	return &cloudv1.SsoTest{
 		At: timestamppb.New(t.At), Succeeded: t.Succeeded, Problem: t.Problem, Subject: t.Subject, Email: t.Email, Groups: t.Groups, Role: t.Role,
+		MissingClaim: t.MissingClaim, Claims: t.Claims,
 	}
 }
 

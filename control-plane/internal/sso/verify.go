@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,12 +19,17 @@ import (
 const (
 	subjectMax = 255 // OpenID Connect Core, 2.
 	groupsMax  = 5000
+	claimsMax  = 100 // Of which a trial tells the names.
 )
 
 // person is what a provider says about somebody, checked.
 type person struct {
 	subject, email, name string
 	groups               []string
+	// hasGroups: the claim was there, if only as an empty list; claims are the names of
+	// all that were.
+	hasGroups bool
+	claims    []string
 }
 
 // expected is what a token must fit.
@@ -140,7 +146,9 @@ func (p *provider) person(ctx context.Context, client *http.Client, id *oidc.IDT
 	if err != nil {
 		return person{}, err
 	}
-	out := person{subject: id.Subject, groups: groups, name: displayName(claims)}
+	_, hasGroups = lookUp(claims, groupsClaim)
+	out := person{subject: id.Subject, groups: groups, name: displayName(claims), hasGroups: hasGroups, claims: slices.Sorted(maps.Keys(claims))}
+	out.claims = out.claims[:min(len(out.claims), claimsMax)]
 	if text, ok := claims["email"].(string); ok {
 		if out.email, err = mail.Address(text); err != nil {
 			out.email = "" // Shown only; nothing rests on it.

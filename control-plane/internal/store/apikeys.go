@@ -86,10 +86,14 @@ func (t *tx) UnobservedKeys(ctx context.Context, p Page) ([]Key, error) {
 		"SELECT "+keyColumns+" FROM api_keys WHERE observed < generation AND id > ? ORDER BY id LIMIT ?", p.After, p.limit())
 }
 
-func (t *tx) KeysOfUser(ctx context.Context, tenantID, userID string) ([]Key, error) {
+func (t *tx) KeysOfUser(ctx context.Context, tenantID, userID string, p Page) ([]Key, error) {
 	if !t.sees(tenantID) {
 		return nil, nil
 	}
 	return many(ctx, t, "list keys of a user", scanKey,
-		"SELECT "+keyColumns+" FROM api_keys WHERE tenant_id = ? AND created_by = ? AND revoked_at = 0 ORDER BY id LIMIT ?", tenantID, userID, pageMax)
+		`WITH RECURSIVE made (id) AS (
+		   SELECT id FROM api_keys WHERE tenant_id = ? AND created_by = ?
+		   UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.tenant_id = ?)
+		 SELECT `+keyColumns+` FROM api_keys WHERE tenant_id = ? AND revoked_at = 0 AND id > ? AND id IN (SELECT id FROM made) ORDER BY id LIMIT ?`,
+		tenantID, userID, tenantID, tenantID, p.After, p.limit())
 }

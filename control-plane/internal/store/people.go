@@ -155,3 +155,31 @@ func (t *tx) DeleteInvitation(ctx context.Context, tenantID, id string) error {
 	}
 	return t.change(ctx, "delete invitation", "DELETE FROM invitations WHERE tenant_id = ? AND id = ?", tenantID, id)
 }
+
+func (t *tx) PutRemoval(ctx context.Context, v Removal) error {
+	if err := t.in(v.TenantID); err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, "replace removal", "DELETE FROM removals WHERE tenant_id = ? AND user_id = ?", v.TenantID, v.UserID); err != nil {
+		return err
+	}
+	return t.insert(ctx, "removals", "tenant_id, user_id, email, removed_by, removed_at", v.TenantID, v.UserID, v.Email, v.RemovedBy, v.RemovedAt)
+}
+
+func (t *tx) IsRemoved(ctx context.Context, tenantID, userID, email string) (bool, error) {
+	if !t.sees(tenantID) {
+		return false, nil
+	}
+	found, err := many(ctx, t, "look for a removal", number,
+		"SELECT 1 FROM removals WHERE tenant_id = ? AND (user_id = ? OR email = ? AND email <> '') LIMIT 1", tenantID, userID, email)
+	return len(found) > 0, err
+}
+
+func (t *tx) DeleteRemovals(ctx context.Context, tenantID, userID, email string) error {
+	if !t.sees(tenantID) {
+		return ErrNotFound
+	}
+	_, err := t.exec(ctx, "forget removals",
+		"DELETE FROM removals WHERE tenant_id = ? AND (user_id = ? OR email = ? AND email <> '')", tenantID, userID, email)
+	return err
+}

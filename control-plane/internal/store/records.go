@@ -62,6 +62,14 @@ type (
 	}
 )
 
+// Removal says that somebody took a user out of a tenant: signing in through the
+// tenant's provider does not bring them back.
+type Removal struct {
+	TenantID, UserID, Email string
+	RemovedBy               string // For people.
+	RemovedAt               time.Time
+}
+
 // Invitation asks somebody in.
 type Invitation struct {
 	TenantID, ID, Email  string
@@ -133,12 +141,15 @@ type Token struct {
 type Connection struct {
 	TenantID, ID, Name, Issuer, ClientID string
 	ClientSecret                         string // Sealed.
-	Scopes                               []string
-	GroupsClaim                          string
-	DefaultRole                          cloudv1.TenantRole
-	GroupMappings                        []GroupMapping
-	Enabled                              bool
-	LastTest                             string // JSON of the service's own.
+	// Staged is a change that is not in force yet; JSON of the service's own, with a sealed
+	// secret.
+	Staged        string
+	Scopes        []string
+	GroupsClaim   string
+	DefaultRole   cloudv1.TenantRole
+	GroupMappings []GroupMapping
+	Enabled       bool
+	LastTest      string // JSON of the service's own.
 	// Settings rises with every change that a trial sign-in must repeat; Tested is the
 	// value that passed one.
 	Settings, Tested     int64

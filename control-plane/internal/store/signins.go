@@ -10,7 +10,7 @@ const (
 	signupColumns     = "id, email, tenant_name, digest, code_digest, attempts, peer, browser, created_at, expires_at, confirmed_at, tenant_id"
 	tokenColumns      = "digest, purpose, subject, data, created_at, expires_at, used_at"
 	connectionColumns = `tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test,
-		tested_version, settings, created_at, updated_at, version`
+		tested_version, settings, staged, created_at, updated_at, version`
 	connectionExists = "SELECT 1 FROM sso_connections WHERE tenant_id = ? AND id = ?"
 	identityColumns  = "tenant_id, connection_id, issuer, subject, user_id, created_at"
 )
@@ -130,7 +130,7 @@ func (t *tx) DeleteTokensBefore(ctx context.Context, expired time.Time) (int, er
 
 func scanConnection(s scanner) (v Connection, err error) {
 	return v, s.Scan(&v.TenantID, &v.ID, &v.Name, &v.Issuer, &v.ClientID, &v.ClientSecret, asJSON{&v.Scopes}, &v.GroupsClaim, &v.DefaultRole,
-		asJSON{&v.GroupMappings}, toBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, toTime{&v.CreatedAt}, toTime{&v.UpdatedAt}, &v.Version)
+		asJSON{&v.GroupMappings}, toBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, toTime{&v.CreatedAt}, toTime{&v.UpdatedAt}, &v.Version)
 }
 
 func (t *tx) InsertConnection(ctx context.Context, v Connection) error {
@@ -138,7 +138,7 @@ func (t *tx) InsertConnection(ctx context.Context, v Connection) error {
 		return err
 	}
 	return t.insert(ctx, "sso_connections", connectionColumns, v.TenantID, v.ID, v.Name, v.Issuer, v.ClientID, v.ClientSecret, asJSON{v.Scopes},
-		v.GroupsClaim, v.DefaultRole, asJSON{v.GroupMappings}, v.Enabled, v.LastTest, v.Tested, v.Settings, v.CreatedAt, v.UpdatedAt, v.Version)
+		v.GroupsClaim, v.DefaultRole, asJSON{v.GroupMappings}, v.Enabled, v.LastTest, v.Tested, v.Settings, v.Staged, v.CreatedAt, v.UpdatedAt, v.Version)
 }
 
 func (t *tx) GetConnection(ctx context.Context, tenantID, id string) (Connection, error) {
@@ -162,9 +162,9 @@ func (t *tx) UpdateConnection(ctx context.Context, v *Connection) error {
 	}
 	err := t.update(ctx, "update connection",
 		`UPDATE sso_connections SET name = ?, issuer = ?, client_id = ?, client_secret = ?, scopes = ?, groups_claim = ?, default_role = ?, group_mappings = ?,
-		 enabled = ?, last_test = ?, tested_version = ?, settings = ?, updated_at = ?, version = version + 1 WHERE tenant_id = ? AND id = ? AND version = ?`,
+		 enabled = ?, last_test = ?, tested_version = ?, settings = ?, staged = ?, updated_at = ?, version = version + 1 WHERE tenant_id = ? AND id = ? AND version = ?`,
 		[]any{v.Name, v.Issuer, v.ClientID, v.ClientSecret, asJSON{v.Scopes}, v.GroupsClaim, v.DefaultRole, asJSON{v.GroupMappings}, v.Enabled, v.LastTest,
-			v.Tested, v.Settings, v.UpdatedAt, v.TenantID, v.ID, v.Version}, connectionExists, v.TenantID, v.ID)
+			v.Tested, v.Settings, v.Staged, v.UpdatedAt, v.TenantID, v.ID, v.Version}, connectionExists, v.TenantID, v.ID)
 	if err == nil {
 		v.Version++
 	}

@@ -121,6 +121,13 @@ type Memberships interface {
 	// CountOwners counts and locks: two transactions that take away an owner each must
 	// not both see the other's.
 	CountOwners(ctx context.Context, tenantID string) (int, error)
+
+	// PutRemoval notes that somebody removed a user from a tenant; IsRemoved tells whether
+	// the user, or somebody of the address (unless it is empty), was. DeleteRemovals
+	// forgets both.
+	PutRemoval(ctx context.Context, r Removal) error
+	IsRemoved(ctx context.Context, tenantID, userID, email string) (bool, error)
+	DeleteRemovals(ctx context.Context, tenantID, userID, email string) error
 	// ListAccess is every living tenant of a user, by tenant name.
 	ListAccess(ctx context.Context, userID string) ([]Access, error)
 }
@@ -147,8 +154,9 @@ type Keys interface {
 	UpdateKey(ctx context.Context, k *Key) error
 	ObserveKey(ctx context.Context, tenantID, id string, generation int64) error
 	UnobservedKeys(ctx context.Context, p Page) ([]Key, error)
-	// KeysOfUser are the living keys that a user made in a tenant.
-	KeysOfUser(ctx context.Context, tenantID, userID string) ([]Key, error)
+	// KeysOfUser lists the keys that live and that a user made, directly or through keys
+	// that they made.
+	KeysOfUser(ctx context.Context, tenantID, userID string, p Page) ([]Key, error)
 }
 
 // Sessions is the signed-in browsers.

@@ -345,7 +345,7 @@ func TestKeys_AreKeptAndFound(t *testing.T) {
 			wantEqual(t, "living", living, []store.Key{key("tn_a", "key_2")})
 			all, allErr := tx.ListKeys(ctx, "tn_a", true, store.Page{})
 			wantEqual(t, "all", all, []store.Key{v, key("tn_a", "key_2")})
-			mine, mineErr := tx.KeysOfUser(ctx, "tn_a", "usr_1")
+			mine, mineErr := tx.KeysOfUser(ctx, "tn_a", "usr_1", store.Page{})
 			wantEqual(t, "of a user", mine, living)
 			n, countErr := tx.CountKeys(ctx, "tn_a")
 			wantEqual(t, "count", n, 1)

@@ -78,7 +78,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			members, _ := tx.ListMembers(ctx, "tn_b", store.Page{})
 			invitations, _ := tx.ListInvitations(ctx, "tn_b", store.Page{})
 			keys, _ := tx.ListKeys(ctx, "tn_b", true, store.Page{})
-			mine, _ := tx.KeysOfUser(ctx, "tn_b", "usr_1")
+			mine, _ := tx.KeysOfUser(ctx, "tn_b", "usr_1", store.Page{})
 			connections, _ := tx.ListConnections(ctx, "tn_b")
 			audit, _ := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
 			a, _ := tx.CountNamespaces(ctx, "tn_b")

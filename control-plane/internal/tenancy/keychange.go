@@ -26,7 +26,7 @@ func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) 
 	if !k.RevokedAt.IsZero() {
 		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked and stays so; make a new key", k.ID)
 	}
-	return k, mayHold(access.From(ctx), k)
+	return k, MayHold(access.From(ctx), k)
 }
 
 // saveKey writes a changed key and hands it on.
@@ -66,7 +66,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		if err := checkKey(k, s.Now()); err != nil {
 			return err
 		}
-		if err := mayHold(access.From(ctx), k); err != nil {
+		if err := MayHold(access.From(ctx), k); err != nil {
 			return err
 		}
 		return s.saveKey(ctx, tx, &k, "key.update", changes)
@@ -201,7 +201,7 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 		if err != nil || !k.RevokedAt.IsZero() {
 			return err
 		}
-		if err := mayHold(access.From(ctx), k); err != nil {
+		if err := MayHold(access.From(ctx), k); err != nil {
 			return err
 		}
 		return s.endKey(ctx, tx, &k, "")

@@ -103,10 +103,10 @@ func checkKey(k store.Key, now time.Time) error {
 	return fault.InvalidFields(wrong)
 }
 
-// mayHold refuses to make, change or end a key that may do more than the caller. Ending
+// MayHold refuses to make, change or end a key that may do more than the caller. Ending
 // one counts: whoever rotates a key holds it afterwards, and whoever revokes it stops
 // what it did.
-func mayHold(c access.Caller, k store.Key) error {
+func MayHold(c access.Caller, k store.Key) error {
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
 		if access.MayGrant(c.Role, k.TenantRole) {
 			return nil
@@ -149,4 +149,9 @@ func namespaceIDs(ctx context.Context, tx store.Tx, namesOrIDs []string) ([]stri
 // living leaves out the secrets that have ended.
 func living(versions []store.KeyVersion, now time.Time) []store.KeyVersion {
 	return slices.DeleteFunc(slices.Clone(versions), func(v store.KeyVersion) bool { return ended(v.ExpiresAt, now) })
+}
+
+// KeyPrefix is what people recognize a key by: its text up to the secret.
+func KeyPrefix(k store.Key) string {
+	return "corvo_" + string(kindOf(k.Kind)) + "_" + strings.TrimPrefix(k.ID, "key_")
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"strings"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -18,7 +17,7 @@ import (
 func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
 	m := &cloudv1.ApiKey{
 		Id: k.ID, TenantId: k.TenantID, Name: k.Name, Kind: k.Kind, NamespaceIds: k.NamespaceIDs, Roles: k.Roles, TenantRole: k.TenantRole,
-		Prefix:    "corvo_" + string(kindOf(k.Kind)) + "_" + strings.TrimPrefix(k.ID, "key_"),
+		Prefix:    KeyPrefix(k),
 		ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), CreatedAt: stamp(k.CreatedAt), CreatedBy: k.CreatedBy,
 		Sync:       syncOf(k.Generation, k.Observed, !k.RevokedAt.IsZero()),
 		Generation: uint64(k.Generation), ObservedGeneration: uint64(k.Observed), Etag: etag(k.ID, k.Version),
@@ -97,7 +96,7 @@ func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k 
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && len(r.GetNamespaces()) > 0 {
 		return k, "", fault.InvalidField("namespaces", "a management key is for the whole tenant; leave them out")
 	}
-	if err := mayHold(c, k); err != nil {
+	if err := MayHold(c, k); err != nil {
 		return k, "", err
 	}
 	digest := r.GetDigest()

@@ -325,11 +325,15 @@ func (x *ListMembersResponse) GetNextPageToken() string {
 }
 
 type UpdateMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Role          TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
-	Etag          string                 `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Role   TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	Etag   string                 `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Ids of keys of ListMemberKeys that shall go on working.
+	KeepKeys []string `protobuf:"bytes,5,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
+	// All of them shall.
+	KeepAllKeys   bool `protobuf:"varint,6,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,9 +396,25 @@ func (x *UpdateMemberRequest) GetEtag() string {
 	return ""
 }
 
+func (x *UpdateMemberRequest) GetKeepKeys() []string {
+	if x != nil {
+		return x.KeepKeys
+	}
+	return nil
+}
+
+func (x *UpdateMemberRequest) GetKeepAllKeys() bool {
+	if x != nil {
+		return x.KeepAllKeys
+	}
+	return false
+}
+
 type UpdateMemberResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Member *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	// Ids of the keys that were revoked.
+	RevokedKeys   []string `protobuf:"bytes,2,rep,name=revoked_keys,json=revokedKeys,proto3" json:"revoked_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,10 +456,21 @@ func (x *UpdateMemberResponse) GetMember() *Member {
 	return nil
 }
 
+func (x *UpdateMemberResponse) GetRevokedKeys() []string {
+	if x != nil {
+		return x.RevokedKeys
+	}
+	return nil
+}
+
 type RemoveMemberRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Ids of keys of ListMemberKeys that shall go on working.
+	KeepKeys []string `protobuf:"bytes,3,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
+	// All of them shall.
+	KeepAllKeys   bool `protobuf:"varint,4,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,8 +519,24 @@ func (x *RemoveMemberRequest) GetUserId() string {
 	return ""
 }
 
+func (x *RemoveMemberRequest) GetKeepKeys() []string {
+	if x != nil {
+		return x.KeepKeys
+	}
+	return nil
+}
+
+func (x *RemoveMemberRequest) GetKeepAllKeys() bool {
+	if x != nil {
+		return x.KeepAllKeys
+	}
+	return false
+}
+
 type RemoveMemberResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of the keys that were revoked.
+	RevokedKeys   []string `protobuf:"bytes,1,rep,name=revoked_keys,json=revokedKeys,proto3" json:"revoked_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -524,6 +571,220 @@ func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
 	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{7}
 }
 
+func (x *RemoveMemberResponse) GetRevokedKeys() []string {
+	if x != nil {
+		return x.RevokedKeys
+	}
+	return nil
+}
+
+type ListMemberKeysRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The role that the member would have; unspecified: none.
+	Role          TenantRole `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMemberKeysRequest) Reset() {
+	*x = ListMemberKeysRequest{}
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMemberKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMemberKeysRequest) ProtoMessage() {}
+
+func (x *ListMemberKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMemberKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListMemberKeysRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListMemberKeysRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListMemberKeysRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ListMemberKeysRequest) GetRole() TenantRole {
+	if x != nil {
+		return x.Role
+	}
+	return TenantRole_TENANT_ROLE_UNSPECIFIED
+}
+
+type ListMemberKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*MemberKey           `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMemberKeysResponse) Reset() {
+	*x = ListMemberKeysResponse{}
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMemberKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMemberKeysResponse) ProtoMessage() {}
+
+func (x *ListMemberKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMemberKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListMemberKeysResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListMemberKeysResponse) GetKeys() []*MemberKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// MemberKey is a key that a member made.
+type MemberKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// key_<id12>
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          KeyKind                `protobuf:"varint,3,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
+	Prefix        string                 `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	Roles         []NamespaceRole        `protobuf:"varint,5,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
+	TenantRole    TenantRole             `protobuf:"varint,6,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberKey) Reset() {
+	*x = MemberKey{}
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberKey) ProtoMessage() {}
+
+func (x *MemberKey) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberKey.ProtoReflect.Descriptor instead.
+func (*MemberKey) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MemberKey) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MemberKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MemberKey) GetKind() KeyKind {
+	if x != nil {
+		return x.Kind
+	}
+	return KeyKind_KEY_KIND_UNSPECIFIED
+}
+
+func (x *MemberKey) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *MemberKey) GetRoles() []NamespaceRole {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *MemberKey) GetTenantRole() TenantRole {
+	if x != nil {
+		return x.TenantRole
+	}
+	return TenantRole_TENANT_ROLE_UNSPECIFIED
+}
+
+func (x *MemberKey) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *MemberKey) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 type ListInvitationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -535,7 +796,7 @@ type ListInvitationsRequest struct {
 
 func (x *ListInvitationsRequest) Reset() {
 	*x = ListInvitationsRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +808,7 @@ func (x *ListInvitationsRequest) String() string {
 func (*ListInvitationsRequest) ProtoMessage() {}
 
 func (x *ListInvitationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +821,7 @@ func (x *ListInvitationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInvitationsRequest.ProtoReflect.Descriptor instead.
 func (*ListInvitationsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListInvitationsRequest) GetTenant() string {
@@ -594,7 +855,7 @@ type ListInvitationsResponse struct {
 
 func (x *ListInvitationsResponse) Reset() {
 	*x = ListInvitationsResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +867,7 @@ func (x *ListInvitationsResponse) String() string {
 func (*ListInvitationsResponse) ProtoMessage() {}
 
 func (x *ListInvitationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +880,7 @@ func (x *ListInvitationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInvitationsResponse.ProtoReflect.Descriptor instead.
 func (*ListInvitationsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListInvitationsResponse) GetInvitations() []*Invitation {
@@ -647,7 +908,7 @@ type CreateInvitationRequest struct {
 
 func (x *CreateInvitationRequest) Reset() {
 	*x = CreateInvitationRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +920,7 @@ func (x *CreateInvitationRequest) String() string {
 func (*CreateInvitationRequest) ProtoMessage() {}
 
 func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +933,7 @@ func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
 func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateInvitationRequest) GetTenant() string {
@@ -705,7 +966,7 @@ type CreateInvitationResponse struct {
 
 func (x *CreateInvitationResponse) Reset() {
 	*x = CreateInvitationResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +978,7 @@ func (x *CreateInvitationResponse) String() string {
 func (*CreateInvitationResponse) ProtoMessage() {}
 
 func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +991,7 @@ func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
 func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateInvitationResponse) GetInvitation() *Invitation {
@@ -750,7 +1011,7 @@ type RevokeInvitationRequest struct {
 
 func (x *RevokeInvitationRequest) Reset() {
 	*x = RevokeInvitationRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +1023,7 @@ func (x *RevokeInvitationRequest) String() string {
 func (*RevokeInvitationRequest) ProtoMessage() {}
 
 func (x *RevokeInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +1036,7 @@ func (x *RevokeInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeInvitationRequest.ProtoReflect.Descriptor instead.
 func (*RevokeInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RevokeInvitationRequest) GetTenant() string {
@@ -800,7 +1061,7 @@ type RevokeInvitationResponse struct {
 
 func (x *RevokeInvitationResponse) Reset() {
 	*x = RevokeInvitationResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[13]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +1073,7 @@ func (x *RevokeInvitationResponse) String() string {
 func (*RevokeInvitationResponse) ProtoMessage() {}
 
 func (x *RevokeInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[13]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +1086,7 @@ func (x *RevokeInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeInvitationResponse.ProtoReflect.Descriptor instead.
 func (*RevokeInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{16}
 }
 
 type PreviewInvitationRequest struct {
@@ -837,7 +1098,7 @@ type PreviewInvitationRequest struct {
 
 func (x *PreviewInvitationRequest) Reset() {
 	*x = PreviewInvitationRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +1110,7 @@ func (x *PreviewInvitationRequest) String() string {
 func (*PreviewInvitationRequest) ProtoMessage() {}
 
 func (x *PreviewInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +1123,7 @@ func (x *PreviewInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewInvitationRequest.ProtoReflect.Descriptor instead.
 func (*PreviewInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PreviewInvitationRequest) GetToken() string {
@@ -889,7 +1150,7 @@ type PreviewInvitationResponse struct {
 
 func (x *PreviewInvitationResponse) Reset() {
 	*x = PreviewInvitationResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +1162,7 @@ func (x *PreviewInvitationResponse) String() string {
 func (*PreviewInvitationResponse) ProtoMessage() {}
 
 func (x *PreviewInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1175,7 @@ func (x *PreviewInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewInvitationResponse.ProtoReflect.Descriptor instead.
 func (*PreviewInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PreviewInvitationResponse) GetTenant() string {
@@ -970,7 +1231,7 @@ type AcceptInvitationRequest struct {
 
 func (x *AcceptInvitationRequest) Reset() {
 	*x = AcceptInvitationRequest{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1243,7 @@ func (x *AcceptInvitationRequest) String() string {
 func (*AcceptInvitationRequest) ProtoMessage() {}
 
 func (x *AcceptInvitationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[16]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1256,7 @@ func (x *AcceptInvitationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptInvitationRequest.ProtoReflect.Descriptor instead.
 func (*AcceptInvitationRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AcceptInvitationRequest) GetToken() string {
@@ -1022,7 +1283,7 @@ type AcceptInvitationResponse struct {
 
 func (x *AcceptInvitationResponse) Reset() {
 	*x = AcceptInvitationResponse{}
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1295,7 @@ func (x *AcceptInvitationResponse) String() string {
 func (*AcceptInvitationResponse) ProtoMessage() {}
 
 func (x *AcceptInvitationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_member_proto_msgTypes[17]
+	mi := &file_corvo_cloud_v1_member_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1308,7 @@ func (x *AcceptInvitationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptInvitationResponse.ProtoReflect.Descriptor instead.
 func (*AcceptInvitationResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cloud_v1_member_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AcceptInvitationResponse) GetTenant() string {
@@ -1061,7 +1322,7 @@ var File_corvo_cloud_v1_member_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x02\n" +
+	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/apikey.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x02\n" +
 	"\x06Member\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
@@ -1091,18 +1352,42 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"o\n" +
 	"\x13ListMembersResponse\x120\n" +
 	"\amembers\x18\x01 \x03(\v2\x16.corvo.cloud.v1.MemberR\amembers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8a\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcb\x01\n" +
 	"\x13UpdateMemberRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
 	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etag\"F\n" +
+	"\x04etag\x18\x04 \x01(\tR\x04etag\x12\x1b\n" +
+	"\tkeep_keys\x18\x05 \x03(\tR\bkeepKeys\x12\"\n" +
+	"\rkeep_all_keys\x18\x06 \x01(\bR\vkeepAllKeys\"i\n" +
 	"\x14UpdateMemberResponse\x12.\n" +
-	"\x06member\x18\x01 \x01(\v2\x16.corvo.cloud.v1.MemberR\x06member\"F\n" +
+	"\x06member\x18\x01 \x01(\v2\x16.corvo.cloud.v1.MemberR\x06member\x12!\n" +
+	"\frevoked_keys\x18\x02 \x03(\tR\vrevokedKeys\"\x87\x01\n" +
 	"\x13RemoveMemberRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\"\x16\n" +
-	"\x14RemoveMemberResponse\"l\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1b\n" +
+	"\tkeep_keys\x18\x03 \x03(\tR\bkeepKeys\x12\"\n" +
+	"\rkeep_all_keys\x18\x04 \x01(\bR\vkeepAllKeys\"9\n" +
+	"\x14RemoveMemberResponse\x12!\n" +
+	"\frevoked_keys\x18\x01 \x03(\tR\vrevokedKeys\"x\n" +
+	"\x15ListMemberKeysRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"G\n" +
+	"\x16ListMemberKeysResponse\x12-\n" +
+	"\x04keys\x18\x01 \x03(\v2\x19.corvo.cloud.v1.MemberKeyR\x04keys\"\xdc\x02\n" +
+	"\tMemberKey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x17.corvo.cloud.v1.KeyKindR\x04kind\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x123\n" +
+	"\x05roles\x18\x05 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12;\n" +
+	"\vtenant_role\x18\x06 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\n" +
+	"tenantRole\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"l\n" +
 	"\x16ListInvitationsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -1139,9 +1424,10 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"2\n" +
 	"\x18AcceptInvitationResponse\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xd6\x06\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xc0\a\n" +
 	"\rMemberService\x12_\n" +
-	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12_\n" +
+	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12h\n" +
+	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18)\x90\x02\x01\x12_\n" +
 	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18)\x12_\n" +
 	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18)\x12k\n" +
 	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12k\n" +
@@ -1162,7 +1448,7 @@ func file_corvo_cloud_v1_member_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_member_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_corvo_cloud_v1_member_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_corvo_cloud_v1_member_proto_goTypes = []any{
 	(*Member)(nil),                    // 0: corvo.cloud.v1.Member
 	(*Invitation)(nil),                // 1: corvo.cloud.v1.Invitation
@@ -1172,55 +1458,69 @@ var file_corvo_cloud_v1_member_proto_goTypes = []any{
 	(*UpdateMemberResponse)(nil),      // 5: corvo.cloud.v1.UpdateMemberResponse
 	(*RemoveMemberRequest)(nil),       // 6: corvo.cloud.v1.RemoveMemberRequest
 	(*RemoveMemberResponse)(nil),      // 7: corvo.cloud.v1.RemoveMemberResponse
-	(*ListInvitationsRequest)(nil),    // 8: corvo.cloud.v1.ListInvitationsRequest
-	(*ListInvitationsResponse)(nil),   // 9: corvo.cloud.v1.ListInvitationsResponse
-	(*CreateInvitationRequest)(nil),   // 10: corvo.cloud.v1.CreateInvitationRequest
-	(*CreateInvitationResponse)(nil),  // 11: corvo.cloud.v1.CreateInvitationResponse
-	(*RevokeInvitationRequest)(nil),   // 12: corvo.cloud.v1.RevokeInvitationRequest
-	(*RevokeInvitationResponse)(nil),  // 13: corvo.cloud.v1.RevokeInvitationResponse
-	(*PreviewInvitationRequest)(nil),  // 14: corvo.cloud.v1.PreviewInvitationRequest
-	(*PreviewInvitationResponse)(nil), // 15: corvo.cloud.v1.PreviewInvitationResponse
-	(*AcceptInvitationRequest)(nil),   // 16: corvo.cloud.v1.AcceptInvitationRequest
-	(*AcceptInvitationResponse)(nil),  // 17: corvo.cloud.v1.AcceptInvitationResponse
-	(TenantRole)(0),                   // 18: corvo.cloud.v1.TenantRole
-	(*timestamppb.Timestamp)(nil),     // 19: google.protobuf.Timestamp
+	(*ListMemberKeysRequest)(nil),     // 8: corvo.cloud.v1.ListMemberKeysRequest
+	(*ListMemberKeysResponse)(nil),    // 9: corvo.cloud.v1.ListMemberKeysResponse
+	(*MemberKey)(nil),                 // 10: corvo.cloud.v1.MemberKey
+	(*ListInvitationsRequest)(nil),    // 11: corvo.cloud.v1.ListInvitationsRequest
+	(*ListInvitationsResponse)(nil),   // 12: corvo.cloud.v1.ListInvitationsResponse
+	(*CreateInvitationRequest)(nil),   // 13: corvo.cloud.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),  // 14: corvo.cloud.v1.CreateInvitationResponse
+	(*RevokeInvitationRequest)(nil),   // 15: corvo.cloud.v1.RevokeInvitationRequest
+	(*RevokeInvitationResponse)(nil),  // 16: corvo.cloud.v1.RevokeInvitationResponse
+	(*PreviewInvitationRequest)(nil),  // 17: corvo.cloud.v1.PreviewInvitationRequest
+	(*PreviewInvitationResponse)(nil), // 18: corvo.cloud.v1.PreviewInvitationResponse
+	(*AcceptInvitationRequest)(nil),   // 19: corvo.cloud.v1.AcceptInvitationRequest
+	(*AcceptInvitationResponse)(nil),  // 20: corvo.cloud.v1.AcceptInvitationResponse
+	(TenantRole)(0),                   // 21: corvo.cloud.v1.TenantRole
+	(*timestamppb.Timestamp)(nil),     // 22: google.protobuf.Timestamp
+	(KeyKind)(0),                      // 23: corvo.cloud.v1.KeyKind
+	(NamespaceRole)(0),                // 24: corvo.cloud.v1.NamespaceRole
 }
 var file_corvo_cloud_v1_member_proto_depIdxs = []int32{
-	18, // 0: corvo.cloud.v1.Member.role:type_name -> corvo.cloud.v1.TenantRole
-	19, // 1: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
-	19, // 2: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
-	18, // 3: corvo.cloud.v1.Invitation.role:type_name -> corvo.cloud.v1.TenantRole
-	19, // 4: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
-	19, // 5: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
+	21, // 0: corvo.cloud.v1.Member.role:type_name -> corvo.cloud.v1.TenantRole
+	22, // 1: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
+	22, // 2: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
+	21, // 3: corvo.cloud.v1.Invitation.role:type_name -> corvo.cloud.v1.TenantRole
+	22, // 4: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
+	22, // 5: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 6: corvo.cloud.v1.ListMembersResponse.members:type_name -> corvo.cloud.v1.Member
-	18, // 7: corvo.cloud.v1.UpdateMemberRequest.role:type_name -> corvo.cloud.v1.TenantRole
+	21, // 7: corvo.cloud.v1.UpdateMemberRequest.role:type_name -> corvo.cloud.v1.TenantRole
 	0,  // 8: corvo.cloud.v1.UpdateMemberResponse.member:type_name -> corvo.cloud.v1.Member
-	1,  // 9: corvo.cloud.v1.ListInvitationsResponse.invitations:type_name -> corvo.cloud.v1.Invitation
-	18, // 10: corvo.cloud.v1.CreateInvitationRequest.role:type_name -> corvo.cloud.v1.TenantRole
-	1,  // 11: corvo.cloud.v1.CreateInvitationResponse.invitation:type_name -> corvo.cloud.v1.Invitation
-	18, // 12: corvo.cloud.v1.PreviewInvitationResponse.role:type_name -> corvo.cloud.v1.TenantRole
-	19, // 13: corvo.cloud.v1.PreviewInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
-	2,  // 14: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
-	4,  // 15: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
-	6,  // 16: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
-	8,  // 17: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
-	10, // 18: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
-	12, // 19: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
-	14, // 20: corvo.cloud.v1.MemberService.PreviewInvitation:input_type -> corvo.cloud.v1.PreviewInvitationRequest
-	16, // 21: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
-	3,  // 22: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
-	5,  // 23: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
-	7,  // 24: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
-	9,  // 25: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
-	11, // 26: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
-	13, // 27: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
-	15, // 28: corvo.cloud.v1.MemberService.PreviewInvitation:output_type -> corvo.cloud.v1.PreviewInvitationResponse
-	17, // 29: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
-	22, // [22:30] is the sub-list for method output_type
-	14, // [14:22] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	21, // 9: corvo.cloud.v1.ListMemberKeysRequest.role:type_name -> corvo.cloud.v1.TenantRole
+	10, // 10: corvo.cloud.v1.ListMemberKeysResponse.keys:type_name -> corvo.cloud.v1.MemberKey
+	23, // 11: corvo.cloud.v1.MemberKey.kind:type_name -> corvo.cloud.v1.KeyKind
+	24, // 12: corvo.cloud.v1.MemberKey.roles:type_name -> corvo.cloud.v1.NamespaceRole
+	21, // 13: corvo.cloud.v1.MemberKey.tenant_role:type_name -> corvo.cloud.v1.TenantRole
+	22, // 14: corvo.cloud.v1.MemberKey.created_at:type_name -> google.protobuf.Timestamp
+	22, // 15: corvo.cloud.v1.MemberKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 16: corvo.cloud.v1.ListInvitationsResponse.invitations:type_name -> corvo.cloud.v1.Invitation
+	21, // 17: corvo.cloud.v1.CreateInvitationRequest.role:type_name -> corvo.cloud.v1.TenantRole
+	1,  // 18: corvo.cloud.v1.CreateInvitationResponse.invitation:type_name -> corvo.cloud.v1.Invitation
+	21, // 19: corvo.cloud.v1.PreviewInvitationResponse.role:type_name -> corvo.cloud.v1.TenantRole
+	22, // 20: corvo.cloud.v1.PreviewInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 21: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
+	8,  // 22: corvo.cloud.v1.MemberService.ListMemberKeys:input_type -> corvo.cloud.v1.ListMemberKeysRequest
+	4,  // 23: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
+	6,  // 24: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
+	11, // 25: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
+	13, // 26: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
+	15, // 27: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
+	17, // 28: corvo.cloud.v1.MemberService.PreviewInvitation:input_type -> corvo.cloud.v1.PreviewInvitationRequest
+	19, // 29: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
+	3,  // 30: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
+	9,  // 31: corvo.cloud.v1.MemberService.ListMemberKeys:output_type -> corvo.cloud.v1.ListMemberKeysResponse
+	5,  // 32: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
+	7,  // 33: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
+	12, // 34: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
+	14, // 35: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
+	16, // 36: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
+	18, // 37: corvo.cloud.v1.MemberService.PreviewInvitation:output_type -> corvo.cloud.v1.PreviewInvitationResponse
+	20, // 38: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
+	30, // [30:39] is the sub-list for method output_type
+	21, // [21:30] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_member_proto_init() }
@@ -1229,13 +1529,14 @@ func file_corvo_cloud_v1_member_proto_init() {
 		return
 	}
 	file_corvo_cloud_v1_access_proto_init()
+	file_corvo_cloud_v1_apikey_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_member_proto_rawDesc), len(file_corvo_cloud_v1_member_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

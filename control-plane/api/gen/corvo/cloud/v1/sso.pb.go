@@ -48,11 +48,13 @@ type SsoConnection struct {
 	// To be registered at the provider.
 	RedirectUri string `protobuf:"bytes,12,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
 	// Where users start: /auth/oidc/start?tenant=NAME
-	LoginUrl      string                 `protobuf:"bytes,13,opt,name=login_url,json=loginUrl,proto3" json:"login_url,omitempty"`
-	LastTest      *SsoTest               `protobuf:"bytes,14,opt,name=last_test,json=lastTest,proto3" json:"last_test,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	Etag          string                 `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
+	LoginUrl  string                 `protobuf:"bytes,13,opt,name=login_url,json=loginUrl,proto3" json:"login_url,omitempty"`
+	LastTest  *SsoTest               `protobuf:"bytes,14,opt,name=last_test,json=lastTest,proto3" json:"last_test,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Etag      string                 `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
+	// A change of the settings of an enabled connection that is not in force yet.
+	Staged        *SsoChange `protobuf:"bytes,18,opt,name=staged,proto3" json:"staged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,6 +208,100 @@ func (x *SsoConnection) GetEtag() string {
 	return ""
 }
 
+func (x *SsoConnection) GetStaged() *SsoChange {
+	if x != nil {
+		return x.Staged
+	}
+	return nil
+}
+
+// SsoChange is the settings of a connection as they would be.
+type SsoChange struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Issuer   string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	ClientId string                 `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Another client secret than the one in force.
+	NewClientSecret bool     `protobuf:"varint,3,opt,name=new_client_secret,json=newClientSecret,proto3" json:"new_client_secret,omitempty"`
+	Scopes          []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	GroupsClaim     string   `protobuf:"bytes,5,opt,name=groups_claim,json=groupsClaim,proto3" json:"groups_claim,omitempty"`
+	// Of a trial by these settings.
+	LastTest      *SsoTest `protobuf:"bytes,6,opt,name=last_test,json=lastTest,proto3" json:"last_test,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SsoChange) Reset() {
+	*x = SsoChange{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SsoChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SsoChange) ProtoMessage() {}
+
+func (x *SsoChange) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SsoChange.ProtoReflect.Descriptor instead.
+func (*SsoChange) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SsoChange) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *SsoChange) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *SsoChange) GetNewClientSecret() bool {
+	if x != nil {
+		return x.NewClientSecret
+	}
+	return false
+}
+
+func (x *SsoChange) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *SsoChange) GetGroupsClaim() string {
+	if x != nil {
+		return x.GroupsClaim
+	}
+	return ""
+}
+
+func (x *SsoChange) GetLastTest() *SsoTest {
+	if x != nil {
+		return x.LastTest
+	}
+	return nil
+}
+
 type GroupMapping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -216,7 +312,7 @@ type GroupMapping struct {
 
 func (x *GroupMapping) Reset() {
 	*x = GroupMapping{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[1]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -228,7 +324,7 @@ func (x *GroupMapping) String() string {
 func (*GroupMapping) ProtoMessage() {}
 
 func (x *GroupMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[1]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -241,7 +337,7 @@ func (x *GroupMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupMapping.ProtoReflect.Descriptor instead.
 func (*GroupMapping) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{1}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GroupMapping) GetGroup() string {
@@ -268,14 +364,18 @@ type SsoTest struct {
 	Email   string   `protobuf:"bytes,5,opt,name=email,proto3" json:"email,omitempty"`
 	Groups  []string `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
 	// What the user would become.
-	Role          TenantRole `protobuf:"varint,7,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	Role TenantRole `protobuf:"varint,7,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	// The claim that the provider did not send, if that is why nobody would get in.
+	MissingClaim string `protobuf:"bytes,8,opt,name=missing_claim,json=missingClaim,proto3" json:"missing_claim,omitempty"`
+	// Names of the claims that the provider did send.
+	Claims        []string `protobuf:"bytes,9,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SsoTest) Reset() {
 	*x = SsoTest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[2]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -287,7 +387,7 @@ func (x *SsoTest) String() string {
 func (*SsoTest) ProtoMessage() {}
 
 func (x *SsoTest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[2]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -300,7 +400,7 @@ func (x *SsoTest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SsoTest.ProtoReflect.Descriptor instead.
 func (*SsoTest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{2}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SsoTest) GetAt() *timestamppb.Timestamp {
@@ -352,6 +452,20 @@ func (x *SsoTest) GetRole() TenantRole {
 	return TenantRole_TENANT_ROLE_UNSPECIFIED
 }
 
+func (x *SsoTest) GetMissingClaim() string {
+	if x != nil {
+		return x.MissingClaim
+	}
+	return ""
+}
+
+func (x *SsoTest) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 type ListSsoConnectionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -361,7 +475,7 @@ type ListSsoConnectionsRequest struct {
 
 func (x *ListSsoConnectionsRequest) Reset() {
 	*x = ListSsoConnectionsRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[3]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +487,7 @@ func (x *ListSsoConnectionsRequest) String() string {
 func (*ListSsoConnectionsRequest) ProtoMessage() {}
 
 func (x *ListSsoConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[3]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +500,7 @@ func (x *ListSsoConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSsoConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSsoConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{3}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListSsoConnectionsRequest) GetTenant() string {
@@ -405,7 +519,7 @@ type ListSsoConnectionsResponse struct {
 
 func (x *ListSsoConnectionsResponse) Reset() {
 	*x = ListSsoConnectionsResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +531,7 @@ func (x *ListSsoConnectionsResponse) String() string {
 func (*ListSsoConnectionsResponse) ProtoMessage() {}
 
 func (x *ListSsoConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[4]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +544,7 @@ func (x *ListSsoConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSsoConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSsoConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{4}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListSsoConnectionsResponse) GetConnections() []*SsoConnection {
@@ -458,7 +572,7 @@ type CreateSsoConnectionRequest struct {
 
 func (x *CreateSsoConnectionRequest) Reset() {
 	*x = CreateSsoConnectionRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +584,7 @@ func (x *CreateSsoConnectionRequest) String() string {
 func (*CreateSsoConnectionRequest) ProtoMessage() {}
 
 func (x *CreateSsoConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[5]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +597,7 @@ func (x *CreateSsoConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSsoConnectionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSsoConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateSsoConnectionRequest) GetTenant() string {
@@ -565,7 +679,7 @@ type CreateSsoConnectionResponse struct {
 
 func (x *CreateSsoConnectionResponse) Reset() {
 	*x = CreateSsoConnectionResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +691,7 @@ func (x *CreateSsoConnectionResponse) String() string {
 func (*CreateSsoConnectionResponse) ProtoMessage() {}
 
 func (x *CreateSsoConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +704,7 @@ func (x *CreateSsoConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSsoConnectionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSsoConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateSsoConnectionResponse) GetConnection() *SsoConnection {
@@ -623,7 +737,7 @@ type UpdateSsoConnectionRequest struct {
 
 func (x *UpdateSsoConnectionRequest) Reset() {
 	*x = UpdateSsoConnectionRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +749,7 @@ func (x *UpdateSsoConnectionRequest) String() string {
 func (*UpdateSsoConnectionRequest) ProtoMessage() {}
 
 func (x *UpdateSsoConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +762,7 @@ func (x *UpdateSsoConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSsoConnectionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSsoConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateSsoConnectionRequest) GetTenant() string {
@@ -751,7 +865,7 @@ type UpdateSsoConnectionResponse struct {
 
 func (x *UpdateSsoConnectionResponse) Reset() {
 	*x = UpdateSsoConnectionResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +877,7 @@ func (x *UpdateSsoConnectionResponse) String() string {
 func (*UpdateSsoConnectionResponse) ProtoMessage() {}
 
 func (x *UpdateSsoConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +890,7 @@ func (x *UpdateSsoConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSsoConnectionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSsoConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateSsoConnectionResponse) GetConnection() *SsoConnection {
@@ -786,7 +900,111 @@ func (x *UpdateSsoConnectionResponse) GetConnection() *SsoConnection {
 	return nil
 }
 
-type DeleteSsoConnectionRequest struct {
+type SwitchSsoConnectionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	ConnectionId  string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	Etag          string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchSsoConnectionRequest) Reset() {
+	*x = SwitchSsoConnectionRequest{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchSsoConnectionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchSsoConnectionRequest) ProtoMessage() {}
+
+func (x *SwitchSsoConnectionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchSsoConnectionRequest.ProtoReflect.Descriptor instead.
+func (*SwitchSsoConnectionRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SwitchSsoConnectionRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SwitchSsoConnectionRequest) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *SwitchSsoConnectionRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type SwitchSsoConnectionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *SsoConnection         `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchSsoConnectionResponse) Reset() {
+	*x = SwitchSsoConnectionResponse{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchSsoConnectionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchSsoConnectionResponse) ProtoMessage() {}
+
+func (x *SwitchSsoConnectionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchSsoConnectionResponse.ProtoReflect.Descriptor instead.
+func (*SwitchSsoConnectionResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SwitchSsoConnectionResponse) GetConnection() *SsoConnection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+type DiscardSsoChangeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	ConnectionId  string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
@@ -794,9 +1012,107 @@ type DeleteSsoConnectionRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
+func (x *DiscardSsoChangeRequest) Reset() {
+	*x = DiscardSsoChangeRequest{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardSsoChangeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardSsoChangeRequest) ProtoMessage() {}
+
+func (x *DiscardSsoChangeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardSsoChangeRequest.ProtoReflect.Descriptor instead.
+func (*DiscardSsoChangeRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DiscardSsoChangeRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DiscardSsoChangeRequest) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+type DiscardSsoChangeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *SsoConnection         `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiscardSsoChangeResponse) Reset() {
+	*x = DiscardSsoChangeResponse{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiscardSsoChangeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiscardSsoChangeResponse) ProtoMessage() {}
+
+func (x *DiscardSsoChangeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiscardSsoChangeResponse.ProtoReflect.Descriptor instead.
+func (*DiscardSsoChangeResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DiscardSsoChangeResponse) GetConnection() *SsoConnection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+type DeleteSsoConnectionRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Tenant       string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	ConnectionId string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// Keys that its people made go on working; otherwise they are revoked.
+	KeepKeys      bool `protobuf:"varint,3,opt,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
 func (x *DeleteSsoConnectionRequest) Reset() {
 	*x = DeleteSsoConnectionRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +1124,7 @@ func (x *DeleteSsoConnectionRequest) String() string {
 func (*DeleteSsoConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteSsoConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +1137,7 @@ func (x *DeleteSsoConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSsoConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSsoConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteSsoConnectionRequest) GetTenant() string {
@@ -838,6 +1154,13 @@ func (x *DeleteSsoConnectionRequest) GetConnectionId() string {
 	return ""
 }
 
+func (x *DeleteSsoConnectionRequest) GetKeepKeys() bool {
+	if x != nil {
+		return x.KeepKeys
+	}
+	return false
+}
+
 type DeleteSsoConnectionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -846,7 +1169,7 @@ type DeleteSsoConnectionResponse struct {
 
 func (x *DeleteSsoConnectionResponse) Reset() {
 	*x = DeleteSsoConnectionResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1181,7 @@ func (x *DeleteSsoConnectionResponse) String() string {
 func (*DeleteSsoConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteSsoConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1194,7 @@ func (x *DeleteSsoConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSsoConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSsoConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{15}
 }
 
 type StartTestLoginRequest struct {
@@ -884,7 +1207,7 @@ type StartTestLoginRequest struct {
 
 func (x *StartTestLoginRequest) Reset() {
 	*x = StartTestLoginRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1219,7 @@ func (x *StartTestLoginRequest) String() string {
 func (*StartTestLoginRequest) ProtoMessage() {}
 
 func (x *StartTestLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1232,7 @@ func (x *StartTestLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTestLoginRequest.ProtoReflect.Descriptor instead.
 func (*StartTestLoginRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartTestLoginRequest) GetTenant() string {
@@ -935,7 +1258,7 @@ type StartTestLoginResponse struct {
 
 func (x *StartTestLoginResponse) Reset() {
 	*x = StartTestLoginResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1270,7 @@ func (x *StartTestLoginResponse) String() string {
 func (*StartTestLoginResponse) ProtoMessage() {}
 
 func (x *StartTestLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1283,7 @@ func (x *StartTestLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTestLoginResponse.ProtoReflect.Descriptor instead.
 func (*StartTestLoginResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StartTestLoginResponse) GetUrl() string {
@@ -974,7 +1297,7 @@ var File_corvo_cloud_v1_sso_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\n" +
-	"\x18corvo/cloud/v1/sso.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x05\n" +
+	"\x18corvo/cloud/v1/sso.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbd\x05\n" +
 	"\rSsoConnection\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
@@ -995,10 +1318,18 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"created_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
-	"\x04etag\x18\x11 \x01(\tR\x04etag\"T\n" +
+	"\x04etag\x18\x11 \x01(\tR\x04etag\x121\n" +
+	"\x06staged\x18\x12 \x01(\v2\x19.corvo.cloud.v1.SsoChangeR\x06staged\"\xdd\x01\n" +
+	"\tSsoChange\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x1b\n" +
+	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12*\n" +
+	"\x11new_client_secret\x18\x03 \x01(\bR\x0fnewClientSecret\x12\x16\n" +
+	"\x06scopes\x18\x04 \x03(\tR\x06scopes\x12!\n" +
+	"\fgroups_claim\x18\x05 \x01(\tR\vgroupsClaim\x124\n" +
+	"\tlast_test\x18\x06 \x01(\v2\x17.corvo.cloud.v1.SsoTestR\blastTest\"T\n" +
 	"\fGroupMapping\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12.\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"\xe5\x01\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"\xa2\x02\n" +
 	"\aSsoTest\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\bR\tsucceeded\x12\x18\n" +
@@ -1006,7 +1337,9 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\asubject\x18\x04 \x01(\tR\asubject\x12\x14\n" +
 	"\x05email\x18\x05 \x01(\tR\x05email\x12\x16\n" +
 	"\x06groups\x18\x06 \x03(\tR\x06groups\x12.\n" +
-	"\x04role\x18\a \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"3\n" +
+	"\x04role\x18\a \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12#\n" +
+	"\rmissing_claim\x18\b \x01(\tR\fmissingClaim\x12\x16\n" +
+	"\x06claims\x18\t \x03(\tR\x06claims\"3\n" +
 	"\x19ListSsoConnectionsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"]\n" +
 	"\x1aListSsoConnectionsResponse\x12?\n" +
@@ -1047,21 +1380,39 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x1bUpdateSsoConnectionResponse\x12=\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1d.corvo.cloud.v1.SsoConnectionR\n" +
-	"connection\"Y\n" +
+	"connection\"m\n" +
+	"\x1aSwitchSsoConnectionRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"\\\n" +
+	"\x1bSwitchSsoConnectionResponse\x12=\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1d.corvo.cloud.v1.SsoConnectionR\n" +
+	"connection\"V\n" +
+	"\x17DiscardSsoChangeRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\"Y\n" +
+	"\x18DiscardSsoChangeResponse\x12=\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1d.corvo.cloud.v1.SsoConnectionR\n" +
+	"connection\"v\n" +
 	"\x1aDeleteSsoConnectionRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
-	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\"\x1d\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12\x1b\n" +
+	"\tkeep_keys\x18\x03 \x01(\bR\bkeepKeys\"\x1d\n" +
 	"\x1bDeleteSsoConnectionResponse\"T\n" +
 	"\x15StartTestLoginRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
 	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\"*\n" +
 	"\x16StartTestLoginResponse\x12\x10\n" +
-	"\x03url\x18\x01 \x01(\tR\x03url2\xcb\x04\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url2\xae\x06\n" +
 	"\n" +
 	"SsoService\x12t\n" +
 	"\x12ListSsoConnections\x12).corvo.cloud.v1.ListSsoConnectionsRequest\x1a*.corvo.cloud.v1.ListSsoConnectionsResponse\"\a\xa8\xed\x182\x90\x02\x01\x12t\n" +
 	"\x13CreateSsoConnection\x12*.corvo.cloud.v1.CreateSsoConnectionRequest\x1a+.corvo.cloud.v1.CreateSsoConnectionResponse\"\x04\xa8\xed\x183\x12t\n" +
 	"\x13UpdateSsoConnection\x12*.corvo.cloud.v1.UpdateSsoConnectionRequest\x1a+.corvo.cloud.v1.UpdateSsoConnectionResponse\"\x04\xa8\xed\x183\x12t\n" +
+	"\x13SwitchSsoConnection\x12*.corvo.cloud.v1.SwitchSsoConnectionRequest\x1a+.corvo.cloud.v1.SwitchSsoConnectionResponse\"\x04\xa8\xed\x183\x12k\n" +
+	"\x10DiscardSsoChange\x12'.corvo.cloud.v1.DiscardSsoChangeRequest\x1a(.corvo.cloud.v1.DiscardSsoChangeResponse\"\x04\xa8\xed\x183\x12t\n" +
 	"\x13DeleteSsoConnection\x12*.corvo.cloud.v1.DeleteSsoConnectionRequest\x1a+.corvo.cloud.v1.DeleteSsoConnectionResponse\"\x04\xa8\xed\x183\x12e\n" +
 	"\x0eStartTestLogin\x12%.corvo.cloud.v1.StartTestLoginRequest\x1a&.corvo.cloud.v1.StartTestLoginResponse\"\x04\xa8\xed\x183BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
@@ -1077,57 +1428,70 @@ func file_corvo_cloud_v1_sso_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_sso_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_sso_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_corvo_cloud_v1_sso_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_corvo_cloud_v1_sso_proto_goTypes = []any{
 	(*SsoConnection)(nil),               // 0: corvo.cloud.v1.SsoConnection
-	(*GroupMapping)(nil),                // 1: corvo.cloud.v1.GroupMapping
-	(*SsoTest)(nil),                     // 2: corvo.cloud.v1.SsoTest
-	(*ListSsoConnectionsRequest)(nil),   // 3: corvo.cloud.v1.ListSsoConnectionsRequest
-	(*ListSsoConnectionsResponse)(nil),  // 4: corvo.cloud.v1.ListSsoConnectionsResponse
-	(*CreateSsoConnectionRequest)(nil),  // 5: corvo.cloud.v1.CreateSsoConnectionRequest
-	(*CreateSsoConnectionResponse)(nil), // 6: corvo.cloud.v1.CreateSsoConnectionResponse
-	(*UpdateSsoConnectionRequest)(nil),  // 7: corvo.cloud.v1.UpdateSsoConnectionRequest
-	(*UpdateSsoConnectionResponse)(nil), // 8: corvo.cloud.v1.UpdateSsoConnectionResponse
-	(*DeleteSsoConnectionRequest)(nil),  // 9: corvo.cloud.v1.DeleteSsoConnectionRequest
-	(*DeleteSsoConnectionResponse)(nil), // 10: corvo.cloud.v1.DeleteSsoConnectionResponse
-	(*StartTestLoginRequest)(nil),       // 11: corvo.cloud.v1.StartTestLoginRequest
-	(*StartTestLoginResponse)(nil),      // 12: corvo.cloud.v1.StartTestLoginResponse
-	(TenantRole)(0),                     // 13: corvo.cloud.v1.TenantRole
-	(*timestamppb.Timestamp)(nil),       // 14: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),       // 15: google.protobuf.FieldMask
+	(*SsoChange)(nil),                   // 1: corvo.cloud.v1.SsoChange
+	(*GroupMapping)(nil),                // 2: corvo.cloud.v1.GroupMapping
+	(*SsoTest)(nil),                     // 3: corvo.cloud.v1.SsoTest
+	(*ListSsoConnectionsRequest)(nil),   // 4: corvo.cloud.v1.ListSsoConnectionsRequest
+	(*ListSsoConnectionsResponse)(nil),  // 5: corvo.cloud.v1.ListSsoConnectionsResponse
+	(*CreateSsoConnectionRequest)(nil),  // 6: corvo.cloud.v1.CreateSsoConnectionRequest
+	(*CreateSsoConnectionResponse)(nil), // 7: corvo.cloud.v1.CreateSsoConnectionResponse
+	(*UpdateSsoConnectionRequest)(nil),  // 8: corvo.cloud.v1.UpdateSsoConnectionRequest
+	(*UpdateSsoConnectionResponse)(nil), // 9: corvo.cloud.v1.UpdateSsoConnectionResponse
+	(*SwitchSsoConnectionRequest)(nil),  // 10: corvo.cloud.v1.SwitchSsoConnectionRequest
+	(*SwitchSsoConnectionResponse)(nil), // 11: corvo.cloud.v1.SwitchSsoConnectionResponse
+	(*DiscardSsoChangeRequest)(nil),     // 12: corvo.cloud.v1.DiscardSsoChangeRequest
+	(*DiscardSsoChangeResponse)(nil),    // 13: corvo.cloud.v1.DiscardSsoChangeResponse
+	(*DeleteSsoConnectionRequest)(nil),  // 14: corvo.cloud.v1.DeleteSsoConnectionRequest
+	(*DeleteSsoConnectionResponse)(nil), // 15: corvo.cloud.v1.DeleteSsoConnectionResponse
+	(*StartTestLoginRequest)(nil),       // 16: corvo.cloud.v1.StartTestLoginRequest
+	(*StartTestLoginResponse)(nil),      // 17: corvo.cloud.v1.StartTestLoginResponse
+	(TenantRole)(0),                     // 18: corvo.cloud.v1.TenantRole
+	(*timestamppb.Timestamp)(nil),       // 19: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),       // 20: google.protobuf.FieldMask
 }
 var file_corvo_cloud_v1_sso_proto_depIdxs = []int32{
-	13, // 0: corvo.cloud.v1.SsoConnection.default_role:type_name -> corvo.cloud.v1.TenantRole
-	1,  // 1: corvo.cloud.v1.SsoConnection.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
-	2,  // 2: corvo.cloud.v1.SsoConnection.last_test:type_name -> corvo.cloud.v1.SsoTest
-	14, // 3: corvo.cloud.v1.SsoConnection.created_at:type_name -> google.protobuf.Timestamp
-	14, // 4: corvo.cloud.v1.SsoConnection.updated_at:type_name -> google.protobuf.Timestamp
-	13, // 5: corvo.cloud.v1.GroupMapping.role:type_name -> corvo.cloud.v1.TenantRole
-	14, // 6: corvo.cloud.v1.SsoTest.at:type_name -> google.protobuf.Timestamp
-	13, // 7: corvo.cloud.v1.SsoTest.role:type_name -> corvo.cloud.v1.TenantRole
-	0,  // 8: corvo.cloud.v1.ListSsoConnectionsResponse.connections:type_name -> corvo.cloud.v1.SsoConnection
-	13, // 9: corvo.cloud.v1.CreateSsoConnectionRequest.default_role:type_name -> corvo.cloud.v1.TenantRole
-	1,  // 10: corvo.cloud.v1.CreateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
-	0,  // 11: corvo.cloud.v1.CreateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
-	13, // 12: corvo.cloud.v1.UpdateSsoConnectionRequest.default_role:type_name -> corvo.cloud.v1.TenantRole
-	1,  // 13: corvo.cloud.v1.UpdateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
-	15, // 14: corvo.cloud.v1.UpdateSsoConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
-	0,  // 15: corvo.cloud.v1.UpdateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
-	3,  // 16: corvo.cloud.v1.SsoService.ListSsoConnections:input_type -> corvo.cloud.v1.ListSsoConnectionsRequest
-	5,  // 17: corvo.cloud.v1.SsoService.CreateSsoConnection:input_type -> corvo.cloud.v1.CreateSsoConnectionRequest
-	7,  // 18: corvo.cloud.v1.SsoService.UpdateSsoConnection:input_type -> corvo.cloud.v1.UpdateSsoConnectionRequest
-	9,  // 19: corvo.cloud.v1.SsoService.DeleteSsoConnection:input_type -> corvo.cloud.v1.DeleteSsoConnectionRequest
-	11, // 20: corvo.cloud.v1.SsoService.StartTestLogin:input_type -> corvo.cloud.v1.StartTestLoginRequest
-	4,  // 21: corvo.cloud.v1.SsoService.ListSsoConnections:output_type -> corvo.cloud.v1.ListSsoConnectionsResponse
-	6,  // 22: corvo.cloud.v1.SsoService.CreateSsoConnection:output_type -> corvo.cloud.v1.CreateSsoConnectionResponse
-	8,  // 23: corvo.cloud.v1.SsoService.UpdateSsoConnection:output_type -> corvo.cloud.v1.UpdateSsoConnectionResponse
-	10, // 24: corvo.cloud.v1.SsoService.DeleteSsoConnection:output_type -> corvo.cloud.v1.DeleteSsoConnectionResponse
-	12, // 25: corvo.cloud.v1.SsoService.StartTestLogin:output_type -> corvo.cloud.v1.StartTestLoginResponse
-	21, // [21:26] is the sub-list for method output_type
-	16, // [16:21] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	18, // 0: corvo.cloud.v1.SsoConnection.default_role:type_name -> corvo.cloud.v1.TenantRole
+	2,  // 1: corvo.cloud.v1.SsoConnection.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
+	3,  // 2: corvo.cloud.v1.SsoConnection.last_test:type_name -> corvo.cloud.v1.SsoTest
+	19, // 3: corvo.cloud.v1.SsoConnection.created_at:type_name -> google.protobuf.Timestamp
+	19, // 4: corvo.cloud.v1.SsoConnection.updated_at:type_name -> google.protobuf.Timestamp
+	1,  // 5: corvo.cloud.v1.SsoConnection.staged:type_name -> corvo.cloud.v1.SsoChange
+	3,  // 6: corvo.cloud.v1.SsoChange.last_test:type_name -> corvo.cloud.v1.SsoTest
+	18, // 7: corvo.cloud.v1.GroupMapping.role:type_name -> corvo.cloud.v1.TenantRole
+	19, // 8: corvo.cloud.v1.SsoTest.at:type_name -> google.protobuf.Timestamp
+	18, // 9: corvo.cloud.v1.SsoTest.role:type_name -> corvo.cloud.v1.TenantRole
+	0,  // 10: corvo.cloud.v1.ListSsoConnectionsResponse.connections:type_name -> corvo.cloud.v1.SsoConnection
+	18, // 11: corvo.cloud.v1.CreateSsoConnectionRequest.default_role:type_name -> corvo.cloud.v1.TenantRole
+	2,  // 12: corvo.cloud.v1.CreateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
+	0,  // 13: corvo.cloud.v1.CreateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
+	18, // 14: corvo.cloud.v1.UpdateSsoConnectionRequest.default_role:type_name -> corvo.cloud.v1.TenantRole
+	2,  // 15: corvo.cloud.v1.UpdateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
+	20, // 16: corvo.cloud.v1.UpdateSsoConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	0,  // 17: corvo.cloud.v1.UpdateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
+	0,  // 18: corvo.cloud.v1.SwitchSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
+	0,  // 19: corvo.cloud.v1.DiscardSsoChangeResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
+	4,  // 20: corvo.cloud.v1.SsoService.ListSsoConnections:input_type -> corvo.cloud.v1.ListSsoConnectionsRequest
+	6,  // 21: corvo.cloud.v1.SsoService.CreateSsoConnection:input_type -> corvo.cloud.v1.CreateSsoConnectionRequest
+	8,  // 22: corvo.cloud.v1.SsoService.UpdateSsoConnection:input_type -> corvo.cloud.v1.UpdateSsoConnectionRequest
+	10, // 23: corvo.cloud.v1.SsoService.SwitchSsoConnection:input_type -> corvo.cloud.v1.SwitchSsoConnectionRequest
+	12, // 24: corvo.cloud.v1.SsoService.DiscardSsoChange:input_type -> corvo.cloud.v1.DiscardSsoChangeRequest
+	14, // 25: corvo.cloud.v1.SsoService.DeleteSsoConnection:input_type -> corvo.cloud.v1.DeleteSsoConnectionRequest
+	16, // 26: corvo.cloud.v1.SsoService.StartTestLogin:input_type -> corvo.cloud.v1.StartTestLoginRequest
+	5,  // 27: corvo.cloud.v1.SsoService.ListSsoConnections:output_type -> corvo.cloud.v1.ListSsoConnectionsResponse
+	7,  // 28: corvo.cloud.v1.SsoService.CreateSsoConnection:output_type -> corvo.cloud.v1.CreateSsoConnectionResponse
+	9,  // 29: corvo.cloud.v1.SsoService.UpdateSsoConnection:output_type -> corvo.cloud.v1.UpdateSsoConnectionResponse
+	11, // 30: corvo.cloud.v1.SsoService.SwitchSsoConnection:output_type -> corvo.cloud.v1.SwitchSsoConnectionResponse
+	13, // 31: corvo.cloud.v1.SsoService.DiscardSsoChange:output_type -> corvo.cloud.v1.DiscardSsoChangeResponse
+	15, // 32: corvo.cloud.v1.SsoService.DeleteSsoConnection:output_type -> corvo.cloud.v1.DeleteSsoConnectionResponse
+	17, // 33: corvo.cloud.v1.SsoService.StartTestLogin:output_type -> corvo.cloud.v1.StartTestLoginResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_sso_proto_init() }
@@ -1142,7 +1506,7 @@ func file_corvo_cloud_v1_sso_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_sso_proto_rawDesc), len(file_corvo_cloud_v1_sso_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -6,8 +6,10 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { TenantRole } from "./access_pb";
+import type { NamespaceRole, TenantRole } from "./access_pb";
 import { file_corvo_cloud_v1_access } from "./access_pb";
+import type { KeyKind } from "./apikey_pb";
+import { file_corvo_cloud_v1_apikey } from "./apikey_pb";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/member.proto.
  */
 export const file_corvo_cloud_v1_member: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxIusBCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSLFAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJuChNVcGRhdGVNZW1iZXJSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEgwKBGV0YWcYBCABKAkiPgoUVXBkYXRlTWVtYmVyUmVzcG9uc2USJgoGbWVtYmVyGAEgASgLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyIjYKE1JlbW92ZU1lbWJlclJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg8KB3VzZXJfaWQYAiABKAkiFgoUUmVtb3ZlTWVtYmVyUmVzcG9uc2UiTwoWTGlzdEludml0YXRpb25zUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYwoXTGlzdEludml0YXRpb25zUmVzcG9uc2USLwoLaW52aXRhdGlvbnMYASADKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJiChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSKAoEcm9sZRgDIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUiSgoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEi4KCmludml0YXRpb24YASABKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uIkAKF1Jldm9rZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1pbnZpdGF0aW9uX2lkGAIgASgJIhoKGFJldm9rZUludml0YXRpb25SZXNwb25zZSIpChhQcmV2aWV3SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkivQEKGVByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJEg0KBWVtYWlsGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhIKCmludml0ZWRfYnkYBCABKAkSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaGFzX2FjY291bnQYBiABKAgiNgoXQWNjZXB0SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkSDAoEbmFtZRgCIAEoCSIqChhBY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJMtYGCg1NZW1iZXJTZXJ2aWNlEl8KC0xpc3RNZW1iZXJzEiIuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXNwb25zZSIHkAIBqO0YKBJfCgxVcGRhdGVNZW1iZXISIy5jb3J2by5jbG91ZC52MS5VcGRhdGVNZW1iZXJSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuVXBkYXRlTWVtYmVyUmVzcG9uc2UiBKjtGCkSXwoMUmVtb3ZlTWVtYmVyEiMuY29ydm8uY2xvdWQudjEuUmVtb3ZlTWVtYmVyUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlJlbW92ZU1lbWJlclJlc3BvbnNlIgSo7RgpEmsKD0xpc3RJbnZpdGF0aW9ucxImLmNvcnZvLmNsb3VkLnYxLkxpc3RJbnZpdGF0aW9uc1JlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5MaXN0SW52aXRhdGlvbnNSZXNwb25zZSIHkAIBqO0YKBJrChBDcmVhdGVJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQ3JlYXRlSW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5DcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGCkSawoQUmV2b2tlSW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLlJldm9rZUludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuUmV2b2tlSW52aXRhdGlvblJlc3BvbnNlIgSo7RgpEm4KEVByZXZpZXdJbnZpdGF0aW9uEiguY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXF1ZXN0GikuY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXNwb25zZSIEqO0YARJrChBBY2NlcHRJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5BY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGAFCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxIusBCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSLFAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKYAQoTVXBkYXRlTWVtYmVyUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRIMCgRldGFnGAQgASgJEhEKCWtlZXBfa2V5cxgFIAMoCRIVCg1rZWVwX2FsbF9rZXlzGAYgASgIIlQKFFVwZGF0ZU1lbWJlclJlc3BvbnNlEiYKBm1lbWJlchgBIAEoCzIWLmNvcnZvLmNsb3VkLnYxLk1lbWJlchIUCgxyZXZva2VkX2tleXMYAiADKAkiYAoTUmVtb3ZlTWVtYmVyUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCglrZWVwX2tleXMYAyADKAkSFQoNa2VlcF9hbGxfa2V5cxgEIAEoCCIsChRSZW1vdmVNZW1iZXJSZXNwb25zZRIUCgxyZXZva2VkX2tleXMYASADKAkiYgoVTGlzdE1lbWJlcktleXNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlIkEKFkxpc3RNZW1iZXJLZXlzUmVzcG9uc2USJwoEa2V5cxgBIAMoCzIZLmNvcnZvLmNsb3VkLnYxLk1lbWJlcktleSKbAgoJTWVtYmVyS2V5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEa2luZBgDIAEoDjIXLmNvcnZvLmNsb3VkLnYxLktleUtpbmQSDgoGcHJlZml4GAQgASgJEiwKBXJvbGVzGAUgAygOMh0uY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlUm9sZRIvCgt0ZW5hbnRfcm9sZRgGIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUSLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTwoWTGlzdEludml0YXRpb25zUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYwoXTGlzdEludml0YXRpb25zUmVzcG9uc2USLwoLaW52aXRhdGlvbnMYASADKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJiChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSKAoEcm9sZRgDIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUiSgoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEi4KCmludml0YXRpb24YASABKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uIkAKF1Jldm9rZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1pbnZpdGF0aW9uX2lkGAIgASgJIhoKGFJldm9rZUludml0YXRpb25SZXNwb25zZSIpChhQcmV2aWV3SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkivQEKGVByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJEg0KBWVtYWlsGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhIKCmludml0ZWRfYnkYBCABKAkSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaGFzX2FjY291bnQYBiABKAgiNgoXQWNjZXB0SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkSDAoEbmFtZRgCIAEoCSIqChhBY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJMsAHCg1NZW1iZXJTZXJ2aWNlEl8KC0xpc3RNZW1iZXJzEiIuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXNwb25zZSIHkAIBqO0YKBJoCg5MaXN0TWVtYmVyS2V5cxIlLmNvcnZvLmNsb3VkLnYxLkxpc3RNZW1iZXJLZXlzUmVxdWVzdBomLmNvcnZvLmNsb3VkLnYxLkxpc3RNZW1iZXJLZXlzUmVzcG9uc2UiB5ACAajtGCkSXwoMVXBkYXRlTWVtYmVyEiMuY29ydm8uY2xvdWQudjEuVXBkYXRlTWVtYmVyUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU1lbWJlclJlc3BvbnNlIgSo7RgpEl8KDFJlbW92ZU1lbWJlchIjLmNvcnZvLmNsb3VkLnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5SZW1vdmVNZW1iZXJSZXNwb25zZSIEqO0YKRJrCg9MaXN0SW52aXRhdGlvbnMSJi5jb3J2by5jbG91ZC52MS5MaXN0SW52aXRhdGlvbnNSZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuTGlzdEludml0YXRpb25zUmVzcG9uc2UiB5ACAajtGCgSawoQQ3JlYXRlSW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZUludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlIgSo7RgpEmsKEFJldm9rZUludml0YXRpb24SJy5jb3J2by5jbG91ZC52MS5SZXZva2VJbnZpdGF0aW9uUmVxdWVzdBooLmNvcnZvLmNsb3VkLnYxLlJldm9rZUludml0YXRpb25SZXNwb25zZSIEqO0YKRJuChFQcmV2aWV3SW52aXRhdGlvbhIoLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdJbnZpdGF0aW9uUmVxdWVzdBopLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGAESawoQQWNjZXB0SW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLkFjY2VwdEludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlc3BvbnNlIgSo7RgBQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_corvo_cloud_v1_apikey, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.Member
@@ -192,6 +194,20 @@ export type UpdateMemberRequest = Message<"corvo.cloud.v1.UpdateMemberRequest"> 
    * @generated from field: string etag = 4;
    */
   etag: string;
+
+  /**
+   * Ids of keys of ListMemberKeys that shall go on working.
+   *
+   * @generated from field: repeated string keep_keys = 5;
+   */
+  keepKeys: string[];
+
+  /**
+   * All of them shall.
+   *
+   * @generated from field: bool keep_all_keys = 6;
+   */
+  keepAllKeys: boolean;
 };
 
 /**
@@ -209,6 +225,13 @@ export type UpdateMemberResponse = Message<"corvo.cloud.v1.UpdateMemberResponse"
    * @generated from field: corvo.cloud.v1.Member member = 1;
    */
   member?: Member | undefined;
+
+  /**
+   * Ids of the keys that were revoked.
+   *
+   * @generated from field: repeated string revoked_keys = 2;
+   */
+  revokedKeys: string[];
 };
 
 /**
@@ -231,6 +254,20 @@ export type RemoveMemberRequest = Message<"corvo.cloud.v1.RemoveMemberRequest"> 
    * @generated from field: string user_id = 2;
    */
   userId: string;
+
+  /**
+   * Ids of keys of ListMemberKeys that shall go on working.
+   *
+   * @generated from field: repeated string keep_keys = 3;
+   */
+  keepKeys: string[];
+
+  /**
+   * All of them shall.
+   *
+   * @generated from field: bool keep_all_keys = 4;
+   */
+  keepAllKeys: boolean;
 };
 
 /**
@@ -244,6 +281,12 @@ export const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest> = /*@__P
  * @generated from message corvo.cloud.v1.RemoveMemberResponse
  */
 export type RemoveMemberResponse = Message<"corvo.cloud.v1.RemoveMemberResponse"> & {
+  /**
+   * Ids of the keys that were revoked.
+   *
+   * @generated from field: repeated string revoked_keys = 1;
+   */
+  revokedKeys: string[];
 };
 
 /**
@@ -252,6 +295,108 @@ export type RemoveMemberResponse = Message<"corvo.cloud.v1.RemoveMemberResponse"
  */
 export const RemoveMemberResponseSchema: GenMessage<RemoveMemberResponse> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_member, 7);
+
+/**
+ * @generated from message corvo.cloud.v1.ListMemberKeysRequest
+ */
+export type ListMemberKeysRequest = Message<"corvo.cloud.v1.ListMemberKeysRequest"> & {
+  /**
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * @generated from field: string user_id = 2;
+   */
+  userId: string;
+
+  /**
+   * The role that the member would have; unspecified: none.
+   *
+   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   */
+  role: TenantRole;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.ListMemberKeysRequest.
+ * Use `create(ListMemberKeysRequestSchema)` to create a new message.
+ */
+export const ListMemberKeysRequestSchema: GenMessage<ListMemberKeysRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_member, 8);
+
+/**
+ * @generated from message corvo.cloud.v1.ListMemberKeysResponse
+ */
+export type ListMemberKeysResponse = Message<"corvo.cloud.v1.ListMemberKeysResponse"> & {
+  /**
+   * @generated from field: repeated corvo.cloud.v1.MemberKey keys = 1;
+   */
+  keys: MemberKey[];
+};
+
+/**
+ * Describes the message corvo.cloud.v1.ListMemberKeysResponse.
+ * Use `create(ListMemberKeysResponseSchema)` to create a new message.
+ */
+export const ListMemberKeysResponseSchema: GenMessage<ListMemberKeysResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_member, 9);
+
+/**
+ * MemberKey is a key that a member made.
+ *
+ * @generated from message corvo.cloud.v1.MemberKey
+ */
+export type MemberKey = Message<"corvo.cloud.v1.MemberKey"> & {
+  /**
+   * key_<id12>
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: corvo.cloud.v1.KeyKind kind = 3;
+   */
+  kind: KeyKind;
+
+  /**
+   * @generated from field: string prefix = 4;
+   */
+  prefix: string;
+
+  /**
+   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 5;
+   */
+  roles: NamespaceRole[];
+
+  /**
+   * @generated from field: corvo.cloud.v1.TenantRole tenant_role = 6;
+   */
+  tenantRole: TenantRole;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 7;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp expires_at = 8;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.MemberKey.
+ * Use `create(MemberKeySchema)` to create a new message.
+ */
+export const MemberKeySchema: GenMessage<MemberKey> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_member, 10);
 
 /**
  * @generated from message corvo.cloud.v1.ListInvitationsRequest
@@ -278,7 +423,7 @@ export type ListInvitationsRequest = Message<"corvo.cloud.v1.ListInvitationsRequ
  * Use `create(ListInvitationsRequestSchema)` to create a new message.
  */
 export const ListInvitationsRequestSchema: GenMessage<ListInvitationsRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 8);
+  messageDesc(file_corvo_cloud_v1_member, 11);
 
 /**
  * @generated from message corvo.cloud.v1.ListInvitationsResponse
@@ -300,7 +445,7 @@ export type ListInvitationsResponse = Message<"corvo.cloud.v1.ListInvitationsRes
  * Use `create(ListInvitationsResponseSchema)` to create a new message.
  */
 export const ListInvitationsResponseSchema: GenMessage<ListInvitationsResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 9);
+  messageDesc(file_corvo_cloud_v1_member, 12);
 
 /**
  * @generated from message corvo.cloud.v1.CreateInvitationRequest
@@ -327,7 +472,7 @@ export type CreateInvitationRequest = Message<"corvo.cloud.v1.CreateInvitationRe
  * Use `create(CreateInvitationRequestSchema)` to create a new message.
  */
 export const CreateInvitationRequestSchema: GenMessage<CreateInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 10);
+  messageDesc(file_corvo_cloud_v1_member, 13);
 
 /**
  * @generated from message corvo.cloud.v1.CreateInvitationResponse
@@ -344,7 +489,7 @@ export type CreateInvitationResponse = Message<"corvo.cloud.v1.CreateInvitationR
  * Use `create(CreateInvitationResponseSchema)` to create a new message.
  */
 export const CreateInvitationResponseSchema: GenMessage<CreateInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 11);
+  messageDesc(file_corvo_cloud_v1_member, 14);
 
 /**
  * @generated from message corvo.cloud.v1.RevokeInvitationRequest
@@ -366,7 +511,7 @@ export type RevokeInvitationRequest = Message<"corvo.cloud.v1.RevokeInvitationRe
  * Use `create(RevokeInvitationRequestSchema)` to create a new message.
  */
 export const RevokeInvitationRequestSchema: GenMessage<RevokeInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 12);
+  messageDesc(file_corvo_cloud_v1_member, 15);
 
 /**
  * @generated from message corvo.cloud.v1.RevokeInvitationResponse
@@ -379,7 +524,7 @@ export type RevokeInvitationResponse = Message<"corvo.cloud.v1.RevokeInvitationR
  * Use `create(RevokeInvitationResponseSchema)` to create a new message.
  */
 export const RevokeInvitationResponseSchema: GenMessage<RevokeInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 13);
+  messageDesc(file_corvo_cloud_v1_member, 16);
 
 /**
  * @generated from message corvo.cloud.v1.PreviewInvitationRequest
@@ -396,7 +541,7 @@ export type PreviewInvitationRequest = Message<"corvo.cloud.v1.PreviewInvitation
  * Use `create(PreviewInvitationRequestSchema)` to create a new message.
  */
 export const PreviewInvitationRequestSchema: GenMessage<PreviewInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 14);
+  messageDesc(file_corvo_cloud_v1_member, 17);
 
 /**
  * @generated from message corvo.cloud.v1.PreviewInvitationResponse
@@ -444,7 +589,7 @@ export type PreviewInvitationResponse = Message<"corvo.cloud.v1.PreviewInvitatio
  * Use `create(PreviewInvitationResponseSchema)` to create a new message.
  */
 export const PreviewInvitationResponseSchema: GenMessage<PreviewInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 15);
+  messageDesc(file_corvo_cloud_v1_member, 18);
 
 /**
  * @generated from message corvo.cloud.v1.AcceptInvitationRequest
@@ -468,7 +613,7 @@ export type AcceptInvitationRequest = Message<"corvo.cloud.v1.AcceptInvitationRe
  * Use `create(AcceptInvitationRequestSchema)` to create a new message.
  */
 export const AcceptInvitationRequestSchema: GenMessage<AcceptInvitationRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 16);
+  messageDesc(file_corvo_cloud_v1_member, 19);
 
 /**
  * @generated from message corvo.cloud.v1.AcceptInvitationResponse
@@ -487,7 +632,7 @@ export type AcceptInvitationResponse = Message<"corvo.cloud.v1.AcceptInvitationR
  * Use `create(AcceptInvitationResponseSchema)` to create a new message.
  */
 export const AcceptInvitationResponseSchema: GenMessage<AcceptInvitationResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_member, 17);
+  messageDesc(file_corvo_cloud_v1_member, 20);
 
 /**
  * @generated from service corvo.cloud.v1.MemberService
@@ -502,8 +647,21 @@ export const MemberService: GenService<{
     output: typeof ListMembersResponseSchema;
   },
   /**
+   * ListMemberKeys lists the living keys that a member made, directly or through a key
+   * of theirs, as far as somebody of the given role could not make them: those that
+   * UpdateMember and RemoveMember revoke.
+   *
+   * @generated from rpc corvo.cloud.v1.MemberService.ListMemberKeys
+   */
+  listMemberKeys: {
+    methodKind: "unary";
+    input: typeof ListMemberKeysRequestSchema;
+    output: typeof ListMemberKeysResponseSchema;
+  },
+  /**
    * UpdateMember changes a role. Nobody grants more than they hold, and the last
-   * owner stays one.
+   * owner stays one. Keys that the member made and could not make in the new role are
+   * revoked in the same step, but for those to be kept.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.UpdateMember
    */
@@ -513,7 +671,9 @@ export const MemberService: GenService<{
     output: typeof UpdateMemberResponseSchema;
   },
   /**
-   * RemoveMember ends the membership and the user's sessions and tokens in the tenant.
+   * RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
+   * the keys that they made, but for those to be kept. Nobody who was removed comes
+   * back by signing in through the tenant's provider before they are invited.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.RemoveMember
    */

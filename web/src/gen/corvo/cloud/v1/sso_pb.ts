@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/sso.proto.
  */
 export const file_corvo_cloud_v1_sso: GenFile = /*@__PURE__*/
-  fileDesc("Chhjb3J2by9jbG91ZC92MS9zc28ucHJvdG8SDmNvcnZvLmNsb3VkLnYxItwDCg1Tc29Db25uZWN0aW9uEgoKAmlkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEg4KBmlzc3VlchgEIAEoCRIRCgljbGllbnRfaWQYBSABKAkSGQoRaGFzX2NsaWVudF9zZWNyZXQYBiABKAgSDgoGc2NvcGVzGAcgAygJEhQKDGdyb3Vwc19jbGFpbRgIIAEoCRIwCgxkZWZhdWx0X3JvbGUYCSABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEjQKDmdyb3VwX21hcHBpbmdzGAogAygLMhwuY29ydm8uY2xvdWQudjEuR3JvdXBNYXBwaW5nEg8KB2VuYWJsZWQYCyABKAgSFAoMcmVkaXJlY3RfdXJpGAwgASgJEhEKCWxvZ2luX3VybBgNIAEoCRIqCglsYXN0X3Rlc3QYDiABKAsyFy5jb3J2by5jbG91ZC52MS5Tc29UZXN0Ei4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYESABKAkiRwoMR3JvdXBNYXBwaW5nEg0KBWdyb3VwGAEgASgJEigKBHJvbGUYAiABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlIq8BCgdTc29UZXN0EiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdWNjZWVkZWQYAiABKAgSDwoHcHJvYmxlbRgDIAEoCRIPCgdzdWJqZWN0GAQgASgJEg0KBWVtYWlsGAUgASgJEg4KBmdyb3VwcxgGIAMoCRIoCgRyb2xlGAcgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZSIrChlMaXN0U3NvQ29ubmVjdGlvbnNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCSJQChpMaXN0U3NvQ29ubmVjdGlvbnNSZXNwb25zZRIyCgtjb25uZWN0aW9ucxgBIAMoCzIdLmNvcnZvLmNsb3VkLnYxLlNzb0Nvbm5lY3Rpb24ilgIKGkNyZWF0ZVNzb0Nvbm5lY3Rpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGaXNzdWVyGAQgASgJEhEKCWNsaWVudF9pZBgFIAEoCRIVCg1jbGllbnRfc2VjcmV0GAYgASgJEg4KBnNjb3BlcxgHIAMoCRIUCgxncm91cHNfY2xhaW0YCCABKAkSMAoMZGVmYXVsdF9yb2xlGAkgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRI0Cg5ncm91cF9tYXBwaW5ncxgKIAMoCzIcLmNvcnZvLmNsb3VkLnYxLkdyb3VwTWFwcGluZyJQChtDcmVhdGVTc29Db25uZWN0aW9uUmVzcG9uc2USMQoKY29ubmVjdGlvbhgBIAEoCzIdLmNvcnZvLmNsb3VkLnYxLlNzb0Nvbm5lY3Rpb24i6QIKGlVwZGF0ZVNzb0Nvbm5lY3Rpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGaXNzdWVyGAQgASgJEhEKCWNsaWVudF9pZBgFIAEoCRIVCg1jbGllbnRfc2VjcmV0GAYgASgJEg4KBnNjb3BlcxgHIAMoCRIUCgxncm91cHNfY2xhaW0YCCABKAkSMAoMZGVmYXVsdF9yb2xlGAkgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRI0Cg5ncm91cF9tYXBwaW5ncxgKIAMoCzIcLmNvcnZvLmNsb3VkLnYxLkdyb3VwTWFwcGluZxIPCgdlbmFibGVkGAsgASgIEi8KC3VwZGF0ZV9tYXNrGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIMCgRldGFnGA0gASgJIlAKG1VwZGF0ZVNzb0Nvbm5lY3Rpb25SZXNwb25zZRIxCgpjb25uZWN0aW9uGAEgASgLMh0uY29ydm8uY2xvdWQudjEuU3NvQ29ubmVjdGlvbiJDChpEZWxldGVTc29Db25uZWN0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCSIdChtEZWxldGVTc29Db25uZWN0aW9uUmVzcG9uc2UiPgoVU3RhcnRUZXN0TG9naW5SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJIiUKFlN0YXJ0VGVzdExvZ2luUmVzcG9uc2USCwoDdXJsGAEgASgJMssECgpTc29TZXJ2aWNlEnQKEkxpc3RTc29Db25uZWN0aW9ucxIpLmNvcnZvLmNsb3VkLnYxLkxpc3RTc29Db25uZWN0aW9uc1JlcXVlc3QaKi5jb3J2by5jbG91ZC52MS5MaXN0U3NvQ29ubmVjdGlvbnNSZXNwb25zZSIHkAIBqO0YMhJ0ChNDcmVhdGVTc29Db25uZWN0aW9uEiouY29ydm8uY2xvdWQudjEuQ3JlYXRlU3NvQ29ubmVjdGlvblJlcXVlc3QaKy5jb3J2by5jbG91ZC52MS5DcmVhdGVTc29Db25uZWN0aW9uUmVzcG9uc2UiBKjtGDMSdAoTVXBkYXRlU3NvQ29ubmVjdGlvbhIqLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZVNzb0Nvbm5lY3Rpb25SZXF1ZXN0GisuY29ydm8uY2xvdWQudjEuVXBkYXRlU3NvQ29ubmVjdGlvblJlc3BvbnNlIgSo7RgzEnQKE0RlbGV0ZVNzb0Nvbm5lY3Rpb24SKi5jb3J2by5jbG91ZC52MS5EZWxldGVTc29Db25uZWN0aW9uUmVxdWVzdBorLmNvcnZvLmNsb3VkLnYxLkRlbGV0ZVNzb0Nvbm5lY3Rpb25SZXNwb25zZSIEqO0YMxJlCg5TdGFydFRlc3RMb2dpbhIlLmNvcnZvLmNsb3VkLnYxLlN0YXJ0VGVzdExvZ2luUmVxdWVzdBomLmNvcnZvLmNsb3VkLnYxLlN0YXJ0VGVzdExvZ2luUmVzcG9uc2UiBKjtGDNCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Chhjb3J2by9jbG91ZC92MS9zc28ucHJvdG8SDmNvcnZvLmNsb3VkLnYxIocECg1Tc29Db25uZWN0aW9uEgoKAmlkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEg4KBmlzc3VlchgEIAEoCRIRCgljbGllbnRfaWQYBSABKAkSGQoRaGFzX2NsaWVudF9zZWNyZXQYBiABKAgSDgoGc2NvcGVzGAcgAygJEhQKDGdyb3Vwc19jbGFpbRgIIAEoCRIwCgxkZWZhdWx0X3JvbGUYCSABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEjQKDmdyb3VwX21hcHBpbmdzGAogAygLMhwuY29ydm8uY2xvdWQudjEuR3JvdXBNYXBwaW5nEg8KB2VuYWJsZWQYCyABKAgSFAoMcmVkaXJlY3RfdXJpGAwgASgJEhEKCWxvZ2luX3VybBgNIAEoCRIqCglsYXN0X3Rlc3QYDiABKAsyFy5jb3J2by5jbG91ZC52MS5Tc29UZXN0Ei4KCmNyZWF0ZWRfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnVwZGF0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGV0YWcYESABKAkSKQoGc3RhZ2VkGBIgASgLMhkuY29ydm8uY2xvdWQudjEuU3NvQ2hhbmdlIpsBCglTc29DaGFuZ2USDgoGaXNzdWVyGAEgASgJEhEKCWNsaWVudF9pZBgCIAEoCRIZChFuZXdfY2xpZW50X3NlY3JldBgDIAEoCBIOCgZzY29wZXMYBCADKAkSFAoMZ3JvdXBzX2NsYWltGAUgASgJEioKCWxhc3RfdGVzdBgGIAEoCzIXLmNvcnZvLmNsb3VkLnYxLlNzb1Rlc3QiRwoMR3JvdXBNYXBwaW5nEg0KBWdyb3VwGAEgASgJEigKBHJvbGUYAiABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlItYBCgdTc29UZXN0EiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglzdWNjZWVkZWQYAiABKAgSDwoHcHJvYmxlbRgDIAEoCRIPCgdzdWJqZWN0GAQgASgJEg0KBWVtYWlsGAUgASgJEg4KBmdyb3VwcxgGIAMoCRIoCgRyb2xlGAcgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRIVCg1taXNzaW5nX2NsYWltGAggASgJEg4KBmNsYWltcxgJIAMoCSIrChlMaXN0U3NvQ29ubmVjdGlvbnNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCSJQChpMaXN0U3NvQ29ubmVjdGlvbnNSZXNwb25zZRIyCgtjb25uZWN0aW9ucxgBIAMoCzIdLmNvcnZvLmNsb3VkLnYxLlNzb0Nvbm5lY3Rpb24ilgIKGkNyZWF0ZVNzb0Nvbm5lY3Rpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGaXNzdWVyGAQgASgJEhEKCWNsaWVudF9pZBgFIAEoCRIVCg1jbGllbnRfc2VjcmV0GAYgASgJEg4KBnNjb3BlcxgHIAMoCRIUCgxncm91cHNfY2xhaW0YCCABKAkSMAoMZGVmYXVsdF9yb2xlGAkgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRI0Cg5ncm91cF9tYXBwaW5ncxgKIAMoCzIcLmNvcnZvLmNsb3VkLnYxLkdyb3VwTWFwcGluZyJQChtDcmVhdGVTc29Db25uZWN0aW9uUmVzcG9uc2USMQoKY29ubmVjdGlvbhgBIAEoCzIdLmNvcnZvLmNsb3VkLnYxLlNzb0Nvbm5lY3Rpb24i6QIKGlVwZGF0ZVNzb0Nvbm5lY3Rpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGaXNzdWVyGAQgASgJEhEKCWNsaWVudF9pZBgFIAEoCRIVCg1jbGllbnRfc2VjcmV0GAYgASgJEg4KBnNjb3BlcxgHIAMoCRIUCgxncm91cHNfY2xhaW0YCCABKAkSMAoMZGVmYXVsdF9yb2xlGAkgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRI0Cg5ncm91cF9tYXBwaW5ncxgKIAMoCzIcLmNvcnZvLmNsb3VkLnYxLkdyb3VwTWFwcGluZxIPCgdlbmFibGVkGAsgASgIEi8KC3VwZGF0ZV9tYXNrGAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIMCgRldGFnGA0gASgJIlAKG1VwZGF0ZVNzb0Nvbm5lY3Rpb25SZXNwb25zZRIxCgpjb25uZWN0aW9uGAEgASgLMh0uY29ydm8uY2xvdWQudjEuU3NvQ29ubmVjdGlvbiJRChpTd2l0Y2hTc29Db25uZWN0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIMCgRldGFnGAMgASgJIlAKG1N3aXRjaFNzb0Nvbm5lY3Rpb25SZXNwb25zZRIxCgpjb25uZWN0aW9uGAEgASgLMh0uY29ydm8uY2xvdWQudjEuU3NvQ29ubmVjdGlvbiJAChdEaXNjYXJkU3NvQ2hhbmdlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCSJNChhEaXNjYXJkU3NvQ2hhbmdlUmVzcG9uc2USMQoKY29ubmVjdGlvbhgBIAEoCzIdLmNvcnZvLmNsb3VkLnYxLlNzb0Nvbm5lY3Rpb24iVgoaRGVsZXRlU3NvQ29ubmVjdGlvblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhUKDWNvbm5lY3Rpb25faWQYAiABKAkSEQoJa2VlcF9rZXlzGAMgASgIIh0KG0RlbGV0ZVNzb0Nvbm5lY3Rpb25SZXNwb25zZSI+ChVTdGFydFRlc3RMb2dpblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhUKDWNvbm5lY3Rpb25faWQYAiABKAkiJQoWU3RhcnRUZXN0TG9naW5SZXNwb25zZRILCgN1cmwYASABKAkyrgYKClNzb1NlcnZpY2USdAoSTGlzdFNzb0Nvbm5lY3Rpb25zEikuY29ydm8uY2xvdWQudjEuTGlzdFNzb0Nvbm5lY3Rpb25zUmVxdWVzdBoqLmNvcnZvLmNsb3VkLnYxLkxpc3RTc29Db25uZWN0aW9uc1Jlc3BvbnNlIgeQAgGo7RgyEnQKE0NyZWF0ZVNzb0Nvbm5lY3Rpb24SKi5jb3J2by5jbG91ZC52MS5DcmVhdGVTc29Db25uZWN0aW9uUmVxdWVzdBorLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZVNzb0Nvbm5lY3Rpb25SZXNwb25zZSIEqO0YMxJ0ChNVcGRhdGVTc29Db25uZWN0aW9uEiouY29ydm8uY2xvdWQudjEuVXBkYXRlU3NvQ29ubmVjdGlvblJlcXVlc3QaKy5jb3J2by5jbG91ZC52MS5VcGRhdGVTc29Db25uZWN0aW9uUmVzcG9uc2UiBKjtGDMSdAoTU3dpdGNoU3NvQ29ubmVjdGlvbhIqLmNvcnZvLmNsb3VkLnYxLlN3aXRjaFNzb0Nvbm5lY3Rpb25SZXF1ZXN0GisuY29ydm8uY2xvdWQudjEuU3dpdGNoU3NvQ29ubmVjdGlvblJlc3BvbnNlIgSo7RgzEmsKEERpc2NhcmRTc29DaGFuZ2USJy5jb3J2by5jbG91ZC52MS5EaXNjYXJkU3NvQ2hhbmdlUmVxdWVzdBooLmNvcnZvLmNsb3VkLnYxLkRpc2NhcmRTc29DaGFuZ2VSZXNwb25zZSIEqO0YMxJ0ChNEZWxldGVTc29Db25uZWN0aW9uEiouY29ydm8uY2xvdWQudjEuRGVsZXRlU3NvQ29ubmVjdGlvblJlcXVlc3QaKy5jb3J2by5jbG91ZC52MS5EZWxldGVTc29Db25uZWN0aW9uUmVzcG9uc2UiBKjtGDMSZQoOU3RhcnRUZXN0TG9naW4SJS5jb3J2by5jbG91ZC52MS5TdGFydFRlc3RMb2dpblJlcXVlc3QaJi5jb3J2by5jbG91ZC52MS5TdGFydFRlc3RMb2dpblJlc3BvbnNlIgSo7RgzQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.SsoConnection
@@ -123,6 +123,13 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
    * @generated from field: string etag = 17;
    */
   etag: string;
+
+  /**
+   * A change of the settings of an enabled connection that is not in force yet.
+   *
+   * @generated from field: corvo.cloud.v1.SsoChange staged = 18;
+   */
+  staged?: SsoChange | undefined;
 };
 
 /**
@@ -131,6 +138,54 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
  */
 export const SsoConnectionSchema: GenMessage<SsoConnection> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_sso, 0);
+
+/**
+ * SsoChange is the settings of a connection as they would be.
+ *
+ * @generated from message corvo.cloud.v1.SsoChange
+ */
+export type SsoChange = Message<"corvo.cloud.v1.SsoChange"> & {
+  /**
+   * @generated from field: string issuer = 1;
+   */
+  issuer: string;
+
+  /**
+   * @generated from field: string client_id = 2;
+   */
+  clientId: string;
+
+  /**
+   * Another client secret than the one in force.
+   *
+   * @generated from field: bool new_client_secret = 3;
+   */
+  newClientSecret: boolean;
+
+  /**
+   * @generated from field: repeated string scopes = 4;
+   */
+  scopes: string[];
+
+  /**
+   * @generated from field: string groups_claim = 5;
+   */
+  groupsClaim: string;
+
+  /**
+   * Of a trial by these settings.
+   *
+   * @generated from field: corvo.cloud.v1.SsoTest last_test = 6;
+   */
+  lastTest?: SsoTest | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.SsoChange.
+ * Use `create(SsoChangeSchema)` to create a new message.
+ */
+export const SsoChangeSchema: GenMessage<SsoChange> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_sso, 1);
 
 /**
  * @generated from message corvo.cloud.v1.GroupMapping
@@ -152,7 +207,7 @@ export type GroupMapping = Message<"corvo.cloud.v1.GroupMapping"> & {
  * Use `create(GroupMappingSchema)` to create a new message.
  */
 export const GroupMappingSchema: GenMessage<GroupMapping> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 1);
+  messageDesc(file_corvo_cloud_v1_sso, 2);
 
 /**
  * @generated from message corvo.cloud.v1.SsoTest
@@ -196,6 +251,20 @@ export type SsoTest = Message<"corvo.cloud.v1.SsoTest"> & {
    * @generated from field: corvo.cloud.v1.TenantRole role = 7;
    */
   role: TenantRole;
+
+  /**
+   * The claim that the provider did not send, if that is why nobody would get in.
+   *
+   * @generated from field: string missing_claim = 8;
+   */
+  missingClaim: string;
+
+  /**
+   * Names of the claims that the provider did send.
+   *
+   * @generated from field: repeated string claims = 9;
+   */
+  claims: string[];
 };
 
 /**
@@ -203,7 +272,7 @@ export type SsoTest = Message<"corvo.cloud.v1.SsoTest"> & {
  * Use `create(SsoTestSchema)` to create a new message.
  */
 export const SsoTestSchema: GenMessage<SsoTest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 2);
+  messageDesc(file_corvo_cloud_v1_sso, 3);
 
 /**
  * @generated from message corvo.cloud.v1.ListSsoConnectionsRequest
@@ -220,7 +289,7 @@ export type ListSsoConnectionsRequest = Message<"corvo.cloud.v1.ListSsoConnectio
  * Use `create(ListSsoConnectionsRequestSchema)` to create a new message.
  */
 export const ListSsoConnectionsRequestSchema: GenMessage<ListSsoConnectionsRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 3);
+  messageDesc(file_corvo_cloud_v1_sso, 4);
 
 /**
  * @generated from message corvo.cloud.v1.ListSsoConnectionsResponse
@@ -237,7 +306,7 @@ export type ListSsoConnectionsResponse = Message<"corvo.cloud.v1.ListSsoConnecti
  * Use `create(ListSsoConnectionsResponseSchema)` to create a new message.
  */
 export const ListSsoConnectionsResponseSchema: GenMessage<ListSsoConnectionsResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 4);
+  messageDesc(file_corvo_cloud_v1_sso, 5);
 
 /**
  * @generated from message corvo.cloud.v1.CreateSsoConnectionRequest
@@ -299,7 +368,7 @@ export type CreateSsoConnectionRequest = Message<"corvo.cloud.v1.CreateSsoConnec
  * Use `create(CreateSsoConnectionRequestSchema)` to create a new message.
  */
 export const CreateSsoConnectionRequestSchema: GenMessage<CreateSsoConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 5);
+  messageDesc(file_corvo_cloud_v1_sso, 6);
 
 /**
  * @generated from message corvo.cloud.v1.CreateSsoConnectionResponse
@@ -316,7 +385,7 @@ export type CreateSsoConnectionResponse = Message<"corvo.cloud.v1.CreateSsoConne
  * Use `create(CreateSsoConnectionResponseSchema)` to create a new message.
  */
 export const CreateSsoConnectionResponseSchema: GenMessage<CreateSsoConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 6);
+  messageDesc(file_corvo_cloud_v1_sso, 7);
 
 /**
  * @generated from message corvo.cloud.v1.UpdateSsoConnectionRequest
@@ -396,7 +465,7 @@ export type UpdateSsoConnectionRequest = Message<"corvo.cloud.v1.UpdateSsoConnec
  * Use `create(UpdateSsoConnectionRequestSchema)` to create a new message.
  */
 export const UpdateSsoConnectionRequestSchema: GenMessage<UpdateSsoConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 7);
+  messageDesc(file_corvo_cloud_v1_sso, 8);
 
 /**
  * @generated from message corvo.cloud.v1.UpdateSsoConnectionResponse
@@ -413,7 +482,90 @@ export type UpdateSsoConnectionResponse = Message<"corvo.cloud.v1.UpdateSsoConne
  * Use `create(UpdateSsoConnectionResponseSchema)` to create a new message.
  */
 export const UpdateSsoConnectionResponseSchema: GenMessage<UpdateSsoConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 8);
+  messageDesc(file_corvo_cloud_v1_sso, 9);
+
+/**
+ * @generated from message corvo.cloud.v1.SwitchSsoConnectionRequest
+ */
+export type SwitchSsoConnectionRequest = Message<"corvo.cloud.v1.SwitchSsoConnectionRequest"> & {
+  /**
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * @generated from field: string connection_id = 2;
+   */
+  connectionId: string;
+
+  /**
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.SwitchSsoConnectionRequest.
+ * Use `create(SwitchSsoConnectionRequestSchema)` to create a new message.
+ */
+export const SwitchSsoConnectionRequestSchema: GenMessage<SwitchSsoConnectionRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_sso, 10);
+
+/**
+ * @generated from message corvo.cloud.v1.SwitchSsoConnectionResponse
+ */
+export type SwitchSsoConnectionResponse = Message<"corvo.cloud.v1.SwitchSsoConnectionResponse"> & {
+  /**
+   * @generated from field: corvo.cloud.v1.SsoConnection connection = 1;
+   */
+  connection?: SsoConnection | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.SwitchSsoConnectionResponse.
+ * Use `create(SwitchSsoConnectionResponseSchema)` to create a new message.
+ */
+export const SwitchSsoConnectionResponseSchema: GenMessage<SwitchSsoConnectionResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_sso, 11);
+
+/**
+ * @generated from message corvo.cloud.v1.DiscardSsoChangeRequest
+ */
+export type DiscardSsoChangeRequest = Message<"corvo.cloud.v1.DiscardSsoChangeRequest"> & {
+  /**
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * @generated from field: string connection_id = 2;
+   */
+  connectionId: string;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.DiscardSsoChangeRequest.
+ * Use `create(DiscardSsoChangeRequestSchema)` to create a new message.
+ */
+export const DiscardSsoChangeRequestSchema: GenMessage<DiscardSsoChangeRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_sso, 12);
+
+/**
+ * @generated from message corvo.cloud.v1.DiscardSsoChangeResponse
+ */
+export type DiscardSsoChangeResponse = Message<"corvo.cloud.v1.DiscardSsoChangeResponse"> & {
+  /**
+   * @generated from field: corvo.cloud.v1.SsoConnection connection = 1;
+   */
+  connection?: SsoConnection | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.DiscardSsoChangeResponse.
+ * Use `create(DiscardSsoChangeResponseSchema)` to create a new message.
+ */
+export const DiscardSsoChangeResponseSchema: GenMessage<DiscardSsoChangeResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_sso, 13);
 
 /**
  * @generated from message corvo.cloud.v1.DeleteSsoConnectionRequest
@@ -428,6 +580,13 @@ export type DeleteSsoConnectionRequest = Message<"corvo.cloud.v1.DeleteSsoConnec
    * @generated from field: string connection_id = 2;
    */
   connectionId: string;
+
+  /**
+   * Keys that its people made go on working; otherwise they are revoked.
+   *
+   * @generated from field: bool keep_keys = 3;
+   */
+  keepKeys: boolean;
 };
 
 /**
@@ -435,7 +594,7 @@ export type DeleteSsoConnectionRequest = Message<"corvo.cloud.v1.DeleteSsoConnec
  * Use `create(DeleteSsoConnectionRequestSchema)` to create a new message.
  */
 export const DeleteSsoConnectionRequestSchema: GenMessage<DeleteSsoConnectionRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 9);
+  messageDesc(file_corvo_cloud_v1_sso, 14);
 
 /**
  * @generated from message corvo.cloud.v1.DeleteSsoConnectionResponse
@@ -448,7 +607,7 @@ export type DeleteSsoConnectionResponse = Message<"corvo.cloud.v1.DeleteSsoConne
  * Use `create(DeleteSsoConnectionResponseSchema)` to create a new message.
  */
 export const DeleteSsoConnectionResponseSchema: GenMessage<DeleteSsoConnectionResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 10);
+  messageDesc(file_corvo_cloud_v1_sso, 15);
 
 /**
  * @generated from message corvo.cloud.v1.StartTestLoginRequest
@@ -470,7 +629,7 @@ export type StartTestLoginRequest = Message<"corvo.cloud.v1.StartTestLoginReques
  * Use `create(StartTestLoginRequestSchema)` to create a new message.
  */
 export const StartTestLoginRequestSchema: GenMessage<StartTestLoginRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 11);
+  messageDesc(file_corvo_cloud_v1_sso, 16);
 
 /**
  * @generated from message corvo.cloud.v1.StartTestLoginResponse
@@ -487,7 +646,7 @@ export type StartTestLoginResponse = Message<"corvo.cloud.v1.StartTestLoginRespo
  * Use `create(StartTestLoginResponseSchema)` to create a new message.
  */
 export const StartTestLoginResponseSchema: GenMessage<StartTestLoginResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_sso, 12);
+  messageDesc(file_corvo_cloud_v1_sso, 17);
 
 /**
  * @generated from service corvo.cloud.v1.SsoService
@@ -513,12 +672,38 @@ export const SsoService: GenService<{
     output: typeof CreateSsoConnectionResponseSchema;
   },
   /**
+   * UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
+   * client_id, client_secret, scopes or groups_claim is staged beside the settings that
+   * people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
+   * them into force.
+   *
    * @generated from rpc corvo.cloud.v1.SsoService.UpdateSsoConnection
    */
   updateSsoConnection: {
     methodKind: "unary";
     input: typeof UpdateSsoConnectionRequestSchema;
     output: typeof UpdateSsoConnectionResponseSchema;
+  },
+  /**
+   * SwitchSsoConnection puts the staged settings into force, after a trial with them
+   * succeeded. Nobody is signed out by it, unless the issuer is another one.
+   *
+   * @generated from rpc corvo.cloud.v1.SsoService.SwitchSsoConnection
+   */
+  switchSsoConnection: {
+    methodKind: "unary";
+    input: typeof SwitchSsoConnectionRequestSchema;
+    output: typeof SwitchSsoConnectionResponseSchema;
+  },
+  /**
+   * DiscardSsoChange forgets the staged settings.
+   *
+   * @generated from rpc corvo.cloud.v1.SsoService.DiscardSsoChange
+   */
+  discardSsoChange: {
+    methodKind: "unary";
+    input: typeof DiscardSsoChangeRequestSchema;
+    output: typeof DiscardSsoChangeResponseSchema;
   },
   /**
    * @generated from rpc corvo.cloud.v1.SsoService.DeleteSsoConnection
@@ -530,8 +715,9 @@ export const SsoService: GenService<{
   },
   /**
    * StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-   * its own. It changes nothing but the connection's last_test. Enabling a
-   * connection needs a trial that succeeded after its last change.
+   * its own, by the staged settings if there are any. It changes nothing but their
+   * last_test. Enabling a connection and switching to a staged change need a trial that
+   * succeeded after the last change.
    *
    * @generated from rpc corvo.cloud.v1.SsoService.StartTestLogin
    */

@@ -38,6 +38,9 @@ const (
 	// MemberServiceListMembersProcedure is the fully-qualified name of the MemberService's ListMembers
 	// RPC.
 	MemberServiceListMembersProcedure = "/corvo.cloud.v1.MemberService/ListMembers"
+	// MemberServiceListMemberKeysProcedure is the fully-qualified name of the MemberService's
+	// ListMemberKeys RPC.
+	MemberServiceListMemberKeysProcedure = "/corvo.cloud.v1.MemberService/ListMemberKeys"
 	// MemberServiceUpdateMemberProcedure is the fully-qualified name of the MemberService's
 	// UpdateMember RPC.
 	MemberServiceUpdateMemberProcedure = "/corvo.cloud.v1.MemberService/UpdateMember"
@@ -64,10 +67,17 @@ const (
 // MemberServiceClient is a client for the corvo.cloud.v1.MemberService service.
 type MemberServiceClient interface {
 	ListMembers(context.Context, *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error)
+	// ListMemberKeys lists the living keys that a member made, directly or through a key
+	// of theirs, as far as somebody of the given role could not make them: those that
+	// UpdateMember and RemoveMember revoke.
+	ListMemberKeys(context.Context, *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error)
 	// UpdateMember changes a role. Nobody grants more than they hold, and the last
-	// owner stays one.
+	// owner stays one. Keys that the member made and could not make in the new role are
+	// revoked in the same step, but for those to be kept.
 	UpdateMember(context.Context, *connect.Request[v1.UpdateMemberRequest]) (*connect.Response[v1.UpdateMemberResponse], error)
-	// RemoveMember ends the membership and the user's sessions and tokens in the tenant.
+	// RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
+	// the keys that they made, but for those to be kept. Nobody who was removed comes
+	// back by signing in through the tenant's provider before they are invited.
 	RemoveMember(context.Context, *connect.Request[v1.RemoveMemberRequest]) (*connect.Response[v1.RemoveMemberResponse], error)
 	ListInvitations(context.Context, *connect.Request[v1.ListInvitationsRequest]) (*connect.Response[v1.ListInvitationsResponse], error)
 	// CreateInvitation mails a link, good for seven days. A second one for the same
@@ -98,6 +108,13 @@ func NewMemberServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			httpClient,
 			baseURL+MemberServiceListMembersProcedure,
 			connect.WithSchema(memberServiceMethods.ByName("ListMembers")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listMemberKeys: connect.NewClient[v1.ListMemberKeysRequest, v1.ListMemberKeysResponse](
+			httpClient,
+			baseURL+MemberServiceListMemberKeysProcedure,
+			connect.WithSchema(memberServiceMethods.ByName("ListMemberKeys")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -150,6 +167,7 @@ func NewMemberServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 // memberServiceClient implements MemberServiceClient.
 type memberServiceClient struct {
 	listMembers       *connect.Client[v1.ListMembersRequest, v1.ListMembersResponse]
+	listMemberKeys    *connect.Client[v1.ListMemberKeysRequest, v1.ListMemberKeysResponse]
 	updateMember      *connect.Client[v1.UpdateMemberRequest, v1.UpdateMemberResponse]
 	removeMember      *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
 	listInvitations   *connect.Client[v1.ListInvitationsRequest, v1.ListInvitationsResponse]
@@ -162,6 +180,11 @@ type memberServiceClient struct {
 // ListMembers calls corvo.cloud.v1.MemberService.ListMembers.
 func (c *memberServiceClient) ListMembers(ctx context.Context, req *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error) {
 	return c.listMembers.CallUnary(ctx, req)
+}
+
+// ListMemberKeys calls corvo.cloud.v1.MemberService.ListMemberKeys.
+func (c *memberServiceClient) ListMemberKeys(ctx context.Context, req *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error) {
+	return c.listMemberKeys.CallUnary(ctx, req)
 }
 
 // UpdateMember calls corvo.cloud.v1.MemberService.UpdateMember.
@@ -202,10 +225,17 @@ func (c *memberServiceClient) AcceptInvitation(ctx context.Context, req *connect
 // MemberServiceHandler is an implementation of the corvo.cloud.v1.MemberService service.
 type MemberServiceHandler interface {
 	ListMembers(context.Context, *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error)
+	// ListMemberKeys lists the living keys that a member made, directly or through a key
+	// of theirs, as far as somebody of the given role could not make them: those that
+	// UpdateMember and RemoveMember revoke.
+	ListMemberKeys(context.Context, *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error)
 	// UpdateMember changes a role. Nobody grants more than they hold, and the last
-	// owner stays one.
+	// owner stays one. Keys that the member made and could not make in the new role are
+	// revoked in the same step, but for those to be kept.
 	UpdateMember(context.Context, *connect.Request[v1.UpdateMemberRequest]) (*connect.Response[v1.UpdateMemberResponse], error)
-	// RemoveMember ends the membership and the user's sessions and tokens in the tenant.
+	// RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
+	// the keys that they made, but for those to be kept. Nobody who was removed comes
+	// back by signing in through the tenant's provider before they are invited.
 	RemoveMember(context.Context, *connect.Request[v1.RemoveMemberRequest]) (*connect.Response[v1.RemoveMemberResponse], error)
 	ListInvitations(context.Context, *connect.Request[v1.ListInvitationsRequest]) (*connect.Response[v1.ListInvitationsResponse], error)
 	// CreateInvitation mails a link, good for seven days. A second one for the same
@@ -232,6 +262,13 @@ func NewMemberServiceHandler(svc MemberServiceHandler, opts ...connect.HandlerOp
 		MemberServiceListMembersProcedure,
 		svc.ListMembers,
 		connect.WithSchema(memberServiceMethods.ByName("ListMembers")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	memberServiceListMemberKeysHandler := connect.NewUnaryHandler(
+		MemberServiceListMemberKeysProcedure,
+		svc.ListMemberKeys,
+		connect.WithSchema(memberServiceMethods.ByName("ListMemberKeys")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -282,6 +319,8 @@ func NewMemberServiceHandler(svc MemberServiceHandler, opts ...connect.HandlerOp
 		switch r.URL.Path {
 		case MemberServiceListMembersProcedure:
 			memberServiceListMembersHandler.ServeHTTP(w, r)
+		case MemberServiceListMemberKeysProcedure:
+			memberServiceListMemberKeysHandler.ServeHTTP(w, r)
 		case MemberServiceUpdateMemberProcedure:
 			memberServiceUpdateMemberHandler.ServeHTTP(w, r)
 		case MemberServiceRemoveMemberProcedure:
@@ -307,6 +346,10 @@ type UnimplementedMemberServiceHandler struct{}
 
 func (UnimplementedMemberServiceHandler) ListMembers(context.Context, *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.MemberService.ListMembers is not implemented"))
+}
+
+func (UnimplementedMemberServiceHandler) ListMemberKeys(context.Context, *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.MemberService.ListMemberKeys is not implemented"))
 }
 
 func (UnimplementedMemberServiceHandler) UpdateMember(context.Context, *connect.Request[v1.UpdateMemberRequest]) (*connect.Response[v1.UpdateMemberResponse], error) {

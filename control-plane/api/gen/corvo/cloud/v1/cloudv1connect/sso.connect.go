@@ -45,6 +45,12 @@ const (
 	// SsoServiceUpdateSsoConnectionProcedure is the fully-qualified name of the SsoService's
 	// UpdateSsoConnection RPC.
 	SsoServiceUpdateSsoConnectionProcedure = "/corvo.cloud.v1.SsoService/UpdateSsoConnection"
+	// SsoServiceSwitchSsoConnectionProcedure is the fully-qualified name of the SsoService's
+	// SwitchSsoConnection RPC.
+	SsoServiceSwitchSsoConnectionProcedure = "/corvo.cloud.v1.SsoService/SwitchSsoConnection"
+	// SsoServiceDiscardSsoChangeProcedure is the fully-qualified name of the SsoService's
+	// DiscardSsoChange RPC.
+	SsoServiceDiscardSsoChangeProcedure = "/corvo.cloud.v1.SsoService/DiscardSsoChange"
 	// SsoServiceDeleteSsoConnectionProcedure is the fully-qualified name of the SsoService's
 	// DeleteSsoConnection RPC.
 	SsoServiceDeleteSsoConnectionProcedure = "/corvo.cloud.v1.SsoService/DeleteSsoConnection"
@@ -59,11 +65,21 @@ type SsoServiceClient interface {
 	// CreateSsoConnection asks the issuer for its discovery document before it stores
 	// anything. The connection cannot be used until it is enabled.
 	CreateSsoConnection(context.Context, *connect.Request[v1.CreateSsoConnectionRequest]) (*connect.Response[v1.CreateSsoConnectionResponse], error)
+	// UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
+	// client_id, client_secret, scopes or groups_claim is staged beside the settings that
+	// people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
+	// them into force.
 	UpdateSsoConnection(context.Context, *connect.Request[v1.UpdateSsoConnectionRequest]) (*connect.Response[v1.UpdateSsoConnectionResponse], error)
+	// SwitchSsoConnection puts the staged settings into force, after a trial with them
+	// succeeded. Nobody is signed out by it, unless the issuer is another one.
+	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
+	// DiscardSsoChange forgets the staged settings.
+	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
 	// StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-	// its own. It changes nothing but the connection's last_test. Enabling a
-	// connection needs a trial that succeeded after its last change.
+	// its own, by the staged settings if there are any. It changes nothing but their
+	// last_test. Enabling a connection and switching to a staged change need a trial that
+	// succeeded after the last change.
 	StartTestLogin(context.Context, *connect.Request[v1.StartTestLoginRequest]) (*connect.Response[v1.StartTestLoginResponse], error)
 }
 
@@ -97,6 +113,18 @@ func NewSsoServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(ssoServiceMethods.ByName("UpdateSsoConnection")),
 			connect.WithClientOptions(opts...),
 		),
+		switchSsoConnection: connect.NewClient[v1.SwitchSsoConnectionRequest, v1.SwitchSsoConnectionResponse](
+			httpClient,
+			baseURL+SsoServiceSwitchSsoConnectionProcedure,
+			connect.WithSchema(ssoServiceMethods.ByName("SwitchSsoConnection")),
+			connect.WithClientOptions(opts...),
+		),
+		discardSsoChange: connect.NewClient[v1.DiscardSsoChangeRequest, v1.DiscardSsoChangeResponse](
+			httpClient,
+			baseURL+SsoServiceDiscardSsoChangeProcedure,
+			connect.WithSchema(ssoServiceMethods.ByName("DiscardSsoChange")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteSsoConnection: connect.NewClient[v1.DeleteSsoConnectionRequest, v1.DeleteSsoConnectionResponse](
 			httpClient,
 			baseURL+SsoServiceDeleteSsoConnectionProcedure,
@@ -117,6 +145,8 @@ type ssoServiceClient struct {
 	listSsoConnections  *connect.Client[v1.ListSsoConnectionsRequest, v1.ListSsoConnectionsResponse]
 	createSsoConnection *connect.Client[v1.CreateSsoConnectionRequest, v1.CreateSsoConnectionResponse]
 	updateSsoConnection *connect.Client[v1.UpdateSsoConnectionRequest, v1.UpdateSsoConnectionResponse]
+	switchSsoConnection *connect.Client[v1.SwitchSsoConnectionRequest, v1.SwitchSsoConnectionResponse]
+	discardSsoChange    *connect.Client[v1.DiscardSsoChangeRequest, v1.DiscardSsoChangeResponse]
 	deleteSsoConnection *connect.Client[v1.DeleteSsoConnectionRequest, v1.DeleteSsoConnectionResponse]
 	startTestLogin      *connect.Client[v1.StartTestLoginRequest, v1.StartTestLoginResponse]
 }
@@ -136,6 +166,16 @@ func (c *ssoServiceClient) UpdateSsoConnection(ctx context.Context, req *connect
 	return c.updateSsoConnection.CallUnary(ctx, req)
 }
 
+// SwitchSsoConnection calls corvo.cloud.v1.SsoService.SwitchSsoConnection.
+func (c *ssoServiceClient) SwitchSsoConnection(ctx context.Context, req *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error) {
+	return c.switchSsoConnection.CallUnary(ctx, req)
+}
+
+// DiscardSsoChange calls corvo.cloud.v1.SsoService.DiscardSsoChange.
+func (c *ssoServiceClient) DiscardSsoChange(ctx context.Context, req *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error) {
+	return c.discardSsoChange.CallUnary(ctx, req)
+}
+
 // DeleteSsoConnection calls corvo.cloud.v1.SsoService.DeleteSsoConnection.
 func (c *ssoServiceClient) DeleteSsoConnection(ctx context.Context, req *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error) {
 	return c.deleteSsoConnection.CallUnary(ctx, req)
@@ -152,11 +192,21 @@ type SsoServiceHandler interface {
 	// CreateSsoConnection asks the issuer for its discovery document before it stores
 	// anything. The connection cannot be used until it is enabled.
 	CreateSsoConnection(context.Context, *connect.Request[v1.CreateSsoConnectionRequest]) (*connect.Response[v1.CreateSsoConnectionResponse], error)
+	// UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
+	// client_id, client_secret, scopes or groups_claim is staged beside the settings that
+	// people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
+	// them into force.
 	UpdateSsoConnection(context.Context, *connect.Request[v1.UpdateSsoConnectionRequest]) (*connect.Response[v1.UpdateSsoConnectionResponse], error)
+	// SwitchSsoConnection puts the staged settings into force, after a trial with them
+	// succeeded. Nobody is signed out by it, unless the issuer is another one.
+	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
+	// DiscardSsoChange forgets the staged settings.
+	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
 	// StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-	// its own. It changes nothing but the connection's last_test. Enabling a
-	// connection needs a trial that succeeded after its last change.
+	// its own, by the staged settings if there are any. It changes nothing but their
+	// last_test. Enabling a connection and switching to a staged change need a trial that
+	// succeeded after the last change.
 	StartTestLogin(context.Context, *connect.Request[v1.StartTestLoginRequest]) (*connect.Response[v1.StartTestLoginResponse], error)
 }
 
@@ -186,6 +236,18 @@ func NewSsoServiceHandler(svc SsoServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(ssoServiceMethods.ByName("UpdateSsoConnection")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ssoServiceSwitchSsoConnectionHandler := connect.NewUnaryHandler(
+		SsoServiceSwitchSsoConnectionProcedure,
+		svc.SwitchSsoConnection,
+		connect.WithSchema(ssoServiceMethods.ByName("SwitchSsoConnection")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ssoServiceDiscardSsoChangeHandler := connect.NewUnaryHandler(
+		SsoServiceDiscardSsoChangeProcedure,
+		svc.DiscardSsoChange,
+		connect.WithSchema(ssoServiceMethods.ByName("DiscardSsoChange")),
+		connect.WithHandlerOptions(opts...),
+	)
 	ssoServiceDeleteSsoConnectionHandler := connect.NewUnaryHandler(
 		SsoServiceDeleteSsoConnectionProcedure,
 		svc.DeleteSsoConnection,
@@ -206,6 +268,10 @@ func NewSsoServiceHandler(svc SsoServiceHandler, opts ...connect.HandlerOption) 
 			ssoServiceCreateSsoConnectionHandler.ServeHTTP(w, r)
 		case SsoServiceUpdateSsoConnectionProcedure:
 			ssoServiceUpdateSsoConnectionHandler.ServeHTTP(w, r)
+		case SsoServiceSwitchSsoConnectionProcedure:
+			ssoServiceSwitchSsoConnectionHandler.ServeHTTP(w, r)
+		case SsoServiceDiscardSsoChangeProcedure:
+			ssoServiceDiscardSsoChangeHandler.ServeHTTP(w, r)
 		case SsoServiceDeleteSsoConnectionProcedure:
 			ssoServiceDeleteSsoConnectionHandler.ServeHTTP(w, r)
 		case SsoServiceStartTestLoginProcedure:
@@ -229,6 +295,14 @@ func (UnimplementedSsoServiceHandler) CreateSsoConnection(context.Context, *conn
 
 func (UnimplementedSsoServiceHandler) UpdateSsoConnection(context.Context, *connect.Request[v1.UpdateSsoConnectionRequest]) (*connect.Response[v1.UpdateSsoConnectionResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SsoService.UpdateSsoConnection is not implemented"))
+}
+
+func (UnimplementedSsoServiceHandler) SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SsoService.SwitchSsoConnection is not implemented"))
+}
+
+func (UnimplementedSsoServiceHandler) DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SsoService.DiscardSsoChange is not implemented"))
 }
 
 func (UnimplementedSsoServiceHandler) DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error) {

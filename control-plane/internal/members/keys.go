@@ -1,0 +1,160 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
+)
+
+// Keep is which of a member's keys go on working although the member goes.
+type Keep struct {
+	All bool
+	IDs []string
+}
+
+// ListMemberKeys lists what a removal, or a change of role, revokes.
+func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysRequest) (*cloudv1.ListMemberKeysResponse, error) {
+	c := access.From(ctx)
+	if r.GetRole() != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+		if err := checkRole(r.GetRole()); err != nil {
+			return nil, err
+		}
+	}
+	var keys []store.Key
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) error {
+		_, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
+		if err != nil {
+			return err
+		}
+		keys, err = lost(ctx, tx, c.TenantID, u.ID, r.GetRole())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list keys of member %s: %w", r.GetUserId(), err)
+	}
+	res := &cloudv1.ListMemberKeysResponse{}
+	for _, k := range keys {
+		res.Keys = append(res.Keys, keyMessage(k))
+	}
+	return res, nil
+}
+
+// lost lists the living keys that a user made, directly or through keys of theirs, and
+// could not make in a role.
+func lost(ctx context.Context, tx store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
+	const page = 500
+	after := ""
+	for {
+		all, err := tx.KeysOfUser(ctx, tenantID, userID, store.Page{After: after, Limit: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range all {
+			if !access.RoleMay(to, cloudv1.Permission_PERMISSION_KEY_WRITE) || tenancy.MayHold(access.Caller{Role: to}, k) != nil {
+				keys = append(keys, k)
+			}
+		}
+		if len(all) < page {
+			return keys, nil
+		}
+		after = all[len(all)-1].ID
+	}
+}
+
+// revokeKeys ends the keys that a member made and loses, but for those to keep, and
+// writes both into changes.
+func revokeKeys(
+	ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, changes audit.Changes,
+) (revoked []string, _ error) {
+	keys, err := lost(ctx, tx, tenantID, u.ID, to)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range keep.IDs {
+		if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == id }) {
+			return nil, fault.InvalidField(fmt.Sprintf("keep_keys[%d]", i), "is not one of the keys that this change revokes; see ListMemberKeys")
+		}
+	}
+	var ended, kept []string
+	for _, k := range keys {
+		if keep.All || slices.Contains(keep.IDs, k.ID) {
+			kept = append(kept, k.ID+" "+k.Name)
+			continue
+		}
+		if err := revoke(ctx, tx, maker, now, k, u); err != nil {
+			return nil, err
+		}
+		revoked, ended = append(revoked, k.ID), append(ended, k.ID+" "+k.Name)
+	}
+	if len(ended) > 0 {
+		changes["keys_revoked"] = store.Change{After: ended}
+	}
+	if len(kept) > 0 {
+		changes["keys_kept"] = store.Change{After: kept}
+	}
+	return revoked, nil
+}
+
+func revoke(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, k store.Key, u store.User) error {
+	k.RevokedAt, k.UpdatedAt = now, now
+	k.Generation++
+	if err := tx.UpdateKey(ctx, &k); err != nil {
+		return err
+	}
+	row := store.Outbox{TenantID: k.TenantID, ID: maker.New(ids.Outbox, now), Kind: store.OutboxKey, Subject: k.ID, CreatedAt: now, DueAt: now}
+	if err := tx.InsertOutbox(ctx, row); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, maker, now, "key.revoke", audit.Target{Type: "key", ID: k.ID, Name: k.Name},
+		audit.Changes{"reason": {After: "made by " + u.Email + ", who lost the right to have made it"}})
+}
+
+// mayInvite refuses a key whose maker is no member any more: it would bring them back, or
+// somebody in their place.
+func mayInvite(ctx context.Context, tx store.Tx) error {
+	c := access.From(ctx)
+	const hopsMax = 100
+	by := c.KeyID
+	for range hopsMax {
+		if !ids.Is(ids.User, by) {
+			if by == "" {
+				return nil // The operator's, or made by the caller of no key.
+			}
+			k, err := tx.GetKey(ctx, c.TenantID, by)
+			if err != nil {
+				return err
+			}
+			by = k.CreatedBy
+			continue
+		}
+		if _, _, err := find(ctx, tx, c.TenantID, by); err == nil {
+			return nil
+		} else if _, gone := fault.As(err); !gone {
+			return err
+		}
+		break
+	}
+	return fault.New(fault.Denied, "KEY_MAKER_LEFT",
+		"whoever made the management key %s is no longer a member, so it cannot invite anybody; use a key that a present member made", c.KeyID)
+}
+
+func keyMessage(k store.Key) *cloudv1.MemberKey {
+	out := &cloudv1.MemberKey{
+		Id: k.ID, Name: k.Name, Kind: k.Kind, Prefix: tenancy.KeyPrefix(k), Roles: k.Roles, TenantRole: k.TenantRole, CreatedAt: timestamppb.New(k.CreatedAt),
+	}
+	if !k.ExpiresAt.IsZero() {
+		out.ExpiresAt = timestamppb.New(k.ExpiresAt)
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package sso
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// staged is a change of what a trial must repeat, beside the settings that people sign in
+// with. It is kept as JSON.
+type staged struct {
+	Issuer       string   `json:"issuer"`
+	ClientID     string   `json:"client_id"`
+	ClientSecret string   `json:"client_secret"` // Sealed.
+	Scopes       []string `json:"scopes"`
+	GroupsClaim  string   `json:"groups_claim"`
+	Settings     int64    `json:"settings"`
+	Tested       int64    `json:"tested"`
+	LastTest     string   `json:"last_test"`
+}
+
+// next is a connection as it is after its staged change; the same one without a change.
+// Trials go by it.
+func next(c store.Connection) (store.Connection, error) {
+	if c.Staged == "" {
+		return c, nil
+	}
+	var s staged
+	if err := json.Unmarshal([]byte(c.Staged), &s); err != nil {
+		return c, fmt.Errorf("read the staged change of connection %s: %w", c.ID, err)
+	}
+	c.Issuer, c.ClientID, c.ClientSecret, c.Scopes, c.GroupsClaim = s.Issuer, s.ClientID, s.ClientSecret, s.Scopes, s.GroupsClaim
+	c.Settings, c.Tested, c.LastTest, c.Staged = s.Settings, s.Tested, s.LastTest, ""
+	return c, nil
+}
+
+// stage puts what a trial must repeat of a changed connection beside the live settings.
+// What is as it was live leaves nothing staged.
+func stage(live store.Connection, changed *store.Connection) error {
+	after := *changed
+	changed.Issuer, changed.ClientID, changed.ClientSecret, changed.Scopes, changed.GroupsClaim = live.Issuer, live.ClientID, live.ClientSecret, live.Scopes, live.GroupsClaim
+	changed.Settings, changed.Tested, changed.LastTest, changed.Staged = live.Settings, live.Tested, live.LastTest, ""
+	if !needsTrial(live, after) {
+		return nil
+	}
+	raw, err := json.Marshal(staged{
+		Issuer: after.Issuer, ClientID: after.ClientID, ClientSecret: after.ClientSecret, Scopes: after.Scopes, GroupsClaim: after.GroupsClaim,
+		Settings: after.Settings, Tested: after.Tested, LastTest: after.LastTest,
+	})
+	if err != nil {
+		return fmt.Errorf("stage a change of connection %s: %w", live.ID, err)
+	}
+	changed.Staged = string(raw)
+	return nil
+}
+
+// needsTrial tells a change that could break or redirect the sign-in.
+func needsTrial(a, b store.Connection) bool {
+	return a.Issuer != b.Issuer || a.ClientID != b.ClientID || a.ClientSecret != b.ClientSecret ||
+		!slices.Equal(a.Scopes, b.Scopes) || a.GroupsClaim != b.GroupsClaim
+}
+
+func changeMessage(c store.Connection) *cloudv1.SsoChange {
+	n, err := next(c)
+	if err != nil || c.Staged == "" {
+		return nil
+	}
+	return &cloudv1.SsoChange{
+		Issuer: n.Issuer, ClientId: n.ClientID, NewClientSecret: n.ClientSecret != c.ClientSecret, Scopes: n.Scopes, GroupsClaim: n.GroupsClaim, LastTest: lastTest(n),
+	}
+}
+
+// SwitchSsoConnection puts a staged change into force.
+func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoConnectionRequest) (*cloudv1.SwitchSsoConnectionResponse, error) {
+	c := access.From(ctx)
+	res := &cloudv1.SwitchSsoConnectionResponse{}
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		before, err := s.findToChange(ctx, tx, r.GetConnectionId(), r.GetEtag())
+		if err != nil {
+			return err
+		}
+		after, err := next(before)
+		switch {
+		case err != nil:
+			return err
+		case before.Staged == "":
+			return fault.New(fault.Conflict, "NOTHING_STAGED", "no change of this connection is waiting to be switched to")
+		case after.Tested != after.Settings:
+			return testNeeded()
+		}
+		after.UpdatedAt = s.Now()
+		if before.Issuer != after.Issuer { // Another provider does not vouch for these people.
+			if err := s.endSessions(ctx, tx, after); err != nil {
+				return err
+			}
+		}
+		if err := tx.UpdateConnection(ctx, &after); err != nil {
+			return err
+		}
+		res.Connection = s.message(after, c.Tenant)
+		return audit.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.switch", target(after), differences(before, after))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("switch connection %s: %w", r.GetConnectionId(), err)
+	}
+	s.Woken()
+	return res, nil
+}
+
+// DiscardSsoChange forgets a staged change.
+func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoChangeRequest) (*cloudv1.DiscardSsoChangeResponse, error) {
+	c := access.From(ctx)
+	res := &cloudv1.DiscardSsoChangeResponse{}
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+		conn, err := s.findToChange(ctx, tx, r.GetConnectionId(), "")
+		if err != nil {
+			return err
+		}
+		if conn.Staged != "" {
+			conn.Staged, conn.UpdatedAt = "", s.Now()
+			if err := tx.UpdateConnection(ctx, &conn); err != nil {
+				return err
+			}
+			if err := audit.Record(ctx, tx, s.IDs, conn.UpdatedAt, "sso.discard", target(conn), nil); err != nil {
+				return err
+			}
+		}
+		res.Connection = s.message(conn, c.Tenant)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("discard the change of connection %s: %w", r.GetConnectionId(), err)
+	}
+	return res, nil
+}
+
+// findToChange finds a connection that the caller may change, as they read it.
+func (s *Service) findToChange(ctx context.Context, tx store.Tx, id, readEtag string) (store.Connection, error) {
+	conn, err := find(ctx, tx, id)
+	if err != nil {
+		return conn, err
+	}
+	if readEtag != "" && readEtag != etag(conn) {
+		return conn, fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this connection since you read it; read it again and repeat your change")
+	}
+	return conn, mayGrantAll(ctx, conn)
+}
+
+func testNeeded() error {
+	return fault.New(fault.Conflict, "SSO_TEST_NEEDED", "this needs a trial sign-in with these settings that succeeded; start one, then repeat this")
+}
