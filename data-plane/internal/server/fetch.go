@@ -188,9 +188,17 @@ func (c *call) longPoll(in queue.FetchInput) ([]queue.Grant, error) {
 	return grants, err
 }
 
-// deliver sends granted jobs, and gives them back at once when the client is gone.
+// deliver sends granted jobs, and gives them back at once when the client went before
+// it could read them all. What it may have read is never taken back: if it did not,
+// the leases end.
 func (c *call) deliver(grants []queue.Grant, answer any) error {
-	if err := writeAnswer(c.w, c.r, http.StatusOK, "application/json", answer); err != nil {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	err := encodeAnswer(buf, answer)
+	if err == nil {
+		err = handOver(c.w, c.r, "application/json", buf.Bytes())
+	}
+	if err != nil {
 		c.s.log.Debug("jobs not delivered", "request_id", c.id, "jobs", len(grants), "err", err)
 		c.s.release(c.place.Local, c.who.Caller, "", grants)
 	}

@@ -164,14 +164,13 @@ func (p *pipeline) reply(r reply) { p.replies <- r }
 func (p *pipeline) write() {
 	broken := false
 	for r := range p.replies {
-		if broken || p.ctx.Err() != nil {
+		if broken {
 			p.undo(r)
 			continue
 		}
-		if err := p.send(r.msg); err != nil {
+		if err := p.deliver(r); err != nil {
 			broken = true
 			p.cut()
-			p.undo(r)
 			continue
 		}
 		if r.last {

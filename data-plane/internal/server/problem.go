@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -191,18 +192,50 @@ func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType s
 func writeAnswer(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
+	if err := encodeAnswer(buf, v); err != nil {
+		return err
+	}
+	head(w, r, status, contentType, buf.Len())
+	if _, err := w.Write(buf.Bytes()); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	return nil
+}
+
+func encodeAnswer(buf *bytes.Buffer, v any) error {
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false) // Payloads come back as they were sent.
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	return nil
+}
+
+func head(w http.ResponseWriter, r *http.Request, status int, contentType string, length int) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	h.Set("Content-Length", strconv.Itoa(length))
 	stamp(r.Context(), h)
 	w.WriteHeader(status)
-	if _, err := w.Write(buf.Bytes()); err != nil {
+}
+
+// handOver writes an answer that brings jobs. After an error the client has not read it whole, and
+// never will: the last byte goes out only when everything before it went out and
+// somebody still listens.
+//
+// The error of a single Write would say nothing of the kind. When a client, or a
+// proxy between, resets its stream right after it has read the last byte, the reset
+// may overtake the result of the write, which then is "stream closed" for bytes that
+// were read. The last byte costs no packet: the server sends it with the stream's end.
+func handOver(w http.ResponseWriter, r *http.Request, contentType string, body []byte) error {
+	head(w, r, http.StatusOK, contentType, len(body))
+	last := max(len(body)-1, 0)
+	if _, err := w.Write(body[:last]); err != nil {
 		return fmt.Errorf("write answer: %w", err)
 	}
+	if err := r.Context().Err(); err != nil {
+		return fmt.Errorf("write answer: %w", err)
+	}
+	_, _ = w.Write(body[last:]) // Whether it arrives is not known from here on.
 	return nil
 }

@@ -126,11 +126,9 @@ func (s *Server) singleExchange(c *call) error {
 		out, err = proto.Marshal(r.msg)
 	}
 	if err == nil {
-		c.w.Header().Set("Content-Type", contentType)
-		stamp(c.r.Context(), c.w.Header())
-		_, err = c.w.Write(out)
+		err = handOver(c.w, c.r, contentType, out)
 	}
-	if err != nil || c.r.Context().Err() != nil {
+	if err != nil {
 		st.undo(r)
 	}
 	return nil
@@ -234,8 +232,7 @@ func (st *stream) serveLockstep(req *frameIn) error {
 			return rpcError(st.ctx, st.s.log, err)
 		}
 		r := st.answer(req)
-		if err := st.send(r.msg); err != nil {
-			st.undo(r)
+		if err := st.deliver(r); err != nil {
 			return err
 		}
 		if r.last {
@@ -287,6 +284,17 @@ func (st *stream) pause(d time.Duration) {
 	case <-st.ended:
 	case <-st.ctx.Done():
 	}
+}
+
+// deliver sends an answer, or gives its jobs back if the stream is over already. A
+// frame that was begun may have been read whatever Send says (see handOver), also
+// when the client left right after it: its jobs are not taken back.
+func (st *stream) deliver(r reply) error {
+	if st.ctx.Err() != nil {
+		st.undo(r)
+		return context.Cause(st.ctx)
+	}
+	return st.send(r.msg)
 }
 
 // send writes one answer within writeTimeout. Only one goroutine may call it.
