@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
-// bodyTimeout is how long a body for the control plane or the mailbox may take to
-// arrive; the data plane has its own rules.
+// bodyTimeout is how long a body for the control plane may take to arrive; the data plane
+// has its own rules.
 const bodyTimeout = 30 * time.Second
 
 // Options of a Door.
@@ -24,16 +24,13 @@ type Options struct {
 	Domain string
 	// Control is the console and the control API; nil: nobody answers there.
 	Control http.Handler
-	// Mail is the development mailbox; nil: there is none.
-	Mail http.Handler
 	// Proxies in front of this port whose X-Forwarded-For is believed.
 	Proxies clientnet.Proxies
 }
 
 // Door routes between the sides of one public port.
 type Door struct {
-	data          http.Handler
-	control, mail http.Handler
+	data, control http.Handler
 	domain        string
 }
 
@@ -43,12 +40,9 @@ func New(data http.Handler, o Options) *Door {
 	if o.Domain == "" {
 		o.Domain = "localhost"
 	}
-	d := &Door{data: data, control: data, mail: data, domain: o.Domain}
+	d := &Door{data: data, control: data, domain: o.Domain}
 	if o.Control != nil {
 		d.control = cleaned(o.Control, o.Proxies)
-	}
-	if o.Mail != nil {
-		d.mail = cleaned(o.Mail, o.Proxies)
 	}
 	return d
 }
@@ -76,8 +70,6 @@ func (d *Door) side(r *http.Request) http.Handler {
 			return d.control
 		}
 		return d.data // corvo.v1, and never corvo.cell.v1.
-	case under(path, "/mail"):
-		return d.mail
 	default:
 		return d.control
 	}

@@ -63,7 +63,7 @@ func client(t *testing.T, h2 bool) *http.Client {
 
 func TestDoor_EveryPathHasOneSide(t *testing.T) {
 	t.Parallel()
-	d := New(named("data"), Options{Domain: "corvo.test", Control: named("control"), Mail: named("mail")})
+	d := New(named("data"), Options{Domain: "corvo.test", Control: named("control")})
 	for _, c := range []struct{ host, path, want string }{
 		{"corvo.test", "/", "control"},
 		{"corvo.test", "/queues/emails", "control"},
@@ -82,8 +82,8 @@ func TestDoor_EveryPathHasOneSide(t *testing.T) {
 		{"corvo.test", "/openapi.json", "data"},
 		{"corvo.test", "/healthz", "data"},
 		{"corvo.test", "/readyz", "data"},
-		{"corvo.test", "/mail", "mail"},
-		{"corvo.test", "/mail/messages", "mail"},
+		{"corvo.test", "/mail", "control"},
+		{"corvo.test", "/mail/messages", "control"},
 		{"corvo.test", "/mailing", "control"},
 		{"corvo.test", "/team", "control"},
 		{"corvo.test", "/apis", "control"},

@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -52,10 +53,9 @@ func (m *Message) size() int {
 type Options struct {
 	// Addr is where mail is taken, a loopback address; a free port by default.
 	Addr string
-	// Domain is a further local name under which the page may be asked for, with
-	// everything below it. "localhost" always is one.
-	Domain string
-	Logger *slog.Logger
+	// Console is where the page links to; empty: nowhere.
+	Console string
+	Logger  *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time
 }
@@ -64,7 +64,8 @@ type Options struct {
 type Mailbox struct {
 	listener net.Listener
 	server   *smtp.Server
-	domain   string
+	secret   string // Part of the page's path.
+	console  string
 	log      *slog.Logger
 	now      func() time.Time
 	sessions atomic.Int64
@@ -94,7 +95,7 @@ func New(o Options) (*Mailbox, error) {
 	if addr, ok := ln.Addr().(*net.TCPAddr); !ok || !addr.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("mailbox: %s is not a loopback address: mail for development is taken from this machine only", o.Addr), ln.Close())
 	}
-	m := &Mailbox{listener: ln, domain: o.Domain, log: o.Logger, now: o.Now}
+	m := &Mailbox{listener: ln, secret: rand.Text(), console: o.Console, log: o.Logger, now: o.Now}
 	m.server = smtp.NewServer(smtp.BackendFunc(m.session))
 	m.server.Domain = "localhost"
 	m.server.MaxMessageBytes = messageBytesMax
@@ -107,6 +108,9 @@ func New(o Options) (*Mailbox, error) {
 
 // Addr is where mail is taken, host:port.
 func (m *Mailbox) Addr() string { return m.listener.Addr().String() }
+
+// Path is where the page is below the address at which Handler is served. It is a secret.
+func (m *Mailbox) Path() string { return "/" + m.secret + "/mail" }
 
 // Run takes mail until ctx ends, and then returns nil.
 func (m *Mailbox) Run(ctx context.Context) error {

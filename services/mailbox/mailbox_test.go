@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start runs a mailbox until the test ends.
 func start(t *testing.T) *Mailbox {
 	t.Helper()
-	m, err := New(Options{Domain: "corvo.test"})
+	m, err := New(Options{Console: "http://localhost:8080/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func mustSend(t *testing.T, m *Mailbox, to, letter string) {
 // get asks the handler from this machine; edit may change the request.
 func get(t *testing.T, m *Mailbox, path string, edit func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r := httptest.NewRequest(http.MethodGet, strings.Replace(path, "/mail", m.Path(), 1), nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:55555", "localhost:8080"
 	if edit != nil {
 		edit(r)
@@ -81,6 +81,26 @@ Content-Transfer-Encoding: base64
 PHA+SGk8L3A+PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==
 --b--
 `
+
+// A reverse proxy on this machine makes everybody a neighbour: what it carried is refused,
+// and without the secret in the path there is nothing to be carried.
+func TestHandler_NothingThatWasCarriedAndNothingWithoutTheSecret(t *testing.T) {
+	t.Parallel()
+	m := start(t)
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded", "Forwarded", "Via", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP"} {
+		w := get(t, m, "/mail/messages", func(r *http.Request) { r.Header.Set(name, "127.0.0.1") })
+		if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), m.Path()) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	other := start(t)
+	for _, path := range []string{"/mail", "/mail/messages", "/", "//mail", other.Path(), m.Path()[:10] + "/mail", strings.ToLower(m.Path())} {
+		w := get(t, m, "/", func(r *http.Request) { r.URL.Path = path })
+		if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), m.Path()) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
 
 func TestMailbox_TakesALetterApart(t *testing.T) {
 	t.Parallel()
@@ -113,7 +133,7 @@ func TestMailbox_WithoutLettersTheListIsAList(t *testing.T) {
 	if got := get(t, m, "/mail/messages", nil).Body.String(); got != "[]" {
 		t.Errorf("got %s", got)
 	}
-	if got := get(t, m, "/mail", nil); got.Code != 200 || !strings.Contains(got.Body.String(), "No mail yet") {
+	if got := get(t, m, "/mail", nil); got.Code != 200 || !strings.Contains(got.Body.String(), "No emails yet") {
 		t.Errorf("got %d %s", got.Code, got.Body)
 	}
 }
@@ -163,7 +183,7 @@ func TestHandler_ForThisMachineUnderALocalNameOnly(t *testing.T) {
 		"below localhost":     {"127.0.0.1:5", "app.localhost", 200},
 		"loopback":            {"127.0.0.1:5", "127.0.0.1:8080", 200},
 		"IPv6":                {"[::1]:5", "[::1]:8080", 200},
-		"the domain":          {"127.0.0.1:5", "app.corvo.test", 200},
+		"another domain":      {"127.0.0.1:5", "app.corvo.test", 403},
 		"another machine":     {"192.0.2.7:5", "localhost:8080", 403},
 		"a stranger's name":   {"127.0.0.1:5", "evil.example:8080", 403},
 		"looks like ours":     {"127.0.0.1:5", "evilcorvo.test", 403},
@@ -175,7 +195,7 @@ func TestHandler_ForThisMachineUnderALocalNameOnly(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
-	r := httptest.NewRequest(http.MethodPost, "/mail/messages", nil)
+	r := httptest.NewRequest(http.MethodPost, m.Path()+"/messages", nil)
 	r.RemoteAddr, r.Host = "127.0.0.1:5", "localhost"
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, r)

@@ -2,12 +2,14 @@ package mailbox
 
 import (
 	"bytes"
+	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
 	"html/template"
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,15 +36,15 @@ var (
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// Handler serves /mail and what is below it, to this machine only.
+// Handler serves Path and what is below it, to this machine only.
 func (m *Mailbox) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /mail", m.showPage)
-	mux.HandleFunc("GET /mail/{$}", m.showPage)
 	mux.HandleFunc("GET /mail/messages", m.listMessages)
 	mux.HandleFunc("GET /mail/messages/{id}", m.showMessage)
 	mux.HandleFunc("GET /mail/page.css", asset("text/css; charset=utf-8", styleText))
 	mux.HandleFunc("GET /mail/page.js", asset("text/javascript; charset=utf-8", scriptText))
+	below := http.StripPrefix("/"+m.secret, mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -50,12 +52,39 @@ func (m *Mailbox) Handler() http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", pageSecurity)
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !fromThisMachine(r.RemoteAddr) || !m.localName(r.Host) {
-			http.Error(w, "The development mailbox is shown on this machine only: ask for it at http://localhost or http://127.0.0.1 from here.", http.StatusForbidden)
-			return
+		switch {
+		case !fromThisMachine(r.RemoteAddr) || !localName(r.Host) || forwarded(r.Header):
+			http.Error(w, "The development mailbox is only available on this machine, at http://127.0.0.1 and not through a proxy.", http.StatusForbidden)
+		case !m.knowsSecret(r.URL.Path):
+			http.Error(w, "Page not found. Open the mailbox at the address that was printed when it started.", http.StatusNotFound)
+		default:
+			below.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	})
+}
+
+// knowsSecret compares the first part of the path without telling by time how much of it
+// is right.
+func (m *Mailbox) knowsSecret(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return subtle.ConstantTimeCompare([]byte(first), []byte(m.secret)) == 1
+}
+
+// forwarded reports whether something carried the request here: its asker may be anywhere.
+// Whoever carries it without a word is stopped by the secret in the path.
+func forwarded(h http.Header) bool {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(carriers, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// carriers are headers that proxies and tunnels add, in canonical form.
+var carriers = []string{ //nolint:gochecknoglobals // A constant table.
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
+	"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Fastly-Client-Ip", "Fly-Client-Ip", "Tailscale-User-Login", "X-Original-Host",
 }
 
 func fromThisMachine(remote string) bool {
@@ -69,7 +98,7 @@ func fromThisMachine(remote string) bool {
 
 // localName refuses names of strangers, which they can make point here to let their
 // pages read the mail.
-func (m *Mailbox) localName(host string) bool {
+func localName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -77,10 +106,8 @@ func (m *Mailbox) localName(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
 	}
-	return below(host, "localhost") || m.domain != "" && below(host, strings.ToLower(m.domain))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
-
-func below(host, domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
 
 func asset(kind string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -140,10 +167,10 @@ type piece struct{ Text, Link string }
 func (m *Mailbox) showPage(w http.ResponseWriter, _ *http.Request) {
 	all := m.Messages()
 	view := struct {
-		Newest  string
-		Total   int
-		Letters []shown
-	}{Total: len(all)}
+		Newest, Console string
+		Total           int
+		Letters         []shown
+	}{Total: len(all), Console: m.console}
 	if len(all) > 0 {
 		view.Newest = all[0].ID
 	}

@@ -5,7 +5,7 @@ const newest = document.body.dataset.newest;
 setInterval(async () => {
   if (document.hidden) return;
   try {
-    const answer = await fetch("/mail/messages?limit=1");
+    const answer = await fetch("mail/messages?limit=1");
     const letters = await answer.json();
     if (letters.length > 0 && letters[0].id !== newest) location.reload();
   } catch {

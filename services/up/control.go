@@ -2,9 +2,12 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -13,7 +16,8 @@ import (
 
 const (
 	cellName = "local"
-	mailFrom = "Corvo Cloud <no-reply@corvo.localhost>"
+	// mailReadHeader bounds a request to the mailbox page.
+	mailReadHeader = 5 * time.Second
 )
 
 // startMailbox takes the mails of this process, unless a mail server was named.
@@ -21,12 +25,30 @@ func (s *Service) startMailbox() error {
 	if s.cfg.MailURL != "" {
 		return nil
 	}
-	box, err := mailbox.New(mailbox.Options{Domain: s.cfg.Domain, Logger: s.log})
+	box, err := mailbox.New(mailbox.Options{Console: s.base + "/", Logger: s.log})
 	if err != nil {
 		return fmt.Errorf("start the mailbox: %w", err)
 	}
 	s.mailbox = box
 	s.loops.Go(func() { s.fail(box.Run(s.life)) })
+	return s.serveMailbox()
+}
+
+// serveMailbox shows the mailbox on a port of its own: whatever is in front of the public
+// one does not carry it on.
+func (s *Service) serveMailbox() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for the mailbox: %w", err)
+	}
+	s.mailURL = "http://" + listener.Addr().String() + s.mailbox.Path()
+	page := &http.Server{Handler: s.mailbox.Handler(), ReadHeaderTimeout: mailReadHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	context.AfterFunc(s.life, func() { _ = page.Close() }) // Serve tells what matters.
+	s.loops.Go(func() {
+		if err := page.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.fail(fmt.Errorf("serve the mailbox: %w", err))
+		}
+	})
 	return nil
 }
 
@@ -37,7 +59,7 @@ func (s *Service) startControl(ctx context.Context) error {
 	if database == "" {
 		database = "sqlite:" + s.dir.Join("control.db")
 	}
-	mail := server.Mail{URL: s.cfg.MailURL, From: mailFrom}
+	mail := server.Mail{URL: s.cfg.MailURL, From: s.cfg.MailFrom}
 	if s.mailbox != nil {
 		mail.URL = "smtp://" + s.mailbox.Addr()
 	}
@@ -46,8 +68,7 @@ func (s *Service) startControl(ctx context.Context) error {
 		PublicURL: s.base, TenantURL: s.tenantURL,
 		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secret: s.secret}},
 		MasterKeys: [][]byte{s.master}, Mail: mail, Console: s.cfg.Console,
-		// Who can reach a loopback address may have his identity provider there.
-		AllowPrivateIssuers: isLoopback(s.cfg.Listener.Addr()),
+		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers,
 		// The door in front of it, in this process, has written who the client is.
 		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },
 		Version: s.cfg.Version, Logger: s.log.With("part", "control"),
@@ -83,9 +104,4 @@ func (s *Service) fail(err error) {
 	case s.failed <- err:
 	default: // Another one failed before; one is enough to stop.
 	}
-}
-
-func isLoopback(a net.Addr) bool {
-	tcp, ok := a.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }

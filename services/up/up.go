@@ -1,7 +1,9 @@
 package up
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +55,10 @@ type Config struct {
 	Dir string
 	// Listener is the public door; the service closes it.
 	Listener net.Listener
+	// PublicURL is where others reach the listener; empty: where this machine does.
+	PublicURL string
+	// TLS of the listener; nil serves clear text.
+	TLS *tls.Config
 	// Proxies in front of it whose X-Forwarded-For is believed.
 	Proxies clientnet.Proxies
 	// Domain is the one under which tenants are hosts.
@@ -65,8 +71,13 @@ type Config struct {
 	// Database of the control plane: sqlite:PATH or postgres://…; empty is SQLite in Dir.
 	Database string
 	// MailURL names a mail server, smtp://[user:password@]host:port; empty keeps mails in
-	// the mailbox of this process, shown at /mail.
+	// the mailbox of this process.
 	MailURL string
+	// MailFrom is the sender of mails.
+	MailFrom string
+	// AllowPrivateIssuers lets tenants' identity providers be at private addresses, which
+	// shows them what answers there.
+	AllowPrivateIssuers bool
 	// Console is the built console.
 	Console fs.FS
 	Version string
@@ -86,7 +97,7 @@ type Info struct {
 	Email string
 	// SignInURL signs in the owner, once.
 	SignInURL string
-	// MailURL is the mailbox page; empty if mails go elsewhere.
+	// MailURL is the mailbox page, with its secret; empty if mails go elsewhere.
 	MailURL string
 	// CredentialsFile keeps the keys over restarts.
 	CredentialsFile string
@@ -99,7 +110,9 @@ type Service struct {
 	cfg     Config
 	dir     *datadir.Dir
 	log     *slog.Logger
-	base    string // The public door.
+	base    string // The public door, as others reach it.
+	here    string // The same, as this process reaches it.
+	mailURL string // Of the mailbox page.
 	secret  []byte // The cell's.
 	master  []byte // The control plane's.
 	nodes   []*node.Node
@@ -123,7 +136,8 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, cfg.Listener.Close())
 	}
-	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1), base: "http://" + reachable(cfg.Listener.Addr())}
+	s := &Service{cfg: cfg, dir: dir, log: cfg.Logger, failed: make(chan error, 1), here: localURL(cfg)}
+	s.base = cmp.Or(cfg.PublicURL, s.here)
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := errors.Join(s.checkShape(), s.checkComplete()); err != nil {
 		return nil, errors.Join(err, cfg.Listener.Close(), dir.Release())
@@ -211,9 +225,7 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 		BaseURL: s.base, TenantURL: s.tenantURL(creds.Tenant), APIKey: creds.APIKey, Token: creds.Token,
 		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes, Email: demoEmail,
 	}
-	if s.mailbox != nil {
-		info.MailURL = s.base + "/mail"
-	}
+	info.MailURL = s.mailURL
 	if err := s.waitServing(ctx, info); err != nil {
 		return Info{}, err
 	}
@@ -310,19 +322,16 @@ func closeListeners(configs []node.Config) error {
 	return errors.Join(errs...)
 }
 
-// front puts console, control API and mailbox on the proxy's port.
+// front puts console and control API on the proxy's port.
 func (s *Service) front(data http.Handler) http.Handler {
 	o := door.Options{Domain: s.cfg.Domain, Control: s.control.Handler(), Proxies: s.cfg.Proxies}
-	if s.mailbox != nil {
-		o.Mail = s.mailbox.Handler()
-	}
 	return door.New(data, o)
 }
 
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecret: s.secret, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
-		Front: s.front,
+		Front: s.front, TLS: s.cfg.TLS,
 	})
 	if err != nil {
 		return errors.Join(err, s.cfg.Listener.Close())
@@ -348,9 +357,15 @@ func (s *Service) settle(ctx context.Context) (*cellv1.State, error) {
 
 // waitServing asks for something that needs proxy, key, route and leader.
 func (s *Service) waitServing(ctx context.Context, info Info) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.cfg.TLS != nil {
+		// It speaks to its own listener, whose certificate is for the public name.
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // See above.
+	}
+	client := &http.Client{Transport: transport}
+	target := s.here + strings.TrimPrefix(info.TenantURL, s.base) + "/api/v1/queues"
 	for {
-		err := probe(ctx, client, info)
+		err := probe(ctx, client, target, info.APIKey)
 		if err == nil {
 			return nil
 		}
@@ -364,12 +379,12 @@ func (s *Service) waitServing(ctx context.Context, info Info) error {
 	}
 }
 
-func probe(ctx context.Context, client *http.Client, info Info) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, info.TenantURL+"/api/v1/queues", nil)
+func probe(ctx context.Context, client *http.Client, target, key string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("X-API-Key", info.APIKey)
+	req.Header.Set("X-API-Key", key)
 	res, err := client.Do(req)
 	if err != nil {
 		return err
@@ -425,6 +440,14 @@ func ignoreDeadline(err error) error {
 		return nil
 	}
 	return err
+}
+
+func localURL(cfg Config) string {
+	scheme := "http://"
+	if cfg.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + reachable(cfg.Listener.Addr())
 }
 
 // reachable is where this machine reaches a listener, also one on all addresses.

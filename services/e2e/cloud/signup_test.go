@@ -38,7 +38,7 @@ func TestSignup_TwoCallsAndTheKeyWorksAtOnce(t *testing.T) {
 	ctx := ctxFor(t, time.Minute)
 	for i := range 5 { // The first call with each new key must work: no retry hides a race.
 		name := fmt.Sprintf("acme-%d", i)
-		done, err := rig.SignUp(ctx, u.API.URL, name+"@example.com", name)
+		done, err := u.SignUp(ctx, name+"@example.com", name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,11 +55,11 @@ func TestSignup_TenantsOfOneServiceAreApart(t *testing.T) {
 	t.Parallel()
 	u := rig.StartUp(t, t.TempDir())
 	ctx := ctxFor(t, time.Minute)
-	a, err := rig.SignUp(ctx, u.API.URL, "ada@example.com", "alpha")
+	a, err := u.SignUp(ctx, "ada@example.com", "alpha")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := rig.SignUp(ctx, u.API.URL, "bob@example.com", "beta")
+	b, err := u.SignUp(ctx, "bob@example.com", "beta")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSignup_LinkWorksOnceAndNamesAreUnique(t *testing.T) {
 	if err := api.Call(ctx, "SignupService/Start", map[string]any{"email": "ada@example.com", "tenant": "alpha"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	token, err := rig.LinkToken(ctx, u.API.URL, "ada@example.com")
+	token, err := u.LinkToken(ctx, "ada@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func BenchmarkSignupToFirstAckedJob(b *testing.B) {
 		n++
 		began := time.Now()
 		name := fmt.Sprintf("bench-%d", n)
-		done, err := rig.SignUp(ctx, u.API.URL, name+"@example.com", name)
+		done, err := u.SignUp(ctx, name+"@example.com", name)
 		if err != nil {
 			b.Fatal(err)
 		}

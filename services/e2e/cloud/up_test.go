@@ -39,7 +39,7 @@ func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 			working.Go(func() {
 				for n := 0; ; n++ {
 					name := fmt.Sprintf("r%d-w%d-%d", round, worker, n)
-					done, err := rig.SignUp(ctx, u.API.URL, name+"@example.com", name)
+					done, err := u.SignUp(ctx, name+"@example.com", name)
 					mu.Lock()
 					if err != nil {
 						unanswered = append(unanswered, name)
@@ -85,7 +85,7 @@ func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 		eventually(t, "key "+id, func() error { _, err := tryKey(ctx, u.Tenant, secret); return err })
 	}
 	for _, name := range unanswered {
-		wantAllOrNothing(ctx, t, u.API.URL, name)
+		wantAllOrNothing(ctx, t, u, name)
 	}
 	t.Logf("%d sign-ups and %d keys were answered, %d sign-ups were not", len(answered), len(keys), len(unanswered))
 }
@@ -113,10 +113,11 @@ func wantWholeTenant(ctx context.Context, t *testing.T, api rig.API) {
 
 // wantAllOrNothing: the name is free, and a sign-up gets it; or it was made before the
 // answer was lost, and its owner can sign in.
-func wantAllOrNothing(ctx context.Context, t *testing.T, base, name string) {
+func wantAllOrNothing(ctx context.Context, t *testing.T, u *rig.Up, name string) {
+	base := u.API.URL
 	t.Helper()
 	api := rig.NewAPI(base, "")
-	mails := func(ctx context.Context, address string) (string, error) { return rig.LinkToken(ctx, base, address) }
+	mails := func(ctx context.Context, address string) (string, error) { return u.LinkToken(ctx, address) }
 	done, err := signUpUntil(ctx, mails, name, 0, []string{base})
 	if err == nil {
 		wantWholeTenant(ctx, t, rig.NewAPI(base, done.Token))
@@ -128,7 +129,7 @@ func wantAllOrNothing(ctx context.Context, t *testing.T, base, name string) {
 	}
 	var token string
 	eventually(t, name+" is taken, so its owner can sign in", func() (err error) {
-		token, err = rig.LinkToken(ctx, base, name+"@example.com")
+		token, err = u.LinkToken(ctx, name+"@example.com")
 		if err == nil && !strings.HasPrefix(token, "corvo_login_") { // A mail of before the kill may still arrive.
 			err = notZero("another mail")
 		}

@@ -115,9 +115,9 @@ type Mail struct {
 	Text    string   `json:"text"`
 }
 
-// Mails lists what is in the mailbox of a service, newest first.
-func Mails(ctx context.Context, base string) ([]Mail, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/mail/messages", nil)
+// Mails lists what is in the mailbox whose page is at an address, newest first.
+func Mails(ctx context.Context, mailbox string) ([]Mail, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, mailbox+"/messages", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +134,9 @@ func Mails(ctx context.Context, base string) ([]Mail, error) {
 }
 
 // LinkToken waits for a mail to an address and returns the token of its link.
-func LinkToken(ctx context.Context, base, address string) (string, error) {
+func LinkToken(ctx context.Context, mailbox, address string) (string, error) {
 	for {
-		mails, err := Mails(ctx, base)
+		mails, err := Mails(ctx, mailbox)
 		for _, m := range mails {
 			if len(m.To) == 0 || m.To[0] != address {
 				continue
@@ -167,15 +167,14 @@ type SignedUp struct {
 	Ready       bool   `json:"ready"`
 }
 
-// SignUp makes a tenant by the two calls and the mail between them; base is a
-// service with a mailbox.
-func SignUp(ctx context.Context, base, email, tenant string) (SignedUp, error) {
+// SignUp makes a tenant by the two calls and the mail between them.
+func (u *Up) SignUp(ctx context.Context, email, tenant string) (SignedUp, error) {
 	var done SignedUp
-	api := NewAPI(base, "")
+	api := NewAPI(u.API.URL, "")
 	if err := api.Call(ctx, "SignupService/Start", map[string]any{"email": email, "tenant": tenant}, nil); err != nil {
 		return done, err
 	}
-	token, err := LinkToken(ctx, base, email)
+	token, err := u.LinkToken(ctx, email)
 	if err != nil {
 		return done, err
 	}

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,9 @@ type Up struct {
 	API API
 	// SignInURL signs the demo tenant's owner in, once.
 	SignInURL string
-	Data      string
+	// MailboxURL is the page of its mails.
+	MailboxURL string
+	Data       string
 }
 
 // StartUp runs `corvo-cloud up` on data and a free port, and returns when a job can
@@ -33,7 +36,13 @@ func StartUp(t testing.TB, data string, args ...string) *Up {
 	vars := ReadEnv(u.WaitFile(env, startLimit))
 	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
 	u.API, u.SignInURL = NewAPI(vars["CORVO_ENDPOINT"], vars["CORVO_TOKEN"]), vars["CORVO_CONSOLE_URL"]
+	u.MailboxURL = vars["CORVO_MAILBOX_URL"]
 	return u
+}
+
+// LinkToken waits for a mail to an address and returns the token of its link.
+func (u *Up) LinkToken(ctx context.Context, address string) (string, error) {
+	return LinkToken(ctx, u.MailboxURL, address)
 }
 
 // ReadEnv reads the lines of an environment file.

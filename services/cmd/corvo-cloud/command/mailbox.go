@@ -22,10 +22,10 @@ func (s *session) mailboxCommand() *cobra.Command {
 	var f mailboxFlags
 	c := &cobra.Command{
 		Use:   "mailbox",
-		Short: "Take mails and show them: a mail server for trying things out",
-		Long: `Takes every mail it is given, keeps the last ones in memory and shows them at /mail,
-as JSON at /mail/messages. It is for trying the control plane without a mail server;
-"up" has one built in.`,
+		Short: "Run a mail server for development that shows every email it gets",
+		Long: `Takes every email it is sent, delivers none, and keeps the last ones in memory. It shows
+them on a page at the address it prints, and as JSON below it at /messages. The address
+holds a secret, because these emails can sign people in. "up" has a mailbox built in.`,
 		Example: `  corvo-cloud mailbox --smtp 127.0.0.1:2525 --listen 127.0.0.1:8025`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.mailbox(c.Context(), f) },
@@ -52,7 +52,7 @@ func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
 	failed := make(chan error, 2)
 	go func() { failed <- box.Run(ctx) }()          // Ends with ctx.
 	go func() { failed <- front.Serve(listener) }() // Ends with Close.
-	url := "http://" + listener.Addr().String() + "/mail"
+	url := "http://" + listener.Addr().String() + box.Path()
 	fmt.Fprintf(s.proc.Stdout, "ready: mailbox %s, smtp %s\n", url, box.Addr())
 	err = writeEnvFile(f.envFile, [][2]string{{"CORVO_MAILBOX_URL", url}})
 	if err == nil {

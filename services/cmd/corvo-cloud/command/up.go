@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,11 @@ type upFlags struct {
 	heartbeat time.Duration
 	database  string
 	smtp      string
+	mailFrom  string
+	mailbox   bool
+	publicURL string
+	cert, key string
+	private   bool
 }
 
 func (s *session) upCommand() *cobra.Command {
@@ -45,18 +51,23 @@ proxy in front, over the same transports as separate processes, and makes the te
 "demo" with its keys. The keys lie in a file under --data that only its owner can read,
 and stay the same. A sign-in link for the console is printed; it works once.
 
-Mails, such as those of sign-up, are kept in this process and shown at /mail, unless
---smtp names a mail server. The control plane's database is SQLite under --data, unless
---database names a PostgreSQL.
+Emails, such as those of sign-up, are kept in this process and shown on a page whose
+address is printed, unless --smtp names a mail server. The control plane's database is
+SQLite under --data, unless --database names a PostgreSQL.
+
+To run it for a team, give it --public-url, the address that people and workers use, and
+--smtp. Use --tls-cert and --tls-key, or a reverse proxy that ends TLS, together with
+--trusted-proxies. Secrets are then no longer printed; they are in the file under --data.
 
 --env-file is written when a job can go in: CORVO_URL (the tenant's URL) and
 CORVO_API_KEY for jobs, CORVO_ENDPOINT and CORVO_TOKEN for Terraform and the control
-API, CORVO_CONSOLE_URL with the sign-in link.
+API, CORVO_CONSOLE_URL with the sign-in link, CORVO_MAILBOX_URL with the mailbox.
 
 Ctrl-C ends everything within three seconds, a second one at once. Nothing that was
 acknowledged is lost either way.`,
 		Example: `  corvo-cloud up
-  corvo-cloud up --listen 127.0.0.1:0 --env-file .run/env && . .run/env`,
+  corvo-cloud up --listen 127.0.0.1:0 --env-file .run/env && . .run/env
+  corvo-cloud up --listen :443 --public-url https://jobs.example.com --tls-cert cert.pem --tls-key key.pem --smtp mail:587`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.up(c.Context(), f) },
 	}
@@ -68,7 +79,13 @@ acknowledged is lost either way.`,
 	fs.IntVar(&f.nodes, "nodes", 3, "how many nodes: 1, 3 or 5; may not change once there is data")
 	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs; may not change once there is data")
 	fs.StringVar(&f.database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
-	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the mailbox at /mail (env CORVO_SMTP)")
+	fs.StringVar(&f.publicURL, "public-url", "", "`URL` at which people and workers reach --listen; default its address on this machine")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of --listen, PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
+	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
+	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
+	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
+	fs.BoolVar(&f.private, "allow-private-issuers", false, "identity providers of tenants may be at private addresses; always so on loopback")
 	fs.StringVar(&f.envFile, "env-file", "", "write variables for a shell to `FILE` when ready")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the logs this much slower, like a real disk")
 	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
@@ -86,6 +103,15 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	defer stop()
 	defer s.hushAtEnd(ctx)()
 	s.limitMemory(upMemory)
+	smtp := mailURL(s.orEnv(f.smtp, envSMTP))
+	public, err := f.public(smtp)
+	if err != nil {
+		return err
+	}
+	certificate, err := publicTLS(f.cert, f.key)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return listenFailure("--listen", f.listen, err)
@@ -99,23 +125,76 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		Proxies: trusted,
 		Dir:     f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
 		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
-		Database: s.orEnv(f.database, envDatabase), MailURL: mailURL(s.orEnv(f.smtp, envSMTP)), Console: web.Files(),
+		Database: s.orEnv(f.database, envDatabase), Console: web.Files(),
+		PublicURL: f.publicURL, TLS: certificate, MailURL: smtp, MailFrom: f.sender(), AllowPrivateIssuers: f.private || !public,
 	})
 	if err != nil {
 		return serverFailure("the service did not start", err)
 	}
-	return serverFailure("the service stopped", s.runUp(ctx, service, f.envFile))
+	return serverFailure("the service stopped", s.runUp(ctx, service, public, f.envFile))
 }
 
-func (s *session) runUp(ctx context.Context, service *up.Service, envFile string) error {
+// public reports whether others than people on this machine reach the service, and refuses
+// what is only safe, or only works, when they do not.
+func (f *upFlags) public(smtp string) (bool, error) {
+	public := !loopbackHost(hostOf(f.listen))
+	if f.publicURL != "" {
+		u, err := url.Parse(f.publicURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return false, usagef("--public-url %q: use scheme and host only, such as https://jobs.example.com", f.publicURL)
+		}
+		f.publicURL = strings.TrimSuffix(f.publicURL, "/")
+		public = public || !loopbackHost(u.Hostname())
+	}
+	switch {
+	case smtp != "" && f.mailbox:
+		return false, usagef("use --smtp or --mailbox, not both")
+	case public && smtp == "" && !f.mailbox:
+		return false, &Failure{Exit: ExitUsage, Code: "USAGE", What: "others can reach this service, so it needs a mail server for sign-up and sign-in",
+			Fix: "add --smtp HOST:PORT; to only try it out, --mailbox keeps emails on this machine"}
+	}
+	return public, nil
+}
+
+// sender is who writes mails.
+func (f *upFlags) sender() string {
+	if f.mailFrom != "" {
+		return f.mailFrom
+	}
+	host := "corvo.localhost"
+	if u, err := url.Parse(f.publicURL); err == nil && u.Hostname() != "" {
+		host = u.Hostname()
+	}
+	return "Corvo Cloud <no-reply@" + host + ">"
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return host
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+func (s *session) runUp(ctx context.Context, service *up.Service, public bool, envFile string) error {
 	if err := forgetEnvFile(envFile); err != nil {
 		return errors.Join(err, service.Close())
 	}
 	return service.Run(ctx, func(i up.Info) error {
-		greet(s.proc.Stdout, i)
+		if public {
+			greetTeam(s.proc.Stdout, i)
+		} else {
+			greet(s.proc.Stdout, i)
+		}
 		return writeEnvFile(envFile, [][2]string{
 			{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey},
 			{"CORVO_ENDPOINT", i.BaseURL}, {"CORVO_TOKEN", i.Token}, {"CORVO_CONSOLE_URL", i.SignInURL},
+			{"CORVO_MAILBOX_URL", i.MailURL},
 		})
 	})
 }
@@ -136,6 +215,21 @@ func (s *session) hushAtEnd(ctx context.Context) (stop func() bool) {
 			s.level.Set(slog.LevelError + 1)
 		}
 	})
+}
+
+// greetTeam prints no secret: what this process prints is kept in logs that others read.
+func greetTeam(w io.Writer, i up.Info) {
+	fmt.Fprintf(w, `
+Corvo Cloud is ready: control plane, %d nodes and a proxy.
+
+  console      %[2]s
+  sign-up      %[2]s/signup
+  tenant URL   %[3]s
+  keys         %[4]s   (the tenant's API key and management key)
+`, i.Nodes, i.BaseURL, i.TenantURL, i.CredentialsFile)
+	if i.MailURL != "" {
+		fmt.Fprintln(w, "  mailbox      CORVO_MAILBOX_URL of --env-file; emails reach nobody but this mailbox")
+	}
 }
 
 // greet prints what a newcomer needs. The three commands are run by a test as they
@@ -172,7 +266,7 @@ func mailHint(i up.Info) string {
 	if i.MailURL == "" {
 		return ""
 	}
-	return "   (its mail is at " + i.MailURL + ")"
+	return "\n  mailbox      " + i.MailURL + "   (emails of sign-up and sign-in)"
 }
 
 // corvoBinary is how to call corvo: it is built beside this program, where no
