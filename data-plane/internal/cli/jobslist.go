@@ -67,6 +67,10 @@ type jobPage struct {
 	Cursor     string            `json:"cursor"`
 	HasMore    bool              `json:"has_more"`
 	Rebuilding bool              `json:"rebuilding"`
+	Rebuild    struct {
+		JobsDone  uint64 `json:"jobs_done"`
+		JobsTotal uint64 `json:"jobs_total"`
+	} `json:"rebuild"`
 }
 
 func (s *session) listJobs(ctx context.Context, f listFlags) error {
@@ -107,7 +111,11 @@ func (s *session) listJobs(ctx context.Context, f listFlags) error {
 		return err
 	}
 	if page.Rebuilding {
-		s.talkf("the list is being rebuilt, so some jobs are missing")
+		progress := ""
+		if r := page.Rebuild; r.JobsTotal > 0 {
+			progress = fmt.Sprintf(" (%d of %d jobs)", r.JobsDone, r.JobsTotal)
+		}
+		s.talkf("the list is being rebuilt%s, so some jobs may be missing", progress)
 	}
 	switch {
 	case page.HasMore:

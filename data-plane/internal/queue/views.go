@@ -118,9 +118,11 @@ type JobPage struct {
 	// AsOf is when what the page shows was true, Lag how long ago that is.
 	AsOf time.Time
 	Lag  time.Duration
-	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
+	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
 	Rebuilding bool
-	// Total of all pages, if it was asked for; without TotalExact there are at least so many.
+	// Rebuilt jobs were read anew, of about ToRebuild.
+	Rebuilt, ToRebuild uint64
+	// Total of all pages, if it was asked for; without TotalExact the copy has at least so many.
 	Total      int
 	TotalExact bool
 }
@@ -144,7 +146,7 @@ func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, 
 		return JobPage{}, err
 	}
 	out := JobPage{
-		Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Jobs: make([]JobRow, len(p.Rows)),
+		Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Rebuilt: p.Rebuilt, ToRebuild: p.ToRebuild, Jobs: make([]JobRow, len(p.Rows)),
 		Total: p.Total.Jobs, TotalExact: p.Total.Exact,
 	}
 	for i := range p.Rows {

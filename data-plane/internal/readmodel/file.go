@@ -39,9 +39,9 @@ CREATE TABLE tag (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE mark (
  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, rebuilding INTEGER NOT NULL, rebuilt_to BLOB NOT NULL,
- rebuilt_from INTEGER NOT NULL
+ rebuilt_from INTEGER NOT NULL, jobs INTEGER NOT NULL, rebuilt INTEGER NOT NULL
 ) STRICT;
-INSERT INTO mark VALUES (1, 0, 0, x'', 0);
+INSERT INTO mark VALUES (1, 0, 0, x'', 0, 0, 0);
 CREATE TABLE minute (
  at INTEGER PRIMARY KEY, enqueued INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL
 ) STRICT;
@@ -56,6 +56,8 @@ type mark struct {
 	// rebuiltFrom is the log's time when the rebuild began: what happened later is
 	// counted from events.
 	rebuiltFrom int64
+	// jobs there were about when the rebuild began, and rebuilt are written.
+	jobs, rebuilt uint64
 }
 
 // file is one namespace's read model, open.
@@ -194,7 +196,8 @@ func (f *file) close() error {
 func (f *file) mark(ctx context.Context) (mark, error) {
 	var m mark
 	var to []byte
-	err := f.write.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from FROM mark`).Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom)
+	err := f.write.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt FROM mark`).
+		Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && len(to) != 0 && len(to) != len(m.rebuiltTo) {
 		return mark{}, fmt.Errorf("%w: no mark", errDamaged)
 	}
@@ -268,8 +271,8 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 	if c.mark.rebuiltTo.IsZero() {
 		to = []byte{}
 	}
-	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ? WHERE seq = ? OR ?`,
-		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.was), c.anyhow)
+	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ?, jobs = ?, rebuilt = ? WHERE seq = ? OR ?`,
+		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.mark.jobs), int64(c.mark.rebuilt), int64(c.was), c.anyhow)
 	if err != nil {
 		return fmt.Errorf("move mark: %w", err)
 	}

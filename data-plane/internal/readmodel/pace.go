@@ -16,6 +16,9 @@ const (
 	// shareMin of one processor is what read models get on a saturated node: enough to
 	// move, too little to be felt.
 	shareMin = 1.0 / 32
+	// shareRebuild is the least for a rebuild: whoever looks at a list that is not whole
+	// waits for it, and a 32nd would make a million jobs a matter of ten minutes.
+	shareRebuild = 1.0 / 8
 	// shareMax: one goroutine writes at a time.
 	shareMax = 1.0
 	// restMax bounds one rest, so that a share that grows is soon felt.
@@ -55,7 +58,12 @@ func (p *pace) turn(ctx context.Context) {
 }
 
 // charge is called after each piece of work.
-func (p *pace) charge(worked time.Duration) {
+func (p *pace) charge(worked time.Duration) { p.chargeShare(worked, 0) }
+
+// chargeRebuild is charge for a piece of a rebuild.
+func (p *pace) chargeRebuild(worked time.Duration) { p.chargeShare(worked, shareRebuild) }
+
+func (p *pace) chargeShare(worked time.Duration, least float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -63,7 +71,7 @@ func (p *pace) charge(worked time.Duration) {
 	if began := now.Add(-worked); p.paid.Before(began) {
 		p.paid = began
 	}
-	p.paid = p.paid.Add(time.Duration(float64(worked)/p.share) + nap)
+	p.paid = p.paid.Add(time.Duration(float64(worked)/max(p.share, least)) + nap)
 	if last := now.Add(restMax); p.paid.After(last) {
 		p.paid = last
 	}

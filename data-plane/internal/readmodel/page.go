@@ -28,8 +28,10 @@ type Page struct {
 	// AsOf is when what the page shows was true.
 	AsOf time.Time
 	Lag  time.Duration
-	// Rebuilding: jobs may be missing or out of date, whatever Lag says.
+	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
 	Rebuilding bool
+	// Progress of the rebuild: jobs that were read anew, of about so many.
+	Rebuilt, ToRebuild uint64
 	// Total is of all pages, if Filter.CountTo asked for it.
 	Total Count
 }
@@ -128,9 +130,13 @@ func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) P
 		case <-giveUp:
 		case <-ctx.Done():
 		}
-		page := Page{AsOf: asOf, Rebuilding: rebuilding}
+		page := Page{AsOf: asOf, Rebuilding: rebuilding, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
 		if t.seq < seq {
 			page.Lag = max(now.Sub(asOf), 0)
+		}
+		if rebuilding {
+			page.Lag = max(page.Lag, t.missing(now), time.Millisecond)
+			page.AsOf = now.Add(-page.Lag)
 		}
 		return page
 	}

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,23 @@ type track struct {
 	behind  bool // Events before those of the next round are missing.
 	damaged bool // A query found that the file can not be read.
 	again   time.Time
+	// since is from when on the rows may be incomplete; zero while they are whole.
+	since time.Time
+}
+
+// left is how many jobs a rebuild has still to read.
+func (t *track) left() uint64 { return max(t.jobs, t.rebuilt) - t.rebuilt }
+
+// whole reports whether the rows have everything up to the mark.
+func (t *track) whole() bool { return !t.behind && !t.rebuilding && !t.damaged }
+
+// missing is for how long the rows have been incomplete: at least a millisecond, so that
+// it is never shown as nothing.
+func (t *track) missing(now time.Time) time.Duration {
+	if t.whole() {
+		return 0
+	}
+	return max(now.Sub(t.since), time.Millisecond)
 }
 
 // NewProjector makes the projector of a shard over its committed state. It hears
@@ -95,19 +113,23 @@ func (p *Projector) Run(ctx context.Context) {
 	}
 }
 
-// Lag is how long ago the oldest event was that is not in the rows; feed.ErrTrimmed
-// means that it is not even in the feed any more, and every file will be rebuilt. It
-// says something only on the node that leads.
+// Lag is for how long the lists of the shard have missed something: the age of the oldest
+// event that is not in the rows, or of a rebuild, whichever is older. feed.ErrTrimmed means
+// that the event is not even in the feed any more, and every file will be rebuilt. It says
+// something only on the node that leads.
 func (p *Projector) Lag(now time.Time) (time.Duration, error) {
 	p.mu.Lock()
-	upTo := p.upTo
+	upTo, missing := p.upTo, time.Duration(0)
+	for _, t := range p.tracks {
+		missing = max(missing, t.missing(now))
+	}
 	p.mu.Unlock()
 	oldest := now.UnixNano()
 	err := feed.Walk(p.store, upTo, func(b feed.Batch) bool {
 		oldest = b.Now
 		return false
 	})
-	return max(0, now.Sub(time.Unix(0, oldest))), err
+	return max(missing, now.Sub(time.Unix(0, oldest))), err
 }
 
 // begin starts a term at the end of the feed; what happened before is found by the
@@ -347,7 +369,7 @@ func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) err
 		if derr := p.shelf.discard(ns); derr != nil {
 			err = errors.Join(err, derr)
 		} else {
-			p.update(ns, func(t *track) { *t = track{behind: true} })
+			p.update(ns, func(t *track) { *t = track{behind: true, since: t.since} })
 			return nil
 		}
 	}
@@ -371,7 +393,7 @@ func (p *Projector) meet(ctx context.Context, ns job.Namespace) (track, error) {
 	if err != nil {
 		return track{}, p.failed(ctx, ns, err)
 	}
-	p.update(ns, func(t *track) { *t = track{mark: m, known: true, behind: t.behind} })
+	p.update(ns, func(t *track) { *t = track{mark: m, known: true, behind: t.behind, since: t.since} })
 	return p.look(ns), nil
 }
 
@@ -393,6 +415,15 @@ func (p *Projector) update(ns job.Namespace, f func(*track)) {
 		p.tracks[ns] = t
 	}
 	f(t)
+	switch {
+	case t.whole():
+		t.since = time.Time{}
+	case t.since.IsZero():
+		t.since = p.asOf // The rows were whole when the feed was last read to its end.
+		if t.since.IsZero() {
+			t.since = time.Now()
+		}
+	}
 }
 
 // survey compares some namespaces of the state with their files.
@@ -439,7 +470,9 @@ func (p *Projector) mend(ctx context.Context) (more bool) {
 	return len(p.unwell()) > 0
 }
 
-// unwell lists the namespaces that need mending and may be tried.
+// unwell lists the namespaces that need mending and may be tried, those first that have
+// the fewest jobs to read: a small one is whole after one slice, and does not wait for the
+// slices of a large one.
 func (p *Projector) unwell() []job.Namespace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -450,6 +483,9 @@ func (p *Projector) unwell() []job.Namespace {
 			out = append(out, ns)
 		}
 	}
+	slices.SortFunc(out, func(a, b job.Namespace) int {
+		return cmp.Or(cmp.Compare(p.tracks[a].left(), p.tracks[b].left()), bytes.Compare(a[:], b[:]))
+	})
 	return out
 }
 
@@ -462,7 +498,13 @@ func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
 		return err
 	}
 	if t.behind {
-		return p.catchUp(ctx, ns, t)
+		if err := p.catchUp(ctx, ns, t); err != nil {
+			return err
+		}
+		// The first slice at once: then a small namespace is whole.
+		if t = p.look(ns); t.behind || !t.rebuilding || !t.rebuiltTo.IsZero() {
+			return nil
+		}
 	}
 	return p.rebuildSlice(ctx, ns, t)
 }
@@ -523,12 +565,27 @@ func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 	if err != nil {
 		return err
 	}
-	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: from}, newMinutes: true, anyhow: true})
+	total, err := p.jobsOf(ns)
+	if err != nil {
+		return err
+	}
+	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: from, jobs: total}, newMinutes: true, anyhow: true})
 	if ok {
 		p.logger.Info("a read model is being rebuilt", "namespace", ns)
 		p.update(ns, func(t *track) { t.behind = false })
 	}
 	return err
+}
+
+// jobsOf is how many jobs a rebuild has to read, by the queues' counters.
+func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
+	queues, err := state.ReadQueues(p.store, ns)
+	for i := range queues {
+		for _, jobs := range queues[i].Counts.Jobs {
+			n += uint64(max(jobs, 0))
+		}
+	}
+	return n, err
 }
 
 // rebuildSlice replaces the rows of the next jobs by what the state has.
@@ -551,14 +608,15 @@ func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track)
 		c.minutes.row(&c.rows[i], t.rebuiltFrom)
 	}
 	if last {
-		c.mark.rebuilding, c.mark.rebuiltTo = false, job.ID{}
+		c.mark = mark{seq: t.seq}
 	} else {
 		c.clearTo, c.mark.rebuiltTo = to, to
+		c.mark.rebuilt += uint64(len(c.rows))
 	}
 	ok, err := p.apply(ctx, ns, &c)
 	if ok && last {
 		p.logger.Info("a read model is rebuilt", "namespace", ns)
 	}
-	p.shelf.pace.charge(time.Since(began))
+	p.shelf.pace.chargeRebuild(time.Since(began))
 	return err
 }

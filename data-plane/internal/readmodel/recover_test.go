@@ -577,3 +577,43 @@ func TestOnePage_AWalkThatTakesTooLongIsAPageToo(t *testing.T) {
 		t.Fatal("a walk that saw nothing is a page")
 	}
 }
+
+// While a list is made anew it says for how long jobs may be missing, and how far it is;
+// the shard's lag says so too. A small namespace does not wait for a large one.
+func TestRebuild_IsLateSaysHowFarItIsAndLetsSmallOnesThrough(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const large = 20 * sliceMax
+	r.fillWith(nsA, large, false) // By its id it comes first.
+	r.some(nsB)
+	ctx := t.Context()
+	r.begin()
+	if more, err := r.survey(ctx); more || err != nil {
+		t.Fatalf("survey: %v, %v", more, err)
+	}
+	for range 3 {
+		r.mend(ctx)
+	}
+	if b := r.look(nsB); !b.known || !b.whole() {
+		t.Fatalf("the small namespace waits: %+v", b)
+	}
+	a := r.look(nsA)
+	if a.whole() || a.jobs < large || a.rebuilt == 0 || a.rebuilt > a.jobs/2 {
+		t.Fatalf("the large namespace: %d of %d, whole %v", a.rebuilt, a.jobs, a.whole())
+	}
+	if lag, err := r.Lag(time.Now()); err != nil || lag <= 0 {
+		t.Fatalf("lists that miss jobs are %s late, %v", lag, err)
+	}
+	page := r.page(nsA, Filter{CountTo: 10})
+	if !page.Rebuilding || page.Lag <= 0 || page.Rebuilt == 0 || page.ToRebuild != a.jobs || page.AsOf.After(time.Now().Add(-time.Millisecond)) {
+		t.Fatalf("page: rebuilding %v, %s late, %d of %d", page.Rebuilding, page.Lag, page.Rebuilt, page.ToRebuild)
+	}
+	for r.mend(ctx) {
+	}
+	if page := r.page(nsA, Filter{}); page.Rebuilding || page.Lag != 0 || page.Rebuilt+page.ToRebuild != 0 {
+		t.Fatalf("page of a whole list: %+v", page)
+	}
+	if lag, err := r.Lag(time.Unix(0, r.now)); err != nil || lag != 0 {
+		t.Fatalf("whole lists are %s late, %v", lag, err)
+	}
+}

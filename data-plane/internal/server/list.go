@@ -47,12 +47,20 @@ type foundAnswer struct {
 
 // pageAnswer is what lists say beside their jobs. What they show was true at AsOf.
 type pageAnswer struct {
-	Cursor     string     `json:"cursor"`
-	HasMore    bool       `json:"has_more"`
-	LagMS      int64      `json:"lag_ms"`
-	Rebuilding bool       `json:"rebuilding"`
-	AsOf       *time.Time `json:"as_of"`
-	DurationMS int64      `json:"duration_ms"`
+	Cursor     string `json:"cursor"`
+	HasMore    bool   `json:"has_more"`
+	LagMS      int64  `json:"lag_ms"`
+	Rebuilding bool   `json:"rebuilding"`
+	// Rebuild is there while Rebuilding, once it has begun.
+	Rebuild    *rebuildAnswer `json:"rebuild,omitempty"`
+	AsOf       *time.Time     `json:"as_of"`
+	DurationMS int64          `json:"duration_ms"`
+}
+
+// rebuildAnswer is how far a rebuild is. JobsTotal is what there was when it began.
+type rebuildAnswer struct {
+	JobsDone  uint64 `json:"jobs_done"`
+	JobsTotal uint64 `json:"jobs_total"`
 }
 
 type listAnswer struct {
@@ -89,7 +97,9 @@ func (c *call) searchJobs() error {
 	if err != nil {
 		return err
 	}
-	a := searchAnswer{Jobs: make([]foundAnswer, len(p.Jobs)), Total: p.Total, TotalExact: p.TotalExact, pageAnswer: c.pageOf(&p)}
+	a := searchAnswer{Jobs: make([]foundAnswer, len(p.Jobs)), Total: p.Total, pageAnswer: c.pageOf(&p)}
+	// What the copy has may be exact; what there is, is not, while the copy is late.
+	a.TotalExact = p.TotalExact && !p.Rebuilding && p.Lag == 0
 	for i := range p.Jobs {
 		a.Jobs[i] = newFoundAnswer(&p.Jobs[i])
 	}
@@ -109,10 +119,14 @@ func (c *call) list(in queue.JobFilter) error {
 }
 
 func (c *call) pageOf(p *queue.JobPage) pageAnswer {
-	return pageAnswer{
+	a := pageAnswer{
 		Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
 		Rebuilding: p.Rebuilding, AsOf: optionalTime(p.AsOf), DurationMS: c.tookMS(),
 	}
+	if p.Rebuilding && p.ToRebuild > 0 {
+		a.Rebuild = &rebuildAnswer{JobsDone: p.Rebuilt, JobsTotal: p.ToRebuild}
+	}
+	return a
 }
 
 // tookMS is whole: clients in languages with strict types read it as an integer.

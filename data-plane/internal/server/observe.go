@@ -46,8 +46,8 @@ type GroupStatus struct {
 	AppliedIndex uint64 `json:"applied_index"`
 	CommitIndex  uint64 `json:"commit_index"`
 	LastIndex    uint64 `json:"last_index"`
-	// ReadModelLagMS is the age of the oldest change that lists do not show; only the
-	// leader of a shard knows, and not while it rebuilds what it missed.
+	// ReadModelLagMS is for how long lists have missed something: the age of the oldest change
+	// that they do not show, or of a rebuild. Only the leader of a shard knows.
 	ReadModelLagMS *int64 `json:"read_model_lag_ms,omitempty"`
 }
 

@@ -136,6 +136,8 @@ export interface JobsPage {
   /** How far the list may be behind the jobs themselves. */
   lag_ms?: number;
   rebuilding?: boolean;
+  /** How far a rebuild is. */
+  rebuild?: { jobs_done: number; jobs_total: number };
   as_of?: string;
 }
 

@@ -101,6 +101,9 @@ export function JobsPage() {
       <Filters scope={scope} search={search} onChange={change} onClear={clear} />
       {newest?.rebuilding ? (
         <Banner tone="info" title="The list is being rebuilt">
+          {newest.rebuild
+            ? `${count(newest.rebuild.jobs_done)} of about ${count(newest.rebuild.jobs_total)} jobs are listed. `
+            : null}
           Older jobs appear as they are read again. Counts, and the jobs themselves, are not touched.
         </Banner>
       ) : null}
