@@ -182,7 +182,7 @@ func TestPostgres_ATransactionSeesTheRowsOfTheTenantItNamed(t *testing.T) {
 	}
 }
 
-var tenantTables = []string{"tenants", "namespaces", "sso_connections", "identities", "memberships", "invitations", "api_keys", "sessions", "audit", "idempotency", "outbox"}
+var tenantTables = []string{"tenants", "namespaces", "sso_connections", "identities", "memberships", "invitations", "removals", "api_keys", "sessions", "audit", "idempotency", "outbox"}
 
 func TestSchema_EveryTableHasATenantAPolicyOrAWaiver(t *testing.T) {
 	t.Parallel()
