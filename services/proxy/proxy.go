@@ -28,7 +28,8 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	idleTimeout       = 120 * time.Second
-	headerBytesMax    = 32 << 10
+	// headerBytesMax is where the listener itself gives up; Strict answers before.
+	headerBytesMax = 64 << 10
 	// Pings to clients (R28): load balancers cut idle connections after a minute
 	// or more, and a worker that vanished must not keep its stream.
 	clientPingEvery   = 15 * time.Second
@@ -210,7 +211,7 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 		handler = opts.Front(p)
 	}
 	return &http.Server{
-		Handler: handler, TLSConfig: opts.TLS, Protocols: &protocols,
+		Handler: Strict(handler), TLSConfig: opts.TLS, Protocols: &protocols, ConnContext: countResets,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: clientPingEvery, PingTimeout: clientPingTimeout,

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	grpcrefusal "github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -121,19 +122,24 @@ const (
 
 // write answers in the protocol the caller speaks.
 func (p *Proxy) write(w http.ResponseWriter, r *http.Request, rpc bool, ref *refusal) {
+	writeRefusal(w, r, p.rpcErrors, rpc, ref)
+}
+
+func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.ErrorWriter, rpc bool, ref *refusal) {
 	if ref.retryAfter > 0 {
 		w.Header().Set("Retry-After", seconds(ref.retryAfter))
 	}
-	if rpc && p.rpcErrors.IsSupported(r) {
+	if rpc && rpcErrors.IsSupported(r) {
 		text := ref.message
 		if ref.rpc == connect.CodeResourceExhausted && ref.retryAfter > 0 { // As the contract words it, and the nodes do.
 			text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ref.retryAfter.Milliseconds())
 		}
 		err := connect.NewError(ref.rpc, errors.New(text))
 		err.Meta().Set(metaCode, ref.code)
-		if writeErr := p.rpcErrors.Write(w, r, err); writeErr != nil {
-			p.log.Debug("answer an RPC", "err", writeErr)
+		if grpcrefusal.GRPC(w, r, err) {
+			return
 		}
+		_ = rpcErrors.Write(w, r, err) // The client is gone: nobody to tell.
 		return
 	}
 	body, err := json.Marshal(problem{

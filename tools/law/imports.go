@@ -31,6 +31,8 @@ var Rooms = []Room{
 		"the token of a person's browser: its text and what makes it good; it knows no store"},
 	{"data-plane/api/forward", nil,
 		"carries bytes between processes of a cell; it knows no use case"},
+	{"data-plane/api/refusal", nil,
+		"how a gRPC call is refused at its open; it knows no reason"},
 	{"data-plane/api/repeat", []string{"data-plane/api/gen/..."},
 		"which calls may be sent twice, told from their bytes; it knows no connection and no store"},
 	{"data-plane/api/celladmin", []string{"data-plane/api/..."},

@@ -394,3 +394,17 @@ func TestRuntime_ReportsTheProcess(t *testing.T) {
 	}
 	b.do("GET", "/api/v1/cluster/status", "").want(t, 501)
 }
+
+// What a tenant stored, or a path says, is never taken for a page, refusals included.
+func TestHTTP_EveryAnswerSaysNosniff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{})
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/nowhere", ""}, {"DELETE", "/api/v1/enqueue", ""}, {"POST", "/api/v1/enqueue", "{"}, {"GET", "/api/v1/queues", ""},
+		{"GET", "/api/v1//queues", ""}, {"POST", "/corvo.v1.WorkerService/Enqueue", "{}"}, {"GET", "/healthz", ""},
+	} {
+		if a := b.do(c.method, c.path, c.body); a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: %d %v", c.method, c.path, a.status, a.header)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
@@ -107,8 +108,12 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 	return s
 }
 
+// nosniff is shared by all answers: nobody changes a header's values in place.
+var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // A constant.
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["X-Content-Type-Options"] = nosniff
 	if s.opts.OtherOrigins && r.Header["Origin"] != nil {
 		browser.AllowOrigins(w.Header())
 		if r.Method == http.MethodOptions {
@@ -267,7 +272,11 @@ func (s *Server) place(ctx context.Context, ns job.Namespace) (Placement, error)
 
 func (s *Server) refuse(c *call, err error) {
 	if c.route.RPC && s.rpcErr.IsSupported(c.r) {
-		if werr := s.rpcErr.Write(c.w, c.r, rpcError(c.r.Context(), s.log, err)); werr != nil {
+		rerr := rpcError(c.r.Context(), s.log, err)
+		if refusal.GRPC(c.w, c.r, rerr) {
+			return
+		}
+		if werr := s.rpcErr.Write(c.w, c.r, rerr); werr != nil {
 			s.log.Debug("refusal not delivered", "request_id", c.id, "err", werr)
 		}
 		return

@@ -1,0 +1,44 @@
+// Package refusal answers a gRPC call that is refused before it began. It must know no
+// reason for a refusal. The surprise: connect sends headers and then trailers, as for a
+// stream that breaks, and a client that waits for headers takes that for an open stream.
+package refusal
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// GRPC refuses r with headers alone (Trailers-Only in gRPC's words), so that the call fails
+// at its open. It reports false, and does nothing, if r is not gRPC.
+func GRPC(w http.ResponseWriter, r *http.Request, err *connect.Error) bool {
+	kind := r.Header.Get("Content-Type")
+	if r.ProtoMajor < 2 || kind != "application/grpc" && !strings.HasPrefix(kind, "application/grpc+") {
+		return false
+	}
+	h := w.Header()
+	for name, values := range err.Meta() {
+		h[name] = values
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Grpc-Status", strconv.Itoa(int(err.Code())))
+	h.Set("Grpc-Message", escape(err.Message()))
+	w.WriteHeader(http.StatusOK)
+	return true
+}
+
+// escape writes a text as gRPC wants it in a header.
+func escape(text string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&out, "%%%02X", c)
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}

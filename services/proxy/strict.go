@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+const (
+	// headersMax and headerListBytesMax bound what a client may say about a request.
+	// Nodes take 32 KiB, counted as HTTP/2 counts, and the proxy adds its own.
+	headersMax         = 200
+	headerListBytesMax = 20 << 10
+	// headerOverhead is what a header costs beside its text (RFC 9113 6.5.2).
+	headerOverhead = 32
+	// resetsMax requests that their client gives up within resetsWithin end their
+	// connection: each has cost us a goroutine and a call to a node.
+	resetsMax    = 2000
+	resetsWithin = 10 * time.Second
+)
+
+var refuseHeaders = refuse(431, "HEADERS_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
+	"the request has more than 200 headers, or more than 20 KiB of them")
+
+// Strict stands before everything on a public listener: it refuses requests with too
+// many headers, and lets no answer be taken for what it is not. After a body in chunks an
+// HTTP/1 connection is closed: net/http does not tell whether it came with a length, too,
+// and what two readers could split differently must be the last thing on it (RFC 9112 6.1).
+func Strict(next http.Handler) http.Handler {
+	errs := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["X-Content-Type-Options"] = nosniff
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+			if r.ProtoAtLeast(1, 1) {
+				// Or a refusal would wait for the rest of a body that nobody reads.
+				_ = http.NewResponseController(w).EnableFullDuplex() // Where there is none, nothing waits.
+			}
+		}
+		if tooManyHeaders(r.Header) {
+			w.Header().Set(headerRequestID, newRequestID())
+			writeRefusal(w, r, errs, strings.HasPrefix(r.URL.Path, prefixRPC), refuseHeaders)
+			return
+		}
+		if c, ok := r.Context().Value(resetsKey{}).(*resets); ok && r.ProtoMajor >= 2 {
+			if r.Context().Err() != nil {
+				c.note(time.Now())
+				return
+			}
+			defer func() {
+				if errors.Is(r.Context().Err(), context.Canceled) {
+					c.note(time.Now())
+				}
+			}()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func tooManyHeaders(h http.Header) bool {
+	n, bytes := 0, 0
+	for name, values := range h {
+		n += len(values)
+		for _, v := range values {
+			bytes += len(name) + len(v) + headerOverhead
+		}
+	}
+	return n > headersMax || bytes > headerListBytesMax
+}
+
+// resets counts the requests of one connection that their client gave up.
+type resets struct {
+	conn  net.Conn
+	since atomic.Int64 // Unix nanoseconds; when the count began.
+	n     atomic.Int64
+}
+
+type resetsKey struct{}
+
+// countResets is the ConnContext of a listener whose handler is Strict.
+func countResets(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, resetsKey{}, &resets{conn: conn})
+}
+
+// note counts one and ends the connection that has too many.
+func (c *resets) note(now time.Time) {
+	since := c.since.Load()
+	if now.UnixNano()-since > int64(resetsWithin) && c.since.CompareAndSwap(since, now.UnixNano()) {
+		c.n.Store(0)
+	}
+	if c.n.Add(1) > resetsMax {
+		_ = c.conn.Close() // It may be closed already.
+	}
+}
