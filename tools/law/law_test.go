@@ -367,3 +367,37 @@ func uniq[T any](in []T, f func(T) string) []string {
 	}
 	return out
 }
+
+// reason matches where a word that customers' programs compare is said.
+var reason = regexp.MustCompile(`(?:fault\.New\(\s*fault\.\w+,|Reason:|refuse\(\s*(?:\d+|fault\.\w+),|\{\d{3},|writeStatus\([^"]*)\s*"([A-Z][A-Z_]+)"`)
+
+// customers' calls are refused by these rooms; the others speak to operators.
+var refusing = []string{
+	"data-plane/internal/cluster/", "data-plane/internal/dispatch/", "data-plane/internal/group/", "data-plane/internal/queue/", "data-plane/internal/readmodel/",
+	"data-plane/internal/server/", "data-plane/internal/shard/", "data-plane/internal/state/", "services/proxy/",
+}
+
+func TestDocs_EveryReasonOfARefusalIsInTheTable(t *testing.T) {
+	t.Parallel()
+	dir := root(t)
+	files, err := Files(dir, ".go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := read(t, filepath.Join(dir, "docs/api.md"))
+	found := 0
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") || !slices.ContainsFunc(refusing, func(room string) bool { return strings.HasPrefix(f, room) }) {
+			continue
+		}
+		for _, m := range reason.FindAllStringSubmatch(read(t, filepath.Join(dir, f)), -1) {
+			found++
+			if !regexp.MustCompile("(?m)^\\|.*`"+m[1]+"`").MatchString(table) {
+				t.Errorf("%s refuses with %s, which is not in the table of docs/api.md", f, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d reasons were found: the pattern fits no more", found)
+	}
+}
