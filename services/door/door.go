@@ -63,8 +63,8 @@ func (d *Door) side(r *http.Request) http.Handler {
 		return d.data
 	case path == "/healthz", path == "/readyz":
 		return d.data
-	case under(path, "/metrics"), under(path, "/debug"):
-		return d.data // Which has none in public: these have a port of their own.
+	case under(path, "/metrics"), under(path, "/debug"), under(path, "/internal"), under(path, "/scim"):
+		return d.data // Which has none in public, and says so as JSON: the console would answer with a page.
 	case strings.HasPrefix(path, "/corvo."):
 		if strings.HasPrefix(path, "/corvo.cloud.v1.") {
 			return d.control

@@ -39,7 +39,9 @@ type call struct {
 	rc     *http.ResponseController
 	// stream is set for calls that last as long as the client likes.
 	stream atomic.Bool
-	// counted is whether the call is one of its tenant's streams.
+	// waits is set for calls that a node may park until there is a job.
+	waits bool
+	// counted is whether the call is one of its tenant's streams and waiting fetches.
 	counted bool
 	body    *endableBody // Of a worker stream.
 	// changesNothing: the call only reads, and may be repeated.
@@ -74,10 +76,10 @@ func (s *calls) enter(c *call, streamsMax int64) *refusal {
 	if s.ending && c.stream.Load() {
 		return refuseEnding
 	}
-	if c.stream.Load() && c.caller != nil {
+	if (c.stream.Load() || c.waits) && c.caller != nil {
 		id := c.caller.tenant.GetId()
 		if streamsMax > 0 && int64(s.streams[id]) >= streamsMax {
-			return refuseStreams
+			return refuseStreams(streamsMax)
 		}
 		s.streams[id]++
 		c.counted = true

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -40,6 +41,16 @@ var streamProcedures, watchProcedures = func() (streams, watches map[string]bool
 	return streams, watches
 }()
 
+// fetches reports whether a call may be parked until there is a job: a thousand of those
+// cost what a thousand streams do, so they count with them.
+func fetches(path string) bool {
+	switch path {
+	case "/api/v1/fetch", "/api/v1/fetch/batch", corvov1connect.WorkerServiceFetchProcedure, corvov1connect.WorkerServiceFetchBatchProcedure:
+		return true
+	}
+	return false
+}
+
 const eventStream = "text/event-stream"
 
 // carry takes an accepted request to a node and its answer back. c is nil where
@@ -56,6 +67,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
 	cl.changesNothing = r.Method == http.MethodGet || r.Method == http.MethodHead || watchProcedures[addr.path]
 	cl.stream.Store(worker || watchProcedures[addr.path] || addr.events() || r.Header.Get("Accept") == eventStream)
+	cl.waits = fetches(addr.path)
 	r = r.WithContext(ctx)
 	r.Trailer = nil // Nothing of ours has request trailers.
 	if worker && r.ProtoMajor >= 2 && r.Body != nil {

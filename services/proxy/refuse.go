@@ -77,8 +77,6 @@ var (
 		"the request body is over the limit")
 	refuseSlowBody = refuse(408, "REQUEST_TIMEOUT", connect.CodeDeadlineExceeded, "Too slow",
 		"the request body did not arrive in time")
-	refuseStreams = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
-		"the tenant has reached its number of open streams").after(time.Second)
 	refuseBusy = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
 		"the cell is busy; try again").after(time.Second)
 	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
@@ -92,6 +90,12 @@ var (
 	refuseEnding = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
 		"this proxy is shutting down; try again").after(100 * time.Millisecond)
 )
+
+// refuseStreams names the limit of the plan that was reached.
+func refuseStreams(limit int64) *refusal {
+	return refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
+		fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
+}
 
 const (
 	titleNoAuth    = "Not authenticated"

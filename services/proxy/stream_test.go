@@ -445,6 +445,38 @@ func TestLimits_StreamsOfATenant(t *testing.T) {
 	}
 }
 
+// A parked fetch costs what a stream does, and counts as one.
+func TestLimits_WaitingFetchesOfATenant(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	limited, changes := newTenant(t, "small", 2)
+	changes[0].GetTenant().Limits.StreamsMax = 2
+	r.apply(changes...)
+	parked, leave := make(chan struct{}, 3), make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { parked <- struct{}{}; <-leave; w.WriteHeader(204) })
+	r.up[0].handle.Store(&h)
+	got := make(chan int, 2)
+	for range 2 {
+		go func() {
+			got <- r.ask(r.http1, "POST", "/api/v1/fetch", `{"queues":["q"]}`, withKey(limited.key)).status
+		}()
+		<-parked
+	}
+	for _, path := range []string{"/api/v1/fetch", "/api/v1/fetch/batch"} {
+		a := r.ask(r.http1, "POST", path, `{"queues":["q"]}`, withKey(limited.key))
+		if a.status != 429 || !strings.Contains(a.body, "2 open streams and waiting fetches") {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	close(leave)
+	if one, two := <-got, <-got; one != 204 || two != 204 {
+		t.Errorf("the parked fetches: %d %d", one, two)
+	}
+	if a := r.ask(r.http1, "POST", "/api/v1/fetch", `{}`, withKey(limited.key)); a.status != 204 {
+		t.Errorf("afterwards: %d %s", a.status, a.body)
+	}
+}
+
 // A subscription is asked once and answered without end: it counts as a stream, goes
 // to another node if one is dead, and ends with the key and with the proxy.
 func TestSubscribe_IsAStreamOfItsTenant(t *testing.T) {

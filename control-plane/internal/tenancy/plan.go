@@ -47,7 +47,7 @@ type CellLimits struct {
 	PayloadBytesMax int64
 	// EnqueuePerSecond in each namespace.
 	EnqueuePerSecond int64
-	// StreamsMax at a time through one proxy.
+	// StreamsMax streams and waiting fetches at a time through one proxy.
 	StreamsMax int64
 }
 

@@ -262,7 +262,7 @@ func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
 		},
 	}
 	create.Flags().Int64Var(&limits.PayloadBytesMax, "payload-bytes-max", 0, "largest payload in `BYTES`; 0 is unlimited")
-	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "worker streams open at a time through one proxy; 0 is unlimited")
+	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "streams open and fetches waiting at a time through one proxy; 0 is unlimited")
 	create.Flags().Int64Var(&limits.EnqueuePerSecond, "enqueue-per-second", 0, "jobs enqueued a second in each namespace; 0 is unlimited")
 	return group("tenant", "Make tenants", create)
 }

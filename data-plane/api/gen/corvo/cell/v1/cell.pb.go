@@ -159,7 +159,7 @@ type Limits struct {
 	PayloadBytesMax int64                  `protobuf:"varint,1,opt,name=payload_bytes_max,json=payloadBytesMax,proto3" json:"payload_bytes_max,omitempty"`
 	// Jobs enqueued a second in each namespace of the tenant.
 	EnqueuePerSecond int64 `protobuf:"varint,2,opt,name=enqueue_per_second,json=enqueuePerSecond,proto3" json:"enqueue_per_second,omitempty"`
-	// Worker streams open at a time through one proxy.
+	// Streams open and fetches waiting at a time through one proxy.
 	StreamsMax    int64 `protobuf:"varint,3,opt,name=streams_max,json=streamsMax,proto3" json:"streams_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
