@@ -109,6 +109,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.mux = transport.Listen(cfg.Raft, transport.Options{
 		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Health: n.fitness, Logger: n.logger,
+		Heartbeat: group.HeartbeatOf(n.timings()),
 	})
 	if err := n.refuseWiped(ctx); err != nil {
 		return nil, err

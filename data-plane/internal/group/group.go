@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,9 @@ const (
 	// checkEvery: one entry in so many carries the leader's digest.
 	checkEvery = 32
 )
+
+// HeartbeatOf is the heartbeat that t means.
+func HeartbeatOf(t Timings) time.Duration { return cmp.Or(t.Heartbeat, defaultHeartbeat) }
 
 // Options of a replica.
 type Options struct {
@@ -163,9 +167,7 @@ func withDefaults(o Options) Options {
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
 	}
-	if o.Timings.Heartbeat == 0 {
-		o.Timings.Heartbeat = defaultHeartbeat
-	}
+	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {
 		o.Timings.Commit = defaultCommit
 	}

@@ -70,6 +70,10 @@ type Options struct {
 	RPCTimeout       time.Duration // For a whole request and its answer; 0 means 5 s.
 	SnapshotStall    time.Duration // Longest silence while a snapshot travels; 0 means 10 s.
 
+	// Heartbeat is the time-out of the groups, to which the other nodes must not be too
+	// far away; 0 asks nothing of them.
+	Heartbeat time.Duration
+
 	// stockHeartbeats turns the heartbeat filter off, for the control run of its
 	// test.
 	stockHeartbeats bool
@@ -95,6 +99,7 @@ type Mux struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // The accept loop and the handshakes; Close waits.
 	slots  chan struct{}  // One token per handshake in progress.
+	far    distances
 
 	mu     sync.Mutex // Guards what follows.
 	closed bool
@@ -117,6 +122,7 @@ func Listen(ln net.Listener, opts Options) *Mux {
 		ln:     ln,
 		slots:  make(chan struct{}, handshakesMax),
 		groups: map[uint32]*Group{},
+		far:    distances{heartbeat: opts.Heartbeat, log: opts.Logger, told: map[string]time.Time{}},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.work.Go(m.accept)
@@ -363,10 +369,12 @@ func (m *Mux) dial(group uint32, node string, l lane, timeout time.Duration) (ne
 	if err != nil {
 		return nil, fmt.Errorf("resolve node %s: %w", node, err)
 	}
+	begun := time.Now()
 	conn, err := m.opts.Dial(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial node %s at %s: %w", node, addr, err)
 	}
+	m.far.note(node, time.Since(begun), begun) // A TCP connection is open after one round trip.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	secured, err := m.introduce(conn, hello{lane: l, group: group, cell: m.opts.CellID, from: m.opts.NodeID, to: node})
 	if !stop() && err == nil {
