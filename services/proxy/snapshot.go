@@ -30,7 +30,7 @@ type keyRecord struct {
 	proto    *cellv1.Key
 	digests  [digestsMax][sha256.Size]byte
 	ends     [digestsMax]time.Time // Of each digest; zero: never.
-	notAfter time.Time // Zero: never.
+	notAfter time.Time             // Zero: never.
 }
 
 // until is when a secret of the key ends: by itself, or with the key.

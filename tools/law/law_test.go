@@ -392,7 +392,7 @@ func TestDocs_EveryReasonOfARefusalIsInTheTable(t *testing.T) {
 		}
 		for _, m := range reason.FindAllStringSubmatch(read(t, filepath.Join(dir, f)), -1) {
 			found++
-			if !regexp.MustCompile("(?m)^\\|.*`"+m[1]+"`").MatchString(table) {
+			if !regexp.MustCompile("(?m)^\\|.*`" + m[1] + "`").MatchString(table) {
 				t.Errorf("%s refuses with %s, which is not in the table of docs/api.md", f, m[1])
 			}
 		}
