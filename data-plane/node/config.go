@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 )
 
 // Peer is a node of the cell as it is known before the cell's own records are.
@@ -65,7 +66,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// Version is reported by /api/v1/info.
 	Version string
-	Logger  *slog.Logger
+	// Clock replaces the machine's in tests.
+	Clock  group.Clock
+	Logger *slog.Logger
 	// Fatal ends the process; it must not return. Nil logs and exits with ExitStopped.
 	Fatal func(error)
 
@@ -146,6 +149,9 @@ func (c *Config) withDefaults() {
 	}
 	if c.CellID == "" {
 		c.CellID = defaultCell
+	}
+	if c.Clock == nil {
+		c.Clock = group.SystemClock{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

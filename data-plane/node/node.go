@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -39,6 +40,8 @@ type Node struct {
 	peers  map[string]Peer
 
 	fitness   *health.Health
+	clocks    *cellclock.Watch // Nil for a node alone.
+	prover    *cellclock.Prover
 	dog       *disk.Watchdog
 	space     *disk.Space
 	ballast   *disk.Ballast
@@ -100,6 +103,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.close())
 		}
 	}()
+	if err := n.watchClocks(secret); err != nil {
+		return nil, err
+	}
 	if err := n.openStores(); err != nil {
 		return nil, err
 	}
@@ -119,6 +125,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	n.loopCtx, n.stopLoops = context.WithCancel(context.Background())
 	n.serve()
+	if n.clocks != nil {
+		n.loops.Go(func() { n.clocks.Run(n.loopCtx) })
+	}
 	if err := n.openShards(ctx); err != nil {
 		return nil, err
 	}
@@ -231,10 +240,14 @@ func (n *Node) serve() {
 	n.api = n.newServer()
 	n.members.ServeAudit(n.readAudit)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
-	watches := n.untilShutdown(admin)
+	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
 	// No ServeMux: it would redirect paths that are not clean instead of refusing them.
 	root := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, path) {
+		switch {
+		case r.URL.Path == cellclock.Path:
+			clock.ServeHTTP(w, r)
+			return
+		case strings.HasPrefix(r.URL.Path, path):
 			watches.ServeHTTP(w, r)
 			return
 		}

@@ -64,7 +64,7 @@ func (n *Node) authenticator() server.Authenticator {
 	case Keys:
 		return limited{server.NewKeyAuth(cellKeys{n}, time.Now), n.cfg.PayloadBytesMax}
 	default:
-		return server.NewSigned(n.signer, time.Now, n.logger)
+		return server.NewSigned(n.signer, n.wall, n.logger)
 	}
 }
 
@@ -97,6 +97,10 @@ func (n *Node) health(context.Context) server.Health {
 		h.Reason = "shutting down"
 		return h
 	}
+	if n.fitness.Has(health.Clock) {
+		h.Reason = n.clockStatus().Detail
+		return h
+	}
 	for _, id := range n.groups.IDs() {
 		g := n.groups.Group(id)
 		if g.Leading() {
@@ -122,6 +126,7 @@ func (n *Node) status() server.ClusterStatus {
 	st := server.ClusterStatus{
 		Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList()), RaftNoSync: n.cfg.Relaxed,
 		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: n.log.Metrics().Commits,
+		Clock: n.clockStatus(),
 	}
 	voters := make(map[string]bool)
 	for _, id := range n.groups.IDs() {

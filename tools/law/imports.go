@@ -29,6 +29,8 @@ var Rooms = []Room{
 		"who asks, signed; used on both sides of a hop, so it may know neither"},
 	{"data-plane/api/usertoken", []string{"data-plane/api/identity"},
 		"the token of a person's browser: its text and what makes it good; it knows no store"},
+	{"data-plane/api/cellclock", nil,
+		"compares the clocks of a cell; it knows nobody who leads and nothing that follows"},
 	{"data-plane/api/forward", nil,
 		"carries bytes between processes of a cell; it knows no use case"},
 	{"data-plane/api/refusal", nil,

@@ -34,6 +34,8 @@ type Options struct {
 	Nodes   []*cellv1.Node
 	Timings group.Timings
 	Clock   group.Clock
+	// ClockPeers compare it with the other nodes'; nil: there is none.
+	ClockPeers group.ClockPeers
 	// Health says whether this node should lead; nil means always.
 	Health *health.Health
 	Logger *slog.Logger
@@ -77,7 +79,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	}
 	machine := NewMachine(store)
 	g, err := group.Open(store, log, trans, machine, group.Options{
-		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, Health: o.Health,
+		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, ClockPeers: o.ClockPeers, Health: o.Health,
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -56,12 +57,15 @@ func signedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		denied := toConnect(fault.New(fault.Unauthorized, "UNAUTHORIZED", "the call is not signed by a part of this cell"))
+		denied, status := fault.New(fault.Unauthorized, "UNAUTHORIZED", "the call is not signed by a part of this cell"), http.StatusUnauthorized
+		if errors.Is(err, identity.ErrExpired) { // Rightly signed.
+			denied, status = fault.New(fault.Unavailable, "CLOCK_SKEW", "the caller's clock and this node's differ by more than %s", identity.SkewMax), http.StatusServiceUnavailable
+		}
 		if !refuse.IsSupported(r) {
-			http.Error(w, "the call is not signed by a part of this cell", http.StatusUnauthorized)
+			http.Error(w, denied.Message, status)
 			return
 		}
-		if err := refuse.Write(w, r, denied); err != nil {
+		if err := refuse.Write(w, r, toConnect(denied)); err != nil {
 			panic(http.ErrAbortHandler) // The caller is gone.
 		}
 	})

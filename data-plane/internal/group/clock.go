@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -50,6 +51,24 @@ type Clock interface {
 	Now() (wall time.Time, monotonic time.Duration)
 }
 
+// ClockPeers compare this node's wall clock with the other nodes'.
+type ClockPeers interface {
+	// Trusted reports whether most nodes of the cell agree with the wall as it is now.
+	Trusted() bool
+	// Wait blocks until the others have been asked, ctx ends, or patience is over.
+	Wait(ctx context.Context, patience time.Duration)
+}
+
+// askedWithin is how long a new leader waits to learn whether its clock is right. Only
+// the first term of a process may have to.
+const askedWithin = 2 * time.Second
+
+// nobodyElse is for a node alone: there is no clock but its own.
+type nobodyElse struct{}
+
+func (nobodyElse) Trusted() bool                       { return true }
+func (nobodyElse) Wait(context.Context, time.Duration) {}
+
 // SystemClock is the machine's clock.
 type SystemClock struct{}
 
@@ -81,14 +100,13 @@ type leaderClock struct {
 // replica applied when its monotonic clock read at. A wall that is trusted is believed
 // at once; else both times go on from what is known.
 func (c *leaderClock) restart(floor Times, at time.Duration) {
-	trusted := c.trusted() // Before the lock: it may look at other rooms.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.clock.Now()
 	passed := max(int64(mono-at), 0)
 	c.last, c.jumped, c.standby = mono, false, 0
 	begin := Times{Lease: floor.Lease + passed, Calendar: floor.Calendar + passed}
-	if trusted || floor == (Times{}) { // A log without an entry knows no time.
+	if floor == (Times{}) || c.trusted() { // A log without an entry knows no time.
 		begin = Times{Lease: max(wall.UnixNano(), begin.Lease), Calendar: wall.UnixNano()}
 	}
 	c.now = floor.after(begin)
@@ -96,7 +114,6 @@ func (c *leaderClock) restart(floor Times, at time.Duration) {
 
 // read returns times larger than any it returned before.
 func (c *leaderClock) read() Times {
-	trusted := c.trusted()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, mono := c.clock.Now()
@@ -104,7 +121,7 @@ func (c *leaderClock) read() Times {
 	c.last = mono
 	c.now = c.now.after(Times{
 		Lease:    c.lease(wall.UnixNano(), int64(elapsed)),
-		Calendar: c.calendar(wall.UnixNano(), int64(elapsed), trusted),
+		Calendar: c.calendar(wall.UnixNano(), int64(elapsed)),
 	})
 	return c.now
 }
@@ -115,12 +132,12 @@ func (c *leaderClock) lease(wall, elapsed int64) int64 {
 	return next + min(max(wall-next, -slew), slew)
 }
 
-func (c *leaderClock) calendar(wall, elapsed int64, trusted bool) int64 {
+func (c *leaderClock) calendar(wall, elapsed int64) int64 {
 	c.standby = 0
 	next := c.now.Calendar + elapsed
 	ahead := time.Duration(wall - next)
 	switch {
-	case ahead < -calendarStep && !trusted:
+	case ahead < -calendarStep && !c.trusted():
 		c.jumped = false
 		return next
 	case ahead <= calendarStep:
@@ -130,7 +147,7 @@ func (c *leaderClock) calendar(wall, elapsed int64, trusted bool) int64 {
 	case !c.jumped:
 		c.jumped, c.since = true, c.last
 		return next
-	case c.last-c.since >= settleTime && trusted:
+	case c.last-c.since >= settleTime && c.trusted():
 		c.jumped = false
 		return wall
 	default:

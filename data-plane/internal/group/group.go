@@ -74,9 +74,8 @@ type Options struct {
 	Bootstrap []string
 	Timings   Timings
 	Clock     Clock
-	// ClockTrusted reports whether the wall clock is known to be right: most nodes of the
-	// cell agree with it. Nil: there is no other node to ask.
-	ClockTrusted func() bool
+	// ClockPeers say whether the wall clock is right. Nil: there is no other node to ask.
+	ClockPeers ClockPeers
 	// Health says whether this node should lead; nil means always.
 	Health *health.Health
 	Logger *slog.Logger
@@ -99,6 +98,7 @@ type Group struct {
 	log    LogStore
 	trans  Transport
 	clock  *leaderClock
+	peers  ClockPeers
 	health *health.Health
 	logger *slog.Logger
 	fatal  func(error)
@@ -134,7 +134,8 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 	o = withDefaults(o)
 	g := &Group{
 		id: store.ID(), nodeID: o.NodeID, log: strictLog{log, store.ID(), o.Fatal}, trans: trans,
-		clock:  &leaderClock{clock: o.Clock, trusted: o.ClockTrusted},
+		clock:  &leaderClock{clock: o.Clock, trusted: o.ClockPeers.Trusted},
+		peers:  o.ClockPeers,
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
@@ -158,8 +159,8 @@ func withDefaults(o Options) Options {
 	if o.Clock == nil {
 		o.Clock = SystemClock{}
 	}
-	if o.ClockTrusted == nil {
-		o.ClockTrusted = func() bool { return true }
+	if o.ClockPeers == nil {
+		o.ClockPeers = nobodyElse{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -73,6 +73,7 @@ func (g *Group) runTerm(ctx context.Context) {
 	if !g.barrier(ctx) {
 		return
 	}
+	g.peers.Wait(ctx, askedWithin)
 	g.fsm.mu.RLock()
 	floor, at := g.fsm.applied.now, g.fsm.at
 	g.fsm.mu.RUnlock()

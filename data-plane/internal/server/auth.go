@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,6 +25,15 @@ func unauthorized(message string) error {
 	return fault.New(fault.Unauthorized, "UNAUTHORIZED", "%s", message)
 }
 
+// errClockSkew: two processes of the cell disagree about the time. It is not the
+// caller's doing, so it is no 401, upon which clients give up.
+func errClockSkew() error {
+	return &fault.Error{
+		Code: fault.Unavailable, Reason: "CLOCK_SKEW", RetryAfter: time.Second,
+		Message: "two machines of this service disagree about the time; nothing was done, try again in a moment",
+	}
+}
+
 // Signed trusts identities that a proxy or a node of the same cell has signed, and
 // nothing else.
 type Signed struct {
@@ -41,6 +51,10 @@ func NewSigned(signer *identity.Signer, now func() time.Time, log *slog.Logger) 
 func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 	id, err := s.signer.VerifyRequest(r, s.now())
 	if err != nil {
+		if errors.Is(err, identity.ErrExpired) { // Rightly signed: by a part of the cell.
+			s.log.Warn("a call was signed in another time: clocks of the cell differ", "path", r.URL.Path, "peer", r.RemoteAddr)
+			return nil, errClockSkew()
+		}
 		// The caller must not learn which check failed.
 		s.log.Debug("identity refused", "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
 		return nil, unauthorized("this address serves the proxies of its cell; use your tenant URL")

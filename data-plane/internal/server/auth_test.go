@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"net/http"
 	"strings"
@@ -163,13 +164,10 @@ func TestSigned_WrongSignaturesAreRefused(t *testing.T) {
 	const path = "/api/v1/queues"
 	good := signed(nsA, "viewer")
 	b.do("GET", path, "", headersFor(t, good, path)...).want(t, 200)
-	expired := good
-	expired.ExpiresAt = time.Now().Add(-time.Hour)
 	nowhere := good
 	nowhere.NamespaceID = ""
 	for name, headers := range map[string][]string{
 		"another path":        headersFor(t, good, "/api/v1/info"),
-		"expired":             headersFor(t, expired, path),
 		"without namespace":   headersFor(t, nowhere, path),
 		"role added after":    append(headersFor(t, good, path), "X-Corvo-Roles", "admin"),
 		"namespace exchanged": append(headersFor(t, good, path), "X-Corvo-Namespace-Id", nsB.String()),
@@ -182,6 +180,27 @@ func TestSigned_WrongSignaturesAreRefused(t *testing.T) {
 	unknown := good
 	unknown.NamespaceID = job.Namespace{15: 9}.String()
 	b.do("GET", path, "", headersFor(t, unknown, path)...).want(t, 404)
+}
+
+// The proxy's clock or ours is wrong: that is not the caller's doing, and a client that
+// hears 401 stops.
+func TestSigned_ASignatureOfAnotherTimeIsTryAgain(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	const path = "/api/v1/queues"
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		id := signed(nsA, "viewer")
+		id.ExpiresAt = time.Now().Add(off)
+		a := b.do("GET", path, "", headersFor(t, id, path)...)
+		if a.status != 503 || !bytes.Contains(a.body, []byte(`"CLOCK_SKEW"`)) {
+			t.Errorf("%s off: %d %s", off, a.status, a.body)
+		}
+		// Whoever changes it is told nothing.
+		forged := append(headersFor(t, id, path), "X-Corvo-Roles", "admin")
+		if a := b.do("GET", path, "", forged...); a.status != 401 {
+			t.Errorf("%s off and forged: %d %s", off, a.status, a.body)
+		}
+	}
 }
 
 func TestSigned_CellPartsReachOnlyTheirRoutes(t *testing.T) {

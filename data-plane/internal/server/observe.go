@@ -32,8 +32,18 @@ type ClusterStatus struct {
 	SyncDelayMS float64 `json:"sync_delay_ms"`
 	// LogCommits counts the write batches of the log; each is one sync unless RaftNoSync.
 	LogCommits uint64        `json:"log_commits"`
+	Clock      ClockStatus   `json:"clock"`
 	Groups     []GroupStatus `json:"groups"`
 	Nodes      []NodeStatus  `json:"nodes"`
+}
+
+// ClockStatus compares the node's clock with those of the other nodes.
+type ClockStatus struct {
+	// State is agreed, off (the node does not lead), unknown, or alone.
+	State string `json:"state"`
+	// AheadMS is how far the clock is ahead of those of most nodes.
+	AheadMS int64  `json:"ahead_ms"`
+	Detail  string `json:"detail,omitempty"`
 }
 
 // GroupStatus is one raft group on this node.

@@ -1,0 +1,236 @@
+package cellclock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// ApartMax is how far a node's clock may be from those of most nodes and lead.
+	// Machines that a clock service keeps are within some hundred milliseconds; the
+	// signatures between processes of a cell bear 30 s. Five seconds is what a person who
+	// reads times beside each other begins to notice.
+	ApartMax = 5 * time.Second
+	// ApartWarn is logged: something is wrong with a clock service.
+	ApartWarn = time.Second
+
+	// askEvery is how often the others are asked.
+	askEvery = time.Second
+	// goodFor is how long an answer counts.
+	goodFor = 5 * time.Second
+)
+
+// Clock tells the time; tests replace it.
+type Clock interface {
+	// Now is the wall's reading and a monotonic one, which no jump of the wall moves.
+	Now() (wall time.Time, monotonic time.Duration)
+}
+
+// Verdict is what a process knows of its clock.
+type Verdict int
+
+// Verdicts.
+const (
+	// Unknown: fewer than most of the nodes have answered, or no two halves agree. The wall
+	// is not to be followed when it jumps.
+	Unknown Verdict = iota
+	// Agreed: it is that of most nodes.
+	Agreed
+	// Off: most nodes agree with each other, and not with it.
+	Off
+)
+
+// State is a verdict with what was seen.
+type State struct {
+	Verdict Verdict
+	// Ahead is how far most nodes' clocks are ahead of ours; 0 while nobody knows.
+	Ahead time.Duration
+	// Detail is for people; "" while all is well.
+	Detail string
+}
+
+// Options of a Watch. All but Member and OnChange are required.
+type Options struct {
+	Prover *Prover
+	Client *http.Client
+	Clock  Clock
+	// Nodes are the base URLs of all nodes of the cell but this process, by id.
+	Nodes func() map[string]string
+	// Member: this process is a node itself, and counts as one.
+	Member bool
+	// OnChange is told of each new verdict.
+	OnChange func(State)
+	Logger   *slog.Logger
+}
+
+// Watch compares this process's clock with the nodes'.
+type Watch struct {
+	o Options
+
+	mu       sync.Mutex // Guards the rest.
+	nodes    int        // Of the cell, at the last round, this process included if it is one.
+	readings map[string]reading
+	was      Verdict
+	known    chan struct{} // Closed by the first verdict that is not Unknown.
+	warned   bool
+}
+
+// New makes a Watch that knows nothing yet; Run asks.
+func New(o Options) *Watch {
+	w := &Watch{o: o, readings: make(map[string]reading), known: make(chan struct{})}
+	w.forget(o.Nodes())
+	return w
+}
+
+// Run asks the nodes again and again until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		w.round(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// round asks every node once, all at the same time, and judges after each answer: a
+// node that hangs holds up nobody.
+func (w *Watch) round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, wayMax)
+	defer cancel()
+	nodes := w.o.Nodes()
+	w.forget(nodes)
+	var asked sync.WaitGroup
+	for id, base := range nodes {
+		asked.Go(func() {
+			r, err := w.o.Prover.ask(ctx, w.o.Client, w.o.Clock, base)
+			if err != nil {
+				w.o.Logger.Debug("a node does not tell its time", "node", id, "err", err)
+				return
+			}
+			w.learn(id, r)
+		})
+	}
+	asked.Wait()
+	w.judge()
+}
+
+// forget counts the nodes, and drops those that are no longer in the cell.
+func (w *Watch) forget(nodes map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes = len(nodes)
+	if w.o.Member {
+		w.nodes++
+	}
+	for id := range w.readings {
+		if _, there := nodes[id]; !there {
+			delete(w.readings, id)
+		}
+	}
+}
+
+func (w *Watch) learn(id string, r reading) {
+	w.mu.Lock()
+	w.readings[id] = r
+	w.mu.Unlock()
+	w.judge()
+}
+
+// judge tells of a new verdict. A clock that was off stays so until most nodes agree
+// with it: that some of them are away makes it no better.
+func (w *Watch) judge() {
+	s := w.State()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if apart := max(s.Ahead, -s.Ahead); apart > ApartWarn != w.warned && s.Verdict != Unknown {
+		if w.warned = !w.warned; w.warned {
+			w.o.Logger.Warn("this machine's clock differs from those of most nodes", "by", -s.Ahead)
+		}
+	}
+	if s.Verdict == w.was || w.was == Off && s.Verdict == Unknown {
+		return
+	}
+	if w.was == Unknown {
+		select {
+		case <-w.known:
+		default:
+			close(w.known)
+		}
+	}
+	w.was = s.Verdict
+	if w.o.OnChange != nil {
+		w.o.OnChange(s)
+	}
+}
+
+// Wait blocks until something is known of this process's clock, ctx ends, or some time
+// has passed.
+func (w *Watch) Wait(ctx context.Context, patience time.Duration) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-w.known:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// Trusted reports whether most nodes agree with the wall clock as it stands now.
+func (w *Watch) Trusted() bool { return w.State().Verdict == Agreed }
+
+// State is what the answers that still count add up to.
+func (w *Watch) State() State {
+	wall, mono := w.o.Clock.Now()
+	base := offset(wall, mono)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fresh := make([]reading, 0, len(w.readings)+1)
+	if w.o.Member {
+		fresh = append(fresh, reading{})
+	}
+	for _, r := range w.readings {
+		jump := base - r.base
+		if mono-r.at <= goodFor && jump > -wallDrift && jump < wallDrift {
+			fresh = append(fresh, r)
+		}
+	}
+	return judge(fresh, w.nodes/2+1)
+}
+
+// judge looks for most nodes that agree with each other, and where we stand to them.
+func judge(fresh []reading, most int) State {
+	if len(fresh) < most {
+		return State{Detail: "too few nodes have told their time"}
+	}
+	slices.SortFunc(fresh, func(a, b reading) int { return cmp.Compare(a.ahead, b.ahead) })
+	out := State{Detail: "the nodes' clocks differ, and no majority agrees"}
+	for i := 0; i+most <= len(fresh); i++ {
+		first, middle, last := fresh[i], fresh[i+most/2], fresh[i+most-1]
+		switch {
+		case last.ahead-first.ahead > ApartMax+first.give+last.give: // They do not agree.
+		case first.ahead-first.give <= ApartMax && last.ahead+last.give >= -ApartMax:
+			return State{Verdict: Agreed, Ahead: middle.ahead}
+		default:
+			out = State{Verdict: Off, Ahead: middle.ahead, Detail: describe(middle.ahead)}
+		}
+	}
+	return out
+}
+
+func describe(ahead time.Duration) string {
+	how, by := "behind", ahead
+	if ahead < 0 {
+		how, by = "ahead of", -ahead
+	}
+	return fmt.Sprintf("the clock is %s %s those of most nodes; %s is allowed", by.Round(100*time.Millisecond), how, ApartMax)
+}

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+)
+
+// watchClocks prepares to compare this node's clock with the others' (R-T2). A node
+// alone has nobody to ask.
+func (n *Node) watchClocks(secret []byte) error {
+	var err error
+	if n.prover, err = cellclock.NewProver(secret); err != nil || n.cfg.alone() {
+		return err
+	}
+	n.clocks = cellclock.New(cellclock.Options{
+		Prover: n.prover, Client: &http.Client{Transport: n.transport}, Clock: n.cfg.Clock, Member: true,
+		Nodes: n.otherNodes, OnChange: n.onClock, Logger: n.logger,
+	})
+	return nil
+}
+
+// otherNodes are the API addresses of the cell's other nodes, as the cell has them, or
+// as this process was told before there is a cell.
+func (n *Node) otherNodes() map[string]string {
+	out := make(map[string]string)
+	if c := n.opened.Load(); c != nil {
+		for _, rec := range c.View().Nodes() {
+			out[rec.GetId()] = rec.GetApiUrl()
+		}
+	}
+	recorded := len(out) > 0
+	for id, p := range n.peers {
+		if _, member := out[id]; p.APIURL != "" && (member || !recorded) {
+			out[id] = p.APIURL
+		}
+	}
+	delete(out, n.cfg.ID)
+	return out
+}
+
+// onClock: a node whose clock is not that of most nodes leads nothing. While nobody
+// knows whose clock is right, nobody is kept from leading: the calendar then goes on by
+// the monotonic clock, and the log says so.
+func (n *Node) onClock(s cellclock.State) {
+	switch s.Verdict {
+	case cellclock.Agreed:
+		n.fitness.Clear(health.Clock)
+	case cellclock.Off:
+		n.fitness.Set(health.Clock, s.Detail)
+	default:
+		n.logger.Log(n.loopCtx, slog.LevelWarn, "whether this node's clock is right is not known", "why", s.Detail)
+	}
+}
+
+// clockPeers is nil, and not a nil *Watch, for a node alone.
+func (n *Node) clockPeers() group.ClockPeers {
+	if n.clocks == nil {
+		return nil
+	}
+	return n.clocks
+}
+
+// wall is what this node's clock says.
+func (n *Node) wall() time.Time {
+	at, _ := n.cfg.Clock.Now()
+	return at
+}
+
+// clockStatus is for operators.
+func (n *Node) clockStatus() server.ClockStatus {
+	if n.clocks == nil {
+		return server.ClockStatus{State: "alone"}
+	}
+	s := n.clocks.State()
+	words := map[cellclock.Verdict]string{cellclock.Unknown: "unknown", cellclock.Agreed: "agreed", cellclock.Off: "off"}
+	return server.ClockStatus{State: words[s.Verdict], AheadMS: -s.Ahead.Milliseconds(), Detail: s.Detail}
+}
