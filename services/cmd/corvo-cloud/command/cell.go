@@ -61,7 +61,7 @@ func (s *session) cellCommand() *cobra.Command {
 func (s *session) with(f *adminFlags, run func(context.Context, *celladmin.Client) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		if len(list(f.nodes)) == 0 {
-			return usagef("--nodes is missing")
+			return usagef("--nodes is required")
 		}
 		secret, err := f.cell.secret()
 		if err != nil {

@@ -51,14 +51,14 @@ func (s *session) controlCommand() *cobra.Command {
 	var f controlFlags
 	c := &cobra.Command{
 		Use:   "control",
-		Short: "Run the control plane with its console",
+		Short: "Run the control plane and its console",
 		Long: `Runs the control plane: sign-up, console, tenants, namespaces, members and keys. It
-tells the cell through its nodes what shall be, and is on the path of no job: while it
-is down, every job flows, and nothing but changes of tenants and keys waits.
+sends the desired state to the nodes of the cell and is never on the path of a job:
+while it is down, jobs keep flowing and only changes to tenants and keys wait.
 
-Several may run on one PostgreSQL. A SQLite file takes one.
+Several can share a PostgreSQL. A SQLite file takes one.
 
-A line is printed when it serves. SIGTERM answers running calls and ends.`,
+It prints a line when it is ready. SIGTERM finishes running requests and exits.`,
 		Example: `  (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' > control.key)
   corvo-cloud control --database postgres://corvo@db/corvo --public-url https://app.example.com \
     --tenant-url https://{tenant}.example.com --nodes http://10.0.0.1:7101,http://10.0.0.2:7101 \
@@ -67,21 +67,21 @@ A line is printed when it serves. SIGTERM answers running calls and ends.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.control(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS`; port 0 takes a free one")
-	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE, for one with a password: others can read a command line)")
-	fs.StringVar(&f.publicURL, "public-url", "", "`URL` at which browsers find the console; that of the proxies if they carry it on")
-	fs.StringVar(&f.tenantURL, "tenant-url", "", "form of a tenant's `URL`, with {tenant} in it (default PUBLIC-URL/t/{tenant})")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS`; port 0 picks a free one")
+	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)")
+	fs.StringVar(&f.publicURL, "public-url", "", "`URL` of the console; that of the proxies if they forward to this process")
+	fs.StringVar(&f.tenantURL, "tenant-url", "", "tenant `URL` pattern with {tenant} in it (default PUBLIC-URL/t/{tenant})")
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes")
 	fs.StringVar(&f.cellName, "cell-name", "cell-1", "`NAME` of the cell in the database")
 	f.cell.add(c)
-	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with 64 hex digits that seal secrets in the database; older keys on the lines below still open")
+	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with the key (64 hex digits) that encrypts secrets in the database; older keys follow, one per line")
 	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
-	fs.StringVar(&f.mailFrom, "mail-from", "", "sender's `ADDRESS`")
-	fs.BoolVar(&f.privateIssuers, "allow-private-issuers", false, "tenants' identity providers may be at private addresses")
+	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails")
+	fs.BoolVar(&f.privateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
-	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
 	return c
 }
@@ -149,19 +149,19 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	f.database, f.smtp = s.orEnv(f.database, envDatabase), s.orEnv(f.smtp, envSMTP)
 	switch {
 	case f.database == "":
-		return server.Config{}, usagef("--database is missing: sqlite:FILE or postgres://…")
+		return server.Config{}, usagef("--database is required: sqlite:FILE or postgres://…")
 	case f.publicURL == "":
-		return server.Config{}, usagef("--public-url is missing: links in mails begin with it")
+		return server.Config{}, usagef("--public-url is required: links in emails start with it")
 	case len(list(f.nodes)) == 0:
-		return server.Config{}, usagef("--nodes is missing")
+		return server.Config{}, usagef("--nodes is required")
 	case f.smtp == "" || f.mailFrom == "":
-		return server.Config{}, usagef("--smtp and --mail-from are needed: sign-up and sign-in go by mail")
+		return server.Config{}, usagef("--smtp and --mail-from are required: sign-up and sign-in use email")
 	}
 	if f.tenantURL == "" {
 		f.tenantURL = strings.TrimRight(f.publicURL, "/") + "/t/{tenant}"
 	}
 	if !strings.Contains(f.tenantURL, "{tenant}") {
-		return server.Config{}, usagef("--tenant-url %q has no {tenant} in it", f.tenantURL)
+		return server.Config{}, usagef("--tenant-url %q must contain {tenant}", f.tenantURL)
 	}
 	secret, err := f.cell.secret()
 	if err != nil {
@@ -214,9 +214,9 @@ func trustedProxies(text string) (clientnet.Proxies, error) {
 }
 
 func readMasterKeys(path string) ([][]byte, error) {
-	const howTo = "make one with: (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n' > control.key)"
+	const howTo = "create one with: (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n' > control.key)"
 	if path == "" {
-		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file is missing", Fix: howTo}
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file is required", Fix: howTo}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -226,7 +226,7 @@ func readMasterKeys(path string) ([][]byte, error) {
 	for line := range strings.FieldsSeq(string(text)) {
 		key, err := hex.DecodeString(line)
 		if err != nil || len(key) != masterKeyBytes {
-			return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " must hold lines of 64 hex digits", Fix: howTo}
+			return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " must contain 64 hex digits per line", Fix: howTo}
 		}
 		keys = append(keys, key)
 	}

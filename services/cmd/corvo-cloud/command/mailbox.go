@@ -32,7 +32,7 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "SMTP `ADDRESS`, on loopback")
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:8025", "`ADDRESS` of the page; port 0 takes a free one")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8025", "`ADDRESS` of the page; port 0 picks a free one")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_MAILBOX_URL to `FILE` when ready")
 	return c
 }

@@ -66,9 +66,9 @@ given away. A second signal ends at once. A node whose disk or data fails exits 
 	fs.StringVar(&f.cellID, "cell-id", "", "`NAME` of the cell, if its nodes could be mistaken for another's")
 	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs of a new cell; may not change once there is data")
 	f.cell.add(c)
-	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the log this much slower, like a real disk")
-	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes: at least four round trips between them; 0 takes the default, 500ms")
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "when the process is gone after SIGTERM, whatever then still runs")
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes: at least four round trips between them; 0 means the default, 500ms")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long after SIGTERM the process is gone, whatever is still running")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")
 	return c
 }

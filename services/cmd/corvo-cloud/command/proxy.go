@@ -33,40 +33,40 @@ func (s *session) proxyCommand() *cobra.Command {
 	var f proxyFlags
 	c := &cobra.Command{
 		Use:   "proxy",
-		Short: "Run a cell's front door",
-		Long: `Checks API keys from memory and carries requests to the nodes. It learns tenants,
-keys and nodes from the cell; --nodes are only the first ones it asks. With --data it
-keeps what it knows over a restart, so that it can serve before a node answers.
+		Short: "Run the proxy of a cell",
+		Long: `Checks API keys in memory and forwards requests to the nodes. It learns tenants, keys
+and nodes from the cell; --nodes are only the first ones it asks. With --data it keeps
+what it knows across restarts, so that it can serve before a node answers.
 
-With --control it is the one public port: whatever is not the data plane's is carried
-to the control plane, which serves the console and its API. While that is away its
-part is answered with 503; the data plane does not notice.
+With --control it is the only public port: everything that isn't for the data plane is
+forwarded to the control plane, which serves the console and its API. While the control
+plane is down, those requests get 503 and the data plane isn't affected.
 
-A line is printed when it serves. SIGTERM ends in order: streams are told to go
-elsewhere, running calls are answered. A second signal ends at once.`,
+It prints a line when it is ready. SIGTERM shuts down in order: streams are told to
+reconnect and running requests are answered. A second signal stops at once.`,
 		Example: `  corvo-cloud proxy --nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret --data proxy`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.proxy(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 takes a free one")
-	fs.StringVar(&f.domain, "domain", "localhost", "tenants are hosts under this `DOMAIN`")
-	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of some nodes")
-	fs.StringVar(&f.data, "data", "", "`DIR` that keeps the cell's state over a restart; without it nothing is kept")
-	fs.StringVar(&f.control, "control", "", "carry all that is not data plane to the control plane at `URL`")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 picks a free one")
+	fs.StringVar(&f.domain, "domain", "localhost", "`DOMAIN` under which each tenant has a host")
+	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of at least one node")
+	fs.StringVar(&f.data, "data", "", "`DIR` that keeps the cell's state across restarts")
+	fs.StringVar(&f.control, "control", "", "forward everything that isn't for the data plane to the control plane at `URL`")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
-	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in the nodes' logs")
-	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public door, PEM `FILE`")
-	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
+	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in logs")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public port, PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	f.cell.add(c)
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running calls may take after SIGTERM")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_PROXY_URL to `FILE` when ready")
 	return c
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	if len(list(f.nodes)) == 0 {
-		return usagef("--nodes is missing")
+		return usagef("--nodes is required")
 	}
 	secret, err := f.cell.secret()
 	if err != nil {

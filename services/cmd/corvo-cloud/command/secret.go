@@ -24,17 +24,17 @@ func (f *cellFlags) add(c *cobra.Command) {
 	if c.HasSubCommands() {
 		fs = c.PersistentFlags()
 	}
-	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret all processes of the cell share (16 characters or more)")
-	fs.BoolVar(&f.tls, "cell-tls", false, "mutual TLS inside the cell; needs the three flags below, and https in node URLs")
-	fs.StringVar(&f.cert, "cell-cert", "", "this process's certificate, PEM `FILE`; it names the host others call and, of a node, its --id")
-	fs.StringVar(&f.key, "cell-key", "", "its private key, PEM `FILE`")
-	fs.StringVar(&f.ca, "cell-ca", "", "who signs the cell's certificates, PEM `FILE`")
+	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret that all processes of the cell share (at least 16 characters)")
+	fs.BoolVar(&f.tls, "cell-tls", false, "use mutual TLS inside the cell; needs --cell-cert, --cell-key and --cell-ca, and https node URLs")
+	fs.StringVar(&f.cert, "cell-cert", "", "certificate of this process, PEM `FILE`; it names the host that others connect to and, for a node, its --id")
+	fs.StringVar(&f.key, "cell-key", "", "private key of the certificate, PEM `FILE`")
+	fs.StringVar(&f.ca, "cell-ca", "", "CA of the cell's certificates, PEM `FILE`")
 }
 
 func (f *cellFlags) secret() ([]byte, error) {
 	if f.secretFile == "" {
-		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--cell-secret-file is missing",
-			Fix: "make one with: (umask 077; head -c 32 /dev/urandom | base64 > cell.secret)"}
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--cell-secret-file is required",
+			Fix: "create one with: (umask 077; head -c 32 /dev/urandom | base64 > cell.secret)"}
 	}
 	text, err := os.ReadFile(f.secretFile)
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *cellFlags) secret() ([]byte, error) {
 	secret := strings.TrimSpace(string(text))
 	const least = 16
 	if len(secret) < least {
-		return nil, usagef("--cell-secret-file: %s has %d characters, want at least %d", f.secretFile, len(secret), least)
+		return nil, usagef("--cell-secret-file: %s has %d characters, but needs at least %d", f.secretFile, len(secret), least)
 	}
 	return []byte(secret), nil
 }
@@ -53,7 +53,7 @@ func (f *cellFlags) config() (*tls.Config, error) {
 	given := f.cert != "" || f.key != "" || f.ca != ""
 	if !f.tls {
 		if given {
-			return nil, usagef("--cell-cert, --cell-key and --cell-ca mean nothing without --cell-tls")
+			return nil, usagef("--cell-cert, --cell-key and --cell-ca need --cell-tls")
 		}
 		return nil, nil
 	}

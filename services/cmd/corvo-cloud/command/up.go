@@ -46,10 +46,10 @@ func (s *session) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole service in one process: control plane, console, three nodes and a proxy",
-		Long: `Starts a control plane with its console, three nodes with raft between them and a
-proxy in front, over the same transports as separate processes, and makes the tenant
-"demo" with its keys. The keys lie in a file under --data that only its owner can read,
-and stay the same. A sign-in link for the console is printed; it works once.
+		Long: `Starts a control plane with its console, three replicated nodes and a proxy, connected
+as separate processes would be, and creates the tenant "demo" with its keys. The keys are
+in a file under --data that only you can read, and stay the same. A sign-in link for the
+console is printed; it can be used once.
 
 Emails, such as those of sign-up, are kept in this process and shown on a page whose
 address is printed, unless --smtp names a mail server. The control plane's database is
@@ -59,12 +59,12 @@ To run it for a team, give it --public-url, the address that people and workers 
 --smtp. Use --tls-cert and --tls-key, or a reverse proxy that ends TLS, together with
 --trusted-proxies. Secrets are then no longer printed; they are in the file under --data.
 
---env-file is written when a job can go in: CORVO_URL (the tenant's URL) and
+--env-file is written when the service is ready: CORVO_URL (the tenant's URL) and
 CORVO_API_KEY for jobs, CORVO_ENDPOINT and CORVO_TOKEN for Terraform and the control
 API, CORVO_CONSOLE_URL with the sign-in link, CORVO_MAILBOX_URL with the mailbox.
 
-Ctrl-C ends everything within three seconds, a second one at once. Nothing that was
-acknowledged is lost either way.`,
+Ctrl-C stops everything within three seconds; a second one stops at once. Acknowledged
+jobs are never lost.`,
 		Example: `  corvo-cloud up
   corvo-cloud up --listen 127.0.0.1:0 --env-file .run/env && . .run/env
   corvo-cloud up --listen :443 --public-url https://jobs.example.com --tls-cert cert.pem --tls-key key.pem --smtp mail:587`,
@@ -72,23 +72,23 @@ acknowledged is lost either way.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.up(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.data, "data", ".run/up", "`DIR` of all data")
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 takes a free one")
+	fs.StringVar(&f.data, "data", ".run/up", "data directory `DIR`")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 picks a free one")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
-	fs.StringVar(&f.domain, "domain", "localhost", "tenants are also hosts under this `DOMAIN`")
-	fs.IntVar(&f.nodes, "nodes", 3, "how many nodes: 1, 3 or 5; may not change once there is data")
-	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs; may not change once there is data")
+	fs.StringVar(&f.domain, "domain", "localhost", "`DOMAIN` under which each tenant also has a host")
+	fs.IntVar(&f.nodes, "nodes", 3, "number of nodes: 1, 3 or 5; can't change once there is data")
+	fs.IntVar(&f.shards, "shards", 2, "number of shards; can't change once there is data")
 	fs.StringVar(&f.database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
 	fs.StringVar(&f.publicURL, "public-url", "", "`URL` at which people and workers reach --listen; default its address on this machine")
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate of --listen, PEM `FILE`")
-	fs.StringVar(&f.key, "tls-key", "", "its private key, PEM `FILE`")
+	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
 	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
 	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
 	fs.BoolVar(&f.private, "allow-private-issuers", false, "identity providers of tenants may be at private addresses; always so on loopback")
-	fs.StringVar(&f.envFile, "env-file", "", "write variables for a shell to `FILE` when ready")
-	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development: make every sync of the logs this much slower, like a real disk")
-	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 takes the default")
+	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
+	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
 	return c
 }
 
@@ -97,7 +97,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return usagef("--nodes %d: use 1, 3 or 5", f.nodes)
 	}
 	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 {
-		return usagef("--shards must be at least 1, --sync-delay and --heartbeat not negative")
+		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -238,27 +238,27 @@ func greet(w io.Writer, i up.Info) {
 	fmt.Fprintf(w, `
 Corvo Cloud is ready: control plane, %[4]d nodes and a proxy.
 
-  console      %[6]s   (signs you in as %[10]s, once)
+  console      %[6]s   (signs you in once, as %[10]s)
   sign-up      %[7]s/signup%[8]s
   tenant URL   %[1]s
-  API key      %[2]s   (kept in %[3]s)
+  API key      %[2]s   (saved in %[3]s)
 
-Put a job into a queue, take it out as a worker would, and finish it:
+Add a job, fetch it as a worker would, and complete it:
 
   curl -sS %[1]s/api/v1/enqueue -H 'X-API-Key: %[2]s' -d '{"queue":"hello","payload":{"name":"Ada"}}'
   JOB=$(curl -sS %[1]s/api/v1/fetch -H 'X-API-Key: %[2]s' -d '{"queues":["hello"],"worker_id":"me"}'); echo "$JOB"
   curl -sS %[1]s/api/v1/ack/$(echo "$JOB" | sed -E 's/.*"job_id": *"([^"]+)".*/\1/') -H 'X-API-Key: %[2]s' -d '{"result":{"said":"hello Ada"}}'
 
-The same with the command line, and with a worker in Go (from the repository):
+The same with the command line, and with a Go worker (from the repository):
 
   CORVO_URL=%[1]s CORVO_API_KEY=%[2]s %[5]s enqueue hello '{"name":"Ada"}'
   CORVO_URL=%[1]s CORVO_API_KEY=%[2]s go run ./sdks/go/examples/hello
 
-Terraform and the control API, with the token in the same file:
+For Terraform and the control API:
 
   CORVO_ENDPOINT=%[7]s CORVO_TOKEN=%[9]s
 
-Ctrl-C stops it; the jobs stay.
+Press Ctrl-C to stop. Jobs are kept.
 `, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary(), i.SignInURL, i.BaseURL, mailHint(i), i.Token, i.Email)
 }
 
