@@ -208,7 +208,8 @@ func (s *Server) tokenKeys(ctx context.Context) ([]*cellv1.TokenKey, error) {
 const lagMax = 2 * time.Minute
 
 func (s *Server) checks() []server.Check {
-	return []server.Check{{Name: "database", Check: s.store.Ping}, {Name: "reconciler", Check: s.checkLag}}
+	return []server.Check{{Name: "database", Check: s.store.Ping}, {Name: "reconciler", Check: s.checkLag},
+		{Name: "the database is older than what its cell has seen; run corvo-cloud control --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
 }
 
 func (s *Server) checkLag(context.Context) error {

@@ -70,6 +70,10 @@ func inOrder(rows []store.Outbox) []store.Outbox {
 // know of the tenant.
 func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool) error {
 	for try := 1; ; try++ {
+		// Before a generation is drawn: drawing would bring an older copy up to the cell.
+		if err := l.mayDraw(ctx); err != nil {
+			return err
+		}
 		p, generation, err := l.look(ctx, rows, together)
 		if err != nil {
 			return err
@@ -82,9 +86,16 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 		if !ok {
 			return fmt.Errorf("%w: tenant %s lies in cell %q, which this control plane does not know", errRefused, p.tenantID, p.cell)
 		}
-		index, err := cell.ApplyAs(ctx, sourcePrefix+p.tenantID, generation, p.changes...)
+		if err := l.guard(ctx, p.cell, cell, false); err != nil {
+			return err
+		}
+		w := celladmin.Writer{Source: sourcePrefix + p.tenantID, Generation: generation, Incarnation: p.incarnation}
+		index, err := cell.ApplyFor(ctx, w, p.changes...)
 		var stale *celladmin.StaleError
 		if errors.As(err, &stale) && try < staleMax {
+			if err := l.guard(ctx, p.cell, cell, true); err != nil {
+				return err
+			}
 			continue // Somebody newer was faster, perhaps this call itself: look again.
 		}
 		if err != nil {
@@ -107,7 +118,10 @@ func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p 
 			return err
 		}
 		generation = uint64(n)
-		p, err = l.read(ctx, tx, rows, together)
+		if p, err = l.read(ctx, tx, rows, together); err != nil {
+			return err
+		}
+		p.incarnation, err = Incarnation(ctx, tx, now)
 		return err
 	})
 	if err != nil {
@@ -187,18 +201,33 @@ func (l *Loop) applyMissing(ctx context.Context, cell Cell, changes []*cellv1.Ch
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(keys, func(k *cellv1.TokenKey) bool { return !hasTokenKey(state, k) }) {
+	var over []*cellv1.Change
+	for _, k := range state.GetTokenKeys() {
+		if !slices.ContainsFunc(keys, func(o *cellv1.TokenKey) bool { return o.GetId() == k.GetId() }) {
+			over = append(over, celladmin.TokenKeyChange(&cellv1.TokenKey{Id: k.GetId(), Deleted: true}))
+		}
+	}
+	if len(over) == 0 && !slices.ContainsFunc(keys, func(k *cellv1.TokenKey) bool { return !hasTokenKey(state, k) }) {
 		return nil
 	}
-	var generation int64
-	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
-		generation, err = tx.RaiseSetting(ctx, generationSetting, l.o.Now())
+	changes = append(over, changes...) // Those of a rotation end with the entry that brings the new ones.
+	if err := l.mayDraw(ctx); err != nil {
+		return err
+	}
+	w := celladmin.Writer{Source: "control/token-keys"}
+	err = l.store.Service(ctx, func(tx store.Tx) error {
+		n, err := tx.RaiseSetting(ctx, generationSetting, l.o.Now())
+		if err != nil {
+			return err
+		}
+		w.Generation = uint64(n)
+		w.Incarnation, err = Incarnation(ctx, tx, l.o.Now())
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	_, err = cell.ApplyAs(ctx, "control/token-keys", uint64(generation), changes...)
+	_, err = cell.ApplyFor(ctx, w, changes...)
 	return err
 }
 

@@ -26,9 +26,12 @@ type fakeCell struct {
 	mu      sync.Mutex
 	state   *cellv1.State
 	sources map[string]uint64
-	applied int
-	acts    map[uint32][]*cellv1.AuditEvent
-	kept    map[uint32]uint64 // Up to where somebody said that they keep the acts.
+	// incarnation and highest are those of the control plane that it goes by.
+	incarnation string
+	highest     uint64
+	applied     int
+	acts        map[uint32][]*cellv1.AuditEvent
+	kept        map[uint32]uint64 // Up to where somebody said that they keep the acts.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
 	// not follow by itself.
 	proxyAt uint64
@@ -96,6 +99,9 @@ func (f *fakeCell) apply(r *cellv1.ApplyRequest) (uint64, error) {
 	if r.GetGeneration() <= f.sources[r.GetSource()] {
 		return 0, refuse(connect.CodeFailedPrecondition, "STALE_GENERATION")
 	}
+	if f.incarnation != "" && r.GetIncarnation() != f.incarnation && r.GetReplacesIncarnation() != f.incarnation {
+		return 0, refuse(connect.CodeFailedPrecondition, "OTHER_INCARNATION")
+	}
 	next, _ := proto.Clone(f.state).(*cellv1.State)
 	for _, c := range r.GetChanges() {
 		if err := applyChange(next, c); err != nil {
@@ -104,6 +110,7 @@ func (f *fakeCell) apply(r *cellv1.ApplyRequest) (uint64, error) {
 	}
 	next.Index++
 	f.state, f.sources[r.GetSource()] = next, r.GetGeneration()
+	f.incarnation, f.highest = r.GetIncarnation(), max(f.highest, r.GetGeneration())
 	f.applied++
 	if !f.behind {
 		f.proxyAt = next.GetIndex()
@@ -176,6 +183,12 @@ func (f *fakeCell) ListWatchers(context.Context, *connect.Request[cellv1.ListWat
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return connect.NewResponse(&cellv1.ListWatchersResponse{Watchers: []*cellv1.Watcher{{ProxyId: "p", Index: f.proxyAt, Ready: true}}, Nodes: 3}), nil
+}
+
+func (f *fakeCell) GetIndex(context.Context, *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return connect.NewResponse(&cellv1.GetIndexResponse{Index: f.state.GetIndex(), Incarnation: f.incarnation, Generation: f.highest}), nil
 }
 
 func (f *fakeCell) ListAudit(_ context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {

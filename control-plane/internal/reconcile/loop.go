@@ -12,14 +12,17 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 // Cell is what the loop needs of a cell's administration; *celladmin.Client has it.
 type Cell interface {
-	// ApplyAs writes desired state as one generation of a source, upwards only: the
+	// ApplyFor writes desired state as one generation of a source, upwards only: the
 	// error is a *celladmin.StaleError for one that is not new.
-	ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (index uint64, err error)
+	ApplyFor(ctx context.Context, w celladmin.Writer, changes ...*cellv1.Change) (index uint64, err error)
+	// Control tells which incarnation of a database the cell goes by.
+	Control(ctx context.Context) (celladmin.Control, error)
 	// WaitProxies returns when every proxy that serves goes by the state at index.
 	WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error)
 	// State is the newest state that any node tells.
@@ -55,6 +58,8 @@ type Options struct {
 	Scan, Compare time.Duration
 	// Acts is how often cells are asked who administered queues and jobs.
 	Acts time.Duration
+	// Guard is how long the word of a cell counts that this database is not an older copy.
+	Guard time.Duration
 	// BackoffMin doubles with every failure up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration
 	// ParkAfter refusals a row is parked: tried every ParkFor only.
@@ -70,6 +75,7 @@ func (o *Options) fill() {
 	setDefault(&o.Acts, 2*time.Second)
 	setDefault(&o.BackoffMin, 200*time.Millisecond)
 	setDefault(&o.BackoffMax, 15*time.Second)
+	setDefault(&o.Guard, 5*time.Second)
 	setDefault(&o.LockedFor, time.Minute)
 	setDefault(&o.ParkFor, 10*time.Minute)
 	setDefault(&o.ParkAfter, 8)
@@ -120,6 +126,7 @@ type Loop struct {
 	health              healthBook
 	kept                keptRows
 	shards              shardBook
+	guards              guardBook
 }
 
 // keptRows are those that could not be given back because the database was away. With
@@ -170,6 +177,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
+	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
 	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })

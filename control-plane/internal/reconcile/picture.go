@@ -18,6 +18,7 @@ import (
 // picture is what a cell shall know of one tenant, as the records stand.
 type picture struct {
 	tenantID, cell string
+	incarnation    string
 	changes        []*cellv1.Change
 	seen           []observed
 }

@@ -469,9 +469,9 @@ type slow struct {
 	held, free chan struct{}
 }
 
-func (s *slow) ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (uint64, error) {
+func (s *slow) ApplyFor(ctx context.Context, w celladmin.Writer, changes ...*cellv1.Change) (uint64, error) {
 	s.once.Do(func() { close(s.held); <-s.free })
-	return s.Cell.ApplyAs(ctx, source, generation, changes...)
+	return s.Cell.ApplyFor(ctx, w, changes...)
 }
 
 // A picture that is overtaken must not take back what is newer.

@@ -62,6 +62,7 @@ type Tx interface {
 	Leases
 	Settings
 	Rates
+	Restores
 }
 
 // Tenants is the table of tenants. Deleted ones are not found.
@@ -261,6 +262,13 @@ type Settings interface {
 	PutSetting(ctx context.Context, name, value string, now time.Time) error
 	// RaiseSetting adds one to a number, 0 at first, and returns it.
 	RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error)
+}
+
+// Restores is what a database needs that was restored from a copy.
+type Restores interface {
+	// EndSignIns removes sessions, one-time tokens, invitations, sign-ups and unsent
+	// letters of all tenants, and counts them by name.
+	EndSignIns(ctx context.Context) (map[string]int, error)
 }
 
 // Rates counts.

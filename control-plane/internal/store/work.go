@@ -160,6 +160,27 @@ func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int6
 	return n, nil
 }
 
+func (t *tx) EndSignIns(ctx context.Context) (map[string]int, error) {
+	if err := t.service(); err != nil {
+		return nil, err
+	}
+	ended := make(map[string]int)
+	for _, what := range []struct{ name, text string }{
+		{"sessions", "DELETE FROM sessions"},
+		{"one_time_tokens", "DELETE FROM one_time_tokens"},
+		{"invitations", "DELETE FROM invitations"},
+		{"sign_ups", "DELETE FROM signups WHERE confirmed_at = 0"},
+		{"letters", "DELETE FROM outbox WHERE kind = 'mail'"},
+	} {
+		n, err := t.exec(ctx, "end "+what.name, what.text)
+		if err != nil {
+			return nil, err
+		}
+		ended[what.name] = n
+	}
+	return ended, nil
+}
+
 func (t *tx) CountRate(ctx context.Context, bucket string, window time.Time) (int, error) {
 	n, err := one(ctx, t, "count rate", number,
 		`INSERT INTO rates (bucket, window_at, count) VALUES (?, ?, 1)

@@ -162,19 +162,47 @@ func (e *StaleError) Unwrap() error { return e.Refusal }
 // take back what a faster one wrote. The error is a *StaleError then. Sources are
 // told apart by their exact text, for ever: one for each resource, not for each call.
 func (c *Client) ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (index uint64, err error) {
-	if source == "" {
+	return c.ApplyFor(ctx, Writer{Source: source, Generation: generation}, changes...)
+}
+
+// Writer says who writes desired state, and which of their generations it is.
+type Writer struct {
+	Source     string
+	Generation uint64
+	// Incarnation of the control plane's database, and the one that it replaces.
+	Incarnation, Replaces string
+}
+
+// ApplyFor is ApplyAs for a control plane: the cell also refuses another incarnation of
+// its database than the one it goes by.
+func (c *Client) ApplyFor(ctx context.Context, w Writer, changes ...*cellv1.Change) (index uint64, err error) {
+	if w.Source == "" {
 		return 0, errors.New("apply desired state: a source must have a name")
 	}
-	res, err := call(ctx, c, &cellv1.ApplyRequest{Changes: changes, Source: source, Generation: generation}, cellv1connect.CellServiceClient.Apply)
+	res, err := call(ctx, c, &cellv1.ApplyRequest{
+		Changes: changes, Source: w.Source, Generation: w.Generation, Incarnation: w.Incarnation, ReplacesIncarnation: w.Replaces,
+	}, cellv1connect.CellServiceClient.Apply)
 	var refused *connect.Error
 	if errors.As(err, &refused) && refused.Meta().Get(metaReason) == "STALE_GENERATION" {
-		stale := &StaleError{Source: source, Generation: generation, Refusal: err}
+		stale := &StaleError{Source: w.Source, Generation: w.Generation, Refusal: err}
 		if now, err := c.Index(ctx); err == nil {
 			stale.Index = now
 		}
 		return 0, stale
 	}
 	return res.GetIndex(), err
+}
+
+// Control is the control plane that a cell goes by.
+type Control struct {
+	Incarnation string // Of its database; empty: none yet.
+	Generation  uint64 // The highest that it wrote.
+}
+
+// Control tells which control plane the cell goes by, by the word of its leader.
+func (c *Client) Control(ctx context.Context) (Control, error) {
+	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
+	return Control{res.GetIncarnation(), res.GetGeneration()}, err
 }
 
 // Index is the index of the newest state, by the word of the cell's leader.

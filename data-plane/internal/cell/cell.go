@@ -211,7 +211,12 @@ func (c *Cell) newestIndex(context.Context, *cellv1.GetIndexRequest) (*cellv1.Ge
 	if !c.group.Leading() {
 		return nil, c.notLeader()
 	}
-	return &cellv1.GetIndexResponse{Index: c.View().Index()}, nil
+	res := &cellv1.GetIndexResponse{}
+	if err := c.machine.readControl(res); err != nil {
+		return nil, err
+	}
+	res.Index = c.View().Index()
+	return res, nil
 }
 
 func (c *Cell) notLeader() error {

@@ -169,6 +169,27 @@ func (e *edit) generation(source string, generation uint64) error {
 	return nil
 }
 
+// control refuses desired state of another incarnation of the control plane's database
+// than the one that the cell goes by: an older copy of it would undo what was done since.
+func (e *edit) control(req *cellv1.ApplyRequest) error {
+	if req.GetIncarnation() == "" {
+		return nil
+	}
+	key := e.key(famMeta, metaControl)
+	var known cellv1.GetIndexResponse
+	if _, err := e.record(key, &known); err != nil {
+		return err
+	}
+	if is := known.GetIncarnation(); is != "" && is != req.GetIncarnation() && is != req.GetReplacesIncarnation() {
+		return fault.New(fault.Conflict, "OTHER_INCARNATION", "the cell goes by incarnation %s of the control plane's database, not by %s", is, req.GetIncarnation())
+	}
+	if known.GetIncarnation() == req.GetIncarnation() && known.GetGeneration() >= req.GetGeneration() {
+		return nil
+	}
+	known.Incarnation, known.Generation = req.GetIncarnation(), max(known.GetGeneration(), req.GetGeneration())
+	return e.setRecord(key, &known)
+}
+
 // apply runs one change and returns the record as stored.
 func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 	switch v := c.GetChange().(type) {

@@ -26,6 +26,7 @@ const (
 // Names in famMeta.
 const (
 	metaChanged = "changed" // Index of the last entry that changed anything.
+	metaControl = "control" // GetIndexResponse: the control plane that the cell goes by.
 	metaShards  = "shards"  // Shards
 	metaCutoffs = "cutoffs" // UserCutoffs; few and short-lived, so one record for all
 )

@@ -109,6 +109,9 @@ func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.En
 		return nil, err
 	}
 	e := newEdit(m.layout, txn, entry.Now)
+	if err := e.control(req); err != nil {
+		return nil, err
+	}
 	if err := e.generation(req.GetSource(), req.GetGeneration()); err != nil {
 		return nil, err
 	}
@@ -188,6 +191,13 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 	err = errors.Join(readMeta(p, m.key(famMeta, metaShards), &shards), readMeta(p, m.key(famMeta, metaCutoffs), &cutoffs))
 	v.shards, v.cutoffs = shards.GetIds(), cutoffs.GetList()
 	return v, err
+}
+
+// readControl reads which control plane the cell goes by.
+func (m *Machine) readControl(into *cellv1.GetIndexResponse) error {
+	picture := m.store.View()
+	err := readMeta(picture, m.key(famMeta, metaControl), into)
+	return errors.Join(err, picture.Close())
 }
 
 // readFamily hands every record of a family to put.

@@ -2,11 +2,13 @@ package cell
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // What a key's record says of its secrets is kept by the cell whatever an older copy of the
@@ -30,6 +32,51 @@ func TestKey_ASecretThatEndedIsNeverGoodAgain(t *testing.T) {
 		keepSecretsEnded(got, tc.old)
 		if !proto.Equal(got, tc.want) {
 			t.Errorf("%s:\n got %v\nwant %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestControl_AnotherIncarnationIsRefusedUnlessItReplaces(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	write := func(generation uint64, id, replaces string) string {
+		t.Helper()
+		req := &cellv1.ApplyRequest{Source: "control/x", Generation: generation, Incarnation: id, ReplacesIncarnation: replaces}
+		payload, err := encode(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := b.payloads(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused, ok := res[0].(*fault.Error); ok {
+			return refused.Reason
+		}
+		return ""
+	}
+	known := func() string {
+		t.Helper()
+		var is cellv1.GetIndexResponse
+		if err := b.machine.readControl(&is); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%s at %d", is.GetIncarnation(), is.GetGeneration())
+	}
+	for i, step := range []struct {
+		generation            uint64
+		id, replaces, refused string
+		known                 string
+	}{
+		{5, "inc_a", "", "", "inc_a at 5"},
+		{6, "inc_b", "", "OTHER_INCARNATION", "inc_a at 5"},
+		{6, "inc_b", "inc_x", "OTHER_INCARNATION", "inc_a at 5"},
+		{6, "inc_b", "inc_a", "", "inc_b at 6"},
+		{9, "inc_a", "", "OTHER_INCARNATION", "inc_b at 6"},
+		{9, "", "", "", "inc_b at 6"}, // No control plane: an operator.
+	} {
+		if got := write(step.generation, step.id, step.replaces); got != step.refused || known() != step.known {
+			t.Errorf("step %d: refused %q, the cell goes by %s; want %q and %s", i, got, known(), step.refused, step.known)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func validate(req *cellv1.ApplyRequest) error {
 	p.require(len(req.GetChanges()) <= changesMax, "changes", "at most %d changes in one call", changesMax)
 	p.require(len(req.GetChanges()) > 0 || req.GetSource() != "", "changes", "nothing to do")
 	p.require(len(req.GetSource()) <= sourceBytesMax && isPrintable(req.GetSource()), "source", "at most %d printable characters", sourceBytesMax)
+	for field, id := range map[string]string{"incarnation": req.GetIncarnation(), "replaces_incarnation": req.GetReplacesIncarnation()} {
+		p.require(len(id) <= sourceBytesMax && isPrintable(id), field, "at most %d printable characters", sourceBytesMax)
+	}
 	for i, c := range req.GetChanges() {
 		p.path = fmt.Sprintf("changes[%d].", i)
 		p.change(c)

@@ -45,6 +45,8 @@ type controlFlags struct {
 	cert, key       string
 	shutdownTimeout time.Duration
 	envFile         string
+	afterRestore    bool
+	dryRun          bool
 }
 
 func (s *session) controlCommand() *cobra.Command {
@@ -83,6 +85,9 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
+	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sign-ins, take over what only the cell knows, list it, and end")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: only list it")
+	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
 	return c
 }
 
@@ -97,6 +102,12 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	if f.dryRun && !f.afterRestore {
+		return usagef("--dry-run goes with --after-restore")
+	}
+	if f.afterRestore {
+		return s.afterRestore(ctx, cfg, f.dryRun)
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return listenFailure("--listen", f.listen, err)

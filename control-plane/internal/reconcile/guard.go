@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+)
+
+// A database that was restored from an older copy looks like any other. What tells it
+// apart is the cell: it has seen generations that the copy has not drawn yet. Written from
+// such a copy, the last hour would be undone; so nothing is written until somebody says
+// that it was restored.
+
+// IncarnationSetting names this database and what was restored from it.
+const IncarnationSetting = "control/incarnation"
+
+// RestoredError says that the database is older than what a cell goes by.
+type RestoredError struct {
+	Cell            string
+	Knows           celladmin.Control
+	Incarnation     string
+	Generation      uint64
+	otherInstanceOf bool
+}
+
+// Error implements error.
+func (e *RestoredError) Error() string {
+	why := fmt.Sprintf("cell %s has seen generation %d, and this database has only come to %d", e.Cell, e.Knows.Generation, e.Generation)
+	if e.otherInstanceOf {
+		why = fmt.Sprintf("cell %s goes by incarnation %s of the database, and this is %s", e.Cell, e.Knows.Incarnation, e.Incarnation)
+	}
+	return why + ": it is an older copy, and nothing is written to the cell; stop this process and run the same command with --after-restore"
+}
+
+type guardBook struct {
+	mu sync.Mutex
+	of map[string]guarded // By cell. Guarded by mu.
+}
+
+type guarded struct {
+	at  time.Time
+	err error // A *RestoredError, or nil.
+}
+
+// Incarnation reads the database's, and gives it one at its first start.
+func Incarnation(ctx context.Context, tx store.Tx, now time.Time) (string, error) {
+	id, err := tx.GetSetting(ctx, IncarnationSetting)
+	if !errors.Is(err, store.ErrNotFound) {
+		return id, err
+	}
+	fresh, _ := seal.NewToken("inc_")
+	id = fresh[:20]
+	err = tx.InsertSetting(ctx, IncarnationSetting, id, now)
+	return id, err
+}
+
+// guardAll asks all cells. A cell that is away is asked before something is written to it.
+func (l *Loop) guardAll(ctx context.Context) error {
+	for name, cell := range l.cells {
+		var older *RestoredError
+		if err := l.guard(ctx, name, cell, true); errors.As(err, &older) {
+			l.o.Log.ErrorContext(ctx, "the database is an older copy", "error", err)
+			l.health.fail(l.o.Now(), err)
+		}
+	}
+	return nil
+}
+
+// restored is the error of the first cell that knows more than the database.
+func (l *Loop) restored() error {
+	l.guards.mu.Lock()
+	defer l.guards.mu.Unlock()
+	for _, g := range l.guards.of {
+		if g.err != nil {
+			return g.err
+		}
+	}
+	return nil
+}
+
+// mayDraw has every cell asked once, and refuses as long as one knows more.
+func (l *Loop) mayDraw(ctx context.Context) error {
+	for name, cell := range l.cells {
+		if err := l.guard(ctx, name, cell, false); err != nil {
+			l.guards.mu.Lock()
+			_, asked := l.guards.of[name]
+			l.guards.mu.Unlock()
+			if !asked {
+				return err
+			}
+		}
+	}
+	return l.restored()
+}
+
+// Restored reports that nothing is written because the database is an older copy.
+func (l *Loop) Restored() error { return l.restored() }
+
+// guard refuses to write to a cell that has seen more than this database. The cell is
+// asked first: its generations were drawn from the database before.
+func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) error {
+	l.guards.mu.Lock()
+	last, asked := l.guards.of[name]
+	l.guards.mu.Unlock()
+	if asked && !now && time.Since(last.at) < l.o.Guard*2 {
+		return last.err
+	}
+	knows, err := cell.Control(ctx)
+	if err != nil {
+		return fmt.Errorf("ask cell %s which control plane it goes by: %w", name, err)
+	}
+	var id string
+	var generation uint64
+	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
+		if id, err = Incarnation(ctx, tx, l.o.Now()); err != nil {
+			return err
+		}
+		generation, err = Generation(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the database's incarnation: %w", err)
+	}
+	g := guarded{at: time.Now()}
+	other := knows.Incarnation != "" && knows.Incarnation != id
+	if other || knows.Generation > generation {
+		g.err = &RestoredError{Cell: name, Knows: knows, Incarnation: id, Generation: generation, otherInstanceOf: other}
+	}
+	l.guards.mu.Lock()
+	defer l.guards.mu.Unlock()
+	if l.guards.of == nil {
+		l.guards.of = make(map[string]guarded)
+	}
+	l.guards.of[name] = g
+	return g.err
+}
+
+// Generation is the highest that the database has drawn.
+func Generation(ctx context.Context, tx store.Tx) (uint64, error) {
+	return numberSetting(ctx, tx, generationSetting)
+}
+
+// SetGeneration has the next one drawn above n.
+func SetGeneration(ctx context.Context, tx store.Tx, n uint64, now time.Time) error {
+	return tx.PutSetting(ctx, generationSetting, strconv.FormatUint(n, 10), now)
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+)
+
+// RestoreReport is what was done after a database was restored from an older copy.
+type RestoreReport struct {
+	DryRun      bool           `json:"dry_run"`
+	Incarnation string         `json:"incarnation"`
+	Ended       map[string]int `json:"ended"`
+	Items       []RestoreItem  `json:"items"`
+}
+
+// RestoreItem is one thing that the cell knew otherwise than the database.
+type RestoreItem struct {
+	Action   string `json:"action"` // adopted, updated or revoked
+	Kind     string `json:"kind"`   // tenant, namespace or key
+	TenantID string `json:"tenant_id"`
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Why      string `json:"why"`
+}
+
+// errDryRun takes back what a dry run wrote.
+var errDryRun = errors.New("dry run")
+
+// AfterRestore makes a database that was restored from an older copy the one that its
+// cells go by: a new incarnation, no sign-in of before, and what only the cells know
+// adopted, or revoked where nobody would own it. Nothing else may run on the database.
+func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, err error) {
+	s, err := New(ctx, c)
+	if err != nil {
+		return RestoreReport{}, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	fresh, _ := seal.NewToken("inc_")
+	r := &restore{s: s, now: s.now(), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
+	known := make([]celladmin.Control, len(s.cells))
+	states := make([]*cellv1.State, len(s.cells))
+	for i, cell := range s.cells {
+		if known[i], err = cell.Control(ctx); err == nil {
+			states[i], err = cell.State(ctx)
+		}
+		if err != nil {
+			return r.report, fmt.Errorf("ask cell %s what it knows: %w", c.Cells[i].Name, err)
+		}
+		r.generation = max(r.generation, known[i].Generation)
+	}
+	err = s.store.Service(ctx, func(tx store.Tx) error {
+		r.report.Items = r.report.Items[:0]
+		if err := r.write(ctx, tx, states); err != nil {
+			return err
+		}
+		if dryRun {
+			return errDryRun
+		}
+		return nil
+	})
+	if dryRun && errors.Is(err, errDryRun) {
+		return r.report, nil
+	}
+	for i, cell := range s.cells {
+		if err != nil {
+			break
+		}
+		w := celladmin.Writer{Source: "control/incarnation", Generation: r.generation, Incarnation: r.report.Incarnation, Replaces: known[i].Incarnation}
+		if _, err = cell.ApplyFor(ctx, w); err != nil {
+			err = fmt.Errorf("tell cell %s its new incarnation; run this again: %w", c.Cells[i].Name, err)
+		}
+	}
+	return r.report, err
+}
+
+// restore is one AfterRestore under way.
+type restore struct {
+	s          *Server
+	now        time.Time
+	generation uint64
+	report     RestoreReport
+}
+
+func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State) (err error) {
+	drawn, err := reconcile.Generation(ctx, tx)
+	if err != nil {
+		return err
+	}
+	r.generation = max(r.generation, drawn) + 1
+	if err := reconcile.SetGeneration(ctx, tx, r.generation, r.now); err != nil {
+		return err
+	}
+	if err := tx.PutSetting(ctx, reconcile.IncarnationSetting, r.report.Incarnation, r.now); err != nil {
+		return err
+	}
+	if r.report.Ended, err = tx.EndSignIns(ctx); err != nil {
+		return err
+	}
+	for i, state := range states {
+		if err := r.adopt(ctx, tx, r.s.config.Cells[i].Name, state); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restore) note(action, kind, tenant, id, name, why string) {
+	r.report.Items = append(r.report.Items, RestoreItem{action, kind, tenant, id, name, why})
+}
+
+func (r *restore) adopt(ctx context.Context, tx store.Tx, cell string, state *cellv1.State) error {
+	unowned := make(map[string]bool) // Tenants that nobody is a member of.
+	for _, t := range state.GetTenants() {
+		added, err := r.tenant(ctx, tx, cell, t)
+		if err != nil {
+			return fmt.Errorf("tenant %s: %w", t.GetId(), err)
+		}
+		unowned[t.GetId()] = added
+	}
+	for _, n := range state.GetNamespaces() {
+		if err := r.namespace(ctx, tx, n); err != nil {
+			return fmt.Errorf("namespace %s: %w", n.GetId(), err)
+		}
+	}
+	for _, k := range state.GetKeys() {
+		if err := r.key(ctx, tx, k, unowned[k.GetTenantId()]); err != nil {
+			return fmt.Errorf("key %s: %w", k.GetId(), err)
+		}
+	}
+	return nil
+}
+
+// tenant adopts one that only the cell knows, so that its name and its jobs stay its own.
+func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv1.Tenant) (added bool, err error) {
+	is, err := tx.FindTenant(ctx, t.GetId())
+	switch {
+	case errors.Is(err, store.ErrNotFound) && t.GetDeleted():
+		return false, nil
+	case errors.Is(err, store.ErrNotFound):
+		r.note("adopted", "tenant", t.GetId(), t.GetId(), t.GetName(), "only the cell knew it; it has no members")
+		return true, tx.InsertTenant(ctx, store.Tenant{
+			ID: t.GetId(), Name: t.GetName(), DisplayName: t.GetName(), Plan: tenancy.PlanFree, Cell: cell,
+			CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
+		})
+	case err != nil || !t.GetDeleted() || !is.DeletedAt.IsZero():
+		return false, err
+	}
+	is.DeletedAt, is.UpdatedAt = r.now, r.now
+	is.Generation++
+	r.note("updated", "tenant", is.ID, is.ID, is.Name, "it was deleted since")
+	return false, tx.UpdateTenant(ctx, &is)
+}
+
+func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespace) error {
+	is, err := tx.FindNamespace(ctx, n.GetId())
+	switch {
+	case errors.Is(err, store.ErrNotFound) && n.GetDeleted():
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), n.GetName(), "only the cell knew it")
+		return tx.InsertNamespace(ctx, store.Namespace{
+			TenantID: n.GetTenantId(), ID: n.GetId(), Name: n.GetName(), CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
+		})
+	case err != nil || !is.DeletedAt.IsZero() || !n.GetDeleted() && n.GetName() == is.Name:
+		return err
+	}
+	why := "it was deleted since"
+	if n.GetDeleted() {
+		is.DeletedAt = r.now
+	} else {
+		is.Name, why = n.GetName(), "it was renamed since"
+	}
+	is.UpdatedAt = r.now
+	is.Generation++
+	r.note("updated", "namespace", is.TenantID, is.ID, is.Name, why)
+	return tx.UpdateNamespace(ctx, &is)
+}
+
+// key takes over what the cell knows of a key: it is newer than the copy. One whose
+// owner is unknown is revoked.
+func (r *restore) key(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned bool) error {
+	is, err := tx.FindKey(ctx, k.GetId())
+	if errors.Is(err, store.ErrNotFound) {
+		if k.GetRevoked() {
+			return nil
+		}
+		return r.unknownKey(ctx, tx, k, unowned)
+	}
+	if err != nil || !is.RevokedAt.IsZero() {
+		return err
+	}
+	why := ""
+	if k.GetRevoked() {
+		is.RevokedAt, why = r.now, "it was revoked since"
+	} else if versions := versionsOf(k, is.CreatedAt); !sameVersions(versions, is.Versions) {
+		is.Versions, why = versions, "its secret was rotated since"
+	}
+	if why == "" {
+		return nil
+	}
+	is.UpdatedAt = r.now
+	is.Generation++
+	r.note("updated", "key", is.TenantID, is.ID, is.Name, why)
+	return tx.UpdateKey(ctx, &is)
+}
+
+func (r *restore) unknownKey(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned bool) error {
+	row := store.Key{
+		TenantID: k.GetTenantId(), ID: k.GetId(), Name: k.GetName(), Kind: cloudv1.KeyKind_KEY_KIND_JOBS, NamespaceIDs: k.GetNamespaceIds(),
+		Versions: versionsOf(k, r.now), CreatedBy: "restore", CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
+	}
+	for _, word := range k.GetRoles() {
+		row.Roles = append(row.Roles, namespaceRole(word))
+	}
+	if at := k.GetNotAfterNs(); at != 0 {
+		row.ExpiresAt = time.Unix(0, at).UTC()
+	}
+	if unowned {
+		row.RevokedAt = r.now
+		r.note("revoked", "key", row.TenantID, row.ID, row.Name, "nobody who owns it is known")
+	} else {
+		r.note("adopted", "key", row.TenantID, row.ID, row.Name, "only the cell knew it; its digest is kept, who made it is not known")
+	}
+	return tx.InsertKey(ctx, row)
+}
+
+func versionsOf(k *cellv1.Key, made time.Time) (out []store.KeyVersion) {
+	for i, d := range k.GetDigests() {
+		v := store.KeyVersion{Digest: d, CreatedAt: made}
+		if ends := k.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 {
+			v.ExpiresAt = time.Unix(0, ends[i]).UTC()
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func sameVersions(a, b []store.KeyVersion) bool {
+	return slices.EqualFunc(a, b, func(x, y store.KeyVersion) bool {
+		return bytes.Equal(x.Digest, y.Digest) && x.ExpiresAt.Equal(y.ExpiresAt)
+	})
+}
+
+func namespaceRole(word string) cloudv1.NamespaceRole {
+	return map[string]cloudv1.NamespaceRole{
+		identity.RoleAdmin: cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN, identity.RoleOperator: cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR,
+		identity.RoleProducer: cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, identity.RoleWorker: cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER,
+		identity.RoleViewer: cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER,
+	}[word]
+}

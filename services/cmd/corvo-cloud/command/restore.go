@@ -1,0 +1,33 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/corvo-cloud/corvo/control-plane/server"
+)
+
+// afterRestore lists what became of what only the cell knew.
+func (s *session) afterRestore(ctx context.Context, cfg server.Config, dryRun bool) error {
+	r, err := server.AfterRestore(ctx, cfg, dryRun)
+	if err != nil {
+		return serverFailure("the restored database was not taken over", err)
+	}
+	if s.output == outputJSON {
+		return json.NewEncoder(s.proc.Stdout).Encode(r)
+	}
+	if dryRun {
+		fmt.Fprintln(s.proc.Stdout, "dry run: nothing was changed")
+	}
+	fmt.Fprintf(s.proc.Stdout, "incarnation %s\n", r.Incarnation)
+	for _, what := range slices.Sorted(maps.Keys(r.Ended)) {
+		fmt.Fprintf(s.proc.Stdout, "ended %d %s\n", r.Ended[what], what)
+	}
+	for _, i := range r.Items {
+		fmt.Fprintf(s.proc.Stdout, "%s %s %s (%s) of %s: %s\n", i.Action, i.Kind, i.ID, i.Name, i.TenantID, i.Why)
+	}
+	return nil
+}
