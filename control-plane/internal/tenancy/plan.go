@@ -3,7 +3,6 @@ package tenancy
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
@@ -22,14 +21,21 @@ const (
 const (
 	freeNamespacesMax = 60
 	freeKeysMax       = 200
-	// What is removed leaves a record in the cell for ever, and a cell takes so many of all
-	// its tenants: making and removing without end would leave nothing for the others.
-	freeNamespacesPerDay = 4 * freeNamespacesMax
-	freeKeysPerDay       = 5 * freeKeysMax
+	// What is removed does not count in the cell any more, but leaves a record there: so a
+	// day brings no more than the plan gives, and some for those who try things out.
+	freeNamespacesPerDay = freeNamespacesMax + 40
+	freeKeysPerDay       = freeKeysMax + 100
 
 	freePayloadBytesMax  = 256 << 10
 	freeEnqueuePerSecond = 1000
 	freeStreamsMax       = 200
+)
+
+// What a cell lets one tenant have, whatever its plan: more would be accepted here and
+// refused there.
+const (
+	cellNamespacesEach = 2_000
+	cellKeysEach       = 5_000
 )
 
 // limits is how much of everything a plan gives.
@@ -54,7 +60,7 @@ type CellLimits struct {
 // limitsOf gives an unknown plan what the smallest gives.
 func limitsOf(plan string) limits {
 	if plan == PlanUnlimited {
-		return limits{namespaces: quota{living: math.MaxInt}, keys: quota{living: math.MaxInt}}
+		return limits{namespaces: quota{living: cellNamespacesEach}, keys: quota{living: cellKeysEach}}
 	}
 	return limits{
 		namespaces: quota{freeNamespacesMax, freeNamespacesPerDay}, keys: quota{freeKeysMax, freeKeysPerDay},

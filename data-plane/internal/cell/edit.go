@@ -152,6 +152,64 @@ func (e *edit) uncount(family byte, id string) error {
 	return nil
 }
 
+// born counts a record that begins to live in a tenant.
+func (e *edit) born(q *quota, tenant string) error {
+	own, err := e.number(e.own(q.family, tenant))
+	if err != nil {
+		return err
+	}
+	if own >= q.each {
+		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the tenant has %d %s, the most that one may have in a cell; remove some first", own, q.what)
+	}
+	e.setNumber(e.own(q.family, tenant), own+1)
+	if own < q.reserved {
+		return nil
+	}
+	return e.count(q.family, q.what+" beyond what each tenant has for sure", q.shared)
+}
+
+// died takes a record off that lives no more. What was of a deleted tenant is not shared
+// any more.
+func (e *edit) died(q *quota, tenant string) error {
+	own, err := e.number(e.own(q.family, tenant))
+	if err != nil {
+		return err
+	}
+	if own == 0 {
+		return fmt.Errorf("tenant %s counts nothing in family %#x that dies", tenant, q.family)
+	}
+	e.setNumber(e.own(q.family, tenant), own-1)
+	var t cellv1.Tenant
+	if _, err := e.record(e.key(famTenant, tenant), &t); err != nil || t.GetDeleted() || own <= q.reserved {
+		return err
+	}
+	return e.uncount(q.family, tenant)
+}
+
+// share gives back what a deleted tenant had of what all share, or takes it again.
+func (e *edit) share(q *quota, tenant string, again bool) error {
+	own, err := e.number(e.own(q.family, tenant))
+	if err != nil || own <= q.reserved {
+		return err
+	}
+	key, beyond := e.layout.count(q.family), own-q.reserved
+	n, err := e.number(key)
+	switch {
+	case err != nil:
+		return err
+	case again && n+beyond > q.shared:
+		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell has no room for the %d %s of the tenant", own, q.what)
+	case again:
+		n += beyond
+	case n < beyond:
+		return fmt.Errorf("tenant %s has %d of family %#x beyond its reserve, all have %d", tenant, beyond, q.family, n)
+	default:
+		n -= beyond
+	}
+	e.setNumber(key, n)
+	return nil
+}
+
 // generation refuses a change set that is not newer than what its source wrote.
 func (e *edit) generation(source string, generation uint64) error {
 	if source == "" {
@@ -224,10 +282,8 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 	if err != nil {
 		return err
 	}
-	if !known {
-		if err := e.count(famTenant, "tenants", tenantsMax); err != nil {
-			return err
-		}
+	if err := e.countTenant(t, known && !old.GetDeleted(), known); err != nil {
+		return err
 	}
 	if known && !old.GetDeleted() {
 		e.remove(e.key(famTenantName, old.GetName()))
@@ -238,6 +294,26 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 		}
 	}
 	return e.setRecord(key, t)
+}
+
+// countTenant counts tenants that live, with what they have.
+func (e *edit) countTenant(t *cellv1.Tenant, wasLive, known bool) error {
+	live := !t.GetDeleted()
+	if live == wasLive {
+		return nil
+	}
+	var err error
+	if live {
+		err = e.count(famTenant, "tenants", tenantsMax)
+	} else {
+		err = e.uncount(famTenant, t.GetId())
+	}
+	for _, q := range []*quota{&keyQuota, &namespaceQuota} {
+		if err == nil && known {
+			err = e.share(q, t.GetId(), live)
+		}
+	}
+	return err
 }
 
 // claim takes a unique name.
@@ -293,10 +369,24 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.countOwn(&namespaceQuota, n.GetTenantId(), wasLive, !n.GetDeleted()); err != nil {
+		return nil, err
+	}
 	if err := e.liveNamespace(id, n, &old, wasLive); err != nil {
 		return nil, err
 	}
 	return n, e.setRecord(e.layout.namespace(id), n)
+}
+
+// countOwn keeps the count of what lives in a tenant in step with a record.
+func (e *edit) countOwn(q *quota, tenant string, wasLive, live bool) error {
+	switch {
+	case live && !wasLive:
+		return e.born(q, tenant)
+	case wasLive && !live:
+		return e.died(q, tenant)
+	}
+	return nil
 }
 
 // keepShard: the jobs of a namespace lie on its shard, so it stays.
@@ -311,9 +401,6 @@ func keepShard(n, old *cellv1.Namespace) error {
 // place gives a new namespace its shard: the asked one, else the one with the
 // fewest live namespaces, the lowest number among equals.
 func (e *edit) place(n *cellv1.Namespace) error {
-	if err := e.count(famNamespace, "namespaces", namespacesMax); err != nil {
-		return err
-	}
 	var shards cellv1.Shards
 	if _, err := e.record(e.key(famMeta, metaShards), &shards); err != nil {
 		return err
@@ -373,9 +460,6 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 	}
 	switch {
 	case !known:
-		if err := e.count(famKey, "keys", keysMax); err != nil {
-			return nil, err
-		}
 	case old.GetTenantId() != k.GetTenantId():
 		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "key %s belongs to another tenant", k.GetId())
 	case old.GetRevoked() && !k.GetRevoked():
@@ -388,6 +472,9 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 		if err := e.requireNamespace(text, k.GetTenantId()); err != nil {
 			return nil, err
 		}
+	}
+	if err := e.countOwn(&keyQuota, k.GetTenantId(), known && !old.GetRevoked(), !k.GetRevoked()); err != nil {
+		return nil, err
 	}
 	keepSecretsEnded(k, &old)
 	return k, e.setRecord(key, k)

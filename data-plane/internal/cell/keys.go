@@ -19,8 +19,9 @@ const (
 	famGoneNode      = 0x16 // node id → index of its removal; an id never comes back (R11)
 	famSource        = 0x17 // source → highest generation applied
 	famShard         = 0x18 // uint32 → live namespaces on it
-	famCount         = 0x19 // a record family's byte → records, deleted ones too
+	famCount         = 0x19 // a record family's byte → records that live; of what tenants have, those beyond their reserve
 	famTokenKey      = 0x1a // token key id → TokenKey
+	famOwn           = 0x1b // a record family's byte, tenant id → what of it lives in the tenant
 )
 
 // Names in famMeta.
@@ -56,6 +57,10 @@ func (l layout) shard(id uint32) []byte {
 }
 
 func (l layout) count(family byte) []byte { return l.key(famCount, string([]byte{family})) }
+
+func (l layout) own(family byte, tenant string) []byte {
+	return l.key(famOwn, string([]byte{family}), tenant)
+}
 
 // span is every key of a family.
 func (l layout) span(family byte) (from, to []byte) { return l.key(family), l.key(family + 1) }

@@ -12,13 +12,11 @@ import (
 // fault.Exhausted (totals) or fault.Invalid (one record). They are part of apply:
 // changing one needs every node to change at the same time.
 const (
-	tenantsMax    = 20_000
-	namespacesMax = 100_000
-	keysMax       = 100_000 // About 10 MB in every proxy.
-	nodesMax      = 64
-	shardsMax     = 1024
-	tokenKeysMax  = 16    // Two while a signing key is changed, and some of every region.
-	cutoffsMax    = 4_096 // Removed members within cutoffKept.
+	tenantsMax   = 20_000
+	nodesMax     = 64
+	shardsMax    = 1024
+	tokenKeysMax = 16    // Two while a signing key is changed, and some of every region.
+	cutoffsMax   = 4_096 // Removed members within cutoffKept.
 
 	changesMax    = 2_000   // In one entry.
 	entryBytesMax = 1 << 20 // As every log entry.
@@ -32,11 +30,33 @@ const (
 	addressBytesMax  = 256
 	publicKeyBytes   = 32 // Ed25519.
 
+	// Keys and namespaces that live: deleted and revoked ones, and those of deleted tenants, do
+	// not count. Each tenant has its own for sure, whatever others have; what it has beyond
+	// comes from what all share, up to a part of it.
+	keysReserved       = 5
+	keysShared         = 100_000 // With what is reserved about 20 MB in every proxy.
+	keysEach           = 5_000
+	namespacesReserved = 2
+	namespacesShared   = 60_000
+	namespacesEach     = 2_000
+
 	// cutoffKept is how long a cutoff is remembered: longer than any token that was
 	// issued before it may live.
 	cutoffKept = 15 * time.Minute
 	// cutoffAheadMax is how far the clock of whoever cuts off may be ahead.
 	cutoffAheadMax = time.Minute
+)
+
+// quota bounds what tenants have of a family.
+type quota struct {
+	family                 byte
+	what                   string
+	reserved, each, shared uint64
+}
+
+var ( //nolint:gochecknoglobals // Constants.
+	keyQuota       = quota{famKey, "keys", keysReserved, keysEach, keysShared}
+	namespaceQuota = quota{famNamespace, "namespaces", namespacesReserved, namespacesEach, namespacesShared}
 )
 
 const (

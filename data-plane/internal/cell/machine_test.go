@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -451,5 +452,73 @@ func TestDecode_UnknownOutsideARecordStopsTheNode(t *testing.T) {
 	}
 	if _, err := decode(inRecord); err != nil {
 		t.Errorf("inside a record: %v", err)
+	}
+}
+
+// What counts is what lives: keys that are made and revoked for ever do not fill a cell.
+func TestApply_CapsCountWhatLives(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(shardsChange(2, 3), testTenant(1, "acme"), testTenant(2, "globex"))
+	for round := range 3 { // 15,000 keys were ever made, and 5,000 live at most.
+		for from := 0; from < keysEach; from += changesMax / 2 {
+			var add []*cellv1.Change
+			for i := range changesMax / 2 {
+				add = append(add, keyChange(testKey(round*keysEach+from+i, 1)))
+			}
+			b.must(add...)
+		}
+		b.refused("LIMIT_REACHED", keyChange(testKey(99_999, 1)))
+		var revoke []*cellv1.Change
+		for i := range keysEach {
+			k := testKey(round*keysEach+i, 1)
+			k.Revoked = true
+			revoke = append(revoke, keyChange(k))
+		}
+		for some := range slices.Chunk(revoke, changesMax) {
+			b.must(some...)
+		}
+	}
+	b.must(keyChange(testKey(99_999, 1)), keyChange(testKey(99_998, 2)))
+}
+
+// However much others have, each tenant has its reserve; a deleted tenant holds nothing.
+func TestApply_ATenantHasAReserveThatOthersCannotTake(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.must(shardsChange(2, 3), testTenant(1, "acme"), testTenant(2, "globex"))
+	for i := range keysReserved + 3 {
+		b.must(keyChange(testKey(i, 2)))
+	}
+	b.setNumber(b.machine.layout.count(famKey), keysShared) // The others have it all.
+	for i := range keysReserved {
+		b.must(keyChange(testKey(100+i, 1)))
+	}
+	b.refused("LIMIT_REACHED", keyChange(testKey(200, 1)))
+	gone := testTenant(2, "globex")
+	gone.GetTenant().Deleted = true
+	b.must(gone) // It had three beyond its reserve.
+	for i := range 3 {
+		b.must(keyChange(testKey(200+i, 1)))
+	}
+	b.refused("LIMIT_REACHED", keyChange(testKey(203, 1)))
+	k := testKey(0, 2)
+	k.Revoked = true
+	b.must(keyChange(k)) // It was counted off with its tenant.
+	b.refused("LIMIT_REACHED", keyChange(testKey(203, 1)))
+}
+
+// setNumber writes a counter behind the machine's back.
+func (b *bench) setNumber(key []byte, n uint64) {
+	b.t.Helper()
+	txn := b.store.NewTxn()
+	txn.Set(key, binary.BigEndian.AppendUint64(nil, n))
+	b.index++
+	var err error
+	if b.digest, err = txn.EndEntry(b.digest, b.index); err == nil {
+		err = txn.Commit()
+	}
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }

@@ -348,10 +348,27 @@ func (m *model) compareCounters(t *rapid.T, b *bench) {
 	l := b.machine.layout
 	held := m.live()
 	want := map[string]uint64{
-		string(l.count(famTenant)):    uint64(len(m.tenants)),
-		string(l.count(famNamespace)): uint64(len(m.namespaces)),
-		string(l.count(famKey)):       uint64(len(m.keys)),
-		string(l.count(famTokenKey)):  uint64(len(m.tokenKeys)),
+		string(l.count(famTokenKey)): uint64(len(m.tokenKeys)),
+	}
+	// What lives counts; of keys and namespaces, what their tenants have beyond the reserve.
+	for id, tenant := range m.tenants {
+		keys, namespaces := uint64(0), uint64(0)
+		for _, k := range m.keys {
+			if k.GetTenantId() == id && !k.GetRevoked() {
+				keys++
+			}
+		}
+		for _, n := range m.namespaces {
+			if n.GetTenantId() == id && !n.GetDeleted() {
+				namespaces++
+			}
+		}
+		want[string(l.own(famKey, id))], want[string(l.own(famNamespace, id))] = keys, namespaces
+		if !tenant.GetDeleted() {
+			want[string(l.count(famTenant))]++
+			want[string(l.count(famKey))] += max(keys, keysReserved) - keysReserved
+			want[string(l.count(famNamespace))] += max(namespaces, namespacesReserved) - namespacesReserved
+		}
 	}
 	for _, id := range m.shards {
 		want[string(l.shard(id))] = held[id]

@@ -8,9 +8,11 @@ import (
 )
 
 // fullView holds as many keys as a cell may.
+const benchKeys = 100_000
+
 func fullView() *View {
 	set := &changeSet{index: 1}
-	for i := range keysMax {
+	for i := range benchKeys {
 		set.changes = append(set.changes, keyChange(testKey(i, 1)))
 	}
 	return (&View{}).with([]*changeSet{set})
@@ -19,7 +21,7 @@ func fullView() *View {
 func BenchmarkView_KeyByID(b *testing.B) {
 	v, ids := fullView(), make([]string, 1024)
 	for i := range ids {
-		ids[i] = keyID(i * 97 % keysMax)
+		ids[i] = keyID(i * 97 % benchKeys)
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -35,7 +37,7 @@ func BenchmarkView_ChangeOneKey(b *testing.B) {
 	v := fullView()
 	changes := make([]*cellv1.Change, 1024)
 	for i := range changes {
-		changes[i] = keyChange(testKey(i*97%keysMax, 1))
+		changes[i] = keyChange(testKey(i*97%benchKeys, 1))
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -48,7 +50,7 @@ func BenchmarkView_State(b *testing.B) {
 	v := fullView()
 	b.ReportAllocs()
 	for b.Loop() {
-		if n := len(v.State().GetKeys()); n != keysMax {
+		if n := len(v.State().GetKeys()); n != benchKeys {
 			b.Fatal(fmt.Sprint(n))
 		}
 	}
