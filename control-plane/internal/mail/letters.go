@@ -44,13 +44,13 @@ type letter struct {
 func Signup(to, tenant, link, code string, life time.Duration, now time.Time) (Message, error) {
 	return compose(to, now.Add(life), letter{
 		Subject: fmt.Sprintf("Confirm your sign-up for %s: %s", tenant, code),
-		Title:   "Confirm your e-mail address",
-		Intro:   []string{fmt.Sprintf("You are about to create %s on Corvo Cloud. One click, and your first namespace and API key are ready.", tenant)},
+		Title:   "Confirm your email address",
+		Intro:   []string{fmt.Sprintf("Confirm your email address to create %s on Corvo Cloud.", tenant)},
 		Link:    link, Label: "Confirm and create " + tenant,
 		Code: code,
 		Outro: []string{
-			fmt.Sprintf("Link and code work once, for %s.", minutes(life)),
-			"If you did not ask for this, do nothing: nothing is created without you. Never forward this mail.",
+			fmt.Sprintf("The link and the code expire in %s and can be used once.", minutes(life)),
+			"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can confirm in your name.",
 		},
 	})
 }
@@ -60,11 +60,11 @@ func Login(to, link string, life time.Duration, now time.Time) (Message, error) 
 	return compose(to, now.Add(life), letter{
 		Subject: "Your sign-in link for Corvo Cloud",
 		Title:   "Sign in to Corvo Cloud",
-		Intro:   []string{"Open this link in the browser you want to sign in with."},
+		Intro:   []string{"Use this link to sign in."},
 		Link:    link, Label: "Sign in",
 		Outro: []string{
-			fmt.Sprintf("The link works once, for %s.", minutes(life)),
-			"If you did not ask for it, do nothing: nobody can sign in without this mail. Never forward it.",
+			fmt.Sprintf("This link expires in %s and can be used once.", minutes(life)),
+			"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can sign in as you.",
 		},
 	})
 }
@@ -77,8 +77,8 @@ func LoginInvited(to, tenant, link string, life time.Duration, now time.Time) (M
 		Intro:   []string{fmt.Sprintf("You were invited to %s. This link signs you in to your account and accepts the invitation.", tenant)},
 		Link:    link, Label: "Sign in and join " + tenant,
 		Outro: []string{
-			fmt.Sprintf("The link works once, for %s.", minutes(life)),
-			"If you did not ask for it, do nothing: nobody can sign in without this mail. Never forward it.",
+			fmt.Sprintf("This link expires in %s and can be used once.", minutes(life)),
+			"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can sign in as you.",
 		},
 	})
 }
@@ -88,13 +88,13 @@ func LoginInvited(to, tenant, link string, life time.Duration, now time.Time) (M
 func NoAccount(to, signup string, life time.Duration, now time.Time) (Message, error) {
 	return compose(to, now.Add(life), letter{
 		Subject: "Sign-in to Corvo Cloud: no account for this address",
-		Title:   "There is no account for this address",
+		Title:   "No account for this address",
 		Intro: []string{
-			"Somebody, probably you, asked to sign in to Corvo Cloud with this address. No account uses it.",
-			"If your company signs in through its own identity provider, start from the link that your administrator gave you.",
+			"Someone tried to sign in to Corvo Cloud with this email address, but there is no account for it.",
+			"If your company uses single sign-on, start from the link your administrator gave you.",
 		},
 		Link: signup, Label: "Create an account",
-		Outro: []string{"If you did not ask for this, do nothing."},
+		Outro: []string{"If this wasn't you, you can ignore this email."},
 	})
 }
 
@@ -102,15 +102,15 @@ func NoAccount(to, signup string, life time.Duration, now time.Time) (Message, e
 func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, now time.Time) (Message, error) {
 	from := "You have been invited"
 	if invitedBy != "" {
-		from = invitedBy + " invites you"
+		from = invitedBy + " has invited you"
 	}
 	return compose(to, now.Add(life), letter{
 		Subject: fmt.Sprintf("Join %s on Corvo Cloud", tenant),
 		Title:   "Join " + tenant,
-		Intro:   []string{fmt.Sprintf("%s to %s on Corvo Cloud, with the role %s.", from, tenant, role)},
-		Link:    link, Label: "Accept the invitation",
+		Intro:   []string{fmt.Sprintf("%s to join %s on Corvo Cloud with the %s role.", from, tenant, role)},
+		Link:    link, Label: "Accept invitation",
 		Outro: []string{
-			fmt.Sprintf("The link works once, for %d days.", int(life.Hours()/24)),
+			fmt.Sprintf("This link expires in %d days and can be used once.", int(life.Hours()/24)),
 			"The link is for you alone. If you do not know what this is about, do nothing.",
 		},
 	})

@@ -4,11 +4,11 @@ import { expect, MailServer, test } from "./fixtures.ts";
 
 test("sign-up: mail, key once, the snippet as printed, the first job live", async ({ page, service, mail }) => {
   await page.goto(`${service.url}/signup`);
-  await page.getByLabel("Work e-mail").fill("grace@initech.example");
+  await page.getByLabel("Work email").fill("grace@initech.example");
   await expect(page.getByLabel("Tenant name")).toHaveValue("initech");
   await expect(page.getByText(`${service.url}/t/initech`)).toBeVisible();
   await page.getByRole("button", { name: "Continue" }).click();
-  await expect(page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
 
   const link = MailServer.link(await mail.next("grace@initech.example", /confirm/i));
   await page.goto(link);
@@ -39,9 +39,9 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
 test("sign-up: a used link, a broken one and a taken name tell the way out", async ({ page, service, mail }) => {
   await page.goto(`${service.url}/signup`);
   await page.getByRole("button", { name: "Continue" }).click();
-  await expect(page.getByText("Enter your e-mail address.")).toBeVisible();
+  await expect(page.getByText("Enter your email address.")).toBeVisible();
   await expect(page.getByText("Enter a name for your team or company.")).toBeVisible();
-  await page.getByLabel("Work e-mail").fill("hal@example.com");
+  await page.getByLabel("Work email").fill("hal@example.com");
   await page.getByLabel("Tenant name").fill("hal-corp");
   await page.getByRole("button", { name: "Continue" }).click();
   await mail.next("hal@example.com", /confirm/i);
@@ -56,15 +56,15 @@ test("sign-up: a used link, a broken one and a taken name tell the way out", asy
 
   await page.goto("about:blank");
   await page.goto(link);
-  await expect(page.getByRole("heading", { name: "This link does not work" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "This link isn't valid" })).toBeVisible();
   await expect(page.getByText(/sign in/i).first()).toBeVisible();
 
   await page.goto("about:blank");
   await page.goto(`${service.url}/signup/confirm#token=nonsense`);
-  await expect(page.getByRole("heading", { name: "This link does not work" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "This link isn't valid" })).toBeVisible();
 
   await page.goto(`${service.url}/signup`);
-  await page.getByLabel("Work e-mail").fill("eve@example.com");
+  await page.getByLabel("Work email").fill("eve@example.com");
   await page.getByLabel("Tenant name").fill("hal-corp");
   await expect(page.getByText(/taken/i).first()).toBeVisible();
 });

@@ -31,7 +31,7 @@ test("a dead job is found by filters in the URL, read, and run again", async ({ 
   await page.getByRole("tab", { name: "Payload" }).click();
   await expect(page.getByText("9007199254740993")).toBeVisible();
 
-  await page.getByRole("button", { name: "Run again" }).click();
+  await page.getByRole("button", { name: "Retry" }).click();
   await demo.run("mail");
   await expect(page.getByText("Completed").first()).toBeVisible();
 });
@@ -58,22 +58,22 @@ test("a key is made, works, is rotated and revoked", async ({ owner: page, servi
   await page.goto(`${service.url}/demo/default/keys`);
   await page.getByRole("button", { name: "New key" }).click();
   await page.getByRole("textbox", { name: "Name" }).fill("journey worker");
-  await page.getByRole("button", { name: "Create the key" }).click();
+  await page.getByRole("button", { name: "Create key" }).click();
   const secret = (await page.getByRole("region", { name: "API key" }).innerText()).trim();
   expect(secret).toMatch(/^corvo_dp_/);
   const call = async (key: string) =>
     (await fetch(`${demo.url}/api/v1/enqueue`, { method: "POST", headers: { "X-API-Key": key }, body: JSON.stringify({ queue: "keys", payload: {} }) })).status;
   expect(await call(secret)).toBe(201);
-  await page.getByRole("button", { name: "I have kept it" }).click();
+  await page.getByRole("button", { name: "I saved this key" }).click();
   await expect(page.getByText(secret)).toHaveCount(0);
 
   await page.getByRole("button", { name: "Rotate journey worker" }).click();
-  await page.getByRole("button", { name: "Make a new secret" }).click();
+  await page.getByRole("button", { name: "Rotate secret" }).click();
   const second = (await page.getByRole("region", { name: "API key" }).innerText()).trim();
   expect(second).not.toBe(secret);
   expect(await call(second)).toBe(201);
   expect(await call(secret)).toBe(201); // For a day more.
-  await page.getByRole("button", { name: "I have kept it" }).click();
+  await page.getByRole("button", { name: "I saved this key" }).click();
 
   await page.getByRole("button", { name: "Revoke journey worker" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
@@ -87,20 +87,20 @@ test("namespaces are made and deleted", async ({ owner: page, service }) => {
   await page.getByRole("button", { name: "New namespace" }).first().click();
   await page.getByRole("textbox", { name: "Name" }).fill("staging");
   await page.getByRole("button", { name: "Create" }).click();
-  await expect(page.getByRole("link", { name: "staging" })).toBeVisible();
-  await page.getByRole("button", { name: "Protect staging from deletion" }).click();
+  await expect(page.getByRole("link", { name: "staging", exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Turn on deletion protection for staging" }).click();
   await expect(page.getByText("protected", { exact: true })).toBeVisible();
-  await page.getByRole("button", { name: "Take the protection off staging" }).click();
+  await page.getByRole("button", { name: "Turn off deletion protection for staging" }).click();
   await page.getByRole("button", { name: "Delete staging" }).click();
   await page.getByRole("dialog").getByRole("textbox").fill("staging");
-  await page.getByRole("button", { name: "Delete for ever" }).click();
-  await expect(page.getByRole("link", { name: "staging" })).toHaveCount(0);
+  await page.getByRole("button", { name: "Delete namespace" }).click();
+  await expect(page.getByRole("link", { name: "staging", exact: true })).toHaveCount(0);
 });
 
 test("a namespace or tenant that is not there says so, and leads to those that are", async ({ owner: page, service }) => {
   for (const path of ["/demo/atlantis", "/demo/atlantis/jobs", "/demo/atlantis/queues", "/demo/atlantis/approvals"]) {
     await page.goto(service.url + path);
-    await expect(page.getByRole("heading", { name: "demo has no namespace atlantis" })).toBeVisible();
+    await expect(page.getByRole("heading", { name: "Namespace atlantis not found" })).toBeVisible();
     await expect(page.getByText(/Reconnecting|Loading|Try again/)).toHaveCount(0);
   }
   await page.getByRole("main").getByRole("link", { name: "default", exact: true }).click();
@@ -108,7 +108,7 @@ test("a namespace or tenant that is not there says so, and leads to those that a
   await expect(page.getByText("Live", { exact: true })).toBeVisible();
 
   await page.goto(`${service.url}/atlantis/default/jobs`);
-  await expect(page.getByRole("heading", { name: "There is no tenant atlantis" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Tenant atlantis not found" })).toBeVisible();
   await page.getByRole("link", { name: "demo", exact: true }).click();
   await expect(page).toHaveURL(/\/demo\/default/);
 });

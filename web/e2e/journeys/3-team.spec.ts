@@ -5,9 +5,9 @@ test("an invited viewer sees jobs and changes nothing; the audit log knows it al
   await demo.enqueue("team", {});
   await page.goto(`${service.url}/demo/settings/members`);
   await page.getByRole("button", { name: "Invite" }).click();
-  await page.getByLabel("E-mail address").fill("vera@example.com");
+  await page.getByLabel("Email").fill("vera@example.com");
   await page.getByLabel("Role", { exact: true }).selectOption({ label: "Viewer" });
-  await page.getByRole("button", { name: "Send the invitation" }).click();
+  await page.getByRole("button", { name: "Send invitation" }).click();
   await expect(page.getByRole("row").filter({ hasText: "vera@example.com" })).toBeVisible();
 
   const vera = await otherPerson(page);
@@ -61,7 +61,7 @@ test("an invitation does not open an account that is there; a sign-in link to it
   await finder.page.goto(link);
   await expect(finder.page.getByText("This address already has an account")).toBeVisible();
   await finder.page.getByRole("button", { name: `Send a sign-in link to ${email}` }).click();
-  await expect(finder.page.getByRole("heading", { name: "Check your mail" })).toBeVisible();
+  await expect(finder.page.getByRole("heading", { name: "Check your email" })).toBeVisible();
   const me = await finder.page.request.post(`${service.url}/corvo.cloud.v1.AuthService/GetCurrentIdentity`, { headers: { Origin: service.url }, data: {} });
   expect(me.status()).toBe(401);
 

@@ -14,18 +14,18 @@ test("single sign-on from set-up to a role by groups", async ({ owner: page, ser
   await page.goto(`${service.url}/demo/settings/sso`);
   await expect(page.getByText(`${service.url}/auth/oidc/callback`).first()).toBeVisible();
   await page.getByLabel("Issuer").fill(provider.issuer);
-  await page.getByLabel("Client id").fill(provider.clientId);
+  await page.getByLabel("Client ID").fill(provider.clientId);
   await page.getByLabel("Client secret").fill(provider.clientSecret);
-  await page.getByLabel("Role of everybody else").selectOption({ label: "No entry" });
-  await page.getByRole("button", { name: "Map a group" }).click();
+  await page.getByLabel("Role for everyone else").selectOption({ label: "No entry" });
+  await page.getByRole("button", { name: "Add group" }).click();
   await page.getByLabel("Group", { exact: true }).fill("engineering");
   await page.getByLabel("Role", { exact: true }).selectOption({ label: "Developer" });
-  await page.getByRole("button", { name: "Map a group" }).click();
+  await page.getByRole("button", { name: "Add group" }).click();
   await page.getByLabel("Group", { exact: true }).nth(1).fill("everybody");
   await page.getByLabel("Role", { exact: true }).nth(1).selectOption({ label: "Viewer" });
   await page.getByRole("button", { name: /save/i }).click();
 
-  const switchOn = page.getByRole("button", { name: "Switch on" });
+  const switchOn = page.getByRole("button", { name: "Turn on" });
   await expect(switchOn).toHaveAttribute("aria-disabled", "true");
   const popup = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Test sign-in" }).click();
@@ -33,10 +33,10 @@ test("single sign-on from set-up to a role by groups", async ({ owner: page, ser
   await signInAtProvider(trial, "ada");
   await expect(trial.getByText(/works|close this/i).first()).toBeVisible();
   await trial.close();
-  await expect(page.getByText("Would become")).toBeVisible();
+  await expect(page.getByText("Role")).toBeVisible();
   await expect(page.getByText("ada@corp.example")).toBeVisible();
   await switchOn.click();
-  await expect(page.getByRole("button", { name: "Switch off" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();
 
   const ada = await otherPerson(page);
   await ada.page.goto(`${service.url}/signin`);

@@ -76,7 +76,7 @@ test.describe("by keyboard", () => {
     ["/acme/production/queues", "webhooks.deliver"],
     ["/acme/production/jobs", "emails.send"],
     ["/acme/production/keys", "on-call tooling"],
-    ["/acme/settings/sso", "Would become"],
+    ["/acme/settings/sso", "Role"],
   ] as const) {
     test(`Tab reaches everything, and is seen: ${path}`, async () => {
       await at(path, shows);

@@ -60,7 +60,7 @@ test("dead letters are grouped by their error, and run again", async ({ owner: p
   await demo.fail(await demo.fetch("dead.letters"), "out of stamps");
 
   await page.goto(`${service.url}/demo/default/dead?queue=dead.letters`);
-  await expect(page.getByText("4 jobs gave up in dead.letters")).toBeVisible();
+  await expect(page.getByText("4 dead jobs in dead.letters")).toBeVisible();
   const errors = page.getByRole("navigation", { name: "Errors" });
   await expect(errors.getByRole("link").filter({ hasText: "has no address" })).toHaveText(/3$/);
 
@@ -70,31 +70,31 @@ test("dead letters are grouped by their error, and run again", async ({ owner: p
   await expect(page.getByRole("row").filter({ hasText: odd })).toBeVisible();
   await page.keyboard.press("j");
   await page.keyboard.press("r");
-  await expect(page.getByText("It runs again")).toBeVisible();
+  await expect(page.getByText("Job retried")).toBeVisible();
   expect((await demo.fetch("dead.letters")).job_id).toBe(odd);
 
   // All that died of the same.
   await errors.getByRole("link").filter({ hasText: "has no address" }).click();
-  await page.getByRole("button", { name: "Run 3 again" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
-  await expect(page.getByText("Nothing dead in dead.letters")).toBeVisible();
+  await page.getByRole("button", { name: "Retry 3" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Retry jobs" }).click();
+  await expect(page.getByRole("heading", { name: "No dead jobs in dead.letters" })).toBeVisible();
   for (let n = 0; n < 3; n++) await demo.run("dead.letters");
 });
 
 test("all dead jobs of a queue run again, from its dead letters and from the queues", async ({ owner: page, service, demo }) => {
   for (const _ of [1, 2, 3]) await demo.fail(await buried(demo, "graveyard"), "for ever gone");
   await page.goto(`${service.url}/demo/default/dead?queue=graveyard`);
-  await page.getByRole("button", { name: "Run all 3 again" }).click();
-  await page.getByRole("dialog", { name: "Run all 3 dead jobs of graveyard again?" }).getByRole("button", { name: "Run again" }).click();
-  await expect(page.getByText("3 jobs run again")).toBeVisible();
-  await expect(page.getByText("Nothing dead in graveyard")).toBeVisible();
+  await page.getByRole("button", { name: "Retry all 3" }).click();
+  await page.getByRole("dialog", { name: "Retry 3 dead jobs in graveyard?" }).getByRole("button", { name: "Retry jobs" }).click();
+  await expect(page.getByText("Retried 3 jobs")).toBeVisible();
+  await expect(page.getByRole("heading", { name: "No dead jobs in graveyard" })).toBeVisible();
   for (const error of ["once more", "once more", "once more"]) await demo.fail(await demo.fetch("graveyard"), error);
 
   await page.goto(`${service.url}/demo/default/queues`);
-  await page.getByRole("button", { name: "Run the dead jobs of graveyard again" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Run again" }).click();
-  await expect(page.getByText("3 jobs run again")).toBeVisible();
-  await expect(page.getByRole("button", { name: "Run the dead jobs of graveyard again" })).toHaveCount(0);
+  await page.getByRole("button", { name: "Retry dead jobs in graveyard" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Retry jobs" }).click();
+  await expect(page.getByText("Retried 3 jobs")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Retry dead jobs in graveyard" })).toHaveCount(0);
   for (const _ of [1, 2, 3]) await demo.run("graveyard");
 });
 
@@ -105,10 +105,10 @@ test("a job moves to another queue by keyboard, and back; those of one error mov
   await expect(page.getByRole("button", { name: "Move" })).toBeVisible();
   await page.keyboard.press("m");
   const dialog = page.getByRole("dialog");
-  await expect(dialog.getByLabel("To queue")).toBeFocused();
-  await dialog.getByLabel("To queue").fill("not a name");
-  await expect(dialog.getByText("Begin with a letter or digit")).toBeVisible();
-  await dialog.getByLabel("To queue").fill("right.queue");
+  await expect(dialog.getByLabel("Queue")).toBeFocused();
+  await dialog.getByLabel("Queue").fill("not a name");
+  await expect(dialog.getByText("Start with a letter or digit")).toBeVisible();
+  await dialog.getByLabel("Queue").fill("right.queue");
   await page.keyboard.press("Enter");
   await expect(page.getByText("Moved to right.queue")).toBeVisible();
   await expect(page.getByRole("link", { name: "right.queue" })).toBeVisible();
@@ -124,7 +124,7 @@ test("a job moves to another queue by keyboard, and back; those of one error mov
   for (const _ of [1, 2]) await demo.fail(await buried(demo, "wrong.queue"), "not mine");
   await page.goto(`${service.url}/demo/default/dead?queue=wrong.queue&error=not+mine`);
   await page.getByRole("button", { name: "Move 2" }).click();
-  await dialog.getByLabel("To queue").fill("right.queue");
+  await dialog.getByLabel("Queue").fill("right.queue");
   await dialog.getByRole("button", { name: "Move" }).click();
   await expect(page.getByText("2 jobs moved to right.queue")).toBeVisible();
   await expect(modal(page)).toHaveCount(0);
@@ -136,10 +136,10 @@ test("a queue is cleared once its name is typed, but for what workers have", asy
   for (const _ of [1, 2, 3]) await demo.enqueue("clutter", {});
   const lease = await demo.fetch("clutter");
   await page.goto(`${service.url}/demo/default/queues`);
-  await page.getByRole("button", { name: "Settings of clutter" }).click();
+  await page.getByRole("button", { name: "Edit clutter" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Clear", exact: true }).click();
-  const clear = dialog.getByRole("button", { name: "Clear the queue" });
+  const clear = dialog.getByRole("button", { name: "Clear queue" });
   await expect(dialog).toContainText("2 jobs in every state");
   await expect(clear).toHaveAttribute("aria-disabled", "true");
   await dialog.getByRole("textbox").fill("clutte");
@@ -184,7 +184,7 @@ test("held jobs are approved and rejected with a comment that stays", async ({ o
   await expect(modal(page)).toHaveCount(0);
 
   await page.goto(`${service.url}/demo/default/jobs/${bad}`);
-  await expect(page.getByText("It was held, and rejected")).toBeVisible();
+  await expect(page.getByText("Rejected").first()).toBeVisible();
   await expect(page.getByText("a typing mistake").first()).toBeVisible();
   await expect(page.getByText(`by ${demoOwner}: a typing mistake`)).toBeVisible();
 });
@@ -206,7 +206,7 @@ test("a job says what stands in its way, while it does", async ({ owner: page, s
   const id = await demo.enqueue("stuck", {});
   await demo.call("POST", "/api/v1/queues/stuck/pause");
   await page.goto(`${service.url}/demo/default/jobs/${id}`);
-  const why = page.getByRole("region", { name: "What stands in its way" });
+  const why = page.getByRole("region", { name: "Why it isn't running" });
   await expect(why.getByRole("listitem").first()).toContainText("Queue stuck is paused");
   await demo.call("POST", "/api/v1/queues/stuck/resume");
   await expect(why).not.toContainText("paused");
@@ -218,7 +218,7 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   await demo.enqueue("tidy", { n: 1 });
   await page.goto(`${service.url}/demo/default/queues`);
   const row = page.getByRole("row").filter({ hasText: "tidy" });
-  await page.getByRole("button", { name: "Settings of tidy" }).click();
+  await page.getByRole("button", { name: "Edit tidy" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
   await expect(row.getByText("Draining")).toBeVisible();
@@ -228,15 +228,15 @@ test("a queue drains, takes jobs again, and has retry defaults", async ({ owner:
   await page.getByRole("button", { name: "Resume tidy" }).click();
   await expect(row.getByText("Open")).toBeVisible();
 
-  await page.getByRole("button", { name: "Settings of tidy" }).click();
+  await page.getByRole("button", { name: "Edit tidy" }).click();
   await page.getByRole("dialog").getByLabel("Attempts").fill("7");
-  await page.getByRole("dialog").getByLabel("First pause").fill("90s");
+  await page.getByRole("dialog").getByLabel("First delay").fill("90s");
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
   await expect(modal(page)).toHaveCount(0);
   const id = await demo.enqueue("tidy", {});
   expect((await demo.call("GET", `/api/v1/jobs/${id}`)).body).toMatchObject({ max_retries: 7, retry_base_delay_ms: 90_000 });
 
-  await page.getByRole("button", { name: "Settings of tidy" }).click();
+  await page.getByRole("button", { name: "Edit tidy" }).click();
   await expect(page.getByRole("dialog").getByLabel("Attempts")).toHaveValue("7");
 });
 
@@ -267,7 +267,7 @@ test("a schedule is made with a preview, runs now, pauses, changes and goes", as
 
   await page.getByRole("button", { name: "Pause", exact: true }).click();
   await expect(page.getByText("None while it is paused.")).toBeVisible();
-  await page.getByRole("button", { name: "Change", exact: true }).click();
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
   await dialog.getByLabel("Cron expression").fill("@hourly");
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(page.getByText("At the start of every hour")).toBeVisible();
@@ -289,21 +289,21 @@ test("a batch counts its jobs while they end, and calls back once sealed", async
   const { batch_id } = made.body as { batch_id: string };
   await page.goto(`${service.url}/demo/default/batches`);
   await page.getByRole("link", { name: batch_id }).click();
-  await expect(page.getByText("0 of 2 jobs have ended")).toBeVisible();
+  await expect(page.getByText("0 of 2 jobs finished")).toBeVisible();
   await demo.enqueue("thumbs", { image: 3 }, { batch_id, max_retries: 1 });
-  await expect(page.getByText("0 of 3 jobs have ended")).toBeVisible();
+  await expect(page.getByText("0 of 3 jobs finished")).toBeVisible();
   await demo.run("thumbs");
   await demo.run("thumbs");
   await demo.fail(await demo.fetch("thumbs"), "no such image");
-  await expect(page.getByText("3 of 3 jobs have ended")).toBeVisible();
+  await expect(page.getByText("3 of 3 jobs finished")).toBeVisible();
   await expect(page.getByText("1 dead", { exact: true })).toBeVisible();
 
   await page.getByRole("button", { name: "Seal" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Seal" }).click();
-  await expect(page.getByText("Every job has ended, and its callback is enqueued.")).toBeVisible();
+  await expect(page.getByText("All jobs have finished and the callback is enqueued.")).toBeVisible();
   const callback = await demo.fetch("albums");
   expect(callback).toMatchObject({ payload: { album: 7, completed: 2, dead: 1 } });
-  await page.getByRole("region", { name: "The batch and its callback" }).getByRole("link").click();
+  await page.getByRole("region", { name: "Batch and callback" }).getByRole("link").click();
   await expect(page.getByRole("heading", { level: 1 })).toContainText(callback.job_id);
 });
 
@@ -321,12 +321,12 @@ test("a chain is a graph that follows its steps; its jobs show it too", async ({
   await expect(graph.getByRole("listitem")).toHaveCount(4);
   await expect(graph.getByRole("link")).toHaveCount(1);
   expect(await demo.run("chain.one")).toBe(first);
-  await expect(page.getByText("1 of 3 steps done")).toBeVisible();
+  await expect(page.getByText("1 of 3 steps completed")).toBeVisible();
   await expect(graph.getByRole("link").filter({ hasText: "chain.two" })).toContainText("Pending");
   await demo.fail(await demo.fetch("chain.two"), "cannot go on");
   await expect(page.getByText("Step 2 is dead.")).toBeVisible();
   await graph.getByRole("link").filter({ hasText: "chain.alert" }).click();
-  const own = page.getByRole("region", { name: "Steps of its chain" });
+  const own = page.getByRole("region", { name: "Chain steps" });
   await expect(own.locator('[aria-current="true"]')).toContainText("On failure");
 });
 
@@ -334,11 +334,11 @@ test("a job shows what it waits for, and goes when that is done", async ({ owner
   const parts = [await demo.enqueue("parts", { n: 1 }), await demo.enqueue("parts", { n: 2 })];
   const whole = await demo.enqueue("whole", {}, { depends_on: parts });
   await page.goto(`${service.url}/demo/default/jobs/${whole}`);
-  await expect(page.getByText("It waits for 2 jobs to be done.")).toBeVisible();
-  const graph = page.getByRole("region", { name: "Jobs that it waits for" });
+  await expect(page.getByText("Waiting for 2 other jobs to complete.")).toBeVisible();
+  const graph = page.getByRole("region", { name: "Dependencies" });
   await expect(graph.getByRole("link").filter({ hasText: "parts" })).toHaveCount(2);
   for (const _ of parts) await demo.run("parts");
-  await expect(page.getByText("Nothing is left to wait for.")).toBeVisible();
+  await expect(page.getByText("All dependencies have completed.")).toBeVisible();
   expect(await demo.run("whole")).toBe(whole);
 });
 
@@ -353,7 +353,7 @@ test("throughput follows what happens, as bars and as a table", async ({ owner: 
   for (const _ of [1, 2, 3]) await demo.enqueue("paced", {});
   await expect.poll(inTheHour).toBe(before + 3);
   for (const _ of [1, 2, 3, 4]) await demo.run("paced");
-  await page.getByText("As a table").click();
+  await page.getByText("View as table").click();
   const table = page.getByRole("region", { name: "Throughput as a table" }).getByRole("table");
   await expect(table.getByRole("columnheader")).toHaveText(["Minute", "Enqueued", "Completed", "Failed"]);
   const sum = async () => {
@@ -392,15 +392,15 @@ test("an agent job shows its iterations as they end, and goes on from one of the
   await page.goto(`${service.url}/demo/default/jobs/${id}`);
   await page.getByRole("tab", { name: "Iterations" }).click();
   await expect(page).toHaveURL(/tab=iterations/);
-  await expect(page.getByText("None has ended yet.")).toBeVisible();
+  await expect(page.getByText("No iterations yet.")).toBeVisible();
   await iterate({ seen: ["9007199254740993"], exact: 1 }, 0.25);
   const rows = page.getByRole("list", { name: "Iterations" }).getByRole("listitem");
   await expect(rows).toHaveCount(1);
   await iterate({ seen: [] }, 0.5);
   await expect(rows).toHaveCount(2);
-  await expect(rows.first()).toContainText("Went on");
+  await expect(rows.first()).toContainText("Continued");
   await expect(rows.first()).toContainText("$0.25 · 1,200 tokens · deep");
-  await expect(page.getByText("$0.75 of at most $5.00")).toBeVisible();
+  await expect(page.getByText("$0.75 of $5.00")).toBeVisible();
   await expect(page.getByText("max_iterations reached").first()).toBeVisible();
   await page.getByRole("tab", { name: "Timeline" }).click();
   for (const said of ["Iteration 1 started", "Iteration 1 completed", "Iteration 2 started"]) await expect(page.getByText(said)).toBeVisible();
@@ -408,8 +408,8 @@ test("an agent job shows its iterations as they end, and goes on from one of the
 
   await page.getByRole("button", { name: "Replay from iteration 1" }).click();
   await expect(page.getByRole("region", { name: "Checkpoint of iteration 1" })).toContainText("9007199254740993");
-  await page.getByRole("dialog").getByRole("button", { name: "Make the job" }).click();
-  await expect(page.getByText("Goes on from iteration 1", { exact: true })).toBeVisible();
+  await page.getByRole("dialog").getByRole("button", { name: "Replay job" }).click();
+  await expect(page.getByText("Replaying from iteration 1", { exact: true })).toBeVisible();
   await expect(page.getByRole("link", { name: id })).toBeVisible();
   const next = await demo.fetch("research");
   expect(next.job_id).not.toBe(id);
@@ -442,7 +442,7 @@ test("a policy holds the jobs it names, a budget is set, both from the console",
   await page.getByRole("button", { name: "New policy" }).first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name").fill("big payouts");
-  await dialog.getByLabel("Jobs of the queue").fill("payouts");
+  await dialog.getByLabel("Queue").fill("payouts");
   await dialog.getByRole("button", { name: "Create" }).click();
   await expect(page.getByRole("row").filter({ hasText: "big payouts" })).toContainText("jobs of payouts");
   const id = await demo.enqueue("payouts", {});
@@ -457,10 +457,10 @@ test("a policy holds the jobs it names, a budget is set, both from the console",
   await page.getByRole("button", { name: "New budget" }).click();
   await dialog.getByLabel("Counts").selectOption({ label: "a queue" });
   await dialog.getByRole("textbox", { name: "Queue" }).or(dialog.getByLabel("Queue", { exact: true })).first().fill("summarize");
-  await dialog.getByLabel("A day").fill("20");
+  await dialog.getByLabel("Daily limit").fill("20");
   await dialog.getByRole("button", { name: "Create" }).click();
   await expect(page.getByRole("table", { name: "Budgets" }).getByRole("row").filter({ hasText: "summarize" })).toContainText("$20.00");
-  await page.getByRole("button", { name: "Delete the budget of summarize" }).click();
+  await page.getByRole("button", { name: "Delete budget for summarize" }).click();
   await dialog.getByRole("button", { name: "Delete" }).click();
   await expect(page.getByText("No budgets")).toBeVisible();
 });
@@ -470,9 +470,9 @@ test("a viewer sees all of it and may change none", async ({ owner: page, servic
   await demo.call("POST", `/api/v1/jobs/${id}/hold`, { reason: "only look" });
   await page.goto(`${service.url}/demo/settings/members`);
   await page.getByRole("button", { name: "Invite" }).click();
-  await page.getByLabel("E-mail address").fill("looker@example.com");
+  await page.getByLabel("Email").fill("looker@example.com");
   await page.getByLabel("Role", { exact: true }).selectOption({ label: "Viewer" });
-  await page.getByRole("button", { name: "Send the invitation" }).click();
+  await page.getByRole("button", { name: "Send invitation" }).click();
   const other = await otherPerson(page);
   await other.page.goto(MailServer.link(await mail.next("looker@example.com", /join/i)));
   await other.page.getByRole("button", { name: /join|accept/i }).click();
@@ -485,8 +485,8 @@ test("a viewer sees all of it and may change none", async ({ owner: page, servic
   await demo.fail(await buried(demo, "looked.at.dead"), "for the looker");
   for (const [path, names] of [
     [`jobs/${id}`, ["Delete", "Move"]],
-    ["dead?queue=looked.at.dead", [/^Run job_.* again$/, /^Run all/]],
-    ["queues", ["Pause looked.at.dead", "Run the dead jobs of looked.at.dead again"]],
+    ["dead?queue=looked.at.dead", [/^Retry job_/, /^Retry all/]],
+    ["queues", ["Pause looked.at.dead", "Retry dead jobs in looked.at.dead"]],
   ] as const) {
     await other.page.goto(`${service.url}/demo/default/${path}`);
     for (const name of names)
@@ -514,7 +514,7 @@ test("usage is summed up as workers report it", async ({ owner: page, service, d
   }
   await page.goto(`${service.url}/demo/default/usage`);
   await expect(page.getByRole("row").filter({ hasText: "summarize" })).toContainText("$1.50");
-  await page.getByLabel("Grouped by").selectOption({ label: "by model" });
+  await page.getByLabel("Group by").selectOption({ label: "by model" });
   await expect(page).toHaveURL(/by=model/);
   await expect(page.getByRole("row").filter({ hasText: "large" })).toContainText("$1.25");
 });

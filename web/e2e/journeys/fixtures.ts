@@ -70,7 +70,7 @@ export const test = base.extend<{ owner: Page }, World>({
 async function signedIn(page: Page, service: Service): Promise<boolean> {
   await page.goto(service.url);
   const inside = page.getByRole("navigation").first();
-  await expect(inside.or(page.getByLabel("E-mail"))).toBeVisible();
+  await expect(inside.or(page.getByLabel("Email"))).toBeVisible();
   return inside.isVisible();
 }
 
@@ -78,8 +78,8 @@ async function signedIn(page: Page, service: Service): Promise<boolean> {
 export async function signIn(page: Page, service: Service, mail: MailServer, address: string): Promise<void> {
   const before = await mail.count();
   await page.goto(`${service.url}/signin`);
-  await page.getByLabel("E-mail").fill(address);
-  await page.getByRole("button", { name: "Mail me a link" }).click();
+  await page.getByLabel("Email").fill(address);
+  await page.getByRole("button", { name: "Email me a link" }).click();
   await page.goto(MailServer.link(await mail.next(address, /sign.in/i, before)));
   await expect(page.getByRole("navigation").first()).toBeVisible();
 }

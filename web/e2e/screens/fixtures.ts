@@ -62,9 +62,9 @@ async function tryAndSwitchOn(page: Page, { service, seed }: Stage): Promise<voi
   await trial.locator('input[name="password"]').fill("anything");
   await trial.getByRole("button", { name: /sign-in/i }).click();
   await trial.getByRole("button", { name: /continue/i }).click();
-  await expect(page.getByText("Would become")).toBeVisible();
-  await page.getByRole("button", { name: "Switch on" }).click();
-  await expect(page.getByRole("button", { name: "Switch off" })).toBeVisible();
+  await expect(page.getByText("Role")).toBeVisible();
+  await page.getByRole("button", { name: "Turn on" }).click();
+  await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();
 }
 
 /** show opens a view and waits until it has loaded what it shows, fonts included. */

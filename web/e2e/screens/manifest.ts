@@ -93,12 +93,12 @@ async function newSchedule(page: Page): Promise<void> {
 }
 
 async function openDrain(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Settings of payments.capture" }).click();
+  await page.getByRole("button", { name: "Edit payments.capture" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
 }
 
 async function openClear(page: Page): Promise<void> {
-  await page.getByRole("button", { name: "Settings of webhooks.deliver" }).click();
+  await page.getByRole("button", { name: "Edit webhooks.deliver" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Clear" }).click();
 }
 
@@ -116,7 +116,7 @@ export const views: readonly View[] = [
     as: "nobody",
     path: "/signup",
     shows: /\/t\/initrode/,
-    act: (page) => page.getByLabel("Work e-mail").fill("bill@initrode.example"),
+    act: (page) => page.getByLabel("Work email").fill("bill@initrode.example"),
   },
   {
     name: "signup-name-taken",
@@ -124,7 +124,7 @@ export const views: readonly View[] = [
     path: "/signup",
     shows: /taken/i,
     act: async (page) => {
-      await page.getByLabel("Work e-mail").fill("bill@example.com");
+      await page.getByLabel("Work email").fill("bill@example.com");
       await page.getByLabel("Tenant name").fill("acme");
     },
   },
@@ -132,10 +132,10 @@ export const views: readonly View[] = [
     name: "signup-mail-sent",
     as: "nobody",
     path: "/signup",
-    shows: "Check your mail",
+    shows: "Check your email",
     act: async (page) => {
       const name = `asker-${++newcomers}`;
-      await page.getByLabel("Work e-mail").fill(`${name}@example.com`);
+      await page.getByLabel("Work email").fill(`${name}@example.com`);
       await page.getByLabel("Tenant name").fill(name);
       await page.getByRole("button", { name: "Continue" }).click();
     },
@@ -146,21 +146,21 @@ export const views: readonly View[] = [
     name: "signup-link-broken",
     as: "nobody",
     path: "/signup/confirm#token=nonsense",
-    shows: "This link does not work",
+    shows: "This link isn't valid",
     refused: true,
   },
-  { name: "signin", as: "nobody", path: "/signin", shows: "There is no password to lose", refused: true },
+  { name: "signin", as: "nobody", path: "/signin", shows: "No password needed", refused: true },
   {
     name: "signin-mail-sent",
     as: "nobody",
     path: "/signin",
-    shows: "Check your mail",
+    shows: "Check your email",
     act: async (page) => {
-      await page.getByLabel("E-mail").fill("nobody-in-particular@example.com");
-      await page.getByRole("button", { name: "Mail me a link" }).click();
+      await page.getByLabel("Email").fill("nobody-in-particular@example.com");
+      await page.getByRole("button", { name: "Email me a link" }).click();
     },
   },
-  { name: "signin-sso", as: "nobody", path: "/signin?tenant=acme", shows: "Use a mailed link instead" },
+  { name: "signin-sso", as: "nobody", path: "/signin?tenant=acme", shows: "Sign in with email instead" },
   {
     name: "signin-sso-refused",
     as: "nobody",
@@ -171,28 +171,28 @@ export const views: readonly View[] = [
     name: "signin-link-broken",
     as: "nobody",
     path: "/signin/confirm#token=nonsense",
-    shows: "This link does not work",
+    shows: "This link isn't valid",
     refused: true,
   },
   {
     name: "signin-link-of-elsewhere",
     as: "nobody",
     path: linkOfElsewhere,
-    shows: "not requested in this browser",
+    shows: "wasn't requested in this browser",
   },
   { name: "invite", as: "nobody", path: invitation, shows: "Join acme", refused: true },
   { name: "invite-has-account", as: "nobody", path: invitationOfAnAccount, shows: "already has an account", refused: true },
 
   // A namespace.
-  { name: "overview-first-steps", as: "owner", path: "/globex/default", shows: "Listening for your first call" },
+  { name: "overview-first-steps", as: "owner", path: "/globex/default", shows: "Waiting for your first request" },
   { name: "overview", as: "owner", path: busy, shows: "Latest failures" },
   { name: "queues-empty", as: "owner", path: "/globex/default/queues", shows: "No queue" },
   { name: "queues", as: "owner", path: `${busy}/queues`, shows: "webhooks.deliver" },
-  { name: "queues-settings", as: "owner", path: `${busy}/queues`, shows: /Settings of|at once/, act: click("Settings of payments.capture"), screenful: true },
+  { name: "queues-settings", as: "owner", path: `${busy}/queues`, shows: /Edit|at once/, act: click("Edit payments.capture"), screenful: true },
   { name: "jobs-empty", as: "owner", path: "/globex/default/jobs", shows: "No job" },
   { name: "jobs", as: "owner", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
   { name: "jobs-filtered", as: "owner", path: `${busy}/jobs?state=dead%2Cretrying&queue=webhooks.deliver`, shows: "webhooks.deliver", screenful: true },
-  { name: "jobs-no-match", as: "owner", path: `${busy}/jobs?state=dead&queue=emails.send`, shows: "No job matches" },
+  { name: "jobs-no-match", as: "owner", path: `${busy}/jobs?state=dead&queue=emails.send`, shows: "No matching jobs" },
   { name: "job-pending", as: "owner", path: job("pending"), shows: "Enqueued" },
   { name: "job-active", as: "owner", path: job("active"), shows: "resizer-2" },
   { name: "job-completed", as: "owner", path: job("completed"), shows: "Completed" },
@@ -203,7 +203,7 @@ export const views: readonly View[] = [
   { name: "job-retrying", as: "owner", path: job("retrying"), shows: "503 Service Unavailable" },
   { name: "job-scheduled", as: "owner", path: job("scheduled"), shows: "Scheduled for" },
   { name: "job-cancelled", as: "owner", path: job("cancelled"), shows: "Cancelled" },
-  { name: "job-delete", as: "owner", path: job("dead"), shows: "Delete this job for good?", act: click("Delete"), screenful: true },
+  { name: "job-delete", as: "owner", path: job("dead"), shows: "Delete this job?", act: click("Delete"), screenful: true },
   {
     name: "job-not-found",
     as: "owner",
@@ -217,23 +217,23 @@ export const views: readonly View[] = [
   { name: "job-move", as: "owner", path: job("dead"), shows: "Move this job?", act: click("Move"), screenful: true },
 
   { name: "job-agent", as: "owner", path: job("agent"), shows: "4 of at most 6" },
-  { name: "job-agent-iterations", as: "owner", path: job("agent", "?tab=iterations"), shows: "Went on", act: (page) => page.locator("summary").last().click() },
-  { name: "job-agent-replay", as: "owner", path: job("agent", "?tab=iterations"), shows: "Make the job", act: click("Replay from iteration 2"), screenful: true },
-  { name: "job-blocked", as: "owner", path: job("blocked"), shows: "What it waits for" },
-  { name: "job-chained", as: "owner", path: job("chained"), shows: "Its chain" },
-  { name: "queues-drain", as: "owner", path: `${busy}/queues`, shows: "It takes no new jobs", act: openDrain, screenful: true },
-  { name: "queues-throughput", as: "owner", path: `${busy}/queues`, shows: "Newest first", act: (page) => page.getByText("As a table").click(), screenful: true },
-  { name: "queues-clear", as: "owner", path: `${busy}/queues`, shows: "Clear the queue", act: openClear, screenful: true },
+  { name: "job-agent-iterations", as: "owner", path: job("agent", "?tab=iterations"), shows: "Continued", act: (page) => page.locator("summary").last().click() },
+  { name: "job-agent-replay", as: "owner", path: job("agent", "?tab=iterations"), shows: "Replay job", act: click("Replay from iteration 2"), screenful: true },
+  { name: "job-blocked", as: "owner", path: job("blocked"), shows: "Dependencies" },
+  { name: "job-chained", as: "owner", path: job("chained"), shows: "Chain" },
+  { name: "queues-drain", as: "owner", path: `${busy}/queues`, shows: "stops accepting new jobs", act: openDrain, screenful: true },
+  { name: "queues-throughput", as: "owner", path: `${busy}/queues`, shows: "Newest first", act: (page) => page.getByText("View as table").click(), screenful: true },
+  { name: "queues-clear", as: "owner", path: `${busy}/queues`, shows: "Clear queue", act: openClear, screenful: true },
   {
     name: "queues-requeue",
     as: "owner",
     path: `${busy}/queues`,
-    shows: "Run all 3 dead jobs",
-    act: click("Run the dead jobs of webhooks.deliver again"),
+    shows: "Retry 3 dead jobs",
+    act: click("Retry dead jobs in webhooks.deliver"),
     screenful: true,
   },
 
-  { name: "workers-empty", as: "owner", path: "/globex/default/workers", shows: "No worker is connected" },
+  { name: "workers-empty", as: "owner", path: "/globex/default/workers", shows: "No workers connected" },
   { name: "workers", as: "owner", path: workers, shows: "resizer-2.fra.acme.example" },
 
   // What goes beyond single jobs.
@@ -243,55 +243,55 @@ export const views: readonly View[] = [
   { name: "schedule", as: "owner", path: work("schedules", "schedule"), shows: "Next runs" },
   { name: "batches-empty", as: "owner", path: "/globex/default/batches", shows: "No batches yet" },
   { name: "batches", as: "owner", path: `${busy}/batches`, shows: "albums.ready" },
-  { name: "batch", as: "owner", path: work("batches", "batch"), shows: "8 of 12 jobs have ended" },
-  { name: "batch-open", as: "owner", path: work("batches", "openBatch"), shows: "Jobs join by its id" },
+  { name: "batch", as: "owner", path: work("batches", "batch"), shows: "8 of 12 jobs finished" },
+  { name: "batch-open", as: "owner", path: work("batches", "openBatch"), shows: "Add jobs to this batch" },
   { name: "chains-empty", as: "owner", path: "/globex/default/chains", shows: "No chains yet" },
-  { name: "chains", as: "owner", path: `${busy}/chains`, shows: /steps done/ },
-  { name: "chain", as: "owner", path: work("chains", "chain"), shows: "Step 2 of 3 is on." },
+  { name: "chains", as: "owner", path: `${busy}/chains`, shows: /steps completed/ },
+  { name: "chain", as: "owner", path: work("chains", "chain"), shows: "On step 2 of 3." },
   { name: "chain-failed", as: "owner", path: work("chains", "failedChain"), shows: "Step 2 is dead." },
-  { name: "dead-empty", as: "owner", path: "/globex/default/dead", shows: "Nothing dead" },
+  { name: "dead-empty", as: "owner", path: "/globex/default/dead", shows: "No dead jobs" },
   { name: "dead", as: "owner", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "dead-of-queue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "401 Unauthorized" },
-  { name: "dead-requeue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "Run all 3 dead jobs", act: click("Run all 3 again"), screenful: true },
-  { name: "approvals-empty", as: "owner", path: "/globex/default/approvals", shows: "Nothing waits for you" },
+  { name: "dead-requeue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "Retry 3 dead jobs", act: click("Retry all 3"), screenful: true },
+  { name: "approvals-empty", as: "owner", path: "/globex/default/approvals", shows: "No approvals waiting" },
   { name: "approvals", as: "owner", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "approvals-reject", as: "owner", path: `${busy}/approvals`, shows: "Reject this job?", act: click(/^Reject job_/), screenful: true },
   { name: "approvals-policies", as: "owner", path: `${busy}/approvals?tab=policies`, shows: "payouts" },
   { name: "approvals-policy", as: "owner", path: `${busy}/approvals?tab=policies`, shows: "New approval policy", act: click("New policy"), screenful: true },
-  { name: "usage-empty", as: "owner", path: "/globex/default/usage", shows: "Nothing was used" },
+  { name: "usage-empty", as: "owner", path: "/globex/default/usage", shows: "No usage yet" },
   { name: "usage", as: "owner", path: `${busy}/usage`, shows: "reviews.summarize" },
   { name: "usage-by-model", as: "owner", path: `${busy}/usage?by=model&period=7d`, shows: "claude-haiku" },
-  { name: "usage-budget", as: "owner", path: `${busy}/usage`, shows: "When it is spent", act: click("New budget"), screenful: true },
+  { name: "usage-budget", as: "owner", path: `${busy}/usage`, shows: "When the limit is reached", act: click("New budget"), screenful: true },
 
   // Keys.
   { name: "keys-empty", as: "owner", path: "/globex/default/keys", shows: /No API key|No key/ },
   { name: "keys", as: "owner", path: `${busy}/keys`, shows: "on-call tooling" },
-  { name: "keys-create", as: "owner", path: `${busy}/keys`, shows: "Create the key", act: newKey, screenful: true },
+  { name: "keys-create", as: "owner", path: `${busy}/keys`, shows: "Create key", act: newKey, screenful: true },
   {
     name: "keys-secret",
     as: "owner",
     path: "/initech/default/keys",
-    shows: "I have kept it",
+    shows: "I saved this key",
     act: async (page) => {
       await newKey(page);
-      await page.getByRole("button", { name: "Create the key" }).click();
+      await page.getByRole("button", { name: "Create key" }).click();
     },
     screenful: true,
   },
-  { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Make a new secret", act: click("Rotate on-call tooling"), screenful: true },
+  { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Rotate secret", act: click("Rotate on-call tooling"), screenful: true },
   { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
 
   // The tenant.
   { name: "namespaces", as: "owner", path: "/acme/settings/namespaces", shows: "sandbox" },
   { name: "namespaces-create", as: "owner", path: "/acme/settings/namespaces", shows: "Create", act: click("New namespace"), screenful: true },
-  { name: "namespaces-delete", as: "owner", path: "/acme/settings/namespaces", shows: "Delete for ever", act: click("Delete sandbox"), screenful: true },
+  { name: "namespaces-delete", as: "owner", path: "/acme/settings/namespaces", shows: "Delete namespace", act: click("Delete sandbox"), screenful: true },
   { name: "members", as: "owner", path: "/acme/settings/members", shows: "katherine@acme.example" },
   { name: "members-alone", as: "owner", path: "/globex/settings/members", shows: "ada@acme.example" },
-  { name: "members-invite", as: "owner", path: "/acme/settings/members", shows: "Send the invitation", act: click("Invite"), screenful: true },
+  { name: "members-invite", as: "owner", path: "/acme/settings/members", shows: "Send invitation", act: click("Invite"), screenful: true },
   { name: "members-remove", as: "owner", path: "/acme/settings/members", shows: "Remove linus@acme.example?", act: click("Remove linus@acme.example"), screenful: true },
   { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
   { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
-  { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "Would become" },
+  { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "Role" },
   { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "namespace.update" },
   { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation", shows: "invitation.create" },
 
@@ -310,17 +310,17 @@ export const views: readonly View[] = [
     screenful: true,
   },
   { name: "shortcuts", as: "owner", path: busy, shows: "Keyboard shortcuts", act: press("?"), screenful: true },
-  { name: "copy-as", as: "owner", path: `${busy}/queues`, shows: "Do the same elsewhere", act: press("."), screenful: true },
+  { name: "copy-as", as: "owner", path: `${busy}/queues`, shows: "Copy as", act: press("."), screenful: true },
   { name: "account-menu", as: "owner", path: busy, shows: "Sign out", act: click(/^Account/), screenful: true },
   { name: "namespace-menu", as: "owner", path: busy, shows: "Manage namespaces", act: click(/Namespace/), screenful: true },
   { name: "not-found", as: "owner", path: "/acme/production/nothing/here", shows: "Page not found" },
   { name: "bad-link", as: "owner", path: "/acme/production/jobs?state=banana", shows: "This link isn't valid" },
-  { name: "tenant-not-found", as: "owner", path: "/umbrella/default", shows: "There is no tenant umbrella" },
+  { name: "tenant-not-found", as: "owner", path: "/umbrella/default", shows: "Tenant umbrella not found" },
   {
     name: "namespace-not-found",
     as: "owner",
     path: "/acme/atlantis/jobs",
-    shows: "acme has no namespace atlantis",
+    shows: "Namespace atlantis not found",
     // The call for a token to its jobs.
     refused: true,
   },
@@ -331,16 +331,16 @@ export const views: readonly View[] = [
   { name: "viewer-workers", as: "viewer", path: workers, shows: "resizer-2.fra.acme.example" },
   { name: "viewer-jobs", as: "viewer", path: `${busy}/jobs`, shows: "emails.send", screenful: true },
   { name: "viewer-job", as: "viewer", path: job("dead"), shows: "TemplateError" },
-  { name: "viewer-job-agent", as: "viewer", path: job("agent", "?tab=iterations"), shows: "Went on" },
+  { name: "viewer-job-agent", as: "viewer", path: job("agent", "?tab=iterations"), shows: "Continued" },
   { name: "viewer-schedules", as: "viewer", path: `${busy}/schedules`, shows: "nightly-report" },
-  { name: "viewer-batch", as: "viewer", path: work("batches", "openBatch"), shows: "Jobs join by its id" },
-  { name: "viewer-chain", as: "viewer", path: work("chains", "chain"), shows: "Step 2 of 3 is on." },
+  { name: "viewer-batch", as: "viewer", path: work("batches", "openBatch"), shows: "Add jobs to this batch" },
+  { name: "viewer-chain", as: "viewer", path: work("chains", "chain"), shows: "On step 2 of 3." },
   { name: "viewer-dead", as: "viewer", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "viewer-approvals", as: "viewer", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "viewer-usage", as: "viewer", path: `${busy}/usage`, shows: "reviews.summarize" },
   { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /may not see API keys/i },
   { name: "viewer-namespaces", as: "viewer", path: "/acme/settings/namespaces", shows: "sandbox" },
   { name: "viewer-members", as: "viewer", path: "/acme/settings/members", shows: "grace@acme.example" },
-  { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "needs another role" },
-  { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "needs another role" },
+  { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "You can't view" },
+  { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "You can't view" },
 ];

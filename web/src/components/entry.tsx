@@ -49,11 +49,11 @@ function Side() {
     >
       <div>
         <p className="max-w-sm text-26 leading-9 font-semibold tracking-tight text-balance">
-          Background jobs that are never lost.
+          Background jobs that never get lost.
         </p>
         <p className="mt-3 max-w-sm text-14 text-ink-2">
-          A job you were told is safe is on the disks of a majority before you hear so. It runs in order, is
-          tried again when it fails, and waits for as long as it must.
+          Every acknowledged job is stored on a majority of nodes. Corvo runs jobs in order, retries those
+          that fail, and keeps them for as long as they take.
         </p>
       </div>
       <div aria-hidden className="overflow-hidden rounded-xl border border-line bg-surface/70 shadow-3">
@@ -83,9 +83,9 @@ function Side() {
         ))}
       </div>
       <ul className="grid gap-2 text-13 text-ink-2">
-        <li>Acknowledged means synced on a quorum, always.</li>
-        <li>Plain HTTP from any language; no broker to run.</li>
-        <li>Your tenant can neither see nor slow down another.</li>
+        <li>Every acknowledged job is synced to a quorum.</li>
+        <li>Plain HTTP from any language. No broker to run.</li>
+        <li>Tenants can't see or slow down each other.</li>
       </ul>
     </aside>
   );

@@ -12,7 +12,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   const edges: Edge[] = [];
   const over = chain.status !== "running";
   // A chain that failed or was cancelled needed what it did not come to.
-  const unmade = chain.status === "failed" || chain.status === "cancelled" ? "not reached" : "was not needed";
+  const unmade = chain.status === "failed" || chain.status === "cancelled" ? "not reached" : "skipped";
   const node = (id: string, role: string, step: ChainStep, more: Partial<Node> = {}) =>
     nodes.push({
       id,
@@ -28,7 +28,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   const last = chain.current_step;
   for (const [index, step] of chain.steps.entries()) {
     node(`step-${index}`, `Step ${index + 1} of ${chain.steps.length}`, step, {
-      note: step.job_id ? "deleted" : over ? unmade : "comes later",
+      note: step.job_id ? "deleted" : over ? unmade : "not started",
     });
     if (index > 0) edges.push({ from: `step-${index - 1}`, to: `step-${index}`, open: !step.job_id });
   }
@@ -37,7 +37,7 @@ export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges:
   if (failure) {
     node("failure", "On failure", failure, {
       branch: true,
-      note: over ? unmade : "if a step dies",
+      note: over ? unmade : "if a step fails",
     });
     edges.push({ from: `step-${last}`, to: "failure", open: !failure.job_id });
   }

@@ -130,7 +130,7 @@ export function jobEquivalents(id: string): Equivalents {
     curl: [
       get(`/jobs/${id}`),
       "",
-      "# run it again",
+      "# retry it",
       post(`/jobs/${id}/retry`),
       "",
       "# cancel it",
@@ -142,7 +142,7 @@ export function jobEquivalents(id: string): Equivalents {
     cli: [
       `corvo inspect ${id}`,
       "",
-      "# run it again",
+      "# retry it",
       `corvo retry ${id}`,
       "",
       "# cancel it",

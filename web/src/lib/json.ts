@@ -43,6 +43,6 @@ export function jsonProblem(text: string): string | null {
     parse(text);
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : "This is not JSON.";
+    return error instanceof Error ? error.message : "Enter valid JSON.";
   }
 }

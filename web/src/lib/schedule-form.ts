@@ -43,13 +43,13 @@ export type Problems = Partial<Record<keyof ScheduleForm, string>>;
 /** What the form itself knows to be wrong; the service has the last word. */
 export function problemsOf(form: ScheduleForm): Problems {
   const problems: Problems = {};
-  if (!form.name.trim()) problems.name = "Give it a name.";
-  if (!form.cron.trim()) problems.cron = "Say when it runs.";
-  if (!form.queue.trim()) problems.queue = "Say into which queue its jobs go.";
-  if (jsonProblem(form.payload)) problems.payload = "This is not JSON.";
+  if (!form.name.trim()) problems.name = "Enter a name.";
+  if (!form.cron.trim()) problems.cron = "Enter a cron expression.";
+  if (!form.queue.trim()) problems.queue = "Enter a queue.";
+  if (jsonProblem(form.payload)) problems.payload = "Enter valid JSON.";
   if (form.max_retries.trim() && !/^[1-9]\d*$/.test(form.max_retries.trim()))
-    problems.max_retries = "Enter a whole number above zero, or nothing.";
-  if (parseTags(form.tags) === null) problems.tags = "Write them as key:value, with commas between.";
+    problems.max_retries = "Enter a whole number above 0, or leave it empty.";
+  if (parseTags(form.tags) === null) problems.tags = "Use key:value, separated by commas.";
   return problems;
 }
 

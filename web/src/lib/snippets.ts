@@ -52,7 +52,7 @@ curl "$CORVO_URL/api/v1/ack/$JOB" -H "X-API-Key: $CORVO_API_KEY" \\
 
 const go: Snippet[] = [
   {
-    title: "Use the module of your clone (it is not published yet)",
+    title: "Use the module from your clone (not published yet)",
     language: "shell",
     code: `go mod init hello
 go work init . ~/corvo/sdks/go ~/corvo/data-plane/api`,

@@ -7,7 +7,7 @@ const seg = encodeURIComponent;
 
 export function deadEquivalents(queue: string | undefined): Equivalents {
   if (!queue) return { curl: get("/dead"), cli: "corvo dead" };
-  const again = "# run them all again";
+  const again = "# retry all of them";
   return {
     curl: [get(`/dead?queue=${seg(queue)}`), "", again, post(`/queues/${seg(queue)}/requeue`)].join("\n"),
     cli: [`corvo dead --queue ${shellQuote(queue)}`, "", again, `corvo requeue ${shellQuote(queue)}`].join(

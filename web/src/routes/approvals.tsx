@@ -58,8 +58,8 @@ export function ApprovalsPage() {
       description={
         queues.data
           ? held === 0
-            ? "No job waits for a person."
-            : `${plural(held, "job")} ${held === 1 ? "waits" : "wait"} for a person, counted exactly.`
+            ? "No jobs waiting for approval."
+            : `${plural(held, "job")} waiting for approval.`
           : "Loading"
       }
       actions={tab === "policies" ? create : null}
@@ -116,11 +116,11 @@ function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined
     return (
       <EmptyState
         icon={<CircleCheck aria-hidden />}
-        title="Nothing waits for you"
+        title="No approvals waiting"
         snippet={<CodeBlock language="shell" label="Hold a job" code={holdOne} />}
       >
-        A job waits here when a policy matches it, when an agent asks for a person, when a budget is spent, or
-        when somebody holds it.
+        Jobs appear here when an approval policy matches, an agent asks for approval, a budget is reached, or
+        someone holds them.
       </EmptyState>
     );
   return (
@@ -164,8 +164,8 @@ function Held({ scope, row, job, blocked, ask }: HeldProps) {
     ) : hold?.policy ? (
       "asked by a policy"
     ) : null,
-    hold?.at ? `waits for ${duration(now - Date.parse(hold.at), 1)}` : null,
-    hold?.until ? `decided by itself ${relativeTime(Date.parse(hold.until), now)}` : null,
+    hold?.at ? `waiting for ${duration(now - Date.parse(hold.at), 1)}` : null,
+    hold?.until ? `decided automatically ${relativeTime(Date.parse(hold.until), now)}` : null,
     hold?.approvers?.length ? `for ${hold.approvers.join(", ")}` : null,
     job?.usage ? `$${job.usage.cost_usd} so far` : null,
   ].filter(Boolean);

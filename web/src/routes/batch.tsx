@@ -70,7 +70,7 @@ export function BatchPage() {
           <Loaded scope={scope} batch={batch} />
           <Card title="Jobs" flush>
             <Table
-              label="Jobs of the batch"
+              label="Jobs in this batch"
               columns={members(scope)}
               rows={pages.data?.pages.flatMap((page) => page.members)}
               rowKey={(member) => member.job_id}
@@ -81,7 +81,7 @@ export function BatchPage() {
         </>
       ) : (
         <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading the batch" />
+          <SkeletonRows rows={5} columns={3} label="Loading batch" />
         </Card>
       )}
     </Page>
@@ -94,7 +94,7 @@ function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
   const [asking, setAsking] = useState(false);
   async function seal() {
     await workApi.sealBatch(scope, batch.id);
-    toast({ title: "The batch is sealed", description: "It ends with the last of its jobs." });
+    toast({ title: "Batch sealed", description: "It finishes when its last job does." });
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "batches"] });
   }
   return (
@@ -113,13 +113,13 @@ function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
             open
             onOpenChange={() => setAsking(false)}
             title="Seal this batch?"
-            confirmLabel="Seal"
+            confirmLabel="Seal batch"
             variant="primary"
             onConfirm={seal}
             describeError={describeError}
           >
             No job can join it any more. Its callback is enqueued when the last of its{" "}
-            {plural(batch.total, "job")} has ended. This cannot be undone.
+            {plural(batch.total, "job")} has ended. This can't be undone.
           </Confirm>
         ) : null}
       </Suspense>
@@ -140,24 +140,20 @@ function Loaded({ scope, batch }: { scope: Scope; batch: Batch }) {
       </div>
       <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_22rem]">
         <div className="flex min-w-0 flex-col gap-5">
-          <Card title={`${count(batch.total - batch.open)} of ${plural(batch.total, "job")} have ended`}>
+          <Card title={`${count(batch.total - batch.open)} of ${plural(batch.total, "job")} finished`}>
             <Outcomes batch={batch} />
           </Card>
           {batch.callback_queue ? (
-            <Card title="What follows">
-              <Graph
-                scope={scope}
-                label="The batch and its callback"
-                {...graphOf(batch, callback.data?.state)}
-              />
+            <Card title="Callback">
+              <Graph scope={scope} label="Batch and callback" {...graphOf(batch, callback.data?.state)} />
             </Card>
           ) : null}
           {batch.status !== "open" ? null : (
             <Card
-              title="Jobs join by its id"
-              description="With any enqueue, as long as the batch is not sealed."
+              title="Add jobs to this batch"
+              description="Pass its ID when you enqueue, until the batch is sealed."
             >
-              <CodeBlock language="shell" label="Join the batch" code={joinBatch(batch.id)} />
+              <CodeBlock language="shell" label="Add to batch" code={joinBatch(batch.id)} />
             </Card>
           )}
         </div>
@@ -166,12 +162,12 @@ function Loaded({ scope, batch }: { scope: Scope; batch: Batch }) {
             items={[
               { label: "Jobs", value: <span className="nums">{count(batch.total)}</span> },
               {
-                label: "Takes more",
-                value: batch.status !== "open" ? "no, it is sealed" : "yes, until it is sealed",
+                label: "Accepts jobs",
+                value: batch.status !== "open" ? "No" : "Yes, until it is sealed",
               },
-              { label: "Calls back to", value: batch.callback_queue ?? "nothing" },
+              { label: "Callback queue", value: batch.callback_queue ?? "–" },
               ...(batch.callback_job_id
-                ? [{ label: "Callback", value: <JobLink scope={scope} id={batch.callback_job_id} /> }]
+                ? [{ label: "Callback job", value: <JobLink scope={scope} id={batch.callback_job_id} /> }]
                 : []),
               { label: "Created", value: <Time at={batch.created_at} format="local" /> },
               ...(batch.finished_at
@@ -186,11 +182,10 @@ function Loaded({ scope, batch }: { scope: Scope; batch: Batch }) {
 }
 
 function sentence(batch: Batch): string {
-  if (batch.status === "open") return "Jobs can still join it. It cannot end before it is sealed.";
-  if (batch.status !== "finished")
-    return `${plural(batch.open, "job")} ${batch.open === 1 ? "has" : "have"} not ended yet.`;
-  if (batch.callback_job_id) return "Every job has ended, and its callback is enqueued.";
-  return "Every job has ended.";
+  if (batch.status === "open") return "Open for more jobs. It finishes after you seal it.";
+  if (batch.status !== "finished") return `${plural(batch.open, "job")} not finished yet.`;
+  if (batch.callback_job_id) return "All jobs have finished and the callback is enqueued.";
+  return "All jobs have finished.";
 }
 
 /** All members as one node: they are many, and alike. */
@@ -199,9 +194,9 @@ function graphOf(batch: Batch, callback: Node["state"]): { nodes: Node[]; edges:
     nodes: [
       {
         id: "members",
-        role: batch.status !== "open" ? "Members" : "Members so far",
+        role: batch.status !== "open" ? "Jobs" : "Jobs so far",
         title: plural(batch.total, "job"),
-        note: batch.open > 0 ? `${count(batch.open)} not finished` : "all have ended",
+        note: batch.open > 0 ? `${count(batch.open)} not finished` : "all finished",
         here: true,
       },
       {
@@ -245,7 +240,7 @@ function members(scope: Scope): Column<BatchMember>[] {
     },
     {
       id: "outcome",
-      header: "Counted as",
+      header: "Outcome",
       phoneSkip: (member) => !member.outcome,
       cell: (member) => member.outcome ?? <span className="text-ink-3">not finished</span>,
     },

@@ -49,7 +49,7 @@ export function BatchesPage() {
     { id: "status", header: "Status", phone: "corner", cell: (batch) => <BatchStatus batch={batch} /> },
     {
       id: "progress",
-      header: "Ended",
+      header: "Finished",
       width: "w-56",
       phone: "block",
       cell: (batch) => (
@@ -64,7 +64,7 @@ export function BatchesPage() {
     },
     {
       id: "callback",
-      header: "Calls back",
+      header: "Callback",
       phoneSkip: (batch) => !batch.callback_queue,
       cell: (batch) =>
         batch.callback_job_id ? (
@@ -85,7 +85,7 @@ export function BatchesPage() {
   ];
 
   return (
-    <Page title="Batches" description="Jobs whose common end calls back, exactly once. Newest first.">
+    <Page title="Batches" description="Groups of jobs with a callback when all have finished. Newest first.">
       {batches.error && !rows ? (
         <Problem error={batches.error} onRetry={() => void batches.refetch()} />
       ) : (
@@ -102,8 +102,8 @@ export function BatchesPage() {
                   title="No batches yet"
                   snippet={<CodeBlock language="shell" label="Enqueue a batch" code={firstBatch} />}
                 >
-                  Enqueue jobs together, and one more job is made when the last of them has ended, however
-                  they ended. It gets the counts.
+                  Enqueue jobs together and Corvo enqueues a callback job once all of them have finished. It
+                  gets the counts.
                 </EmptyState>
               }
             />

@@ -56,7 +56,7 @@ export function ChainPage() {
         <Loaded scope={scope} chain={chain.data} />
       ) : (
         <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading the chain" />
+          <SkeletonRows rows={5} columns={3} label="Loading chain" />
         </Card>
       )}
     </Page>
@@ -71,7 +71,9 @@ function Loaded({ scope, chain }: { scope: Scope; chain: Chain }) {
         <ChainStatusBadge status={chain.status} />
         <p className="text-13 wrap-anywhere text-ink-2">{sentence(chain)}</p>
       </div>
-      <Card title={`${stepsDone(chain, chain.steps.length)} of ${plural(chain.steps.length, "step")} done`}>
+      <Card
+        title={`${stepsDone(chain, chain.steps.length)} of ${plural(chain.steps.length, "step")} completed`}
+      >
         <Graph scope={scope} label="Steps of the chain" {...chainGraph(chain)} />
       </Card>
       <Card title="Details">
@@ -82,8 +84,8 @@ function Loaded({ scope, chain }: { scope: Scope; chain: Chain }) {
             ...(chain.finished_at
               ? [{ label: "Finished", value: <Time at={chain.finished_at} format="local" /> }]
               : []),
-            ...(chain.exit_reason ? [{ label: "Left because", value: chain.exit_reason }] : []),
-            { label: "When a step dies", value: onFailure(chain) },
+            ...(chain.exit_reason ? [{ label: "Exit reason", value: chain.exit_reason }] : []),
+            { label: "If a step fails", value: onFailure(chain) },
           ]}
         />
       </Card>
@@ -92,24 +94,24 @@ function Loaded({ scope, chain }: { scope: Scope; chain: Chain }) {
 }
 
 function onFailure(chain: Chain): string {
-  if (chain.on_failure) return `a job in ${chain.on_failure.queue} is made`;
-  return chain.continue_on_failure ? "the next step runs all the same" : "the chain ends";
+  if (chain.on_failure) return `enqueue a job in ${chain.on_failure.queue}`;
+  return chain.continue_on_failure ? "continue with the next step" : "end the chain";
 }
 
 function sentence(chain: Chain): string {
   const step = chain.current_step + 1;
   switch (chain.status) {
     case "completed":
-      return "Every step is done.";
+      return "All steps completed.";
     case "exited":
       return chain.exit_reason
-        ? `Step ${step} left the chain: ${chain.exit_reason}`
-        : `Step ${step} left the chain; the rest was not needed.`;
+        ? `Exited at step ${step}: ${chain.exit_reason}`
+        : `Exited at step ${step}. The remaining steps were skipped.`;
     case "failed":
-      return `Step ${step} is dead. Run it again, and the chain goes on from there.`;
+      return `Step ${step} is dead. Retry it to continue the chain.`;
     case "cancelled":
-      return `Step ${step} was cancelled, and nothing follows it.`;
+      return `Step ${step} was cancelled, so the chain ended.`;
     default:
-      return `Step ${step} of ${chain.steps.length} is on.`;
+      return `On step ${step} of ${chain.steps.length}.`;
   }
 }

@@ -66,7 +66,7 @@ export function ChainsPage() {
   return (
     <Page
       title="Chains"
-      description="Jobs that run one after the other, each with the result of the one before. Newest first."
+      description="Jobs that run in sequence, each with the result of the previous one. Newest first."
     >
       {chains.error && !rows ? (
         <Problem error={chains.error} onRetry={() => void chains.refetch()} />
@@ -84,8 +84,8 @@ export function ChainsPage() {
                   title="No chains yet"
                   snippet={<CodeBlock language="shell" label="Enqueue a chain" code={firstChain} />}
                 >
-                  Enqueue a job with the steps that follow it. Each step begins when the one before is done; a
-                  failure can call for a job of its own.
+                  Enqueue a job with the steps that follow it. Each step starts when the previous one
+                  completes; a failure can trigger its own job.
                 </EmptyState>
               }
             />

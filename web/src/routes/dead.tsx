@@ -73,11 +73,11 @@ export function DeadPage() {
   const again = useMutation({
     mutationFn: (id: string) => jobsApi.retry(scope, id),
     onSuccess: (_, id) => {
-      toast({ title: "It runs again", description: id });
+      toast({ title: "Job retried", description: id });
       return changed();
     },
     onError: (error) =>
-      toast({ kind: "error", title: "It was not run again", description: describeError(error) }),
+      toast({ kind: "error", title: "Couldn't retry the job", description: describeError(error) }),
   });
 
   const list = useRowKeys<HTMLDivElement>({
@@ -94,7 +94,7 @@ export function DeadPage() {
   async function done(asked: Exclude<Asking, { what: "move" }>): Promise<ToastOptions> {
     if (asked.what === "queue") {
       const { requeued } = await workApi.requeue(scope, asked.queue);
-      return { title: runAgain(requeued), description: `All that were dead in ${asked.queue}.` };
+      return { title: runAgain(requeued), description: `All dead jobs in ${asked.queue}.` };
     }
     const act = asked.what === "delete" ? jobsApi.remove : jobsApi.retry;
     const failed = await each(asked.jobs, (id) => act(scope, id));
@@ -102,7 +102,7 @@ export function DeadPage() {
       await changed();
       throw failed[0].error;
     }
-    return { title: asked.what === "delete" ? "Deleted" : runAgain(asked.jobs.length) };
+    return { title: asked.what === "delete" ? "Job deleted" : runAgain(asked.jobs.length) };
   }
 
   const columns: Column<Dead>[] = [
@@ -158,7 +158,7 @@ export function DeadPage() {
         <span className="inline-flex gap-1">
           <IconButton
             size="sm"
-            label={`Run ${row.id} again`}
+            label={`Retry ${row.id}`}
             shortcut="r"
             blockedBecause={blocked}
             onClick={() => again.mutate(row.id)}
@@ -183,14 +183,14 @@ export function DeadPage() {
   const empty = rows?.length === 0;
   return (
     <Page
-      title="Dead letters"
+      title="Dead letter"
       description={
         queues.data
           ? total === 0
             ? queue
-              ? `No job has given up in ${queue}.`
-              : "No job has given up."
-            : `${plural(total, "job")} gave up${queue ? ` in ${queue}` : ""}, counted exactly. They stay until you run them again or delete them.`
+              ? `No dead jobs in ${queue}.`
+              : "No dead jobs."
+            : `${plural(total, "dead job")}${queue ? ` in ${queue}` : ""}. They stay until you retry or delete them.`
           : "Loading"
       }
       actions={
@@ -201,7 +201,7 @@ export function DeadPage() {
             value={queue ?? ""}
             onChange={(name) => void navigate({ search: name ? { queue: name } : {} })}
           >
-            <option value="">every queue</option>
+            <option value="">All queues</option>
             {withDead.map((entry) => (
               <option key={entry.name} value={entry.name}>
                 {entry.name} ({count(entry.dead)})
@@ -223,7 +223,7 @@ export function DeadPage() {
                 blockedBecause={blocked}
                 onClick={() => setAsking({ what: "group", jobs: shown.map((row) => row.id) })}
               >
-                Run {count(shown.length)} again
+                Retry {count(shown.length)}
               </Button>
             </>
           ) : queue && total > 0 ? (
@@ -233,7 +233,7 @@ export function DeadPage() {
               blockedBecause={blocked}
               onClick={() => setAsking({ what: "queue", queue, dead: total })}
             >
-              Run all {count(total)} again
+              Retry all {count(total)}
             </Button>
           ) : null}
         </>
@@ -244,14 +244,16 @@ export function DeadPage() {
       ) : empty ? (
         <EmptyState
           icon={<PartyPopper aria-hidden />}
-          title={queue ? `Nothing dead in ${queue}` : "Nothing dead"}
+          title={queue ? `No dead jobs in ${queue}` : "No dead jobs"}
           action={
-            queue ? <Button onClick={() => void navigate({ search: {} })}>Every queue</Button> : undefined
+            queue ? <Button onClick={() => void navigate({ search: {} })}>Show all queues</Button> : undefined
           }
-          snippet={<CodeBlock language="shell" label="List them" code={deadEquivalents(queue).curl ?? ""} />}
+          snippet={
+            <CodeBlock language="shell" label="List dead jobs" code={deadEquivalents(queue).curl ?? ""} />
+          }
         >
-          A job that fails for the last time, loses its workers too often, expires or is rejected comes here
-          with its error. Nothing is lost: it can be run again.
+          Jobs that run out of attempts, expire or are rejected appear here with their error. You can retry
+          them.
         </EmptyState>
       ) : (
         <div className="grid items-start gap-5 lg:grid-cols-[14rem_minmax(0,1fr)]">
@@ -263,7 +265,7 @@ export function DeadPage() {
             <div className="flex flex-wrap items-center justify-between gap-3 px-1">
               <span className="flex flex-wrap gap-4 max-sm:hidden">
                 <KeyboardHint keys="j">next</KeyboardHint>
-                <KeyboardHint keys="r">run again</KeyboardHint>
+                <KeyboardHint keys="r">retry</KeyboardHint>
                 <KeyboardHint keys="d">delete</KeyboardHint>
               </span>
               {dead.hasNextPage ? (
@@ -289,14 +291,14 @@ export function DeadPage() {
             onOpenChange={() => setAsking(null)}
             title={question(asking)}
             variant={asking.what === "delete" ? "danger" : "primary"}
-            confirmLabel={asking.what === "delete" ? "Delete" : "Run again"}
-            cancelLabel={asking.what === "delete" ? "Keep it" : "Leave them"}
+            confirmLabel={asking.what === "delete" ? "Delete job" : "Retry jobs"}
+            cancelLabel="Cancel"
             describeError={describeError}
             onConfirm={() => confirmed(asking)}
           >
             {asking.what === "delete"
-              ? "Its payload and errors go with it. This cannot be undone."
-              : "Each begins anew with its first attempt. If the cause is not gone, they will be back here."}
+              ? "This deletes its payload and errors, and can't be undone."
+              : "Each job starts over at its first attempt. Jobs that keep failing become dead again."}
           </Confirm>
         ) : null}
       </Suspense>
@@ -305,12 +307,12 @@ export function DeadPage() {
 }
 
 function question(asking: Exclude<Asking, { what: "move" }>): string {
-  if (asking.what === "delete") return "Delete this job for good?";
-  if (asking.what === "queue") return `Run all ${plural(asking.dead, "dead job")} of ${asking.queue} again?`;
-  return `Run ${plural(asking.jobs.length, "job")} again?`;
+  if (asking.what === "delete") return "Delete this job?";
+  if (asking.what === "queue") return `Retry ${plural(asking.dead, "dead job")} in ${asking.queue}?`;
+  return `Retry ${plural(asking.jobs.length, "job")}?`;
 }
 
-const runAgain = (jobs: number) => plural(jobs, "job runs again", "jobs run again");
+const runAgain = (jobs: number) => `Retried ${plural(jobs, "job")}`;
 
 interface GroupsProps {
   scope: { tenant: string; namespace: string };
@@ -325,14 +327,14 @@ function Groups({ scope, groups, chosen, queue, all }: GroupsProps) {
   const rest = queue ? { queue } : {};
   return (
     <nav aria-label="Errors" className="flex min-w-0 flex-col gap-px lg:sticky lg:top-16">
-      <GroupLink scope={scope} search={rest} on={chosen === undefined} text="Every error" size={all} />
+      <GroupLink scope={scope} search={rest} on={chosen === undefined} text="All errors" size={all} />
       {groups.map((group) => (
         <GroupLink
           key={group.pattern}
           scope={scope}
           search={{ ...rest, error: group.pattern }}
           on={group.pattern === chosen}
-          text={group.sample.split("\n", 1)[0] || "No error was told"}
+          text={group.sample.split("\n", 1)[0] || "No error message"}
           size={group.rows.length}
           mono
         />

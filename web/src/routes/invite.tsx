@@ -34,11 +34,11 @@ export function InvitePage() {
   if (!token || invitation.error) {
     return (
       <Entry
-        title="This link does not work"
+        title="This link isn't valid"
         description={
           invitation.error
             ? describeError(invitation.error)
-            : "The link is incomplete. Open it from the mail again, or ask for a new invitation."
+            : "The link is incomplete. Open it from the email, or ask for a new invitation."
         }
       >
         <Link to="/signin" className={buttonClass("primary", "lg")}>
@@ -132,7 +132,7 @@ function SignInFirst({ token, invitation, signedInAs }: InvitationProps) {
   if (start.data) {
     return (
       <Entry
-        title="Check your mail"
+        title="Check your email"
         description={
           <>
             We sent a sign-in link to <strong className="font-medium text-ink">{email}</strong>. Opening it

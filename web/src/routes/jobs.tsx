@@ -100,11 +100,11 @@ export function JobsPage() {
     >
       <Filters scope={scope} search={search} onChange={change} onClear={clear} />
       {newest?.rebuilding ? (
-        <Banner tone="info" title="The list is being rebuilt">
+        <Banner tone="info" title="Rebuilding this list">
           {newest.rebuild
-            ? `${count(newest.rebuild.jobs_done)} of about ${count(newest.rebuild.jobs_total)} jobs are listed. `
+            ? `${count(newest.rebuild.jobs_done)} of about ${count(newest.rebuild.jobs_total)} jobs so far. `
             : null}
-          Older jobs appear as they are read again. Counts, and the jobs themselves, are not touched.
+          Some jobs may be missing until it's done. Queue counts are exact, and jobs keep running.
         </Banner>
       ) : null}
       <p role="status" className="sr-only">
@@ -119,7 +119,7 @@ export function JobsPage() {
               className="pointer-events-auto flex h-8 animate-rise items-center gap-1.5 rounded-full bg-accent px-3.5 text-12 font-medium text-accent-on shadow-3 hover:bg-accent-strong"
             >
               <ArrowUp aria-hidden className="size-3.5" />
-              {count(fresh.size)} new – show
+              {count(fresh.size)} new
             </button>
           </div>
         ) : null}
@@ -133,11 +133,10 @@ export function JobsPage() {
           isFiltered(search) ? (
             <EmptyState
               icon={<SearchX aria-hidden />}
-              title="No job matches"
-              action={<Button onClick={clear}>Clear the filters</Button>}
+              title="No matching jobs"
+              action={<Button onClick={clear}>Clear filters</Button>}
             >
-              There are jobs of other states, queues or times. Jobs that arrive and match appear here by
-              themselves.
+              Try other filters. New jobs that match appear here.
             </EmptyState>
           ) : (
             <Suspense>
@@ -156,12 +155,12 @@ export function JobsPage() {
             <p role="status" className="py-3 text-center text-12 text-ink-3">
               {jobs.isFetchNextPageError ? (
                 <Button size="sm" onClick={more}>
-                  More could not be loaded. Try again
+                  Couldn't load more. Try again
                 </Button>
               ) : jobs.hasNextPage ? (
                 "Loading more…"
               ) : (
-                "That is all."
+                "End of list"
               )}
             </p>
           </>
@@ -197,8 +196,8 @@ function prune(search: JobSearch): JobSearch {
 
 function describe(rows: number | undefined, more: boolean, lag: number | undefined): string {
   if (rows === undefined) return "Loading";
-  const shown = more ? `The newest ${count(rows)}; scroll for more` : `${plural(rows, "job")}, newest first`;
+  const shown = more ? `Newest ${count(rows)}. Scroll for more` : `${plural(rows, "job")}, newest first`;
   return lag !== undefined && lag > LAG_WORTH_SAYING_MS
-    ? `${shown}. The list is ${duration(lag, 1)} behind.`
+    ? `${shown}. Updated ${duration(lag, 1)} ago.`
     : shown;
 }

@@ -67,11 +67,11 @@ export function KeysPage() {
   return (
     <Page
       title="API keys"
-      description="Keys of workers, producers and Terraform. A key is shown once; it ends within a second when it is revoked."
+      description="Keys for workers, producers and Terraform. Revoked keys stop working within a second."
       actions={create}
     >
       {mayRead ? (
-        <EmptyState icon={<KeyRound aria-hidden />} title="API keys need another role">
+        <EmptyState icon={<KeyRound aria-hidden />} title="You can't view API keys">
           {mayRead}
         </EmptyState>
       ) : keys.error ? (
@@ -96,11 +96,11 @@ export function KeysPage() {
             empty={
               <EmptyState
                 icon={<KeyRound aria-hidden />}
-                title="No key yet"
+                title="No API keys yet"
                 action={create}
                 snippet={<CodeBlock language="hcl" label="Terraform" code={snippet} />}
               >
-                Workers and producers show a key at the tenant URL. Make one here, or with Terraform, where
+                Producers and workers authenticate with an API key. Create one here, or with Terraform, where
                 the secret never leaves your machine.
               </EmptyState>
             }
@@ -140,10 +140,10 @@ function columns(
         </span>
       ),
     },
-    { id: "prefix", header: "Begins with", cell: (key) => <Code>{key.prefix}…</Code> },
+    { id: "prefix", header: "Prefix", cell: (key) => <Code>{key.prefix}…</Code> },
     {
       id: "may",
-      header: "May",
+      header: "Permissions",
       cell: (key) => (
         <span>
           {rolesOf(key)}
@@ -160,7 +160,7 @@ function columns(
     },
     {
       id: "expires",
-      header: "Ends",
+      header: "Expires",
       width: "w-32",
       cell: (key) =>
         key.expiresAt ? time(dateOf(key.expiresAt)) : <span className="text-ink-3">never</span>,
@@ -229,7 +229,7 @@ interface OpenDialogProps {
 function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: OpenDialogProps) {
   const revoke = useChange(tenant, (keyId: string) => admin.keys.revokeApiKey({ tenant, keyId }), {
     quiet: true,
-    done: () => "The key is revoked",
+    done: () => "Key revoked",
   });
   const close = () => setOpen(undefined);
   switch (open?.what) {
@@ -251,7 +251,7 @@ function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: Op
           apiKey={open.key}
           onClose={close}
           onRotated={(secret) =>
-            setOpen({ what: "secret", title: `The new secret of ${open.key.name}`, secret })
+            setOpen({ what: "secret", title: `New secret for ${open.key.name}`, secret })
           }
         />
       );
@@ -263,12 +263,11 @@ function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: Op
           open
           onOpenChange={close}
           title={`Revoke ${open.key.name}?`}
-          confirmLabel="Revoke"
+          confirmLabel="Revoke key"
           describeError={describeError}
           onConfirm={() => revoke.mutateAsync(open.key.id)}
         >
-          Whoever uses <Code>{open.key.prefix}…</Code> is refused within a second, open streams included. This
-          cannot be undone.
+          Anything using <Code>{open.key.prefix}…</Code> loses access within a second. This can't be undone.
         </Confirm>
       );
     default:

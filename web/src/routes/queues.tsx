@@ -67,20 +67,20 @@ export function QueuesPage() {
     },
     onSuccess: (_, { queue, paused }) =>
       toast({
-        title: paused ? `${queue.name} is paused` : `${queue.name} is resumed`,
-        description: paused ? "It takes new jobs and hands out none." : "Workers get its jobs again.",
+        title: paused ? `Paused ${queue.name}` : `Resumed ${queue.name}`,
+        description: paused ? "New jobs are accepted but don't run." : "Workers can fetch its jobs again.",
         action: { label: "Undo", onClick: () => setPaused.mutate({ queue, paused: !paused }) },
       }),
     onError: (error, { queue }) =>
-      toast({ kind: "error", title: `${queue.name} was not changed`, description: describeError(error) }),
+      toast({ kind: "error", title: `Couldn't update ${queue.name}`, description: describeError(error) }),
     onSettled: () => client.invalidateQueries({ queryKey: reads.queues(scope).queryKey }),
   });
 
   async function requeue({ name }: Queue) {
     const { requeued } = await workApi.requeue(scope, name);
     toast({
-      title: plural(requeued, "job runs again", "jobs run again"),
-      description: `All that were dead in ${name}.`,
+      title: `Retried ${plural(requeued, "job")}`,
+      description: `All dead jobs in ${name}.`,
     });
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
   }
@@ -130,7 +130,7 @@ export function QueuesPage() {
     ...(
       [
         ["pending", "Pending", "pending"],
-        ["active", "Running", "active"],
+        ["active", "Active", "active"],
         ["scheduled", "Scheduled", "scheduled"],
         ["retrying", "Retrying", "retrying"],
         ["dead", "Dead", "dead"],
@@ -156,7 +156,7 @@ export function QueuesPage() {
     ),
     {
       id: "oldest",
-      header: "Oldest waits",
+      header: "Oldest pending",
       phoneSkip: (queue) => !queue.oldest_pending_at,
       align: "right",
       sort: (queue) =>
@@ -172,7 +172,7 @@ export function QueuesPage() {
         <span className="inline-flex gap-1">
           {queue.dead > 0 ? (
             <IconButton
-              label={`Run the dead jobs of ${queue.name} again`}
+              label={`Retry dead jobs in ${queue.name}`}
               size="sm"
               blockedBecause={blocked}
               onClick={() => setRevived(queue)}
@@ -189,7 +189,7 @@ export function QueuesPage() {
             {stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />}
           </IconButton>
           <IconButton
-            label={`Settings of ${queue.name}`}
+            label={`Edit ${queue.name}`}
             size="sm"
             blockedBecause={blocked}
             onClick={() => setEdited(queue)}
@@ -212,7 +212,7 @@ export function QueuesPage() {
   return (
     <Page
       title="Queues"
-      description={queues.data ? `${plural(queues.data.length, "queue")}, counted exactly` : "Loading"}
+      description={queues.data ? `${plural(queues.data.length, "queue")}` : "Loading"}
       actions={
         queues.data && queues.data.length > 5 ? (
           <Input
@@ -238,7 +238,7 @@ export function QueuesPage() {
               search={{ view: "start" }}
               className={buttonClass("primary")}
             >
-              Run the first job
+              Run your first job
             </Link>
           }
           snippet={
@@ -249,7 +249,7 @@ export function QueuesPage() {
             />
           }
         >
-          A queue begins to exist when the first job goes into it. Nothing needs to be declared.
+          A queue is created when you enqueue its first job. You don't need to set it up.
         </EmptyState>
       ) : (
         <>
@@ -268,10 +268,10 @@ export function QueuesPage() {
                 empty={
                   <EmptyState
                     icon={<Search aria-hidden />}
-                    title="No queue of that name"
-                    action={<Button onClick={() => setFilter("")}>Show all</Button>}
+                    title="No queues found"
+                    action={<Button onClick={() => setFilter("")}>Clear filter</Button>}
                   >
-                    Nothing matches “{filter}”.
+                    No queue name contains “{filter}”.
                   </EmptyState>
                 }
               />
@@ -285,15 +285,14 @@ export function QueuesPage() {
           <Confirm
             open
             onOpenChange={() => setRevived(null)}
-            title={`Run all ${plural(revived.dead, "dead job")} of ${revived.name} again?`}
+            title={`Retry ${plural(revived.dead, "dead job")} in ${revived.name}?`}
             variant="primary"
-            confirmLabel="Run again"
-            cancelLabel="Leave them"
+            confirmLabel="Retry jobs"
+            cancelLabel="Cancel"
             describeError={describeError}
             onConfirm={() => requeue(revived)}
           >
-            Each begins anew with its first attempt. If the cause is not gone, they will be dead letters
-            again.
+            Each job starts over at its first attempt. Jobs that keep failing become dead again.
           </Confirm>
         ) : null}
       </Suspense>

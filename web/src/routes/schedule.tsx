@@ -58,7 +58,7 @@ export function SchedulePage() {
     return (
       <Page title="Schedule" above={back}>
         <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading the schedule" />
+          <SkeletonRows rows={5} columns={3} label="Loading schedule" />
         </Card>
       </Page>
     );
@@ -96,7 +96,8 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
             {paused ? "Resume" : "Pause"}
           </Button>
           <Button icon={<Pencil aria-hidden />} blockedBecause={blocked} onClick={() => setOpen("change")}>
-            Change
+            {" "}
+            Edit{" "}
           </Button>
           <Button
             icon={<Trash2 aria-hidden />}
@@ -114,27 +115,21 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
         <p className="text-13 text-ink-2">{cronWords(schedule.cron) ?? schedule.cron}</p>
       </div>
       {schedule.missed ? (
-        <Banner tone="warn" title={`${plural(schedule.missed, "run")} left out`}>
-          Their times passed while nothing could be enqueued, or the job before was not finished. Its rules
-          say to leave such runs out.
+        <Banner tone="warn" title={`${plural(schedule.missed, "run")} skipped`}>
+          These runs were due while Corvo couldn't enqueue jobs, or while the previous job was still running.
+          The schedule is set to skip them.
         </Banner>
       ) : null}
       <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_22rem]">
         <div className="flex min-w-0 flex-col gap-5">
-          <Card title="Next runs" description={`By the clocks of ${schedule.timezone}.`}>
+          <Card title="Next runs" description={`In ${schedule.timezone}.`}>
             {paused ? (
               <p className="text-13 text-ink-3">None while it is paused.</p>
             ) : (
               <NextRuns runs={schedule.next_runs ?? []} timezone={schedule.timezone} />
             )}
           </Card>
-          <CodeBlock
-            title="Payload of its jobs"
-            label="Payload"
-            language="json"
-            code={schedule.payload}
-            wrap
-          />
+          <CodeBlock title="Job payload" label="Payload" language="json" code={schedule.payload} wrap />
         </div>
         <Card title="Details">
           <Facts items={facts(scope, schedule)} />
@@ -149,14 +144,14 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
             open
             onOpenChange={() => setOpen(null)}
             title={`Delete ${schedule.name}?`}
-            confirmLabel="Delete"
+            confirmLabel="Delete schedule"
             describeError={describeError}
             onConfirm={async () => {
               await remove(schedule);
               await navigate({ to: "/$tenant/$namespace/schedules", params: scope });
             }}
           >
-            It makes no more jobs. Those that it made stay as they are. This cannot be undone.
+            It stops enqueuing jobs. Jobs it has already enqueued aren't affected. This can't be undone.
           </Confirm>
         ) : null}
       </Suspense>
@@ -196,8 +191,8 @@ function facts(scope: Scope, schedule: Schedule): { label: string; value: ReactN
   const add = (label: string, value: ReactNode) => list.push({ label, value });
   add("Last run", schedule.last_run_at ? <Time at={schedule.last_run_at} format="local" /> : "never");
   if (schedule.last_job_id) add("Last job", <JobLink scope={scope} id={schedule.last_job_id} />);
-  add("If one still runs", overlaps[schedule.overlap ?? "allow"] ?? schedule.overlap);
-  add("Missed times", catchUps[schedule.catch_up ?? "once"] ?? schedule.catch_up);
+  add("If the previous job is running", overlaps[schedule.overlap ?? "allow"] ?? schedule.overlap);
+  add("Missed runs", catchUps[schedule.catch_up ?? "once"] ?? schedule.catch_up);
   if (schedule.jitter && schedule.jitter !== "0s") add("Jitter", `up to ${shortDuration(schedule.jitter)}`);
   if (schedule.priority) add("Priority", schedule.priority);
   if (schedule.max_retries) add("Attempts", <span className="nums">{schedule.max_retries}</span>);

@@ -133,7 +133,7 @@ export function SchedulesPage() {
           </IconButton>
           <IconButton
             size="sm"
-            label={`Change ${schedule.name}`}
+            label={`Edit ${schedule.name}`}
             blockedBecause={blocked}
             onClick={() => setOpen({ schedule: schedule.id })}
           >
@@ -155,11 +155,7 @@ export function SchedulesPage() {
     </Button>
   );
   return (
-    <Page
-      title="Schedules"
-      description="Jobs that are made at times a cron expression names."
-      actions={create}
-    >
+    <Page title="Schedules" description="Enqueue jobs on a cron schedule." actions={create}>
       {schedules.error && !rows ? (
         <Problem error={schedules.error} onRetry={() => void schedules.refetch()} />
       ) : (
@@ -176,7 +172,7 @@ export function SchedulesPage() {
                   icon={<CalendarClock aria-hidden />}
                   title="No schedules yet"
                   action={create}
-                  snippet={<CodeBlock language="shell" label="Make a schedule" code={firstSchedule} />}
+                  snippet={<CodeBlock language="shell" label="Create a schedule" code={firstSchedule} />}
                 >
                   A schedule makes a job each night, each five minutes, or on the first of the month at nine
                   in Berlin. No machine of yours has to be awake for it.

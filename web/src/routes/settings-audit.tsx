@@ -42,7 +42,7 @@ export function AuditPage() {
   return (
     <Page title="Audit log" description={`Who changed what in ${tenant}, newest first.`}>
       {blocked ? (
-        <EmptyState icon={<ScrollText aria-hidden />} title="The audit log needs another role">
+        <EmptyState icon={<ScrollText aria-hidden />} title="You can't view the audit log">
           {blocked}
         </EmptyState>
       ) : events.error ? (
@@ -51,7 +51,7 @@ export function AuditPage() {
         <>
           <div className="flex flex-wrap items-center gap-2">
             <Choice
-              label="Kind of action"
+              label="Action"
               className="w-44!"
               options={actionGroups}
               value={(search.action ?? "") as (typeof actionGroups)[number]["value"]}
@@ -71,7 +71,7 @@ export function AuditPage() {
               rowKey={(event) => event.id}
               columns={columns(narrow)}
               empty={
-                <EmptyState icon={<ScrollText aria-hidden />} title="Nothing that fits">
+                <EmptyState icon={<ScrollText aria-hidden />} title="No matching entries">
                   Every change of tenants, namespaces, keys, members and sign-on is written down here, in the
                   same transaction as the change.
                 </EmptyState>
@@ -84,7 +84,7 @@ export function AuditPage() {
               busy={events.isFetchingNextPage}
               onClick={() => void events.fetchNextPage()}
             >
-              Show older ones
+              Show older
             </Button>
           ) : null}
         </>

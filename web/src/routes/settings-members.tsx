@@ -33,7 +33,7 @@ export function MembersPage() {
   return (
     <Page
       title="Members"
-      description={`Who may enter ${tenant}, and as what. A role counts in every namespace.`}
+      description={`People with access to ${tenant}. Roles apply to all namespaces.`}
       actions={
         <Button
           variant="primary"
@@ -73,7 +73,7 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
   const [removing, setRemoving] = useState<Member>();
   const remove = useChange(tenant, (userId: string) => admin.members.removeMember({ tenant, userId }), {
     quiet: true,
-    done: () => "The member is removed",
+    done: () => "Member removed",
   });
   return (
     <>
@@ -151,7 +151,7 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
             open
             onOpenChange={() => setRemoving(undefined)}
             title={`Remove ${removing.email}?`}
-            confirmLabel="Remove"
+            confirmLabel="Remove member"
             describeError={describeError}
             onConfirm={() => remove.mutateAsync(removing.userId)}
           >
@@ -169,7 +169,7 @@ function RoleCell({ tenant, access, member }: { tenant: string; access: Access; 
     tenant,
     (role: TenantRole) =>
       admin.members.updateMember({ tenant, userId: member.userId, role, etag: member.etag }),
-    { done: () => `${member.email} has a new role` },
+    { done: () => `Changed the role of ${member.email}` },
   );
   if (member.ssoConnectionId || access.blocked(Permission.MEMBER_WRITE))
     return <span>{roleNames[member.role]}</span>;
@@ -190,11 +190,11 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
   const revoke = useChange(
     tenant,
     (invitationId: string) => admin.members.revokeInvitation({ tenant, invitationId }),
-    { done: () => "The invitation is withdrawn" },
+    { done: () => "Invitation withdrawn" },
   );
   const blocked = access.blocked(Permission.MEMBER_WRITE);
   return (
-    <Card flush title="Invitations" description="Mailed, and not followed yet. Each link works once.">
+    <Card flush title="Invitations" description="Sent but not accepted yet.">
       <Table
         label="invitations"
         rows={invitations.error ? [] : invitations.data}
@@ -202,7 +202,7 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
         skeletonRows={2}
         empty={
           <p className="px-4 py-4 text-13 text-ink-3">
-            No invitation is open. Whoever you invite is listed here until they follow their link.
+            No pending invitations. People you invite appear here until they accept.
           </p>
         }
         columns={[
@@ -218,7 +218,7 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
             ),
           },
           { id: "role", header: "Role", cell: (invitation) => roleNames[invitation.role] },
-          { id: "by", header: "By", cell: (invitation) => invitation.invitedBy },
+          { id: "by", header: "Invited by", cell: (invitation) => invitation.invitedBy },
           {
             id: "expires",
             header: "Expires",

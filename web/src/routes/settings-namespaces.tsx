@@ -47,7 +47,7 @@ export function NamespacesPage() {
   return (
     <Page
       title="Namespaces"
-      description="Each has its own jobs, queues and keys. One for each environment or team."
+      description="Each namespace has its own jobs, queues and keys. Use one per environment or team."
       actions={create}
     >
       {namespaces.error ? (
@@ -83,13 +83,16 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
         updateMask: { paths: ["delete_protection"] },
         etag: namespace.etag,
       }),
-    { done: (answer) => (answer.namespace?.deleteProtection ? "It is protected" : "It may be deleted now") },
+    {
+      done: (answer) =>
+        answer.namespace?.deleteProtection ? "Deletion protection is on" : "Deletion protection is off",
+    },
   );
   const remove = useChange(
     tenant,
     (namespace: Namespace) =>
       control.namespaces.deleteNamespace({ tenant, namespace: namespace.id, etag: namespace.etag }),
-    { quiet: true, done: () => "The namespace is deleted" },
+    { quiet: true, done: () => "Namespace deleted" },
   );
   return (
     <>
@@ -101,7 +104,7 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
         empty={
           <EmptyState
             icon={<Boxes aria-hidden />}
-            title="No namespace yet"
+            title="No namespaces yet"
             action={create}
             snippet={<CodeBlock language="hcl" label="Terraform" code={snippet} />}
           >
@@ -130,11 +133,11 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
           },
           {
             id: "id",
-            header: "Id",
+            header: "ID",
             cell: (namespace) => (
               <span className="inline-flex items-center gap-1 text-ink-2">
                 <Code>{namespace.id}</Code>
-                <CopyButton text={namespace.id} label={`Copy the id of ${namespace.name}`} />
+                <CopyButton text={namespace.id} label={`Copy ID of ${namespace.name}`} />
               </span>
             ),
           },
@@ -161,8 +164,8 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
                   size="sm"
                   label={
                     namespace.deleteProtection
-                      ? `Take the protection off ${namespace.name}`
-                      : `Protect ${namespace.name} from deletion`
+                      ? `Turn off deletion protection for ${namespace.name}`
+                      : `Turn on deletion protection for ${namespace.name}`
                   }
                   blockedBecause={access.blocked(Permission.NAMESPACE_WRITE)}
                   onClick={() => protect.mutate(namespace)}
@@ -175,9 +178,7 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
                   label={`Delete ${namespace.name}`}
                   blockedBecause={
                     access.blocked(Permission.NAMESPACE_DELETE) ??
-                    (namespace.deleteProtection
-                      ? "It is protected: take the protection off first."
-                      : undefined)
+                    (namespace.deleteProtection ? "Turn off deletion protection first." : undefined)
                   }
                   onClick={() => setDeleting(namespace)}
                 >
@@ -194,12 +195,12 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             open
             onOpenChange={() => setDeleting(undefined)}
             title={`Delete ${deleting.name}?`}
-            confirmLabel="Delete for ever"
+            confirmLabel="Delete namespace"
             typeToConfirm={deleting.name}
             describeError={describeError}
             onConfirm={() => remove.mutateAsync(deleting)}
           >
-            Its jobs and queues go with it, and its keys stop working within a second. This cannot be undone.
+            This deletes its jobs and queues, and its keys stop working within a second. This can't be undone.
           </Confirm>
         ) : null}
       </Suspense>

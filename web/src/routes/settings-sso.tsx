@@ -29,10 +29,10 @@ export function SsoPage() {
     <Page
       width="text"
       title="Single sign-on"
-      description={`Let people of ${tenant} in through your own identity provider, with roles by their groups.`}
+      description={`Let people sign in to ${tenant} with your identity provider, with roles based on their groups.`}
     >
       {unreadable ? (
-        <EmptyState icon={<ShieldCheck aria-hidden />} title="Single sign-on needs another role">
+        <EmptyState icon={<ShieldCheck aria-hidden />} title="You can't view single sign-on">
           {unreadable}
         </EmptyState>
       ) : connections.error ? (
@@ -46,7 +46,7 @@ export function SsoPage() {
   );
 }
 
-const byMail = "Signing in by mail goes on working for everybody who was invited.";
+const byMail = "Invited members can still sign in by email.";
 
 interface SetUpProps {
   tenant: string;
@@ -75,7 +75,7 @@ function SetUp({ tenant, access, connection }: SetUpProps) {
       {connection ? (
         <SwitchOn tenant={tenant} connection={connection} blocked={blocked} />
       ) : (
-        <Step number={4} progress="later" title="Switch it on" description={byMail} />
+        <Step number={4} progress="later" title="Turn it on" description={byMail} />
       )}
     </>
   );
@@ -104,7 +104,7 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
   const remove = useChange(
     tenant,
     () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id }),
-    { quiet: true, done: () => "The connection is deleted" },
+    { quiet: true, done: () => "Connection deleted" },
   );
   const tested = connection.lastTest?.succeeded;
   return (
@@ -112,7 +112,7 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
       <Step
         number={4}
         progress={connection.enabled ? "done" : tested ? "now" : "later"}
-        title={connection.enabled ? "It is on" : "Switch it on"}
+        title={connection.enabled ? "Single sign-on is on" : "Turn it on"}
         description={byMail}
         action={
           <span className="flex flex-wrap gap-2">
@@ -128,20 +128,17 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
               variant={connection.enabled ? "secondary" : "primary"}
               busy={change.isPending}
               blockedBecause={
-                blocked ??
-                (connection.enabled || tested ? undefined : "Do a test sign-in that goes well first.")
+                blocked ?? (connection.enabled || tested ? undefined : "Run a successful test sign-in first.")
               }
               onClick={() => change.mutate(!connection.enabled)}
             >
-              {connection.enabled ? "Switch off" : "Switch on"}
+              {connection.enabled ? "Turn off" : "Turn on"}
             </Button>
           </span>
         }
       >
         {connection.enabled ? (
-          <Facts
-            items={[{ label: "Your people start at", value: <Copyable text={connection.loginUrl} /> }]}
-          />
+          <Facts items={[{ label: "Sign-in URL", value: <Copyable text={connection.loginUrl} /> }]} />
         ) : null}
       </Step>
       <Suspense>
@@ -150,11 +147,11 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
             open
             onOpenChange={() => setDeleting(false)}
             title={`Delete ${connection.name}?`}
-            confirmLabel="Delete"
+            confirmLabel="Delete connection"
             describeError={describeError}
             onConfirm={() => remove.mutateAsync(undefined)}
           >
-            Who came in through it is signed out and cannot come back that way.
+            People who signed in with it are signed out and can't use it again.
           </Confirm>
         ) : null}
       </Suspense>

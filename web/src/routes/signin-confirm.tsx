@@ -45,11 +45,11 @@ export function SigninConfirmPage() {
   if (!token || error) {
     return (
       <Entry
-        title="This link does not work"
+        title="This link isn't valid"
         description={
           error
             ? describeError(error)
-            : "The link is incomplete. Open it from the mail again, or copy all of it."
+            : "The link is incomplete. Open it from the email, or copy the whole link."
         }
       >
         <div className="flex flex-wrap gap-3">
@@ -70,8 +70,8 @@ export function SigninConfirmPage() {
         title={`Sign in as ${email}?`}
         description={
           joins
-            ? `This also adds you to ${joins}. The link was not requested in this browser: if this is not your address, close this page.`
-            : "The link was not requested in this browser. If this is not your address, close this page."
+            ? `This also adds you to ${joins}. This link wasn't requested in this browser. If this isn't your address, close this page.`
+            : "This link wasn't requested in this browser. If this isn't your address, close this page."
         }
       >
         <Button

@@ -51,7 +51,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
   if (start.data) {
     return (
       <Entry
-        title="Check your mail"
+        title="Check your email"
         description={
           <>
             If <strong className="font-medium text-ink">{email.trim()}</strong> belongs to a member, a sign-in
@@ -77,7 +77,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
             onClick={() => start.reset()}
             className="self-start"
           >
-            Use another address
+            Use a different email
           </Button>
         </div>
       </Entry>
@@ -92,13 +92,13 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
   }
 
   return (
-    <Entry title="Sign in" description="We mail you a link. There is no password to lose." below={below}>
+    <Entry title="Sign in" description="We'll email you a sign-in link. No password needed." below={below}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-5">
         {problem ? <Banner tone="danger" title={problem} /> : null}
         {start.error && !refused.email ? <Banner tone="danger" title={describeError(start.error)} /> : null}
         <Field
-          label="E-mail"
-          error={refused.email ?? (invalid ? "Enter the address you signed up with." : undefined)}
+          label="Email"
+          error={refused.email ?? (invalid ? "Enter the email address you signed up with." : undefined)}
         >
           <Input
             size="lg"
@@ -106,7 +106,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
             name="email"
             autoComplete="email"
             autoFocus
-            placeholder="you@company.com"
+            placeholder="name@company.com"
             value={email}
             onChange={(event) => {
               setEmail(event.target.value);
@@ -115,7 +115,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
           />
         </Field>
         <Button type="submit" variant="primary" size="lg" busy={start.isPending} className="w-full">
-          Mail me a link
+          Email me a link
         </Button>
         <div className="flex items-center gap-3 text-12 text-ink-3" aria-hidden>
           <span className="h-px flex-1 bg-line" />
@@ -137,21 +137,17 @@ function BySso({ initial, problem, below, other }: WayProps & { initial: string 
   function submit(event: FormEvent) {
     event.preventDefault();
     const name = tenant.trim().toLowerCase();
-    const wrong = name === "" ? "Enter the name of your tenant." : nameProblem(name);
+    const wrong = name === "" ? "Enter your tenant name." : nameProblem(name);
     setError(wrong ?? undefined);
     // A page of the server: it sends the browser on to the tenant's provider.
     if (!wrong) window.location.assign(`/auth/oidc/start?tenant=${encodeURIComponent(name)}`);
   }
 
   return (
-    <Entry
-      title="Single sign-on"
-      description="Your tenant's own provider tells us who you are."
-      below={below}
-    >
+    <Entry title="Single sign-on" description="Sign in with your company's identity provider." below={below}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-5">
         {problem ? <Banner tone="danger" title={problem} /> : null}
-        <Field label="Tenant name" hint="The name in your tenant's URL, as in acme." error={error}>
+        <Field label="Tenant name" hint="The name in your tenant URL, for example acme." error={error}>
           <Input
             size="lg"
             name="tenant"
@@ -168,7 +164,7 @@ function BySso({ initial, problem, below, other }: WayProps & { initial: string 
           <ArrowRight aria-hidden />
         </Button>
         <Button variant="ghost" icon={<ArrowLeft aria-hidden />} onClick={other} className="self-start">
-          Use a mailed link instead
+          Sign in with email instead
         </Button>
       </form>
     </Entry>

@@ -49,11 +49,11 @@ export function SignupConfirmPage() {
   if (!token || error) {
     return (
       <Entry
-        title="This link does not work"
+        title="This link isn't valid"
         description={
           error
             ? describeError(error)
-            : "The link is incomplete. Open it from the mail again, or copy all of it."
+            : "The link is incomplete. Open it from the email, or copy the whole link."
         }
       >
         <div className="flex flex-wrap gap-2">
@@ -91,7 +91,7 @@ export function SignupConfirmPage() {
       <div className="flex flex-col gap-5">
         {startedHere ? null : (
           <Banner tone="warn" title="This sign-up was not started in this browser">
-            If {email} is not your address, close this page.
+            If {email} isn't your address, close this page.
           </Banner>
         )}
         {signedInAs && signedInAs !== email ? (
@@ -118,14 +118,12 @@ function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {
   return (
     <Entry
       title={`Welcome, ${keys.tenant}`}
-      description="Your tenant is ready. These are its first two keys. We keep only a digest of them, so this is the one time you see them."
+      description="Your tenant is ready. Copy these two keys now. You won't be able to see them again."
     >
       <div className="flex flex-col gap-4">
         <Secret name="API key" use="for your code: enqueue and run jobs" value={keys.apiKey} />
         <Secret name="Management key" use="for Terraform and the command line" value={keys.token} />
-        {ready ? null : (
-          <Banner tone="info" title="The keys work in a few seconds, as soon as every proxy knows them." />
-        )}
+        {ready ? null : <Banner tone="info" title="The keys start working in a few seconds." />}
         <label className="flex items-start gap-2.5 text-13 text-ink-2">
           <input
             type="checkbox"
@@ -145,7 +143,7 @@ function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {
         </Link>
         <p className="flex items-start gap-2 text-12 text-ink-3">
           <TriangleAlert aria-hidden className="mt-0.5 size-3.5 shrink-0" />
-          Lost one? Make another under API keys and revoke the old one; nothing else breaks.
+          Lost one? Create another under API keys and revoke the old one.
         </p>
       </div>
     </Entry>

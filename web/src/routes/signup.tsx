@@ -59,10 +59,10 @@ export function SignupPage() {
     refused.email ??
     (email.trim() === ""
       ? tried
-        ? "Enter your e-mail address."
+        ? "Enter your email address."
         : undefined
       : left.email && !emailForm.test(email.trim())
-        ? "That does not look like an e-mail address."
+        ? "Enter a valid email address."
         : undefined);
   const taken =
     check.data && !check.data.available && settled === tenant
@@ -82,7 +82,7 @@ export function SignupPage() {
   return (
     <Entry
       title="Create your account"
-      description="An address and a name. You will have run your first job a minute from now."
+      description="Run your first job in about a minute."
       below={
         <>
           Already have one?{" "}
@@ -96,7 +96,7 @@ export function SignupPage() {
         {start.error && !refused.email && !refused.tenant ? (
           <Banner tone="danger" title={describeError(start.error)} />
         ) : null}
-        <Field label="Work e-mail" error={emailError}>
+        <Field label="Work email" error={emailError}>
           <Input
             size="lg"
             type="email"
@@ -113,9 +113,7 @@ export function SignupPage() {
         <Field
           label="Tenant name"
           error={tenantError}
-          hint={
-            tenantError ? undefined : "Your team or company. It is part of your URL and cannot be changed."
-          }
+          hint={tenantError ? undefined : "Your team or company. It's part of your URL and can't be changed."}
         >
           <Input
             size="lg"
@@ -174,7 +172,7 @@ function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentPr
   const [asked, setAsked] = useState(false);
   return (
     <Entry
-      title="Check your mail"
+      title="Check your email"
       description={
         <>
           We sent a link to <strong className="font-medium text-ink">{email}</strong>. Open it on this machine
@@ -187,7 +185,7 @@ function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentPr
           ) : null}
         </>
       }
-      below="Nothing there? Look into the spam folder, or check the address above for a slip."
+      below="Didn't get it? Check your spam folder, or check the address above for typos."
     >
       <div className="flex flex-col gap-4">
         <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
@@ -199,7 +197,7 @@ function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentPr
             {asked ? "Sent again" : "Send again"}
           </Button>
           <Button variant="ghost" onClick={change}>
-            Use another address
+            Use a different email
           </Button>
         </div>
       </div>

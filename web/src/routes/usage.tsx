@@ -58,10 +58,10 @@ export function UsagePage() {
       description={
         data ? (
           <>
-            Tokens and dollars as workers report them, since <Time at={data.from} format="local" />.
+            Tokens and cost as reported by workers, since <Time at={data.from} format="local" />.
           </>
         ) : (
-          "Tokens and dollars as workers report them."
+          "Tokens and cost as reported by workers."
         )
       }
       actions={
@@ -79,7 +79,7 @@ export function UsagePage() {
             ))}
           </NativeSelect>
           <NativeSelect
-            aria-label="Grouped by"
+            aria-label="Group by"
             className="w-36"
             value={by}
             onChange={(next) => change({ by: next as UsageGrouping })}
@@ -111,13 +111,17 @@ export function UsagePage() {
               title={data && count(data.totals.output_tokens)}
               note={data ? `${compact(data.totals.cache_creation_tokens)} to the cache` : ""}
             />
-            <Tile label="Reports" value={data && compact(data.totals.count)} note="attempts with models" />
+            <Tile
+              label="Reports"
+              value={data && compact(data.totals.count)}
+              note="attempts that used models"
+            />
           </div>
           <Card flush>
             {data && !used ? (
               <EmptyState
                 icon={<ChartColumn aria-hidden />}
-                title="Nothing was used"
+                title="No usage yet"
                 snippet={<CodeBlock language="shell" label="Report usage" code={reportUsage} />}
               >
                 Workers report tokens and cost with an ack, a failure or a heartbeat. The sums appear here at

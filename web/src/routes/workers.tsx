@@ -76,7 +76,7 @@ export function WorkersPage() {
       {all?.length === 0 ? (
         <EmptyState
           icon={<Cpu aria-hidden />}
-          title="No worker is connected"
+          title="No workers connected"
           snippet={<CodeBlock language="shell" label="Start a worker" code={firstWorker} />}
         >
           A worker appears here with its first fetch, and leaves two minutes after it was last heard of.
@@ -84,11 +84,7 @@ export function WorkersPage() {
       ) : (
         <Card
           flush
-          footer={
-            data?.more
-              ? `Joined with the newest ${count(data.jobs.length)} jobs that run; there are more.`
-              : undefined
-          }
+          footer={data?.more ? `Shows the newest ${count(data.jobs.length)} active jobs.` : undefined}
         >
           <Table
             label="Workers"
@@ -98,8 +94,8 @@ export function WorkersPage() {
             empty={
               <EmptyState
                 icon={<Search aria-hidden />}
-                title="No such worker"
-                action={<Button onClick={() => setFilter("")}>Show all</Button>}
+                title="No workers found"
+                action={<Button onClick={() => setFilter("")}>Clear filter</Button>}
               >
                 No worker, host or queue matches “{filter}”.
               </EmptyState>
@@ -112,9 +108,9 @@ export function WorkersPage() {
 }
 
 function describe(all: readonly AtWork[], jobs: number, more: boolean): string {
-  if (all.length === 0) return "Nobody has asked for jobs in the last two minutes.";
+  if (all.length === 0) return "No worker has fetched jobs in the last 2 minutes.";
   const on = hosts(all);
-  return `${plural(all.length, "worker")}${on > 0 ? ` on ${plural(on, "host")}` : ""} with ${more ? "more than " : ""}${plural(jobs, "job")} in hand.`;
+  return `${plural(all.length, "worker")}${on > 0 ? ` on ${plural(on, "host")}` : ""} with ${more ? "more than " : ""}${plural(jobs, "active job")}.`;
 }
 
 const states: Record<AtWork["state"], { word: string; tone: Tone; icon: ReactNode; order: number }> = {
@@ -159,7 +155,7 @@ function columns(scope: Scope): Column<AtWork>[] {
     },
     {
       id: "jobs",
-      header: "Running",
+      header: "Active jobs",
       sort: (worker) => worker.jobs.length,
       phoneSkip: (worker) => worker.jobs.length === 0,
       cell: (worker) => <Jobs scope={scope} worker={worker} />,

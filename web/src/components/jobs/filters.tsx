@@ -20,10 +20,10 @@ interface FiltersProps {
 }
 
 const withinWords: Record<Within, string> = {
-  "15m": "last 15 minutes",
-  "1h": "last hour",
-  "24h": "last 24 hours",
-  "7d": "last 7 days",
+  "15m": "Last 15 minutes",
+  "1h": "Last hour",
+  "24h": "Last 24 hours",
+  "7d": "Last 7 days",
 };
 // Cancelling is a moment, not something to look for.
 const offered = jobStates.filter((state) => state !== "cancelling");
@@ -80,7 +80,7 @@ export function Filters({ scope, search, onChange, onClear }: FiltersProps) {
             })
           }
         >
-          <option value="">any time</option>
+          <option value="">Any time</option>
           {withins.map((within) => (
             <option key={within} value={within}>
               {withinWords[within]}
@@ -126,7 +126,7 @@ function TagFilter({
         aria-label="Tag, as key:value"
         aria-invalid={wrong || undefined}
         aria-describedby={wrong ? "tag-problem" : undefined}
-        placeholder="tag as key:value"
+        placeholder="Tag, key:value"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -141,7 +141,7 @@ function TagFilter({
           role="alert"
           className="absolute top-full left-0 z-20 mt-1 w-max max-w-[calc(100vw-2rem)] rounded-md bg-danger-soft px-2 py-1 text-12 text-danger-text shadow-2"
         >
-          Write it as key:value, for example customer:acme.
+          Use key:value, for example customer:acme.
         </p>
       ) : null}
     </form>
@@ -154,7 +154,7 @@ function TimeChip({ label, at, onRemove }: { label: string; at: string; onRemove
       {label} <span className="nums">{timeLocal(new Date(at))}</span>
       <button
         type="button"
-        aria-label={`Remove the filter ${label}`}
+        aria-label={`Remove filter ${label}`}
         onClick={onRemove}
         className="grid size-6 place-items-center rounded-sm hover:bg-surface/60"
       >

@@ -18,7 +18,7 @@ export default function NoJobs({ scope }: { scope: Scope }) {
           search={{ view: "start" }}
           className={buttonClass("primary")}
         >
-          Run the first job
+          Run your first job
         </Link>
       }
       snippet={
@@ -29,7 +29,7 @@ export default function NoJobs({ scope }: { scope: Scope }) {
         />
       }
     >
-      Every job of {scope.namespace} appears here the moment it is enqueued, and stays until it is deleted.
+      Jobs in {scope.namespace} appear here as soon as you enqueue them.
     </EmptyState>
   );
 }

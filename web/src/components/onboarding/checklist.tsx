@@ -28,12 +28,12 @@ export function Checklist({ scope, status, first }: ChecklistProps) {
     from && to ? duration(Date.parse(to) - Date.parse(from)) : "";
   const steps: Step[] = [
     {
-      title: "Request seen",
+      title: "Request received",
       detail: first.enqueuedAt
-        ? "Your call reached us"
+        ? "Corvo received your request"
         : status === "live"
-          ? "Listening for your first call"
-          : "Opening the stream of events",
+          ? "Waiting for your first request"
+          : "Connecting",
       done: Boolean(first.enqueuedAt),
     },
     {
@@ -47,7 +47,7 @@ export function Checklist({ scope, status, first }: ChecklistProps) {
           {first.job}
         </Link>
       ) : (
-        "It is on the disks of a majority before you get an answer"
+        "Stored on a majority of nodes before you get a response"
       ),
       done: Boolean(first.enqueuedAt),
     },
@@ -55,24 +55,26 @@ export function Checklist({ scope, status, first }: ChecklistProps) {
       title: "Worker connected",
       detail: first.startedAt
         ? first.worker
-          ? `${first.worker} took it`
-          : "A worker took it"
-        : "Waits until a worker asks for it",
+          ? `${first.worker} fetched it`
+          : "A worker fetched it"
+        : "Waiting for a worker",
       done: Boolean(first.startedAt),
     },
     {
       title: "Running",
       detail: first.failedAt
-        ? (first.error ?? "The attempt failed; it is tried again")
+        ? (first.error ?? "The attempt failed and will be retried")
         : first.startedAt
           ? `After ${took(first.enqueuedAt, first.startedAt)} in the queue`
-          : "The worker holds a lease on it",
+          : "The worker holds a lease",
       done: Boolean(first.doneAt),
       failed: Boolean(first.failedAt) && !first.doneAt,
     },
     {
       title: "Done",
-      detail: first.doneAt ? `In ${took(first.startedAt, first.doneAt)}` : "The worker acknowledges it",
+      detail: first.doneAt
+        ? `In ${took(first.startedAt, first.doneAt)}`
+        : "Waiting for the worker to acknowledge it",
       done: Boolean(first.doneAt),
     },
   ];
@@ -155,7 +157,7 @@ function Celebration({ scope, first, total }: { scope: Scope; first: FirstJob; t
           params={{ ...scope, job: first.job ?? "" }}
           className={buttonClass("primary", "sm")}
         >
-          Open the job
+          Open job
         </Link>
         <Link
           to="/$tenant/$namespace"
@@ -163,7 +165,7 @@ function Celebration({ scope, first, total }: { scope: Scope; first: FirstJob; t
           search={{ view: "numbers" }}
           className={buttonClass("secondary", "sm")}
         >
-          Go to the overview
+          Go to overview
         </Link>
       </div>
     </div>

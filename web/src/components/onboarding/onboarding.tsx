@@ -61,13 +61,14 @@ export function Onboarding({ scope }: { scope: Scope }) {
       setKey(secret);
       holdKeys({ ...scope, tenantUrl: access.tenantUrl, apiKey: secret, token: "" });
     },
-    onError: (error) => toast({ kind: "error", title: "No key was made", description: describeError(error) }),
+    onError: (error) =>
+      toast({ kind: "error", title: "Couldn't create a key", description: describeError(error) }),
   });
 
   const enqueue = useMutation({
     mutationFn: () => jobsApi.enqueue(scope, { queue: QUEUE, payload: { name: "Ada", from: "console" } }),
     onError: (error) =>
-      toast({ kind: "error", title: "The job was not enqueued", description: describeError(error) }),
+      toast({ kind: "error", title: "Couldn't enqueue the job", description: describeError(error) }),
   });
 
   function choose(next: SnippetLanguage) {
@@ -92,7 +93,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
               <h2 className="text-14 font-semibold">1. Point your shell at your tenant</h2>
               {key ? (
                 <span className="text-12 text-ink-3">
-                  The key is copied whole. Store it: it is not shown again.
+                  Copying includes the whole key. Store it now; you won't see it again.
                 </span>
               ) : (
                 <Button
@@ -102,7 +103,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
                   blockedBecause={access.blocked(Permission.KEY_WRITE)}
                   onClick={() => makeKey.mutate()}
                 >
-                  Fill in a new key
+                  Create a key
                 </Button>
               )}
             </div>
@@ -154,7 +155,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
               blockedBecause={access.blocked(Permission.JOB_OPERATE)}
               onClick={() => enqueue.mutate()}
             >
-              Enqueue a test job
+              Enqueue test job
             </Button>
             <DemoWorker scope={scope} blockedBecause={access.blocked(Permission.JOB_OPERATE)} />
           </div>
@@ -192,11 +193,11 @@ function DemoWorker({ scope, blockedBecause }: { scope: Scope; blockedBecause: s
 
   return running ? (
     <Button icon={<Square aria-hidden className="fill-current" />} onClick={() => abort.current?.abort()}>
-      Stop the demo worker
+      Stop demo worker
     </Button>
   ) : (
     <Button icon={<Play aria-hidden />} blockedBecause={blockedBecause} onClick={() => void run()}>
-      Run a demo worker
+      Run demo worker
     </Button>
   );
 }

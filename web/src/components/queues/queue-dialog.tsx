@@ -28,7 +28,7 @@ function wholeProblem(text: string): string | undefined {
   const value = Number(text);
   return Number.isInteger(value) && value > 0
     ? undefined
-    : "Enter a whole number above zero, or nothing for no limit.";
+    : "Enter a whole number above 0, or leave it empty for no limit.";
 }
 
 interface RetryForm {
@@ -82,7 +82,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     mutationFn: () => jobsApi.setLimits(scope, queue.name, settings),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: reads.queues(scope).queryKey });
-      toast({ title: `Settings of ${queue.name} saved`, description: "They hold from the next job on." });
+      toast({ title: `Saved ${queue.name}`, description: "They apply from the next job." });
       onClose();
     },
   });
@@ -118,7 +118,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
 
   async function drain() {
     const { remaining } = await workApi.drain(scope, queue.name);
-    toast({ title: `${queue.name} drains`, description: `${plural(remaining, "job")} left to run.` });
+    toast({ title: `Draining ${queue.name}`, description: `${plural(remaining, "job")} left.` });
     await changed();
   }
 
@@ -128,15 +128,15 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         open
         onOpenChange={() => setAsking(null)}
         title={`Drain ${queue.name}?`}
-        confirmLabel="Drain"
+        confirmLabel="Drain queue"
         variant="primary"
         onConfirm={drain}
         describeError={describeError}
       >
-        It takes no new jobs: whoever enqueues into it is refused.{" "}
+        The queue stops accepting new jobs.{" "}
         {queue.paused
-          ? `It is paused too, so the ${plural(busy, "job")} it has stay until you resume it, which ends both.`
-          : `Workers go on with the ${plural(busy, "job")} it has, and what follows on those still enters. Resume it to take jobs again.`}
+          ? `The queue is also paused, so its ${plural(busy, "job")} won't run until you resume it. Resuming ends both.`
+          : `Workers finish the ${plural(busy, "job")} it has, including their follow-up jobs. Resume the queue to accept new jobs again.`}
       </ConfirmDialog>
     );
   }
@@ -152,13 +152,13 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         open
         onOpenChange={() => setAsking(null)}
         title={`Clear ${queue.name}?`}
-        confirmLabel="Clear the queue"
+        confirmLabel="Clear queue"
         typeToConfirm={queue.name}
         onConfirm={clear}
         describeError={describeError}
       >
-        {plural(jobs - queue.active, "job")} in every state, and their keys, are gone at once. This cannot be
-        undone. What workers have now stays, and so do the limits.
+        This deletes {plural(jobs - queue.active, "job")} in all states except active, and can't be undone.
+        What workers have now stays, and so do the limits.
       </ConfirmDialog>
     );
   }
@@ -167,14 +167,13 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
       <ConfirmDialog
         open
         onOpenChange={() => setAsking(null)}
-        title={`Delete ${queue.name} with its jobs?`}
-        confirmLabel="Delete the queue"
+        title={`Delete ${queue.name}?`}
+        confirmLabel="Delete queue"
         typeToConfirm={queue.name}
         onConfirm={remove}
         describeError={describeError}
       >
-        {plural(jobs, "job")} in every state, their keys and these settings are gone at once. This cannot be
-        undone. The name can be used again.
+        This deletes its {plural(jobs, "job")} and settings, and can't be undone. You can reuse the name.
       </ConfirmDialog>
     );
   }
@@ -183,8 +182,8 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     <Dialog
       open
       onOpenChange={onClose}
-      title={`Settings of ${queue.name}`}
-      description="Limits hold over all workers together, from the next job on."
+      title={`Edit ${queue.name}`}
+      description="Limits apply across all workers, from the next job."
       footer={
         <>
           <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
@@ -204,7 +203,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
               Delete
             </Button>
           </span>
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form="queue-settings" variant="primary" busy={save.isPending}>
             Save
           </Button>
@@ -216,7 +215,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
           <Banner tone="danger" title={describeError(save.error)} />
         ) : null}
         <Field
-          label="Jobs that may run at once"
+          label="Maximum active jobs"
           hint="Empty: as many as workers take. Jobs that already run are not stopped."
           error={problems.max ?? refused.max_concurrency}
         >
@@ -229,7 +228,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         </Field>
         <div className="grid grid-cols-[1fr_9rem] items-start gap-2">
           <Field
-            label="Jobs that may start"
+            label="Rate limit"
             hint="Empty: no limit. A retry is a start too."
             error={problems.rate ?? refused["throttle.limit"] ?? refused.throttle}
           >
@@ -246,7 +245,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         </div>
         <fieldset className="flex flex-col gap-3">
           <legend className="pb-1 text-13 font-medium">
-            Retries <span className="font-normal text-ink-3">of jobs whose producer does not say</span>
+            Retries <span className="font-normal text-ink-3">(defaults for new jobs)</span>
           </legend>
           <div className="grid items-start gap-3 sm:grid-cols-2">
             <Field label="Attempts" error={problems.attempts ?? refused.max_retries}>
@@ -257,7 +256,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                 onChange={(event) => setRetry({ ...retry, attempts: event.target.value })}
               />
             </Field>
-            <Field label="Pauses grow" error={refused.retry_backoff}>
+            <Field label="Backoff" error={refused.retry_backoff}>
               <NativeSelect value={retry.backoff} onChange={(backoff) => setRetry({ ...retry, backoff })}>
                 <option value="">exponentially (default)</option>
                 {["exponential", "linear", "fixed", "none"].map((backoff) => (
@@ -267,7 +266,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                 ))}
               </NativeSelect>
             </Field>
-            <Field label="First pause" error={refused.retry_base_delay}>
+            <Field label="First delay" error={refused.retry_base_delay}>
               <Input
                 autoComplete="off"
                 placeholder="5s"
@@ -275,7 +274,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                 onChange={(event) => setRetry({ ...retry, base: event.target.value })}
               />
             </Field>
-            <Field label="Longest pause" error={refused.retry_max_delay}>
+            <Field label="Longest delay" error={refused.retry_max_delay}>
               <Input
                 autoComplete="off"
                 placeholder="10m"
@@ -286,7 +285,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
           </div>
         </fieldset>
         <Tabs
-          label="The same by other means"
+          label="Copy as"
           value={form}
           onChange={setForm}
           panelClassName="pt-3!"

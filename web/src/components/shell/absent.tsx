@@ -13,14 +13,14 @@ const SHOWN = 8;
 
 /** In place of every page of a namespace that is not there, or not for this person. */
 export function NoNamespace({ tenant, namespace }: { tenant: string; namespace: string }) {
-  usePageTitle("No such namespace");
+  usePageTitle("Namespace not found");
   const { data } = useQuery(reads.namespaces(tenant));
   return (
     <div role="alert">
       <EmptyState
         level={1}
         icon={<Compass aria-hidden />}
-        title={`${tenant} has no namespace ${namespace}`}
+        title={`Namespace ${namespace} not found`}
         action={
           <>
             {(data ?? []).slice(0, SHOWN).map(({ name }) => (
@@ -39,8 +39,8 @@ export function NoNamespace({ tenant, namespace }: { tenant: string; namespace: 
           </>
         }
       >
-        It may have been deleted, the address may have a mistake in it, or you have no access to it.
-        {data && data.length > 0 ? " You can go on in one of these." : ""}
+        It may have been deleted, the link may be wrong, or you may not have access.
+        {data && data.length > 0 ? " Choose one of these:" : ""}
       </EmptyState>
     </div>
   );
@@ -55,13 +55,13 @@ export function NoTenant() {
 }
 
 function Absent({ tenant, tenants }: { tenant: string; tenants: readonly string[] }) {
-  usePageTitle("No such tenant");
+  usePageTitle("Tenant not found");
   return (
     <PageFrame>
       <EmptyState
         level={1}
         icon={<Compass aria-hidden />}
-        title={`There is no tenant ${tenant}`}
+        title={`Tenant ${tenant} not found`}
         action={
           tenants.length > 0 ? (
             tenants.slice(0, SHOWN).map((name) => (
@@ -76,8 +76,8 @@ function Absent({ tenant, tenants }: { tenant: string; tenants: readonly string[
           )
         }
       >
-        It may have been deleted, the address may have a mistake in it, or you have no access to it.
-        {tenants.length > 0 ? " You can go on in one of yours." : " You are a member of no tenant yet."}
+        It may have been deleted, the link may be wrong, or you may not have access.
+        {tenants.length > 0 ? " Choose one of yours:" : " You're not a member of any tenant yet."}
       </EmptyState>
     </PageFrame>
   );

@@ -27,8 +27,8 @@ export default function CopyAsDialog({
     <Dialog
       open={open}
       onOpenChange={onOpenChange}
-      title="Do the same elsewhere"
-      description="What this page shows or does, ready to paste."
+      title="Copy as"
+      description="Run what this page shows from your terminal or code."
       size="md"
     >
       {offered.length === 0 ? (
@@ -36,7 +36,7 @@ export default function CopyAsDialog({
       ) : (
         <div className="pb-3">
           <Tabs
-            label="Form"
+            label="Format"
             value={value}
             onChange={setChosen}
             tabs={offered.map((form) => ({

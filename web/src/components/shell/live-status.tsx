@@ -15,13 +15,13 @@ const words: Record<Status, string> = {
 };
 
 const hints: Record<Status, string> = {
-  idle: "Opening the stream of events",
-  connecting: "Opening the stream of events",
-  live: "Changes appear by themselves. Click to pause.",
-  reconnecting: "The stream was cut; trying again",
-  paused: "Click to follow changes again",
-  off: "The stream was refused; reload to see changes",
-  absent: "There is nothing to follow here",
+  idle: "Connecting to live updates",
+  connecting: "Connecting to live updates",
+  live: "This page updates live. Click to pause.",
+  reconnecting: "Connection lost. Reconnecting",
+  paused: "Live updates are paused. Click to resume.",
+  off: "Live updates are off. Reload to see changes.",
+  absent: "No live updates here",
 };
 
 /** Whether the page follows by itself, and the switch for it. */
@@ -42,7 +42,7 @@ export function LiveStatus() {
       <button
         type="button"
         onClick={() => setPaused(!paused)}
-        aria-label={`${words[status]}: ${paused ? "follow changes" : "pause live changes"}`}
+        aria-label={`${words[status]}: ${paused ? "resume live updates" : "pause live updates"}`}
         className="group flex h-8 items-center gap-2 rounded-md px-2.5 text-12 font-medium text-ink-2 hover:bg-hover hover:text-ink"
       >
         <span className="relative grid size-3.5 place-items-center">

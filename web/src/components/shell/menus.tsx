@@ -84,7 +84,7 @@ export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuPr
     try {
       await control.auth.logout({});
     } catch (error) {
-      toast({ kind: "error", title: "Could not sign out", description: describeError(error) });
+      toast({ kind: "error", title: "Couldn't sign out", description: describeError(error) });
       return;
     }
     tokens.clear();
@@ -104,7 +104,7 @@ export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuPr
         value={theme}
         onChange={setTheme}
         options={[
-          { value: "system", label: "As the system", icon: <Monitor aria-hidden /> },
+          { value: "system", label: "System", icon: <Monitor aria-hidden /> },
           { value: "light", label: "Light", icon: <Sun aria-hidden /> },
           { value: "dark", label: "Dark", icon: <Moon aria-hidden /> },
         ]}

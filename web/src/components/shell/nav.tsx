@@ -116,7 +116,7 @@ export const destinations: readonly Destination[] = [
   },
   {
     id: "dead",
-    label: "Dead letters",
+    label: "Dead letter",
     icon: OctagonX,
     to: "/$tenant/$namespace/dead",
     shortcut: "g d",

@@ -54,8 +54,8 @@ export default function Palette({ onOpenChange, groups, onText, query, onQuery }
               <Autocomplete.InputGroup className="flex items-center gap-2.5 border-b border-line px-4">
                 <Search aria-hidden className="size-4 shrink-0 text-ink-3" />
                 <Autocomplete.Input
-                  aria-label="Search commands, or paste a job id"
-                  placeholder="Search commands, or paste a job id"
+                  aria-label="Search, or paste a job ID"
+                  placeholder="Search, or paste a job ID"
                   className="h-12 w-full bg-transparent text-14 outline-none pointer-coarse:text-16"
                 />
                 <Kbd keys="esc" />
@@ -63,7 +63,7 @@ export default function Palette({ onOpenChange, groups, onText, query, onQuery }
               <Dialog.Close className="sr-only">Close command palette</Dialog.Close>
               <Autocomplete.Empty>
                 <div className="px-4 py-8 text-center text-13 text-ink-3">
-                  Nothing by that name. Paste a whole job id to open it.
+                  No results. Paste a full job ID to open it.
                 </div>
               </Autocomplete.Empty>
               <Autocomplete.List className="scroll-thin min-h-0 overflow-y-auto overscroll-contain p-1.5 empty:p-0">

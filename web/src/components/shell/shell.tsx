@@ -152,7 +152,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
             },
             {
               value: "theme-system",
-              label: "Theme: as the system",
+              label: "Theme: system",
               icon: <Monitor aria-hidden />,
               run: () => setTheme("system"),
             },
@@ -175,7 +175,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
       return [
         {
           value: `queue:${text}`,
-          label: `Show jobs of queue ${text}`,
+          label: `Show jobs in ${text}`,
           run: () =>
             void navigate({
               to: "/$tenant/$namespace/jobs",

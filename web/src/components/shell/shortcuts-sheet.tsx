@@ -7,10 +7,10 @@ const groups: readonly { title: string; rows: readonly (readonly [string, string
     title: "Anywhere",
     rows: [
       ["mod+k", "Commands and search"],
-      ["?", "This sheet"],
+      ["?", "Keyboard shortcuts"],
       [".", "Copy as curl, CLI, Terraform"],
       ["/", "Filter"],
-      ["p", "Pause or follow live changes"],
+      ["p", "Pause or resume live updates"],
     ],
   },
   {
@@ -27,9 +27,9 @@ const groups: readonly { title: string; rows: readonly (readonly [string, string
     ],
   },
   {
-    title: "A job",
+    title: "Job",
     rows: [
-      ["r", "Run again"],
+      ["r", "Retry or run now"],
       ["c", "Cancel"],
       ["h", "Hold"],
       ["m", "Move"],

@@ -32,7 +32,7 @@ export function Combobox({
   onChange,
   placeholder,
   label,
-  empty = "Nothing matches.",
+  empty = "No matches.",
   clearable = true,
   disabled,
   className,

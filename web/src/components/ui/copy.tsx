@@ -19,8 +19,8 @@ export function useCopy(): { copied: boolean; copy: (text: string) => Promise<vo
     } catch {
       toast({
         kind: "error",
-        title: "Could not copy",
-        description: "The browser refused. Select the text and copy it yourself.",
+        title: "Couldn't copy",
+        description: "Your browser blocked it. Select the text and copy it.",
       });
     }
   }

@@ -181,7 +181,7 @@ function ConfirmInner({
             label={
               <>
                 Type <code className="rounded-sm bg-sunken px-1 font-mono text-12">{typeToConfirm}</code>{" "}
-                <CopyButton text={typeToConfirm} label="Copy the name" /> to confirm
+                <CopyButton text={typeToConfirm} label="Copy name" /> to confirm
               </>
             }
           >

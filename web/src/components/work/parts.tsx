@@ -26,7 +26,7 @@ export function Id({ id }: { id: string }) {
   return (
     <span className="inline-flex flex-wrap items-center gap-1.5">
       <span className="font-mono text-16 font-medium wrap-anywhere">{id}</span>
-      <CopyButton text={id} label="Copy the id" />
+      <CopyButton text={id} label="Copy ID" />
     </span>
   );
 }

@@ -5,7 +5,7 @@ import type { Batch, ChainStatus } from "~/data/work-api";
 const chains = {
   running: ["Running", "info", CirclePlay],
   completed: ["Completed", "ok", CircleCheck],
-  exited: ["Left early", "violet", LogOut],
+  exited: ["Exited early", "violet", LogOut],
   failed: ["Failed", "danger", OctagonX],
   cancelled: ["Cancelled", "neutral", Ban],
 } as const;
@@ -23,7 +23,7 @@ export function BatchStatus({ batch }: { batch: Batch }) {
   if (batch.status === "open")
     return (
       <Badge tone="violet" icon={<CircleDashed aria-hidden />}>
-        Takes jobs
+        Open
       </Badge>
     );
   if (batch.status === "sealed")
@@ -34,7 +34,7 @@ export function BatchStatus({ batch }: { batch: Batch }) {
     );
   return batch.dead > 0 ? (
     <Badge tone="danger" icon={<OctagonX aria-hidden />}>
-      Ended, some dead
+      Finished with dead jobs
     </Badge>
   ) : (
     <Badge tone="ok" icon={<CircleCheck aria-hidden />}>

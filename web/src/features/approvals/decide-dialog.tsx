@@ -16,26 +16,26 @@ const words = {
     title: "Hold this job?",
     button: "Hold",
     field: "Reason",
-    hint: "For the person who decides.",
-    done: "It is held",
+    hint: "Shown to the approver.",
+    done: "Job held",
     explain:
-      "It waits until somebody approves or rejects it. A worker that runs it is asked to let go first.",
+      "The job waits until someone approves or rejects it. If it's active, its worker is asked to stop first.",
   },
   approve: {
     title: "Approve this job?",
     button: "Approve",
     field: "Comment",
-    hint: "It stays with the job.",
+    hint: "Saved with the job.",
     done: "Approved",
-    explain: "It goes back into its queue and runs.",
+    explain: "The job returns to its queue and runs.",
   },
   reject: {
     title: "Reject this job?",
     button: "Reject",
     field: "Comment",
-    hint: "It stays with the job, which is then dead.",
+    hint: "Saved with the job.",
     done: "Rejected",
-    explain: "It does not run. It can still be run again later, as any dead job.",
+    explain: "The job becomes dead and won't run. You can retry it later.",
   },
 } as const;
 
@@ -66,7 +66,7 @@ export default function DecideDialog({ scope, job, verb, onClose, onDone }: Deci
         ? workApi.hold(scope, job.id, why)
         : workApi.decide(scope, job.id, verb, why));
       toast({
-        title: status === "cancelling" ? "Its worker was asked to let go" : word.done,
+        title: status === "cancelling" ? "Asked the worker to stop" : word.done,
         description: `${job.id} of ${job.queue}`,
       });
       onDone?.();
@@ -87,7 +87,7 @@ export default function DecideDialog({ scope, job, verb, onClose, onDone }: Deci
       description={word.explain}
       footer={
         <>
-          <Button onClick={onClose}>Leave it</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form="decide" variant={verb === "reject" ? "danger" : "primary"} busy={busy}>
             {word.button}
           </Button>

@@ -47,20 +47,20 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
     { id: "jobs", header: "Holds", phone: "block", cell: (policy) => conditions(policy) },
     {
       id: "approvers",
-      header: "Who decides",
+      header: "Approvers",
       cell: (policy) => (
         <span className="wrap-anywhere">{policy.approvers?.join(", ") || "every operator"}</span>
       ),
     },
     {
       id: "expiry",
-      header: "Waits at most",
+      header: "Time limit",
       phoneSkip: (policy) => !policy.expires_after,
       cell: (policy) =>
         policy.expires_after ? (
           `${shortDuration(policy.expires_after)}, then ${policy.on_expire === "approve" ? "approved" : "rejected"}`
         ) : (
-          <span className="text-ink-3">for ever</span>
+          <span className="text-ink-3">none</span>
         ),
     },
     {
@@ -99,10 +99,10 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
             icon={<ShieldQuestionMark aria-hidden />}
             title="No approval policies"
             action={create}
-            snippet={<CodeBlock language="shell" label="Make a policy" code={firstPolicy} />}
+            snippet={<CodeBlock language="shell" label="Create a policy" code={firstPolicy} />}
           >
-            A policy holds the jobs of a queue, or with a tag, until somebody has looked at them. Agents and
-            people hold single jobs without one.
+            A policy holds jobs in a queue or with a tag until someone approves them. You can also hold a
+            single job without a policy.
           </EmptyState>
         }
       />
@@ -112,7 +112,7 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
             open
             onOpenChange={() => setDeleted(null)}
             title={`Delete ${deleted.name}?`}
-            confirmLabel="Delete"
+            confirmLabel="Delete policy"
             describeError={describeError}
             onConfirm={async () => {
               await workApi.deletePolicy(scope, deleted.id);
@@ -120,7 +120,7 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
               await client.invalidateQueries({ queryKey: workReads.policies(scope).queryKey });
             }}
           >
-            Jobs that are enqueued from now on run without asking. Jobs that it holds stay held.
+            New jobs run without approval. Jobs that are already held stay held.
           </Confirm>
         ) : null}
       </Suspense>
@@ -130,8 +130,8 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
 
 function conditions(policy: Policy): string {
   const parts = [
-    ...(policy.queue ? [`jobs of ${policy.queue}`] : []),
-    ...(policy.tag_key ? [`jobs tagged ${policy.tag_key}:${policy.tag_value ?? ""}`] : []),
+    ...(policy.queue ? [`queue ${policy.queue}`] : []),
+    ...(policy.tag_key ? [`tag ${policy.tag_key}:${policy.tag_value ?? ""}`] : []),
   ];
   return parts.join(policy.mode === "any" ? " or " : " and ") || "nothing";
 }

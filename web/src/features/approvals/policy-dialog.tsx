@@ -13,8 +13,8 @@ import type { Scope } from "~/data/token";
 import { type PolicySettings, workApi } from "~/data/work-api";
 
 const modes = [
-  { value: "all", label: "all of the conditions hold" },
-  { value: "any", label: "one of the conditions holds" },
+  { value: "all", label: "All conditions match" },
+  { value: "any", label: "Any condition matches" },
 ] as const;
 
 const expiries = [
@@ -36,9 +36,12 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
   const [tried, setTried] = useState(false);
   const at = tag.indexOf(":");
   const own = {
-    name: name.trim() ? undefined : "Give it a name.",
-    queue: queue.trim() || tag.trim() ? undefined : "Name a queue or a tag: which jobs are meant?",
-    tag: tag.trim() && (at <= 0 || at === tag.length - 1) ? "Write it as key:value." : undefined,
+    name: name.trim() ? undefined : "Enter a name.",
+    queue: queue.trim() || tag.trim() ? undefined : "Enter a queue or a tag.",
+    tag:
+      tag.trim() && (at <= 0 || at === tag.length - 1)
+        ? "Use key:value, for example customer:acme."
+        : undefined,
   };
 
   const save = useMutation({
@@ -57,7 +60,7 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
     onSuccess: async () => {
       toast({
         title: `${name.trim()} is made`,
-        description: "It holds for jobs that are enqueued from now on.",
+        description: "It applies to jobs enqueued from now on.",
       });
       await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "policies"] });
       onClose();
@@ -78,10 +81,10 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
       onOpenChange={onClose}
       size="md"
       title="New approval policy"
-      description="Jobs that match are held when they are enqueued, until somebody decides."
+      description="Matching jobs are held until someone approves them."
       footer={
         <>
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form="policy" variant="primary" busy={save.isPending}>
             Create
           </Button>
@@ -96,12 +99,12 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
           <Input
             autoFocus
             autoComplete="off"
-            placeholder="refunds above a hundred"
+            placeholder="large-refunds"
             value={name}
             onChange={(event) => setName(event.target.value)}
           />
         </Field>
-        <Field label="Jobs of the queue" note="optional" error={problem("queue")}>
+        <Field label="Queue" note="optional" error={problem("queue")}>
           <Input
             autoComplete="off"
             list="policy-queues"
@@ -110,11 +113,7 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
             onChange={(event) => setQueue(event.target.value)}
           />
         </Field>
-        <Field
-          label="Jobs with the tag"
-          note="optional"
-          error={problem("tag") ?? refused.tag_key ?? refused.tag_value}
-        >
+        <Field label="Tag" note="optional" error={problem("tag") ?? refused.tag_key ?? refused.tag_value}>
           <Input
             autoComplete="off"
             placeholder="size:large"
@@ -133,10 +132,10 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
           </Field>
         ) : null}
         <Field
-          label="Who may decide"
+          label="Approvers"
           note="optional"
           className="sm:col-span-2"
-          hint="Users or keys, with commas between. Empty: everybody who may change jobs."
+          hint="IDs of users or keys, separated by commas. Leave empty to allow anyone who can manage jobs."
           error={refused.approvers}
         >
           <Input
@@ -146,15 +145,15 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
           />
         </Field>
         <Field
-          label="Waits at most"
+          label="Time limit"
           note="optional"
-          hint="Such as 24h. Empty: for ever."
+          hint="For example, 24h. Leave empty for no limit."
           error={refused.expires_after}
         >
           <Input autoComplete="off" value={expires} onChange={(event) => setExpires(event.target.value)} />
         </Field>
         {expires.trim() ? (
-          <Field label="Then" error={refused.on_expire}>
+          <Field label="When time runs out" error={refused.on_expire}>
             <Choice options={expiries} value={onExpiry} onChange={setOnExpiry} />
           </Field>
         ) : null}

@@ -38,7 +38,7 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
 
   async function replay({ iteration }: Iteration) {
     const { job_id } = await workApi.replay(scope, job.id, iteration);
-    toast({ title: `Goes on from iteration ${iteration}`, description: `This is the new job, ${job_id}.` });
+    toast({ title: `Replaying from iteration ${iteration}`, description: `Created ${job_id}.` });
     await navigate({ to: "/$tenant/$namespace/jobs/$job", params: { ...scope, job: job_id } });
   }
 
@@ -47,10 +47,10 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
     <div className="flex flex-col gap-4">
       <Limits agent={agent} />
       {rows === undefined ? (
-        <SkeletonRows rows={3} columns={3} label="Loading the iterations" />
+        <SkeletonRows rows={3} columns={3} label="Loading iterations" />
       ) : rows.length === 0 ? (
         <p className="py-6 text-center text-13 text-ink-3">
-          None has ended yet. Each appears here with what it cost and the checkpoint that it left.
+          No iterations yet. Each one appears here with its cost and checkpoint.
         </p>
       ) : (
         <ol aria-label="Iterations" className="divide-y divide-line rounded-lg border border-line">
@@ -69,19 +69,19 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
         <ConfirmDialog
           open
           onOpenChange={() => setFrom(null)}
-          title={`Go on from iteration ${from.iteration}?`}
-          confirmLabel="Make the job"
-          cancelLabel="Not now"
+          title={`Replay from iteration ${from.iteration}?`}
+          confirmLabel="Replay job"
+          cancelLabel="Cancel"
           variant="primary"
           onConfirm={() => replay(from)}
           describeError={describeError}
         >
           <p>
-            A new job in {job.queue}, with the payload and the limits of this one, begins where iteration{" "}
-            {from.iteration} ended. This one stays as it is.
+            This creates a new job in {job.queue} with the same payload and limits, starting where iteration{" "}
+            {from.iteration} ended. This job isn't changed.
           </p>
           {from.checkpoint === undefined ? (
-            <p className="mt-3">That iteration left no checkpoint, so the new job begins from its payload.</p>
+            <p className="mt-3">That iteration left no checkpoint, so the new job starts from its payload.</p>
           ) : (
             <div className="mt-3">
               <CodeBlock
@@ -133,7 +133,7 @@ function Limit({ label, value, of, share }: LimitProps) {
       <dt className="text-12 text-ink-3">{label}</dt>
       <dd className="nums text-16 font-semibold">
         {value}
-        <span className="text-12 font-normal text-ink-3">{of ? ` of at most ${of}` : ", no limit"}</span>
+        <span className="text-12 font-normal text-ink-3">{of ? ` of ${of}` : ", no limit"}</span>
       </dd>
       {share === undefined ? null : (
         <dd aria-hidden className="mt-1.5 h-1 overflow-hidden rounded-full bg-muted-soft">
@@ -148,9 +148,9 @@ function Limit({ label, value, of, share }: LimitProps) {
 }
 
 const states: Record<Iteration["status"], { word: string; tone: Tone; icon: ReactNode }> = {
-  continue: { word: "Went on", tone: "info", icon: <Repeat aria-hidden /> },
-  done: { word: "Done", tone: "ok", icon: <CircleCheck aria-hidden /> },
-  hold: { word: "Asked a person", tone: "pink", icon: <CirclePause aria-hidden /> },
+  continue: { word: "Continued", tone: "info", icon: <Repeat aria-hidden /> },
+  done: { word: "Completed", tone: "ok", icon: <CircleCheck aria-hidden /> },
+  hold: { word: "Held", tone: "pink", icon: <CirclePause aria-hidden /> },
 };
 
 interface RowProps {

@@ -47,7 +47,7 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
     if (failed.length > 0)
       toast({
         kind: "error",
-        title: `${plural(failed.length, "job")} not moved back`,
+        title: `${plural(failed.length, "job")} couldn't be moved back`,
         description: describeError(failed[0]?.error),
       });
     else toast({ title: moved.length === 1 ? "Moved back" : `${plural(moved.length, "job")} moved back` });
@@ -87,8 +87,8 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
       title={one ? "Move this job?" : `Move ${plural(left.length, "job")}?`}
       description={
         one
-          ? "Its state, time and priority stay. It comes last there."
-          : "Their state, time and priority stay. They come last there."
+          ? "It keeps its state, schedule and priority, and goes to the end of the queue."
+          : "They keep their state, schedule and priority, and go to the end of the queue."
       }
       footer={
         <>
@@ -99,7 +99,9 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
             variant="primary"
             busy={busy}
             blockedBecause={
-              name === "" ? "Name a queue first." : (problem ?? (here ? "It is there already." : undefined))
+              name === ""
+                ? "Enter a queue."
+                : (problem ?? (here ? "The job is already in this queue." : undefined))
             }
           >
             Move
@@ -110,20 +112,20 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
       <form id="move" onSubmit={submit} className="flex flex-col gap-4">
         {failure ? <Banner tone="danger" title={failure} /> : null}
         <Field
-          label="To queue"
+          label="Queue"
           error={problem ?? undefined}
           hint={
             name !== "" && !problem && !known
-              ? `There is no queue ${name} yet; it begins with ${one ? "this job" : "these jobs"}.`
+              ? `This creates the queue ${name}.`
               : one
-                ? `It is in ${one.queue} now.`
+                ? `Currently in ${one.queue}.`
                 : undefined
           }
         >
           <Input
             autoFocus
             autoComplete="off"
-            placeholder="Name of a queue"
+            placeholder="emails.send"
             list={listId}
             value={to}
             onChange={(event) => setTo(event.target.value)}

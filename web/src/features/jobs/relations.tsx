@@ -23,8 +23,8 @@ function InChain({ scope, job, chain }: { scope: Scope; job: Job; chain: string 
   const { data } = useQuery(workReads.chain(scope, chain));
   useRefresh(workReads.chain(scope, chain).queryKey, (event) => event.job_id !== undefined);
   return data ? (
-    <Card title="Its chain">
-      <Graph scope={scope} label="Steps of its chain" {...chainGraph(data, job.id)} />
+    <Card title="Chain">
+      <Graph scope={scope} label="Chain steps" {...chainGraph(data, job.id)} />
     </Card>
   ) : null;
 }
@@ -37,7 +37,7 @@ function Dependencies({ scope, job, ids }: { scope: Scope; job: Job; ids: readon
   const jobs = useQueries({ queries: drawn.map((id) => reads.job(scope, id)) });
   const nodes: Node[] = drawn.map((id, index) => ({
     id,
-    role: "Waits for",
+    role: "Depends on",
     title: jobs[index]?.data?.queue ?? "…",
     job: jobs[index]?.error ? undefined : id,
     state: jobs[index]?.data?.state,
@@ -46,9 +46,9 @@ function Dependencies({ scope, job, ids }: { scope: Scope; job: Job; ids: readon
   if (ids.length > DRAWN)
     nodes.push({
       id: "more",
-      role: "Waits for",
+      role: "Depends on",
       title: plural(ids.length - DRAWN, "more job"),
-      note: "not drawn",
+      note: "not shown",
     });
   const edges: Edge[] = nodes.map((node) => ({
     from: node.id,
@@ -58,14 +58,14 @@ function Dependencies({ scope, job, ids }: { scope: Scope; job: Job; ids: readon
   nodes.push({ id: job.id, role: "This job", title: job.queue, job: job.id, state: job.state, here: true });
   return (
     <Card
-      title="What it waits for"
+      title="Dependencies"
       description={
         job.waiting_on
-          ? `${plural(job.waiting_on, "job")} of ${ids.length} not done yet.`
-          : "Nothing is left to wait for."
+          ? `${job.waiting_on} of ${plural(ids.length, "job")} not completed yet.`
+          : "All dependencies have completed."
       }
     >
-      <Graph scope={scope} label="Jobs that it waits for" nodes={nodes} edges={edges} />
+      <Graph scope={scope} label="Dependencies" nodes={nodes} edges={edges} />
     </Card>
   );
 }

@@ -11,11 +11,11 @@ export default function WhyCard({ scope, id }: { scope: Scope; id: string }) {
   if (!data || data.reasons.length === 0) return null;
   return (
     <section
-      aria-label="What stands in its way"
+      aria-label="Why it isn't running"
       className="flex flex-col gap-2 rounded-xl border border-line bg-surface px-4 py-3 shadow-1"
     >
       <div className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <h2 className="text-13 font-semibold">What stands in its way</h2>
+        <h2 className="text-13 font-semibold">Why it isn't running</h2>
         {data.eta ? (
           <p className="text-12 text-ink-3">
             nothing is in its way <Time at={data.eta} />

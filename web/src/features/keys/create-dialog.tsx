@@ -26,7 +26,7 @@ const lives = [
   { value: "30", label: "30 days" },
   { value: "90", label: "90 days" },
   { value: "365", label: "One year" },
-  { value: "0", label: "Until it is revoked" },
+  { value: "0", label: "Never" },
 ];
 
 export default function CreateDialog(props: CreateDialogProps) {
@@ -66,7 +66,7 @@ export default function CreateDialog(props: CreateDialogProps) {
       size="md"
       onOpenChange={onClose}
       title="New API key"
-      description="It is shown once, and works at every proxy the moment it is shown."
+      description="You'll see the key once. It works right away."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -74,9 +74,9 @@ export default function CreateDialog(props: CreateDialogProps) {
             variant="primary"
             busy={create.isPending}
             onClick={send}
-            blockedBecause={name ? undefined : "Give it a name first."}
+            blockedBecause={name ? undefined : "Enter a name."}
           >
-            Create the key
+            Create key
           </Button>
         </>
       }
@@ -88,11 +88,7 @@ export default function CreateDialog(props: CreateDialogProps) {
           if (name) send();
         }}
       >
-        <Field
-          label="Name"
-          hint="What it is for, so that somebody can revoke it in a year."
-          error={wrong.name ?? refused}
-        >
+        <Field label="Name" hint="Describe what uses this key." error={wrong.name ?? refused}>
           <Input
             autoFocus
             autoComplete="off"
@@ -104,8 +100,8 @@ export default function CreateDialog(props: CreateDialogProps) {
         <Field label="Kind" error={wrong.kind}>
           <Choice
             options={[
-              { value: "jobs", label: "Jobs", description: "For producers and workers, at the tenant URL." },
-              { value: "management", label: "Management", description: "For Terraform and the control API." },
+              { value: "jobs", label: "Jobs", description: "Enqueue and run jobs." },
+              { value: "management", label: "Management", description: "Terraform and the control API." },
             ]}
             value={kind}
             onChange={setKind}
@@ -113,10 +109,10 @@ export default function CreateDialog(props: CreateDialogProps) {
         </Field>
         {kind === "jobs" ? (
           <>
-            <Field label="May" error={wrong.roles}>
+            <Field label="Permissions" error={wrong.roles}>
               <Choice options={presetOptions} value={preset} onChange={setPreset} />
             </Field>
-            <Field label="In the namespace" error={wrong.namespaces}>
+            <Field label="Namespace" error={wrong.namespaces}>
               <Choice
                 options={namespaces.map((value) => ({ value, label: value }))}
                 value={where}
@@ -133,7 +129,7 @@ export default function CreateDialog(props: CreateDialogProps) {
             />
           </Field>
         )}
-        <Field label="Ends" error={wrong.expires_at}>
+        <Field label="Expires" error={wrong.expires_at}>
           <Choice options={lives} value={life} onChange={setLife} />
         </Field>
       </form>

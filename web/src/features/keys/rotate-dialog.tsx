@@ -16,10 +16,10 @@ interface RotateDialogProps {
 }
 
 const overlaps = [
-  { value: "0", label: "Not at all", description: "The old secret ends now: for one that leaked." },
-  { value: "3600", label: "One hour" },
-  { value: "86400", label: "One day" },
-  { value: "604800", label: "Seven days" },
+  { value: "0", label: "Revoke now", description: "Use this if the secret has leaked." },
+  { value: "3600", label: "1 hour" },
+  { value: "86400", label: "1 day" },
+  { value: "604800", label: "7 days" },
 ];
 
 export default function RotateDialog({ tenant, apiKey, onClose, onRotated }: RotateDialogProps) {
@@ -35,7 +35,7 @@ export default function RotateDialog({ tenant, apiKey, onClose, onRotated }: Rot
       open
       onOpenChange={onClose}
       title={`Rotate ${apiKey.name}`}
-      description="The key keeps its id and rights and gets a new secret."
+      description="The key keeps its ID and permissions and gets a new secret."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -44,15 +44,12 @@ export default function RotateDialog({ tenant, apiKey, onClose, onRotated }: Rot
             busy={rotate.isPending}
             onClick={() => rotate.mutate(undefined, { onSuccess: (answer) => onRotated(answer.secret) })}
           >
-            Make a new secret
+            Rotate secret
           </Button>
         </>
       }
     >
-      <Field
-        label="How long the old secret works on"
-        error={rotate.error ? describeError(rotate.error) : undefined}
-      >
+      <Field label="Keep the old secret for" error={rotate.error ? describeError(rotate.error) : undefined}>
         <Choice options={overlaps} value={overlap} onChange={setOverlap} />
       </Field>
     </Dialog>

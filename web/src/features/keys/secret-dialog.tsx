@@ -25,12 +25,12 @@ export default function SecretDialog({ secret, url, title, children, onClose }: 
       title={title}
       footer={
         <Button variant="primary" icon={<KeyRound aria-hidden />} onClick={onClose}>
-          I have kept it
+          I saved this key
         </Button>
       }
     >
-      <Banner tone="warn" title="This is the only time it is shown">
-        We keep a digest, from which nobody can make the key again. Put it into a secrets manager.
+      <Banner tone="warn" title="Copy this key now">
+        You won't be able to see it again. Store it in a secrets manager.
       </Banner>
       <CodeBlock label="API key" code={secret} wrap />
       {children}

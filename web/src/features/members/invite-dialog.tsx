@@ -21,7 +21,7 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
   const [role, setRole] = useState(TenantRole.DEVELOPER);
   const invite = useChange(tenant, () => admin.members.createInvitation({ tenant, email, role }), {
     quiet: true,
-    done: () => `A mail is on its way to ${email}`,
+    done: () => `Invited ${email}`,
   });
   const wrong = fieldErrors(invite.error);
 
@@ -33,13 +33,13 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
     <Dialog
       open
       onOpenChange={onClose}
-      title="Invite somebody"
-      description="They get a mail with a link that works once, for seven days."
+      title="Invite member"
+      description="They get an email with a link that expires in 7 days."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button variant="primary" busy={invite.isPending} onClick={send}>
-            Send the invitation
+            Send invitation
           </Button>
         </>
       }
@@ -51,7 +51,7 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
           send();
         }}
       >
-        <Field label="E-mail address" error={wrong.email ?? otherProblem(invite.error, wrong)}>
+        <Field label="Email" error={wrong.email ?? otherProblem(invite.error, wrong)}>
           <Input
             type="email"
             autoComplete="off"

@@ -43,7 +43,7 @@ export default function NamespaceDialog({
             variant="primary"
             busy={create.isPending}
             onClick={send}
-            blockedBecause={name === "" ? "Give it a name first." : (nameProblem(name) ?? undefined)}
+            blockedBecause={name === "" ? "Enter a name." : (nameProblem(name) ?? undefined)}
           >
             Create
           </Button>
@@ -59,7 +59,7 @@ export default function NamespaceDialog({
       >
         <Field
           label="Name"
-          hint="Small letters, digits and hyphens. It can be changed later."
+          hint="Lowercase letters, digits and hyphens. You can change it later."
           error={nameProblem(name) ?? wrong.name ?? refused}
         >
           <Input
@@ -73,7 +73,7 @@ export default function NamespaceDialog({
         </Field>
         <Field
           label="Protect from deletion"
-          hint="Then it cannot be deleted before the protection is taken off."
+          hint="You'll need to turn this off before you can delete the namespace."
         >
           <Switch checked={deleteProtection} onChange={setProtection} />
         </Field>

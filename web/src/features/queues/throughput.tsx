@@ -43,7 +43,7 @@ export default function Throughput({ scope }: { scope: Scope }) {
         <p className="text-12 text-ink-3">all queues, each minute of the last hour</p>
       </div>
       {error && !data ? (
-        <p className="px-4 py-8 text-center text-13 text-ink-3">It cannot be read at the moment.</p>
+        <p className="px-4 py-8 text-center text-13 text-ink-3">Couldn't load throughput.</p>
       ) : (
         <div className="grid grid-cols-3 divide-x divide-line border-t border-line">
           {measures.map((measure) => (
@@ -132,7 +132,7 @@ function AsTable({ minutes }: { minutes: readonly Minute[] }) {
     <details className="group border-t border-line bg-sunken/60">
       <summary className="flex min-h-8 items-center gap-1 px-4 text-12 text-ink-2 hover:text-ink focus-visible:-outline-offset-2">
         <ChevronRight aria-hidden className="size-3.5 transition-transform group-open:rotate-90" />
-        As a table
+        View as table
       </summary>
       {eventful.length === 0 ? (
         <p className="px-4 pb-4 text-13 text-ink-3">Nothing happened in the last hour.</p>
@@ -144,7 +144,7 @@ function AsTable({ minutes }: { minutes: readonly Minute[] }) {
         >
           <table className="nums w-full text-right text-13">
             <caption className="pb-2 text-left text-12 text-ink-3">
-              Newest first, minutes in which something happened. The first may still run.
+              Newest first. Minutes without activity are left out; the first may still be in progress.
             </caption>
             <thead>
               <tr className="border-b border-line text-12 text-ink-3">

@@ -14,15 +14,15 @@ import { type Schedule, workApi } from "~/data/work-api";
 import { formOf, type Problems, problemsOf, type ScheduleForm, settingsOf } from "~/lib/schedule-form";
 
 const overlaps = [
-  { value: "allow", label: "Make it all the same", description: "Two of them may run at a time." },
-  { value: "skip", label: "Skip this run", description: "The earlier job goes on alone." },
-  { value: "cancel", label: "Cancel the earlier job", description: "The new one takes its place." },
+  { value: "allow", label: "Run anyway", description: "Jobs may overlap." },
+  { value: "skip", label: "Skip this run", description: "The previous job continues." },
+  { value: "cancel", label: "Cancel the previous job", description: "The new job replaces it." },
 ] as const;
 
 const catchUps = [
-  { value: "once", label: "Run once", description: "For the latest of the missed times." },
-  { value: "skip", label: "Leave them out", description: "Go on with the next time." },
-  { value: "all", label: "Run all of them", description: "The latest hundred at most." },
+  { value: "once", label: "Run once", description: "For the latest missed run." },
+  { value: "skip", label: "Skip them", description: "Continue with the next run." },
+  { value: "all", label: "Run all of them", description: "Up to the latest 100." },
 ] as const;
 
 const priorities = ["normal", "high", "critical"].map((value) => ({ value, label: value }));
@@ -52,7 +52,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
         : workApi.createSchedule(scope, settings);
     },
     onSuccess: async ({ name }) => {
-      toast({ title: schedule ? `${name} is changed` : `${name} is made` });
+      toast({ title: schedule ? `Saved ${name}` : `Created ${name}` });
       await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "schedules"] });
       onClose();
     },
@@ -81,11 +81,11 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
       open
       onOpenChange={onClose}
       size="md"
-      title={schedule ? `Change ${schedule.name}` : "New schedule"}
-      description="It makes a job each time its cron expression says so, exactly once."
+      title={schedule ? `Edit ${schedule.name}` : "New schedule"}
+      description="Enqueues a job each time its cron expression matches, exactly once."
       footer={
         <>
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form="schedule" variant="primary" busy={save.isPending}>
             {schedule ? "Save" : "Create"}
           </Button>
@@ -121,24 +121,24 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
           ))}
         </datalist>
         {preview(form.cron, form.timezone)}
-        <Field label="Payload" hint="JSON; every job gets it." error={problem("payload")}>
+        <Field label="Payload" hint="JSON, passed to every job." error={problem("payload")}>
           <Textarea className="min-h-20" {...input("payload")} />
         </Field>
         <details className="group" open={Boolean(schedule)}>
           <summary className="min-h-6 cursor-pointer rounded-sm text-13 font-medium text-ink-2 hover:text-ink">
-            What if, and how its jobs run
+            Overlap, missed runs and job options
           </summary>
           <div className="grid items-start gap-4 pt-3 sm:grid-cols-2">
-            <Field label="While the job before is not finished">
+            <Field label="If the previous job is still running">
               <Choice options={overlaps} value={form.overlap} onChange={set("overlap")} />
             </Field>
-            <Field label="Times that were missed">
+            <Field label="Missed runs">
               <Choice options={catchUps} value={form.catch_up} onChange={set("catch_up")} />
             </Field>
             <Field
               label="Jitter"
               note="optional"
-              hint="Late by up to this, such as 30s."
+              hint="Random delay up to this long, for example 30s."
               error={problem("jitter")}
             >
               <Input autoComplete="off" {...input("jitter")} />
@@ -146,7 +146,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
             <Field
               label="Expires after"
               note="optional"
-              hint="A job not done by then is dead, such as 1h."
+              hint="Jobs not completed by then become dead, for example 1h."
               error={problem("expire_after")}
             >
               <Input autoComplete="off" {...input("expire_after")} />
@@ -157,7 +157,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
             <Field
               label="Attempts"
               note="optional"
-              hint="Empty: as the queue has it."
+              hint="Leave empty to use the queue's default."
               error={problem("max_retries")}
             >
               <Input inputMode="numeric" autoComplete="off" {...input("max_retries")} />

@@ -14,27 +14,29 @@ export function useSchedule(scope: Scope) {
       workApi.pauseSchedule(scope, schedule.id, paused),
     onSuccess: (_, { schedule, paused }) => {
       toast({
-        title: paused ? `${schedule.name} is paused` : `${schedule.name} is resumed`,
-        description: paused ? "It makes no jobs until it is resumed." : "It runs with its next time.",
+        title: paused ? `Paused ${schedule.name}` : `Resumed ${schedule.name}`,
+        description: paused
+          ? "It won't enqueue jobs until you resume it."
+          : "It runs at its next scheduled time.",
         action: { label: "Undo", onClick: () => setPaused.mutate({ schedule, paused: !paused }) },
       });
       return changed();
     },
     onError: (error, { schedule }) =>
-      toast({ kind: "error", title: `${schedule.name} was not changed`, description: describeError(error) }),
+      toast({ kind: "error", title: `Couldn't update ${schedule.name}`, description: describeError(error) }),
   });
   const run = useMutation({
     mutationFn: (schedule: Schedule) => workApi.runSchedule(scope, schedule.id),
     onSuccess: ({ job_id }, schedule) => {
-      toast({ title: `${schedule.name} made a job`, description: job_id });
+      toast({ title: `Enqueued a job from ${schedule.name}`, description: job_id });
       return changed();
     },
     onError: (error, schedule) =>
-      toast({ kind: "error", title: `${schedule.name} made no job`, description: describeError(error) }),
+      toast({ kind: "error", title: `Couldn't run ${schedule.name}`, description: describeError(error) }),
   });
   async function remove(schedule: Schedule) {
     await workApi.deleteSchedule(scope, schedule.id);
-    toast({ title: `${schedule.name} is deleted` });
+    toast({ title: `Deleted ${schedule.name}` });
     await changed();
   }
   return { setPaused, run, remove };

@@ -24,7 +24,7 @@ interface ConnectionFormProps {
 const noEntry = {
   value: String(TenantRole.UNSPECIFIED),
   label: "No entry",
-  description: "They see a page that says so.",
+  description: "They can't sign in.",
 };
 
 /** The settings of a connection. Every change must be tested again before it counts. */
@@ -61,8 +61,8 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
       <Step
         number={2}
         progress={connection ? "done" : "now"}
-        title="Connect it here"
-        description="What your provider shows for the application. The secret is sealed and never shown again."
+        title="Add the connection"
+        description="Copy these from your provider. The secret is encrypted and never shown again."
         footer={
           <div className="flex justify-end">
             <Button type="submit" variant="primary" busy={save.isPending} blockedBecause={blocked}>
@@ -73,12 +73,12 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
       >
         <div className="flex flex-col gap-4">
           {refused ? (
-            <Banner tone="danger" title="This was not saved">
+            <Banner tone="danger" title="Couldn't save the connection">
               {refused}
             </Banner>
           ) : null}
           <div className="grid gap-4 sm:grid-cols-2">
-            <Field label="Name" hint="What your people call it." error={wrong.name}>
+            <Field label="Name" hint="Shown to your team." error={wrong.name}>
               <Input value={form.name} onChange={(event) => set({ name: event.target.value })} />
             </Field>
             <Field
@@ -94,7 +94,7 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
                 onChange={(event) => set({ issuer: event.target.value })}
               />
             </Field>
-            <Field label="Client id" error={wrong.client_id}>
+            <Field label="Client ID" error={wrong.client_id}>
               <Input
                 mono
                 autoComplete="off"
@@ -105,7 +105,7 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
             <Field
               label="Client secret"
               note={connection?.hasClientSecret ? "stored" : undefined}
-              hint={connection?.hasClientSecret ? "Leave it empty to keep the stored one." : undefined}
+              hint={connection?.hasClientSecret ? "Leave empty to keep the current secret." : undefined}
               error={wrong.client_secret}
             >
               <Input
@@ -145,18 +145,14 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
         </p>
       </div>
       <div className="grid gap-4 sm:grid-cols-2">
-        <Field
-          label="Claim with the groups"
-          hint="Of the ID token or the user info."
-          error={wrong.groups_claim}
-        >
+        <Field label="Groups claim" hint="In the ID token or the user info." error={wrong.groups_claim}>
           <Input
             mono
             value={form.groupsClaim}
             onChange={(event) => set({ groupsClaim: event.target.value })}
           />
         </Field>
-        <Field label="Role of everybody else" error={wrong.default_role}>
+        <Field label="Role for everyone else" error={wrong.default_role}>
           <Choice
             options={[noEntry, ...roleOptions(holder)]}
             value={String(form.defaultRole)}
@@ -182,7 +178,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
             />
           </Field>
           <IconButton
-            label={`Remove the group ${mapping.group}`}
+            label={`Remove group ${mapping.group}`}
             onClick={() => set({ mappings: form.mappings.filter((entry) => entry.key !== mapping.key) })}
           >
             <Trash2 aria-hidden />
@@ -199,7 +195,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
           })
         }
       >
-        Map a group
+        Add group
       </Button>
     </fieldset>
   );

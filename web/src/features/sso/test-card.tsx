@@ -43,8 +43,8 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
     <Step
       number={3}
       progress={connection === undefined ? "later" : connection.lastTest?.succeeded ? "done" : "now"}
-      title="Try it"
-      description="Sign in at your provider in a second window, and see here what we would learn of you."
+      title="Test sign-in"
+      description="Sign in with your provider in a new window to see what Corvo receives."
       action={
         connection ? (
           <Button
@@ -63,7 +63,7 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
         <TestResult test={connection.lastTest} />
       ) : (
         <p className="text-13 text-ink-2">
-          Not tried since its last change. It can be switched on after a test that went well.
+          Not tested since the last change. Run a successful test before you turn it on.
         </p>
       )}
     </Step>
@@ -78,7 +78,7 @@ function TestResult({ test }: { test: SsoTest }) {
         tone="danger"
         title={
           <>
-            The test did not go well
+            Test failed
             {at ? (
               <>
                 {" "}
@@ -104,7 +104,7 @@ function TestResult({ test }: { test: SsoTest }) {
       <Facts
         items={[
           { label: "Subject", value: <Code>{test.subject}</Code> },
-          { label: "E-mail", value: test.email || "none given" },
+          { label: "Email", value: test.email || "–" },
           {
             label: "Groups",
             value: test.groups.length ? (
@@ -117,7 +117,7 @@ function TestResult({ test }: { test: SsoTest }) {
               "none"
             ),
           },
-          { label: "Would become", value: roleNames[test.role] },
+          { label: "Role", value: roleNames[test.role] },
         ]}
       />
     </div>
@@ -165,8 +165,8 @@ export function ProviderCard({
     <Step
       number={1}
       progress={registered ? "done" : "now"}
-      title="Register Corvo at your provider"
-      description="As a web application with OpenID Connect and the authorization code. Okta, Entra ID, Google, Keycloak and others offer it."
+      title="Register Corvo with your provider"
+      description="Create a web application with OpenID Connect and the authorization code flow. Works with Okta, Entra ID, Google, Keycloak and others."
     >
       <Facts
         items={[

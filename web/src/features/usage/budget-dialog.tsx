@@ -13,15 +13,15 @@ import type { Scope } from "~/data/token";
 import { type Budget, type BudgetSettings, workApi } from "~/data/work-api";
 
 const scopes = [
-  { value: "global", label: "the whole namespace" },
+  { value: "global", label: "Whole namespace" },
   { value: "queue", label: "a queue" },
   { value: "tag", label: "a tag" },
 ] as const;
 
 const deeds = [
-  { value: "hold", label: "Hold", description: "Nothing more starts until the day ends, in UTC." },
-  { value: "reject", label: "Reject", description: "New jobs are refused too." },
-  { value: "alert_only", label: "Alert only", description: "An event says so; jobs go on." },
+  { value: "hold", label: "Hold", description: "Jobs wait until 00:00 UTC." },
+  { value: "reject", label: "Reject", description: "New jobs are rejected." },
+  { value: "alert_only", label: "Alert only", description: "Jobs continue; an event is sent." },
 ] as const;
 
 const amount = (text: string) =>
@@ -45,12 +45,14 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
   const [on, setOn] = useState<Budget["on_exceed"]>(budget?.on_exceed ?? "hold");
   const [tried, setTried] = useState(false);
   const wrong = (text: string) =>
-    text.trim() && amount(text) === undefined ? "Enter dollars, such as 20 or 0.50." : undefined;
+    text.trim() && amount(text) === undefined
+      ? "Enter an amount in dollars, for example 20 or 0.50."
+      : undefined;
   const own = {
-    target: kind !== "global" && !target.trim() ? `Name the ${kind}.` : undefined,
+    target: kind !== "global" && !target.trim() ? `Enter a ${kind}.` : undefined,
     daily:
       wrong(daily) ??
-      (!daily.trim() && !perJob.trim() ? "Set a limit a day, a limit a job, or both." : undefined),
+      (!daily.trim() && !perJob.trim() ? "Set a daily limit, a limit per job, or both." : undefined),
     perJob: wrong(perJob),
   };
 
@@ -67,8 +69,8 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
     },
     onSuccess: async () => {
       toast({
-        title: budget ? "The budget is changed" : "The budget is made",
-        description: "It counts from now on.",
+        title: budget ? "Budget saved" : "Budget created",
+        description: "It applies from now on.",
       });
       await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "budgets"] });
       onClose();
@@ -86,11 +88,11 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
     <Dialog
       open
       onOpenChange={onClose}
-      title={budget ? "Change the budget" : "New budget"}
-      description="What jobs may spend on models, as their workers report it."
+      title={budget ? "Edit budget" : "New budget"}
+      description="Limits what jobs spend on models, as reported by workers."
       footer={
         <>
-          <Button onClick={onClose}>Close</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" form="budget" variant="primary" busy={save.isPending}>
             {budget ? "Save" : "Create"}
           </Button>
@@ -101,7 +103,7 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
         {save.error && Object.keys(refused).length === 0 ? (
           <Banner tone="danger" title={describeError(save.error)} />
         ) : null}
-        <Field label="Counts" error={refused.scope}>
+        <Field label="Applies to" error={refused.scope}>
           <Choice options={scopes} value={kind} onChange={setKind} disabled={budget !== undefined} />
         </Field>
         {kind === "global" ? null : (
@@ -127,7 +129,7 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
         </datalist>
         <div className="grid items-start gap-4 sm:grid-cols-2">
           <Field
-            label="A day"
+            label="Daily limit"
             note="in UTC, optional"
             error={(tried ? own.daily : undefined) ?? refused.daily_usd}
           >
@@ -139,7 +141,7 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
             />
           </Field>
           <Field
-            label="A job"
+            label="Limit per job"
             note="optional"
             error={(tried ? own.perJob : undefined) ?? refused.per_job_usd}
           >
@@ -151,7 +153,7 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
             />
           </Field>
         </div>
-        <Field label="When it is spent" error={refused.on_exceed}>
+        <Field label="When the limit is reached" error={refused.on_exceed}>
           <Choice options={deeds} value={on} onChange={setOn} />
         </Field>
       </form>

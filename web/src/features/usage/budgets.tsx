@@ -21,9 +21,9 @@ const BudgetDialog = lazy(() => import("./budget-dialog"));
 const Confirm = lazy(() => import("~/features/confirm"));
 
 const deeds: Record<Budget["on_exceed"], string> = {
-  hold: "jobs wait for the next day",
-  reject: "new jobs are refused",
-  alert_only: "an event says so",
+  hold: "Hold jobs",
+  reject: "Reject new jobs",
+  alert_only: "Alert only",
 };
 
 // From here on a budget is worth a look before it is spent.
@@ -48,7 +48,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
   const columns: Column<Budget>[] = [
     {
       id: "what",
-      header: "Budget of",
+      header: "Applies to",
       phone: "title",
       cell: (budget) => <span className="font-medium wrap-anywhere">{nameOf(budget)}</span>,
     },
@@ -61,7 +61,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
     },
     {
       id: "perJob",
-      header: "A job",
+      header: "Limit per job",
       align: "right",
       phoneSkip: (budget) => !budget.per_job_usd,
       cell: (budget) =>
@@ -71,7 +71,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
           <span className="text-ink-3">no limit</span>
         ),
     },
-    { id: "on", header: "When spent", cell: (budget) => deeds[budget.on_exceed] },
+    { id: "on", header: "When reached", cell: (budget) => deeds[budget.on_exceed] },
     {
       id: "actions",
       header: "Actions",
@@ -83,7 +83,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
         <span className="inline-flex gap-1">
           <IconButton
             size="sm"
-            label={`Change the budget of ${nameOf(budget)}`}
+            label={`Edit budget for ${nameOf(budget)}`}
             blockedBecause={blocked}
             onClick={() => setOpen({ what: "put", budget })}
           >
@@ -92,7 +92,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
           <IconButton
             size="sm"
             variant="danger-ghost"
-            label={`Delete the budget of ${nameOf(budget)}`}
+            label={`Delete budget for ${nameOf(budget)}`}
             blockedBecause={blocked}
             onClick={() => setOpen({ what: "delete", budget })}
           >
@@ -106,7 +106,7 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
   return (
     <Card
       title="Budgets"
-      description="Days are those of UTC."
+      description="Daily budgets reset at 00:00 UTC."
       action={budgets.data?.length ? create : null}
       flush
     >
@@ -140,16 +140,16 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
           <Confirm
             open
             onOpenChange={() => setOpen(null)}
-            title={`Delete the budget of ${nameOf(open.budget)}?`}
-            confirmLabel="Delete"
+            title={`Delete budget for ${nameOf(open.budget)}?`}
+            confirmLabel="Delete budget"
             describeError={describeError}
             onConfirm={async () => {
               if (open.budget) await workApi.deleteBudget(scope, open.budget);
-              toast({ title: "The budget is deleted" });
+              toast({ title: "Budget deleted" });
               await client.invalidateQueries({ queryKey: workReads.budgets(scope).queryKey });
             }}
           >
-            Nothing is limited by it any more, and what it counted is forgotten.
+            Spending is no longer limited, and the recorded spend is deleted.
           </Confirm>
         ) : null}
       </Suspense>
