@@ -39,7 +39,7 @@ func (r router) WaitLeader(ctx context.Context, ns job.Namespace) (server.Placem
 }
 
 func placement(p cluster.Placement) server.Placement {
-	out := server.Placement{LeaderURL: p.LeaderURL, Index: p.Index}
+	out := server.Placement{LeaderURL: p.LeaderURL, Silent: p.Silent, Index: p.Index}
 	if p.Service != nil { // A nil *queue.Service in the interface would not be nil.
 		out.Local, out.Views, out.Bulk = p.Service, views{p.Views}, p.Bulk
 	}

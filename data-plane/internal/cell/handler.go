@@ -87,7 +87,7 @@ func onLeader[Req, Res any](
 		if err == nil {
 			return res, nil
 		}
-		if f := fault.As(err); f == nil || f.Code != fault.NotLeader || carried {
+		if f := fault.As(err); f == nil || f.Code != fault.NotLeader || carried || h.cell.Group().Silent() {
 			return nil, h.refuse(req.Spec().Procedure, err)
 		}
 		select {

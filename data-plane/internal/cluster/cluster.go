@@ -31,6 +31,8 @@ type Placement struct {
 	Bulk  *queue.Bulk
 	// LeaderURL is the leader's API base URL, if it is known and not this node.
 	LeaderURL string
+	// Silent: this node cannot know who leads; another can.
+	Silent bool
 	// Index is how far this node's replica of the shard is.
 	Index uint64
 }
@@ -56,7 +58,7 @@ func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
 	if s == nil {
 		return Placement{}, err
 	}
-	p := Placement{Index: s.Group().AppliedIndex()}
+	p := Placement{Index: s.Group().AppliedIndex(), Silent: s.Group().Silent()}
 	if s.Group().Leading() {
 		p.Service, p.Views, p.Bulk = s.Service, s.Views, s.Bulk
 		return p, nil
@@ -79,7 +81,8 @@ func (c *Cluster) shardOf(ns job.Namespace) (*Shard, error) {
 }
 
 // WaitLeader returns as soon as the namespace's shard has a leader, here or
-// elsewhere. When ctx ends first it returns what is known, without an error.
+// elsewhere. When ctx ends first, or this node's raft may be stuck, it returns what is
+// known, without an error.
 func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, error) {
 	select {
 	case <-c.opened:
@@ -89,7 +92,7 @@ func (c *Cluster) WaitLeader(ctx context.Context, ns job.Namespace) (Placement, 
 	for {
 		changed, moved := c.cell.Changed(), c.moved(ns)
 		p, err := c.Route(ns)
-		if err != nil || p.Service != nil || p.LeaderURL != "" {
+		if err != nil || p.Service != nil || p.LeaderURL != "" || p.Silent {
 			return p, err
 		}
 		select {

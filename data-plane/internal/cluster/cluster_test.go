@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
@@ -39,6 +40,7 @@ type rig struct {
 	t      *testing.T
 	shard  *Shard
 	opened chan struct{}
+	health *health.Health // Of the group of follow; nil is fit.
 }
 
 func start(t *testing.T) *rig {

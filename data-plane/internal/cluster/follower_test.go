@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -11,12 +12,38 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
+
+// A stalled node's raft may not learn for as long who leads now: a call that waited
+// there would wait for the disk, while another node could carry it.
+func TestWaitLeader_AStalledNodeHoldsNoCall(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	ns := r.namespace(1, 2, false)
+	r.health = health.New(slog.New(slog.DiscardHandler))
+	r.follow()
+	close(r.opened)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := r.WaitLeader(context.Background(), ns)
+		answered <- err
+	}()
+	r.health.Set(health.DiskStalled, "")
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the call is still held")
+	}
+}
 
 // follow makes the rig's shard one that n2 leads; all that n2 does is say so.
 func (r *rig) follow() {
@@ -33,7 +60,7 @@ func (r *rig) follow() {
 	_, there := raft.NewInmemTransport("n2")
 	there.Connect("n1", here)
 	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), wire{here}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}})
+	g, err := group.Open(store, log.Group(2), wire{here}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}, Health: r.health})
 	if err != nil {
 		r.t.Fatal(err)
 	}

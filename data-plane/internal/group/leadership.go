@@ -103,6 +103,10 @@ func (g *Group) Leader() string {
 	return string(id)
 }
 
+// Silent reports that this replica cannot know who leads: its raft may be stuck.
+// Whoever would wait here for a leader had better ask another node.
+func (g *Group) Silent() bool { return g.health.Silent() }
+
 // LeadershipChanged returns a channel that is closed at the next change this
 // replica notices. Take it before looking at Leader.
 func (g *Group) LeadershipChanged() <-chan struct{} { return g.moved.wait() }

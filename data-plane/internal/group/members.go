@@ -35,8 +35,8 @@ func (g *Group) Status() Status {
 	}
 	s.DigestIndex, s.Digest = g.fsm.status()
 	s.AppliedIndex = s.DigestIndex
-	if g.raft.State() == raft.Shutdown {
-		s.Role = "stopped"
+	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.Silent() {
+		s.Role = "stopped" // Stuck in a write, raft believes that it leads for as long.
 	}
 	f := g.raft.GetConfiguration()
 	if f.Error() != nil {

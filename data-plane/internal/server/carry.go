@@ -50,7 +50,7 @@ func (s *Server) carry(c *call) error {
 			lost = err
 		}
 		mayGoOn := nothingDone(err) || safe && lost != nil
-		if !mayGoOn || c.who.Forwarded || s.opts.Signer == nil || s.isDraining() || s.now().After(limit) || !sleep(c.r.Context(), pause) {
+		if !mayGoOn || c.place.Silent || c.who.Forwarded || s.opts.Signer == nil || s.isDraining() || s.now().After(limit) || !sleep(c.r.Context(), pause) {
 			return cmp.Or(lost, err)
 		}
 		p, perr := s.place(c.r.Context(), c.who.Caller.Namespace)

@@ -396,3 +396,13 @@ func TestCarry_LongPollLeavesANodeThatDrains(t *testing.T) {
 	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 503) })
 	eventually(t, "the leader forgets the fetch", func() bool { _, parked := leader.jobs.counts(); return parked == 0 })
 }
+
+// A node whose disk stalls does not learn who leads now. Held there, a call would wait
+// for the disk while a proxy could give it to another node.
+func TestCarry_ANodeThatCannotKnowTheLeaderHoldsNoCall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{router: newRouter(Placement{Silent: true}), Options: Options{Signer: newSigner(t), LeaderWait: time.Minute}})
+	within(t, 5*time.Second, "the answer", func() {
+		b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 503)
+	})
+}

@@ -162,6 +162,9 @@ type Placement struct {
 	// LeaderURL is the leader's API base URL; empty when Local is set or when no
 	// leader is known.
 	LeaderURL string
+	// Silent: this node cannot know who leads, because its disk stalls, for example. It
+	// holds no call for a leader; another node can carry it.
+	Silent bool
 	// Index is the applied index of the shard on this node, for X-Corvo-Index.
 	// 0 leaves the header out.
 	Index uint64

@@ -262,7 +262,7 @@ func (c *call) nameRequest(id string) {
 // place finds who serves ns and holds the call for a moment while nobody does.
 func (s *Server) place(ctx context.Context, ns job.Namespace) (Placement, error) {
 	p, err := s.router.Route(ns)
-	if err != nil || p.Local != nil || p.LeaderURL != "" {
+	if err != nil || p.Local != nil || p.LeaderURL != "" || p.Silent {
 		return p, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.LeaderWait)
