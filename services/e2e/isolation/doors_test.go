@@ -90,6 +90,7 @@ var doors = map[string]door{
 	"GET /api/v1/jobs/{id}/why":                 {job: noJob},
 	"GET /api/v1/cluster/events":                {names: noBody, query: "?after_seq=0&limit=1000"},
 	"GET /api/v1/workers":                       {names: noBody},
+	"GET /api/v1/audit":                         {names: noBody},
 	"GET /api/v1/metrics/throughput":            {names: noBody},
 	"GET /api/v1/jobs/{id}":                     {job: noJob},
 	"DELETE /api/v1/jobs/{id}":                  {job: noJob},
