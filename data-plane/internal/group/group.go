@@ -95,7 +95,7 @@ type Group struct {
 	nodeID string
 	raft   *raft.Raft
 	fsm    *fsm
-	log    LogStore
+	log    LogStore // As raft sees it: nothing that was applied can be cut off.
 	trans  Transport
 	clock  *leaderClock
 	peers  ClockPeers
@@ -124,6 +124,8 @@ type Group struct {
 var (
 	// ErrLogLost: the log ends before what the state has applied.
 	ErrLogLost = errors.New("the raft log lost entries that the state has already applied")
+	// ErrCutApplied: the leader's log differs from what this replica has applied.
+	ErrCutApplied = errors.New("entries that the state has applied would be cut off the raft log")
 	// ErrLogGap: the log starts after what the state still needs.
 	ErrLogGap = errors.New("the raft log starts after the entries that the state needs next")
 )
@@ -145,6 +147,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 	if err := g.recover(o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
 	}
+	g.log = &uncut{LogStore: log, applied: g.AppliedIndex, covered: func() (uint64, error) { return coveredIndex(store) }, fatal: g.cannotCut}
 	if err := g.start(o); err != nil {
 		return nil, fmt.Errorf("start raft of group %d: %w", g.id, err)
 	}
@@ -190,7 +193,7 @@ func (g *Group) recover(acceptLoss bool) error {
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
-	covered, err := g.coveredIndex()
+	covered, err := coveredIndex(g.fsm.store)
 	if err != nil {
 		return err
 	}
@@ -218,8 +221,8 @@ func (g *Group) recover(acceptLoss bool) error {
 
 // coveredIndex is up to where the state is known to be durable without the log:
 // the last snapshot, made here or received.
-func (g *Group) coveredIndex() (uint64, error) {
-	b, err := g.fsm.store.Covered()
+func coveredIndex(store *statedb.Group) (uint64, error) {
+	b, err := store.Covered()
 	if errors.Is(err, statedb.ErrNotFound) {
 		return 0, nil
 	}

@@ -1,0 +1,58 @@
+package group
+
+import (
+	"errors"
+	"testing"
+)
+
+// Two of three forget what they confirmed and elect each other. The one that has it
+// stops before it cuts anything.
+func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
+	t.Parallel()
+	ids := []string{"n1", "n2"}
+	d := []disks{memDisks(), memDisks(), memDisks()}
+	all := []string{"n1", "n2", "n3"}
+	var up []*replica
+	for i, id := range ids {
+		up = append(up, mustOpen(t, setup{id: id, disks: d[i], bootstrap: all, peers: up}))
+	}
+	last := leaderOf(t, up...).put(t, 20)
+	keeper := up[1]
+	eventually(t, "both have applied", func() bool { return up[0].AppliedIndex() >= last && keeper.AppliedIndex() >= last })
+	term := keeper.raft.CurrentTerm()
+	for _, r := range up {
+		r.stop(t)
+	}
+
+	var forgetful []*replica
+	for _, id := range []string{"n1", "n3"} { // Empty disks that vote: what a cell's nodes never do.
+		forgetful = append(forgetful, mustOpen(t, setup{id: id, disks: memDisks(), bootstrap: all, peers: forgetful}))
+	}
+	// Terms of their own: raft tells entries apart by their terms alone.
+	for leader := leaderOf(t, forgetful...); leader.raft.CurrentTerm() <= term; leader = leaderOf(t, forgetful...) {
+		if err := leader.Transfer(""); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the transfer", func() bool { return !leader.Leading() })
+	}
+	leaderOf(t, forgetful...).put(t, int(last)+5)
+	keeper = mustOpen(t, setup{id: "n2", disks: d[1], bootstrap: all, peers: forgetful})
+	var reason error
+	eventually(t, "the keeper stops", func() bool {
+		select {
+		case reason = <-keeper.fatal:
+		default:
+		}
+		return reason != nil
+	})
+	if !errors.Is(reason, ErrCutApplied) {
+		t.Fatalf("stopped because of %v", reason)
+	}
+	if got, err := keeper.log.Group(testGroup).LastIndex(); err != nil || got < last {
+		t.Fatalf("the log ends at %d (%v), it had %d", got, err, last)
+	}
+	for _, r := range forgetful {
+		r.stop(t)
+	}
+	// The keeper's raft loop is held for ever in Fatal, as by a process that ends.
+}
