@@ -40,6 +40,11 @@ func (n *Node) otherNodes() map[string]string {
 			out[id] = p.APIURL
 		}
 	}
+	if len(out) == 0 { // A new cell, of nodes that were not told where the others are.
+		for _, k := range n.folderRecord().Nodes {
+			out[k.ID] = k.APIURL
+		}
+	}
 	delete(out, n.cfg.ID)
 	return out
 }

@@ -36,18 +36,21 @@ type Config struct {
 	// API and Raft are the listeners; the node closes them.
 	API  net.Listener
 	Raft net.Listener
-	// Peers are the first voters of the cell, this node included. Empty: the node
-	// joins the cell of Join.
+	// Peers tells where nodes of the cell are, this one included, and wins over the
+	// cell's own records. It makes nobody a member: see Found and Join.
 	Peers []Peer
-	// Join is the API URL of a node of the cell to join; used with empty Peers.
+	// Join is the API URL of a node of the cell that a new folder joins.
 	Join string
-	// Self tells other nodes where this one is when it joins; ID is filled in.
+	// Found forms the cell from this process. Nil: a new folder waits for Join or for
+	// somebody who forms a cell (corvo.cell.v1.FormationService). A node alone forms
+	// its cell by itself.
+	Found *Found
+	// Self tells other nodes where this one is, if Peers does not; ID is filled in.
 	Self Peer
 	// Shards is how many job groups a new cell gets. Default 2.
 	Shards int
-	// CellID and Secret tie the processes of a cell together. Empty Secret: one is
-	// made and kept in Dir, which suits a node alone.
-	CellID string
+	// Secret ties the processes of a cell together. Empty: one is made and kept in Dir,
+	// which suits a node alone.
 	Secret []byte
 	// TLS, if set, is mutual TLS under raft and API traffic inside the cell.
 	TLS *tls.Config
@@ -101,7 +104,6 @@ const (
 
 const (
 	defaultShards = 2
-	defaultCell   = "local"
 	secretBytes   = 32
 	dirMode       = 0o700
 	spreadEvery   = 5 * time.Second
@@ -120,7 +122,7 @@ func (c *Config) check() error {
 	need(c.Dir != "", "data directory is missing")
 	need(c.API != nil, "API listener is missing")
 	need(c.Raft != nil, "raft listener is missing")
-	need(len(c.Peers) > 0 || c.Join != "", "neither peers nor a node to join are given")
+	need(!c.alone() || len(c.Peers) == 1, "a node alone names itself and nobody else as peer")
 	need(!c.Relaxed || len(c.Peers) == 1, "relaxed is only for a node alone: replicas that do not sync can lose what they confirmed to each other")
 	need(!c.AcceptLoss || len(c.Peers) == 1, "accepting loss is only for a node alone; in a cell, let the node rejoin with an empty directory")
 	need(len(c.Secret) > 0 || len(c.Peers) == 1, "the cell's secret is missing")
@@ -146,9 +148,6 @@ func (c *Config) peer(id string) (Peer, bool) {
 func (c *Config) withDefaults() {
 	if c.Shards == 0 {
 		c.Shards = defaultShards
-	}
-	if c.CellID == "" {
-		c.CellID = defaultCell
 	}
 	if c.Clock == nil {
 		c.Clock = group.SystemClock{}

@@ -86,6 +86,9 @@ func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 			t.Cleanup(func() { r.stop(i) })
 		}
 	}
+	if _, err := r.form(); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for _, n := range r.nodes {

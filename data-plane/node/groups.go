@@ -78,18 +78,21 @@ func (n *Node) openCell() error {
 	for i := range n.cfg.Shards {
 		shards = append(shards, firstShard+uint32(i))
 	}
-	for _, p := range n.cfg.Peers {
-		records = append(records, &cellv1.Node{Id: p.ID, RaftAddress: p.RaftAddress, ApiUrl: p.APIURL})
+	r := n.folderRecord()
+	for _, k := range r.Nodes {
+		records = append(records, k.node())
+	}
+	if !r.First {
+		shards, records = nil, nil // The cell has its first entry.
 	}
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
-		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
+		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 	})
 	if err != nil {
 		return storageError(fmt.Errorf("open the cell's meta group: %w", err))
 	}
 	n.cell = c
-	n.opened.Store(c)
 	n.groups.add(c.Group(), nil)
 	urls := make(map[string]string)
 	for id, p := range n.peers {
@@ -98,6 +101,7 @@ func (n *Node) openCell() error {
 	n.cellPeers = cell.NewPeers(c, n.signer, n.transport, urls)
 	n.members = cell.NewMembership(c, n.groups, n.cellPeers)
 	n.cluster = cluster.New(c, n.cellPeers, n.groups.shard, n.groups.opened)
+	n.opened.Store(c)
 	return nil
 }
 
@@ -112,7 +116,7 @@ func (s *groupSet) shard(id uint32) *cluster.Shard {
 // cell knows them; a node that joins learns them from the meta group, which it can
 // only follow once a member has taken it in.
 func (n *Node) openShards(ctx context.Context) error {
-	if len(n.cfg.Peers) == 0 {
+	if r := n.folderRecord(); !r.First && n.cfg.Join != "" {
 		if err := n.join(ctx); err != nil {
 			return err
 		}
@@ -134,7 +138,7 @@ func (n *Node) shardIDs(ctx context.Context) ([]uint32, error) {
 	if recorded := n.cell.View().Shards(); len(recorded) > 0 {
 		return recorded, nil
 	}
-	if len(n.cfg.Peers) > 0 {
+	if n.folderRecord().First {
 		var ids []uint32
 		for i := range n.cfg.Shards {
 			ids = append(ids, firstShard+uint32(i))
@@ -204,12 +208,8 @@ func (n *Node) project(g *group.Group, model *readmodel.Projector) {
 // join asks a member of the cell to take this node in. It returns once the member
 // has begun; the rest of the change goes on while the node catches up.
 func (n *Node) join(ctx context.Context) error {
-	client := cell.NewClient(n.signer, n.cfg.ID, n.transport, n.cfg.Join)
-	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL(), Started: true}
-	if self.RaftAddress == "" {
-		self.RaftAddress = n.cfg.Raft.Addr().String()
-	}
-	n.loops.Go(func() { n.askToJoin(client, self) })
+	client := cell.NewClient(n.signer, n.cell.ID(), n.cfg.ID, n.transport, n.cfg.Join)
+	n.loops.Go(func() { n.askToJoin(client, n.self()) })
 	return ctx.Err()
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
+	"github.com/corvo-cloud/corvo/data-plane/internal/witness"
 )
 
 // Node is a running node.
@@ -39,9 +40,22 @@ type Node struct {
 	signer *identity.Signer
 	peers  map[string]Peer
 
-	fitness   *health.Health
-	clocks    *cellclock.Watch // Nil for a node alone.
-	prover    *cellclock.Prover
+	fitness  *health.Health
+	clocks   *cellclock.Watch // Nil for a node alone.
+	prover   *cellclock.Prover
+	recordMu sync.Mutex // Guards record; held while it is stored.
+	record   record     // What the folder says of itself.
+	book     *witness.Book
+	begin    sync.Once
+	begun    chan struct{}             // Closed when the node was told to take part in its cell.
+	stored   atomic.Pointer[cell.View] // The cell's records as the folder had them at the start.
+	// entering ends with stopEntering: what brings a node into a cell after its start.
+	entering     sync.WaitGroup
+	enterCtx     context.Context //nolint:containedctx // The node's own life.
+	stopEntering context.CancelFunc
+	ending       sync.Once
+	ended        chan error // One place.
+
 	dog       *disk.Watchdog
 	space     *disk.Space
 	ballast   *disk.Ballast
@@ -58,6 +72,7 @@ type Node struct {
 	cluster   *cluster.Cluster
 	api       *server.Server
 	http      *http.Server
+	handler   atomic.Pointer[http.Handler] // What the API listener serves now.
 
 	// watching ends with endWatches: calls that follow the cell's state have no
 	// end of their own, and the API would wait for them.
@@ -70,8 +85,8 @@ type Node struct {
 	served    chan error // The HTTP server's end.
 }
 
-// Start builds the node and returns when it serves. A node that forms a new cell
-// is then waiting for its peers; Ready tells when it can take work.
+// Start builds the node and returns when it serves. Ready tells when it can take
+// work, which a node without a cell never can; see waitForCell.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("node config: %w", err)
@@ -92,11 +107,15 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		fitness: health.New(cfg.Logger.With("node", cfg.ID)),
 		cfg:     cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
 		peers: make(map[string]Peer), groups: newGroupSet(), served: make(chan error, 1),
+		begun: make(chan struct{}), ended: make(chan error, 1),
 		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS}),
 	}
 	for _, p := range cfg.Peers {
 		n.peers[p.ID] = p
 	}
+	n.loopCtx, n.stopLoops = context.WithCancel(context.Background())
+	n.watching, n.endWatches = context.WithCancel(context.Background())
+	n.enterCtx, n.stopEntering = context.WithCancel(context.Background())
 	// A start that fails half-way closes what it opened.
 	defer func() {
 		if err != nil {
@@ -106,48 +125,97 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.watchClocks(secret); err != nil {
 		return nil, err
 	}
-	if err := n.openStores(); err != nil {
+	if err := n.openLog(); err != nil {
 		return nil, err
 	}
-	spool := filepath.Join(cfg.Dir, "spool")
-	if err := os.MkdirAll(spool, dirMode); err != nil {
-		return nil, fmt.Errorf("make spool directory: %w", err)
+	if err := n.listenRaft(secret); err != nil {
+		return nil, err
 	}
-	n.mux = transport.Listen(cfg.Raft, transport.Options{
-		NodeID: cfg.ID, CellID: cfg.CellID, Secret: secret, TLS: cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Health: n.fitness, Logger: n.logger,
+	return n, n.enterCell(ctx)
+}
+
+// listenRaft opens the raft listener. It refuses every connection until the node has
+// a cell.
+func (n *Node) listenRaft(secret []byte) error {
+	spool := filepath.Join(n.cfg.Dir, "spool")
+	if err := os.MkdirAll(spool, dirMode); err != nil {
+		return fmt.Errorf("make spool directory: %w", err)
+	}
+	n.book = witness.New(n.log, n.record.FolderID, n, n.logger)
+	n.mux = transport.Listen(n.cfg.Raft, transport.Options{
+		NodeID: n.cfg.ID, Secret: secret, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.book, Health: n.fitness, Logger: n.logger,
 		Heartbeat: group.HeartbeatOf(n.timings()),
 	})
-	if err := n.refuseWiped(ctx); err != nil {
-		return nil, err
+	return nil
+}
+
+// enterCell brings the node into its cell: at once when the folder belongs to one or
+// is new and may form one, when it is admitted, or when somebody forms a cell.
+func (n *Node) enterCell(ctx context.Context) error {
+	found := n.cfg.Found
+	if n.cfg.alone() {
+		found = &Found{CellID: NewCellID(), Fresh: true} // A folder with a state and no record did not get so far.
+	}
+	switch {
+	case n.record.Begun:
+	case found != nil:
+		if n.record.CellID != "" && n.cfg.alone() {
+			found.CellID = n.record.CellID
+		}
+		if err := n.found(ctx, *found); err != nil {
+			return err
+		}
+	case n.cfg.Join != "" && n.record.CellID == "":
+		n.serve(n.outside())
+		if err := n.admit(ctx); err != nil {
+			return err
+		}
+	default:
+		n.serve(n.outside())
+		n.entering.Go(n.waitForCell)
+		return nil
+	}
+	return n.takePart(ctx)
+}
+
+// takePart opens the node's groups and begins its work.
+func (n *Node) takePart(ctx context.Context) error {
+	if err := n.openState(); err != nil {
+		return err
+	}
+	n.mux.SetCell(n.folderRecord().CellID)
+	if err := n.vet(); err != nil {
+		return err
 	}
 	if err := n.openCell(); err != nil {
-		return nil, err
+		return err
 	}
-	n.loopCtx, n.stopLoops = context.WithCancel(context.Background())
-	n.serve()
+	n.serve(n.inside())
 	if n.clocks != nil {
 		n.loops.Go(func() { n.clocks.Run(n.loopCtx) })
 	}
 	if err := n.openShards(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	n.space, err = disk.NewSpace(cfg.fs, cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
+	space, err := disk.NewSpace(n.cfg.fs, n.cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	n.space = space
 	n.loops.Go(n.followHealth)
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)
 	n.loops.Go(n.removeModels)
-	if len(cfg.Peers) > 1 {
+	if !n.cfg.alone() {
 		n.loops.Go(n.announce)
+		n.loops.Go(n.tell)
 	}
-	return n, nil
+	return nil
 }
 
-// openStores opens the disk's part of the node under the watchdog (R4).
-func (n *Node) openStores() error {
+// openLog opens the raft log under the watchdog (R4), and reads whose folder this is.
+func (n *Node) openLog() error {
 	n.dog = disk.NewWatchdog(disk.WatchdogOptions{
 		OnStall:   func(op string, _ time.Time) { n.onStall(op) },
 		OnRecover: n.onRecover,
@@ -173,7 +241,13 @@ func (n *Node) openStores() error {
 	if err != nil {
 		return storageError(err)
 	}
-	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, "state"), statedb.Options{
+	return n.loadRecord()
+}
+
+// openState opens what the log is applied to.
+func (n *Node) openState() error {
+	var err error
+	n.state, err = statedb.Open(filepath.Join(n.cfg.Dir, stateDir), statedb.Options{
 		FS: n.ballast, Logger: n.logger, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
 	})
 	if err != nil {
@@ -207,15 +281,28 @@ func (n *Node) resolve(id string) (string, error) {
 			return rec.GetRaftAddress(), nil
 		}
 	}
+	if v := n.stored.Load(); v != nil {
+		if rec, ok := v.NodeByID(id); ok {
+			return rec.GetRaftAddress(), nil
+		}
+	}
+	if k, ok := n.folderRecord().node(id); ok {
+		return k.RaftAddress, nil
+	}
 	return "", fmt.Errorf("no address for node %q", id)
 }
 
 func (n *Node) timings() group.Timings { return group.Timings{Heartbeat: n.cfg.Heartbeat} }
 
+// bootstrap lists the first voters of the cell, if this node is one.
 func (n *Node) bootstrap() []string {
-	ids := make([]string, 0, len(n.cfg.Peers))
-	for _, p := range n.cfg.Peers {
-		ids = append(ids, p.ID)
+	r := n.folderRecord()
+	if !r.First {
+		return nil
+	}
+	ids := make([]string, 0, len(r.Nodes))
+	for _, k := range r.Nodes {
+		ids = append(ids, k.ID)
 	}
 	return ids
 }
@@ -234,26 +321,14 @@ func (n *Node) URL() string {
 	return "http://" + n.cfg.API.Addr().String()
 }
 
-// serve answers on the API listener from now on; calls that need a shard wait
-// until it is open.
-func (n *Node) serve() {
-	n.api = n.newServer()
-	n.members.ServeAudit(n.readAudit)
-	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
-	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
-	// No ServeMux: it would redirect paths that are not clean instead of refusing them.
-	root := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == cellclock.Path:
-			clock.ServeHTTP(w, r)
-			return
-		case strings.HasPrefix(r.URL.Path, path):
-			watches.ServeHTTP(w, r)
-			return
-		}
-		n.api.ServeHTTP(w, r)
-	})
-	n.http = newHTTPServer(root, n.cfg.TLS, n.logger)
+// serve answers on the API listener with h from now on.
+func (n *Node) serve(h http.Handler) {
+	n.handler.Store(&h)
+	if n.http != nil {
+		return
+	}
+	current := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*n.handler.Load()).ServeHTTP(w, r) })
+	n.http = newHTTPServer(current, n.cfg.TLS, n.logger)
 	n.loops.Go(func() {
 		if n.cfg.TLS != nil {
 			n.served <- n.http.ServeTLS(n.cfg.API, "", "")
@@ -263,10 +338,48 @@ func (n *Node) serve() {
 	})
 }
 
+// outside is the API of a node that has no cell yet: it can be formed into one, and
+// says what it waits for.
+func (n *Node) outside() http.Handler {
+	path, form := n.newFormation()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, path):
+			form.ServeHTTP(w, r)
+		case r.URL.Path == "/healthz":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, "{\"status\":\"ok\",\"reason\":%q}\n", waiting)
+		default:
+			server.WriteStatus(w, r, http.StatusServiceUnavailable, "NO_CELL", waiting)
+		}
+	})
+}
+
+// inside is the API of a node of a cell; calls that need a shard wait until it is open.
+func (n *Node) inside() http.Handler {
+	n.api = n.newServer()
+	n.members.ServeAudit(n.readAudit)
+	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
+	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
+	formPath, form := n.newFormation()
+	// No ServeMux: it would redirect paths that are not clean instead of refusing them.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, path):
+			watches.ServeHTTP(w, r)
+		case r.URL.Path == cellclock.Path:
+			clock.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, formPath):
+			form.ServeHTTP(w, r)
+		default:
+			n.api.ServeHTTP(w, r)
+		}
+	})
+}
+
 // untilShutdown ends watches of the cell's state when the node shuts down; other
 // calls of its administration end by themselves.
 func (n *Node) untilShutdown(next http.Handler) http.Handler {
-	n.watching, n.endWatches = context.WithCancel(context.Background())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != cellv1connect.CellServiceWatchProcedure {
 			next.ServeHTTP(w, r)
@@ -345,12 +458,15 @@ const (
 )
 
 func (n *Node) shutdown(ctx context.Context, hurry bool) error {
+	n.stopEntering()
+	n.entering.Wait()
 	calls, cancel := leaveTime(ctx)
 	defer cancel()
 	n.fitness.Set(health.ShuttingDown, "")
 	n.holdOff()
 	if !hurry && n.members != nil {
 		n.members.HandOver(calls)
+		n.farewell(calls)
 	}
 	var errs []error
 	if n.api != nil {
@@ -401,6 +517,8 @@ func ignoreDeadline(err error) error {
 // close closes what is open, in the reverse order of Start. Once nobody can call
 // the node, it leads nothing, whatever then takes its time to end.
 func (n *Node) close() error {
+	n.stopEntering()
+	n.entering.Wait()
 	var errs []error
 	n.fitness.Set(health.Closed, "")
 	if n.http != nil {

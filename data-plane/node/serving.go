@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
@@ -95,6 +94,10 @@ func (n *Node) health(context.Context) server.Health {
 	}
 	if n.fitness.Has(health.ShuttingDown) {
 		h.Reason = "shutting down"
+		return h
+	}
+	if n.opened.Load() == nil {
+		h.Reason = waiting
 		return h
 	}
 	if n.fitness.Has(health.Clock) {
@@ -256,11 +259,7 @@ const probeEvery = 5 * time.Second
 
 // announce keeps the cell's record of this node's addresses true.
 func (n *Node) announce() {
-	self := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Raft.Addr().String(), ApiUrl: n.URL(), Started: true}
-	if p, ok := n.peers[n.cfg.ID]; ok {
-		self.RaftAddress = p.RaftAddress
-	}
-	if err := n.members.Announce(n.loopCtx, self); err != nil && n.loopCtx.Err() == nil {
+	if err := n.members.Announce(n.loopCtx, n.self()); err != nil && n.loopCtx.Err() == nil {
 		n.logger.Error("the cell does not take this node's addresses", "err", err)
 	}
 }

@@ -57,9 +57,10 @@ func startCell(t *testing.T) *cell {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
+	id := node.NewCellID()
 	for i, p := range peers {
 		n, err := node.Start(ctx, node.Config{
-			ID: p.ID, Dir: t.TempDir(), API: apis[i], Raft: rafts[i], Peers: peers, Secret: c.secret, Access: node.Signed,
+			ID: p.ID, Dir: t.TempDir(), API: apis[i], Raft: rafts[i], Peers: peers, Secret: c.secret, Access: node.Signed, Found: &node.Found{CellID: id, Fresh: true},
 			Heartbeat: 500 * time.Millisecond, Fatal: func(err error) { t.Error(err) },
 		})
 		if err != nil {

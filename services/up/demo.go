@@ -27,8 +27,10 @@ const (
 	masterFile      = "control.key"
 	credentialsFile = "credentials.json"
 	shapeFile       = "shape"
-	formedFile      = "formed"
-	secretBytes     = 32
+	// cellFile keeps the id of the cell, formedFile says that every node has it.
+	cellFile    = "cell.id"
+	formedFile  = "formed"
+	secretBytes = 32
 )
 
 // credentials are for development: the one place where keys are kept as they are.

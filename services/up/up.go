@@ -232,8 +232,7 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	if info.SignInURL, err = s.control.SignInLink(ctx, demoEmail); err != nil {
 		return Info{}, fmt.Errorf("make a sign-in link: %w", err)
 	}
-	_, err = keep(s.dir.Join(formedFile), func() ([]byte, error) { return []byte("yes\n"), nil })
-	return info, err
+	return info, nil
 }
 
 // prepare starts everything behind the public door.
@@ -255,16 +254,22 @@ func (s *Service) prepare(ctx context.Context) (credentials, error) {
 }
 
 // startNodes starts all nodes at once: none is ready without another.
-func (s *Service) startNodes(ctx context.Context) error {
+func (s *Service) startNodes(ready context.Context) error {
 	configs, err := s.nodeConfigs()
 	if err != nil {
 		return err
 	}
 	s.nodes = make([]*node.Node, len(configs))
-	var starting errgroup.Group
+	starting, ctx := errgroup.WithContext(ready)
+	if err := s.found(configs); err != nil {
+		return errors.Join(err, closeListeners(configs))
+	}
 	for i, cfg := range configs {
 		starting.Go(func() error {
 			n, err := node.Start(ctx, cfg)
+			if errors.Is(err, node.ErrWiped) {
+				return fmt.Errorf("%w: %w", ErrIncomplete, err)
+			}
 			if err != nil {
 				return fmt.Errorf("start node %s: %w", cfg.ID, err)
 			}
@@ -276,11 +281,80 @@ func (s *Service) startNodes(ctx context.Context) error {
 		return err
 	}
 	for _, n := range s.nodes {
-		if err := n.Ready(ctx); err != nil {
+		s.watch(n)
+		if err := n.Ready(ready); err != nil {
 			return fmt.Errorf("wait for node %s: %w", n.ID(), err)
 		}
 	}
 	return nil
+}
+
+// found has the nodes form their cell, once: on the first start of a new data
+// directory, or of one whose first start did not get to where all nodes had the cell's
+// id on disk. From then on a folder without it was emptied.
+func (s *Service) found(configs []node.Config) error {
+	id, err := keep(s.dir.Join(cellFile), func() ([]byte, error) { return []byte(node.NewCellID() + "\n"), nil })
+	if err != nil {
+		return err
+	}
+	fresh := false
+	if _, err := os.Stat(s.dir.Join(formedFile)); errors.Is(err, fs.ErrNotExist) {
+		fresh = true
+	} else if err != nil {
+		return fmt.Errorf("look for %s: %w", formedFile, err)
+	}
+	if !fresh {
+		for i := range configs {
+			configs[i].Found = &node.Found{CellID: strings.TrimSpace(string(id))}
+		}
+		return nil
+	}
+	all := gathering{missing: len(configs), done: make(chan struct{})}
+	for i := range configs {
+		configs[i].Found = &node.Found{CellID: strings.TrimSpace(string(id)), Fresh: true, Durable: func(ctx context.Context) error {
+			return all.wait(ctx, func() error {
+				_, err := keep(s.dir.Join(formedFile), func() ([]byte, error) { return []byte("yes\n"), nil })
+				return err
+			})
+		}}
+	}
+	return nil
+}
+
+// gathering waits for all nodes; the last to come does what must happen before any
+// goes on.
+type gathering struct {
+	mu      sync.Mutex // Guards the rest.
+	missing int
+	err     error
+	done    chan struct{} // Closed when none is missing.
+}
+
+func (g *gathering) wait(ctx context.Context, last func() error) error {
+	g.mu.Lock()
+	g.missing--
+	if g.missing == 0 {
+		g.err = last()
+		close(g.done)
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watch ends the service with a node that cannot go on.
+func (s *Service) watch(n *node.Node) {
+	go func() { // Ends with the node, or with the service.
+		select {
+		case err := <-n.Ended():
+			s.fail(err)
+		case <-s.life.Done():
+		}
+	}()
 }
 
 func (s *Service) nodeConfigs() (_ []node.Config, err error) {
@@ -339,7 +413,7 @@ func (s *Service) startProxy() error {
 	s.proxy = p
 	go func() { // Ends with the proxy's Shutdown, or with the process.
 		if err := p.Serve(s.cfg.Listener); err != nil {
-			s.failed <- err
+			s.fail(err)
 		}
 	}()
 	return nil

@@ -68,6 +68,8 @@ var Rooms = []Room{
 		"log and stable store of all groups; an entry is bytes"},
 	{"data-plane/internal/transport", []string{"data-plane/internal/health"},
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
+	{"data-plane/internal/witness", []string{"data-plane/internal/transport"},
+		"what other nodes have said of themselves; it knows terms and indexes, not what they count"},
 	{"data-plane/internal/group", []string{"data-plane/internal/fault", "data-plane/internal/health", "data-plane/internal/statedb", "data-plane/internal/transport"},
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
 

@@ -24,6 +24,8 @@ const (
 
 // Options of a Cell.
 type Options struct {
+	// CellID is the id the cell was formed with.
+	CellID string
 	NodeID string
 	// Bootstrap lists the first voters by node id; used only on the first start.
 	// A node that joins later has none.
@@ -52,6 +54,7 @@ type Options struct {
 type Cell struct {
 	group     *group.Group
 	machine   *Machine
+	id        string
 	nodeID    string
 	health    *health.Health
 	heartbeat time.Duration
@@ -85,7 +88,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, id: o.CellID, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
@@ -127,6 +130,9 @@ func (c *Cell) recordShards(ctx context.Context, first *cellv1.ApplyRequest) {
 
 // Group is the meta group's replica on this node.
 func (c *Cell) Group() *group.Group { return c.group }
+
+// ID is the cell's id.
+func (c *Cell) ID() string { return c.id }
 
 // NodeID is this node's raft server id.
 func (c *Cell) NodeID() string { return c.nodeID }

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,17 +12,23 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // messageBytesMax bounds one message of the cell's administration; the largest is
 // the whole state.
 const messageBytesMax = 64 << 20
 
+// headerCell carries the cell's id on calls between nodes, both ways: nodes of two
+// cells do not administer each other, whatever secret they share.
+const headerCell = "Corvo-Cell"
+
 // NewClient speaks corvo.cell.v1 to the node at baseURL over transport (h2c inside
 // a cell, see api/forward), signing each call as the part of the cell called name.
-func NewClient(signer *identity.Signer, name string, transport http.RoundTripper, baseURL string) cellv1connect.CellServiceClient {
+// An empty cellID is a caller that belongs to no cell yet.
+func NewClient(signer *identity.Signer, cellID, name string, transport http.RoundTripper, baseURL string) cellv1connect.CellServiceClient {
 	return cellv1connect.NewCellServiceClient(
-		&http.Client{Transport: signing{signer: signer, name: name, next: transport}},
+		&http.Client{Transport: signing{signer: signer, cell: cellID, name: name, next: transport}},
 		baseURL, connect.WithReadMaxBytes(messageBytesMax),
 	)
 }
@@ -29,6 +36,7 @@ func NewClient(signer *identity.Signer, name string, transport http.RoundTripper
 // signing signs requests with the cell's secret.
 type signing struct {
 	signer *identity.Signer
+	cell   string
 	name   string
 	next   http.RoundTripper
 }
@@ -38,7 +46,22 @@ func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, time.Now())); err != nil {
 		return nil, fmt.Errorf("sign call to %s: %w", r.URL.Host, err)
 	}
-	return s.next.RoundTrip(out)
+	if s.cell == "" {
+		return s.next.RoundTrip(out)
+	}
+	out.Header.Set(headerCell, s.cell)
+	res, err := s.next.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	if theirs := res.Header.Get(headerCell); theirs != "" && theirs != s.cell {
+		return nil, errors.Join(wrongCell(theirs, s.cell), res.Body.Close())
+	}
+	return res, nil
+}
+
+func wrongCell(answers, calls string) error {
+	return fault.New(fault.Conflict, "WRONG_CELL", "the called node belongs to cell %s, the caller to cell %s", answers, calls)
 }
 
 // Peers makes calls to the other nodes of the cell.
@@ -75,7 +98,7 @@ func (p *Peers) node(nodeID string) (cellv1connect.CellServiceClient, bool) {
 }
 
 func (p *Peers) at(url string) cellv1connect.CellServiceClient {
-	return NewClient(p.signer, p.cell.NodeID(), p.transport, url)
+	return NewClient(p.signer, p.cell.id, p.cell.NodeID(), p.transport, url)
 }
 
 // everywhere lists each URL at which a node other than self was ever said to be,

@@ -260,7 +260,8 @@ func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 		k, err := e.apiKey(v.Key)
 		return &cellv1.Change{Change: &cellv1.Change_Key{Key: k}}, err
 	case *cellv1.Change_Node:
-		return c, e.node(v.Node)
+		n, err := e.node(v.Node)
+		return &cellv1.Change{Change: &cellv1.Change_Node{Node: n}}, err
 	case *cellv1.Change_RemoveNodeId:
 		return c, e.removeNode(v.RemoveNodeId, index)
 	case *cellv1.Change_Shards:
@@ -498,25 +499,35 @@ func (e *edit) requireNamespace(text, tenant string) error {
 	return nil
 }
 
-func (e *edit) node(n *cellv1.Node) error {
+// node records where a node is. Its folder is recorded once: a node that comes with
+// another has lost what it confirmed.
+func (e *edit) node(n *cellv1.Node) (*cellv1.Node, error) {
 	gone, err := e.get(e.key(famGoneNode, n.GetId()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if gone != nil {
-		return fault.New(fault.Conflict, "NODE_ID_USED", "node %s was removed; a node that comes back takes a new id", n.GetId())
+		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed, "node %s was removed; a node that comes back takes a new id", n.GetId())
 	}
 	key := e.key(famNode, n.GetId())
-	known, err := e.get(key)
+	var old cellv1.Node
+	known, err := e.record(key, &old)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if known == nil {
+	switch folder := old.GetFolderId(); {
+	case !known:
 		if err := e.count(famNode, "nodes", nodesMax); err != nil {
-			return err
+			return nil, err
 		}
+	case folder != "" && n.GetFolderId() == "":
+		n, _ = proto.Clone(n).(*cellv1.Node)
+		n.FolderId = folder
+	case folder != "" && n.GetFolderId() != folder:
+		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed,
+			"node %s is in the cell with another folder, and what it confirmed is in that one; remove it from the cell and start this one under a new id", n.GetId())
 	}
-	return e.setRecord(key, n)
+	return n, e.setRecord(key, n)
 }
 
 // removeNode may be repeated.

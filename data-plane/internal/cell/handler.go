@@ -44,12 +44,28 @@ func NewHandler(c *Cell, members *Membership, peers *Peers, signer *identity.Sig
 		&handler{cell: c, members: members, peers: peers, logger: c.logger},
 		connect.WithReadMaxBytes(requestBytesMax),
 	)
-	return path, signedOnly(signer, inner)
+	return path, SignedOnly(signer, c.sameCell(inner))
 }
 
-// signedOnly refuses every caller that is not a part of the cell, before a body is
+// sameCell refuses nodes of another cell. Proxies, operators and control planes know
+// no cell id and show none.
+func (c *Cell) sameCell(next http.Handler) http.Handler {
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerCell, c.id)
+		if theirs := r.Header.Get(headerCell); theirs != "" && theirs != c.id {
+			if err := refuse.Write(w, r, toConnect(wrongCell(c.id, theirs))); err != nil {
+				panic(http.ErrAbortHandler) // The caller is gone.
+			}
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// SignedOnly refuses every caller that is not a part of the cell, before a body is
 // read, and says the same whatever was wrong.
-func signedOnly(signer *identity.Signer, next http.Handler) http.Handler {
+func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := signer.VerifyRequest(r, time.Now())
@@ -181,6 +197,15 @@ func (h *handler) ListWatchers(ctx context.Context, req *connect.Request[cellv1.
 
 func (h *handler) ListNodes(ctx context.Context, _ *connect.Request[cellv1.ListNodesRequest]) (*connect.Response[cellv1.ListNodesResponse], error) {
 	return connect.NewResponse(&cellv1.ListNodesResponse{Nodes: h.members.Nodes(ctx)}), nil
+}
+
+func (h *handler) AdmitNode(ctx context.Context, req *connect.Request[cellv1.AdmitNodeRequest]) (*connect.Response[cellv1.AdmitNodeResponse], error) {
+	return onLeader(ctx, h, req, func(ctx context.Context, in *cellv1.AdmitNodeRequest) (*cellv1.AdmitNodeResponse, error) {
+		if err := h.members.AdmitNode(ctx, in.GetNode()); err != nil {
+			return nil, err
+		}
+		return &cellv1.AdmitNodeResponse{CellId: h.cell.id, Nodes: h.cell.View().Nodes()}, nil
+	}, cellv1connect.CellServiceClient.AdmitNode)
 }
 
 func (h *handler) AddNode(ctx context.Context, req *connect.Request[cellv1.AddNodeRequest]) (*connect.Response[cellv1.AddNodeResponse], error) {

@@ -278,7 +278,7 @@ func (c *testCell) close() {
 }
 
 func (c *testCell) client(id string) cellv1connect.CellServiceClient {
-	return NewClient(c.signer, "test", c.trans, c.nodes[id].record().GetApiUrl())
+	return NewClient(c.signer, "", "test", c.trans, c.nodes[id].record().GetApiUrl())
 }
 
 // eventually polls until f holds.

@@ -181,6 +181,7 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 		func() error { return readFamily(p, m.layout, famKey, e.key) },
 		func() error { return readFamily(p, m.layout, famNode, e.node) },
 		func() error { return readFamily(p, m.layout, famTokenKey, e.tokenKey) },
+		func() error { return m.readGone(p, e) },
 	} {
 		if err := read(); err != nil {
 			return nil, err
@@ -198,6 +199,24 @@ func (m *Machine) readControl(into *cellv1.GetIndexResponse) error {
 	picture := m.store.View()
 	err := readMeta(picture, m.key(famMeta, metaControl), into)
 	return errors.Join(err, picture.Close())
+}
+
+// StoredView is the view that a node's folder holds, before the meta group is open.
+func StoredView(store *statedb.Group) (*View, error) {
+	m := NewMachine(store)
+	if err := m.Reset(); err != nil {
+		return nil, err
+	}
+	return m.View(), nil
+}
+
+// readGone reads which node ids were removed.
+func (m *Machine) readGone(p *statedb.View, e *viewEdit) error {
+	from, to := m.layout.span(famGoneNode)
+	return p.Scan(from, to, func(key, _ []byte) (bool, error) {
+		e.gone.set(string(key[len(from):]), struct{}{})
+		return true, nil
+	})
 }
 
 // readFamily hands every record of a family to put.

@@ -29,6 +29,9 @@ const (
 	changeWait = 30 * time.Second
 )
 
+// ReasonNodeIDUsed: the id belongs to a removed node or to another folder.
+const ReasonNodeIDUsed = "NODE_ID_USED"
+
 // reasonNotCaughtUp: the learner gets no vote yet.
 const reasonNotCaughtUp = "NOT_CAUGHT_UP"
 
@@ -96,6 +99,16 @@ func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, e
 		}
 	}
 	return added, nil
+}
+
+// AdmitNode records a node that wants to join with its folder, before anybody speaks
+// raft to it. Refused for an id that was used with another folder (R11).
+func (m *Membership) AdmitNode(ctx context.Context, n *cellv1.Node) error {
+	if n.GetFolderId() == "" {
+		return fault.InvalidFields([]fault.Field{{Path: "node.folder_id", Message: "a node that joins names its folder"}})
+	}
+	_, err := m.cell.Apply(ctx, nodeChange(n))
+	return err
 }
 
 func nodeChange(n *cellv1.Node) *cellv1.ApplyRequest {

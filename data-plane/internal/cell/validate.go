@@ -157,6 +157,7 @@ func (p *problems) userCutoff(c *cellv1.UserCutoff) {
 func (p *problems) node(n *cellv1.Node) {
 	p.require(isNodeID(n.GetId()), "node.id", "want 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
 	p.require(isAddress(n.GetRaftAddress()), "node.raft_address", "want host:port")
+	p.require(n.GetFolderId() == "" || isNodeID(n.GetFolderId()), "node.folder_id", "want 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
 	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "want http://host:port or https://host:port without a path")
 }
 

@@ -21,6 +21,7 @@ type View struct {
 	named      table[namespaceName, *cellv1.Namespace] // Live ones.
 	keys       table[string, *cellv1.Key]
 	nodes      table[string, *cellv1.Node]
+	gone       table[string, struct{}] // Ids of removed nodes.
 	shards     []uint32
 	tokenKeys  table[string, *cellv1.TokenKey]
 	cutoffs    []*cellv1.UserCutoff // In the order of compareCutoffs.
@@ -84,6 +85,12 @@ func (v *View) KeyByID(id string) (*cellv1.Key, bool) { return v.keys.get(id) }
 
 // NodeByID finds a node's record.
 func (v *View) NodeByID(id string) (*cellv1.Node, bool) { return v.nodes.get(id) }
+
+// NodeRemoved reports whether a node of that id was taken out of the cell.
+func (v *View) NodeRemoved(id string) bool {
+	_, gone := v.gone.get(id)
+	return gone
+}
 
 // Nodes lists the nodes by id.
 func (v *View) Nodes() []*cellv1.Node { return sorted(&v.nodes, (*cellv1.Node).GetId) }
@@ -170,6 +177,7 @@ type viewEdit struct {
 	named      tableEdit[namespaceName, *cellv1.Namespace]
 	keys       tableEdit[string, *cellv1.Key]
 	nodes      tableEdit[string, *cellv1.Node]
+	gone       tableEdit[string, struct{}]
 	tokenKeys  tableEdit[string, *cellv1.TokenKey]
 	now        time.Time // Of the change set being put.
 	ended      bool      // It deleted or forgot namespaces or tenants.
@@ -179,7 +187,7 @@ func newViewEdit(v *View) *viewEdit {
 	e := &viewEdit{view: v}
 	e.tenants.table, e.names.table = &v.tenants, &v.names
 	e.namespaces.table, e.named.table = &v.namespaces, &v.named
-	e.keys.table, e.nodes.table = &v.keys, &v.nodes
+	e.keys.table, e.nodes.table, e.gone.table = &v.keys, &v.nodes, &v.gone
 	e.tokenKeys.table = &v.tokenKeys
 	return e
 }
@@ -197,6 +205,7 @@ func (e *viewEdit) put(c *cellv1.Change) {
 		e.node(c.Node)
 	case *cellv1.Change_RemoveNodeId:
 		e.nodes.remove(c.RemoveNodeId)
+		e.gone.set(c.RemoveNodeId, struct{}{})
 	case *cellv1.Change_Shards:
 		e.view.shards = c.Shards.GetIds()
 	case *cellv1.Change_TokenKey:

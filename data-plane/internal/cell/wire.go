@@ -46,7 +46,10 @@ func codeOf(c fault.Code) connect.Code {
 }
 
 // toConnect shows a fault and hides everything else.
-func toConnect(err error) error {
+func toConnect(err error) error { return ToConnect(err) }
+
+// ToConnect puts a refusal on the wire of corvo.cell.v1.
+func ToConnect(err error) error {
 	if err == nil {
 		return nil
 	}

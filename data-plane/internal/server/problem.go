@@ -139,6 +139,11 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 }
 
 // writeStatus is a refusal by the protocol itself, which no fault code describes.
+// WriteStatus answers like this package for a process that cannot have a Server yet.
+func WriteStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
+	writeStatus(w, r, status, word, message)
+}
+
 func writeStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
 	writeBody(w, r, status, "application/problem+json", problem{
 		Error: message, Code: word, Type: "about:blank", Title: http.StatusText(status),

@@ -16,14 +16,17 @@ import (
 //	dialer   hello     magic "CVRT" | version u8 | lane u8 | group u32 |
 //	                   cell | from | to (each u8 length + text) | nonce [32]
 //	listener challenge nonce [32] | HMAC(secret, "listener" | hello | nonce)
-//	dialer   proof     HMAC(secret, "dialer" | hello | nonce)
-//	listener verdict   u8
+//	dialer   proof     frame(statement) | HMAC(secret, "dialer" | hello | nonce | frame)
+//	listener verdict   u8 | frame(reason or statement) | HMAC(secret, "verdict" | hello | nonce | all before)
 //
-// Both proofs cover both nonces and all names, and differ in their label, so
-// neither can be replayed or reflected. Names are checked only after the proof:
-// a stranger learns nothing but that something speaks this protocol.
+// A frame is a u16 length and so many bytes. All proofs cover both nonces and all
+// names, and differ in their label, so none can be replayed or reflected. Names are
+// checked only after the proof: a stranger learns nothing but that something speaks
+// this protocol. Each side takes what it knows of the other before it sends what the
+// other's statement must follow, so that a statement is never held against something
+// newer than itself.
 const (
-	handshakeVersion = 1
+	handshakeVersion = 2
 
 	nameBytesMax = 255
 	nonceBytes   = 32
@@ -35,6 +38,7 @@ const (
 
 	listenerLabel = "corvo raft listener\x00"
 	dialerLabel   = "corvo raft dialer\x00"
+	verdictLabel  = "corvo raft verdict\x00"
 )
 
 // lane separates what must not wait for each other. It stands in the hello so
@@ -44,6 +48,8 @@ type lane uint8
 const (
 	laneRPC      lane = 1
 	laneSnapshot lane = 2
+	// laneAsk carries no raft: it ends with the verdict. Its statement is of all groups.
+	laneAsk lane = 3
 )
 
 // verdict is the listener's last word. Other values than these are refusals too.
@@ -54,6 +60,10 @@ const (
 	wrongCell
 	wrongNode
 	unknownGroup
+	noCell
+	removed
+	otherFolder
+	olderCopy
 )
 
 func (v verdict) String() string {
@@ -66,6 +76,14 @@ func (v verdict) String() string {
 		return "wrong node"
 	case unknownGroup:
 		return "unknown group"
+	case noCell:
+		return "no cell yet"
+	case removed:
+		return "removed"
+	case otherFolder:
+		return "another folder"
+	case olderCopy:
+		return "older copy"
 	default:
 		return fmt.Sprintf("verdict %d", uint8(v))
 	}
@@ -111,7 +129,7 @@ func readHello(r io.Reader) (hello, []byte, error) {
 		return hello{}, nil, errNotOurs
 	}
 	h := hello{lane: lane(fixed[5]), group: binary.BigEndian.Uint32(fixed[6:])}
-	if h.lane != laneRPC && h.lane != laneSnapshot {
+	if h.lane < laneRPC || h.lane > laneAsk {
 		return hello{}, nil, fmt.Errorf("%w: lane %d", errNotOurs, h.lane)
 	}
 	for _, name := range []*string{&h.cell, &h.from, &h.to} {
@@ -141,9 +159,9 @@ func readName(r io.Reader, name *string) error {
 	return nil
 }
 
-// dialHandshake introduces this side and returns nil once the listener has
-// proven itself and accepted.
-func dialHandshake(c io.ReadWriter, secret []byte, h hello) error {
+// dialHandshake introduces this side and returns nil once the listener has proven
+// itself, has accepted, and stands where guard remembers it.
+func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 	h.nonce = newNonce()
 	raw, err := h.encode()
 	if err != nil {
@@ -160,45 +178,117 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello) error {
 	if !hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) {
 		return errBadProof
 	}
-	if _, err := c.Write(proof(secret, dialerLabel, raw, nonce)); err != nil {
+	judge := guard.Memory(h.to)
+	said := appendFrame(nil, guard.Statement(h.group).Encode())
+	if _, err := c.Write(append(said, proof(secret, dialerLabel, raw, nonce, said)...)); err != nil {
 		return fmt.Errorf("send proof: %w", err)
 	}
-	var v [1]byte
-	if _, err := io.ReadFull(c, v[:]); err != nil {
-		return fmt.Errorf("read verdict: %w", err)
+	v, body, err := readVerdict(c, secret, raw, nonce)
+	if err != nil {
+		return err
 	}
-	if verdict(v[0]) != accepted {
-		return fmt.Errorf("node %s refused the connection: %s", h.to, verdict(v[0]))
+	if v != accepted {
+		r := &Refusal{By: h.to, Of: h.from, verdict: v, Reason: string(body)}
+		guard.Refused(r)
+		return r
+	}
+	s, err := DecodeStatement(body)
+	if err != nil {
+		return err
+	}
+	if r := judge(s); r != nil {
+		r.By, r.Of = h.from, h.to
+		return r
 	}
 	return nil
 }
 
-// listenHandshake reads a peer's introduction and lets it prove itself. The
-// caller still has to send a verdict.
-func listenHandshake(c io.ReadWriter, secret []byte) (hello, error) {
+// listenHandshake reads a peer's introduction and lets it prove itself. The caller
+// still has to send a verdict with answer. judge is guard's memory of the peer from
+// before the peer made its statement.
+func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(verdict, []byte) error, err error) {
+	fail := func(err error) (hello, Statement, func(Statement) *Refusal, func(verdict, []byte) error, error) {
+		return hello{}, Statement{}, nil, nil, err
+	}
 	h, raw, err := readHello(c)
 	if err != nil {
-		return hello{}, err
+		return fail(err)
 	}
+	judge = guard.Memory(h.from)
 	nonce := newNonce()
 	if _, err := c.Write(append(nonce[:], proof(secret, listenerLabel, raw, nonce[:])...)); err != nil {
-		return hello{}, fmt.Errorf("send challenge: %w", err)
+		return fail(fmt.Errorf("send challenge: %w", err))
+	}
+	frame, said, err := readFrame(c)
+	if err != nil {
+		return fail(fmt.Errorf("read proof: %w", err))
 	}
 	var theirs [proofBytes]byte
 	if _, err := io.ReadFull(c, theirs[:]); err != nil {
-		return hello{}, fmt.Errorf("read proof: %w", err)
+		return fail(fmt.Errorf("read proof: %w", err))
 	}
-	if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:])) {
-		return hello{}, errBadProof
+	if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) {
+		return fail(errBadProof)
 	}
-	return h, nil
+	if s, err = DecodeStatement(said); err != nil {
+		return fail(err)
+	}
+	answer = func(v verdict, body []byte) error {
+		out := appendFrame([]byte{byte(v)}, body)
+		if _, err := c.Write(append(out, proof(secret, verdictLabel, raw, nonce[:], out)...)); err != nil {
+			return fmt.Errorf("send verdict: %w", err)
+		}
+		return nil
+	}
+	return h, s, judge, answer, nil
 }
 
-func proof(secret []byte, label string, raw, nonce []byte) []byte {
+func readVerdict(c io.Reader, secret, raw, nonce []byte) (verdict, []byte, error) {
+	var v [1]byte
+	if _, err := io.ReadFull(c, v[:]); err != nil {
+		return 0, nil, fmt.Errorf("read verdict: %w", err)
+	}
+	frame, body, err := readFrame(c)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read verdict: %w", err)
+	}
+	var theirs [proofBytes]byte
+	if _, err := io.ReadFull(c, theirs[:]); err != nil {
+		return 0, nil, fmt.Errorf("read verdict: %w", err)
+	}
+	if !hmac.Equal(theirs[:], proof(secret, verdictLabel, raw, nonce, append(v[:], frame...))) {
+		return 0, nil, errBadProof
+	}
+	return verdict(v[0]), body, nil
+}
+
+// frameBytesMax is room for a statement of some thousand groups.
+const frameBytesMax = 1<<16 - 1
+
+func appendFrame(b, body []byte) []byte {
+	body = body[:min(len(body), frameBytesMax)]
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(body))), body...)
+}
+
+// readFrame returns the frame whole, and what is in it.
+func readFrame(r io.Reader) (frame, body []byte, err error) {
+	var n [2]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, nil, err
+	}
+	frame = append(n[:], make([]byte, binary.BigEndian.Uint16(n[:]))...)
+	if _, err := io.ReadFull(r, frame[2:]); err != nil {
+		return nil, nil, err
+	}
+	return frame, frame[2:], nil
+}
+
+func proof(secret []byte, label string, parts ...[]byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(label))
-	mac.Write(raw)
-	mac.Write(nonce)
+	for _, p := range parts {
+		mac.Write(p)
+	}
 	return mac.Sum(nil)
 }
 

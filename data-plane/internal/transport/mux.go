@@ -37,10 +37,14 @@ const (
 // ErrClosed answers every use of a closed Mux or Group.
 var ErrClosed = errors.New("raft transport is closed")
 
-// Options of a Mux. NodeID, CellID, Secret and Resolve are required.
+// Options of a Mux. NodeID, Secret and Resolve are required.
 type Options struct {
 	NodeID string // This node; 1 to 255 bytes.
-	CellID string // Connections of another cell are refused.
+	// CellID is the cell's: connections of another are refused. Empty: every
+	// connection is, until SetCell.
+	CellID string
+	// Guard judges peers beyond that; nil judges none.
+	Guard  Guard
 	Secret []byte // Shared by the nodes of the cell; at least 16 random bytes.
 
 	// TLS, if not nil, goes underneath, for both directions. With mutual TLS a
@@ -95,6 +99,7 @@ type Mux struct {
 	opts Options
 	ln   net.Listener
 
+	cell   atomic.Pointer[string]
 	ctx    context.Context // Done once the Mux closes; ends dials and handshakes.
 	cancel context.CancelFunc
 	work   sync.WaitGroup // The accept loop and the handshakes; Close waits.
@@ -124,12 +129,25 @@ func Listen(ln net.Listener, opts Options) *Mux {
 		groups: map[uint32]*Group{},
 		far:    distances{heartbeat: opts.Heartbeat, log: opts.Logger, told: map[string]time.Time{}},
 	}
+	m.cell.Store(&opts.CellID)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.work.Go(m.accept)
 	return m
 }
 
+// SetCell gives the node the cell it was formed into. It is called once, before any
+// group is used.
+func (m *Mux) SetCell(id string) {
+	if len(id) == 0 || len(id) > nameBytesMax {
+		panic(fmt.Sprintf("transport: cell id %q is not 1 to %d bytes", id, nameBytesMax))
+	}
+	m.cell.Store(&id)
+}
+
 func withDefaults(o Options) Options {
+	if o.Guard == nil {
+		o.Guard = everybody{}
+	}
 	if o.Dial == nil {
 		o.Dial = dialTCP
 	}
@@ -152,8 +170,8 @@ func checkOptions(o Options) error {
 	switch {
 	case len(o.NodeID) == 0 || len(o.NodeID) > nameBytesMax:
 		return fmt.Errorf("node id %q is not 1 to %d bytes", o.NodeID, nameBytesMax)
-	case len(o.CellID) == 0 || len(o.CellID) > nameBytesMax:
-		return fmt.Errorf("cell id %q is not 1 to %d bytes", o.CellID, nameBytesMax)
+	case len(o.CellID) > nameBytesMax:
+		return fmt.Errorf("cell id %q has more than %d bytes", o.CellID, nameBytesMax)
 	case len(o.Secret) < 16:
 		return fmt.Errorf("cell secret has %d bytes, not at least 16", len(o.Secret))
 	case o.Resolve == nil:
@@ -292,6 +310,10 @@ func (m *Mux) admit(conn net.Conn) {
 		return // The Mux closed meanwhile and took the connection with it.
 	}
 	m.accepted.Add(1)
+	if h.lane == laneAsk {
+		_ = secured.Close() // The verdict was all.
+		return
+	}
 	g.stream.deliver(secured, h)
 }
 
@@ -300,19 +322,20 @@ func (m *Mux) greet(conn net.Conn) (*Group, hello, net.Conn, error) {
 	if m.opts.TLS != nil {
 		conn = tls.Server(conn, m.opts.TLS)
 	}
-	h, err := listenHandshake(conn, m.opts.Secret)
+	h, said, judge, answer, err := listenHandshake(conn, m.opts.Secret, m.opts.Guard)
 	if err != nil {
 		return nil, hello{}, nil, err
 	}
 	if err := m.checkCertificate(conn, h.from); err != nil {
 		return nil, hello{}, nil, err
 	}
-	g, v := m.judge(h)
-	if _, err := conn.Write([]byte{byte(v)}); err != nil {
-		return nil, hello{}, nil, fmt.Errorf("send verdict: %w", err)
+	g, refusal := m.judge(h, said, judge)
+	if refusal != nil {
+		refusal.By, refusal.Of = m.opts.NodeID, h.from
+		return nil, hello{}, nil, errors.Join(refusal, answer(refusal.verdict, []byte(refusal.Reason)))
 	}
-	if v != accepted {
-		return nil, hello{}, nil, fmt.Errorf("%s: cell %q, from %q to %q, group %d", v, h.cell, h.from, h.to, h.group)
+	if err := answer(accepted, m.opts.Guard.Statement(h.group).Encode()); err != nil {
+		return nil, hello{}, nil, err
 	}
 	return g, h, conn, nil
 }
@@ -334,18 +357,29 @@ func (m *Mux) checkCertificate(conn net.Conn, nodeID string) error {
 	return nil
 }
 
-func (m *Mux) judge(h hello) (*Group, verdict) {
-	if h.cell != m.opts.CellID {
-		return nil, wrongCell
+// judge finds the group that a connection is for; nil for a question.
+func (m *Mux) judge(h hello, said Statement, known func(Statement) *Refusal) (*Group, *Refusal) {
+	cell := *m.cell.Load()
+	switch {
+	case h.to != m.opts.NodeID:
+		return nil, &Refusal{verdict: wrongNode, Reason: fmt.Sprintf("this is node %s, not %s", m.opts.NodeID, h.to)}
+	case cell == "":
+		return nil, &Refusal{verdict: noCell, Reason: fmt.Sprintf("the folder of node %s belongs to no cell", m.opts.NodeID)}
+	case h.cell != cell:
+		return nil, Refuse(ErrWrongCell, "node %s belongs to cell %s, node %s to cell %s", m.opts.NodeID, cell, h.from, h.cell)
 	}
-	if h.to != m.opts.NodeID {
-		return nil, wrongNode
+	if r := known(said); r != nil {
+		return nil, r
+	}
+	if h.lane == laneAsk {
+		m.opts.Guard.Told(h.from, said)
+		return nil, nil
 	}
 	g := m.lookup(h.group)
 	if g == nil {
-		return nil, unknownGroup
+		return nil, &Refusal{verdict: unknownGroup, Reason: fmt.Sprintf("node %s has no group %d open", m.opts.NodeID, h.group)}
 	}
-	return g, accepted
+	return g, nil
 }
 
 func (m *Mux) refuse(conn net.Conn, err error) {
@@ -353,9 +387,24 @@ func (m *Mux) refuse(conn net.Conn, err error) {
 	if m.ctx.Err() != nil {
 		return
 	}
-	// Debug and not Warn: anybody who reaches the port could fill the log.
 	m.refused.Add(1)
-	m.opts.Logger.Debug("raft connection refused", "remote", conn.RemoteAddr(), "error", err)
+	// Only who holds the cell's secret gets so far; everything else is logged at debug,
+	// or anybody who reaches the port could fill the log.
+	level := slog.LevelDebug
+	if errors.Is(err, ErrWrongCell) || errors.Is(err, ErrRemoved) || errors.Is(err, ErrOtherFolder) || errors.Is(err, ErrOlderCopy) {
+		level = slog.LevelWarn
+	}
+	m.opts.Logger.Log(context.Background(), level, "raft connection refused", "remote", conn.RemoteAddr(), "error", err)
+}
+
+// Ask tells a node how far this one is in every group, and returns nil if that node
+// has no objection to it. The error is a *Refusal if it has.
+func (m *Mux) Ask(node string, timeout time.Duration) error {
+	conn, err := m.dial(0, node, laneAsk, timeout)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // dial opens a connection to a node's group and runs the handshake on it.
@@ -376,7 +425,7 @@ func (m *Mux) dial(group uint32, node string, l lane, timeout time.Duration) (ne
 	}
 	m.far.note(node, time.Since(begun), begun) // A TCP connection is open after one round trip.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	secured, err := m.introduce(conn, hello{lane: l, group: group, cell: m.opts.CellID, from: m.opts.NodeID, to: node})
+	secured, err := m.introduce(conn, hello{lane: l, group: group, cell: *m.cell.Load(), from: m.opts.NodeID, to: node})
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -398,7 +447,7 @@ func (m *Mux) introduce(conn net.Conn, h hello) (net.Conn, error) {
 		}
 		conn = tls.Client(conn, cfg)
 	}
-	return conn, dialHandshake(conn, m.opts.Secret, h)
+	return conn, dialHandshake(conn, m.opts.Secret, h, m.opts.Guard)
 }
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {

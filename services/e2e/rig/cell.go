@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	for _, n := range c.Nodes {
 		n.Start()
 	}
+	c.form(admin)
 	for _, n := range c.Nodes {
 		n.WaitReady(startLimit)
 	}
@@ -103,6 +105,23 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 		c.WaitServing(i, startLimit)
 	}
 	return c
+}
+
+// form makes the nodes a cell as soon as all of them wait for it.
+func (c *Cell) form(o celladmin.Options) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	for {
+		_, err := celladmin.Form(ctx, []byte(cellSecret), c.URLs(), o)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !errors.Is(err, celladmin.ErrNotFormed) {
+			c.t.Fatalf("form the cell: %v", err)
+		}
+		time.Sleep(pollEvery) // Not all nodes listen yet.
+	}
 }
 
 func (c *Cell) plan(o CellOptions) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -37,17 +38,18 @@ func (s *session) cellCommand() *cobra.Command {
 	var f adminFlags
 	c := &cobra.Command{
 		Use:   "cell",
-		Short: "Look at a running cell and change it: nodes, leaders, tenants, keys",
+		Short: "Form a cell, look at a running one and change it: nodes, leaders, tenants, keys",
 		Long: `Speaks to the nodes of a cell with the cell's secret. Every change may be repeated.
 (The secret of "up" is the file cell.secret under its --data.)`,
 		Example: `  export F="--nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret"
+  corvo-cloud cell form $F
   corvo-cloud cell status $F
   corvo-cloud cell tenant create acme $F
   corvo-cloud cell key create --tenant acme --role producer --role worker $F`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
+	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; give all you know")
@@ -82,6 +84,71 @@ func (s *session) with(f *adminFlags, run func(context.Context, *celladmin.Clien
 		defer stop()
 		return cellFailure(run(ctx, client))
 	}
+}
+
+func (s *session) formCommand(f *adminFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "form", Short: "Form a new cell of nodes that wait for it; once", Args: cobra.NoArgs,
+		Long: `Makes the nodes at --nodes the first voters of one new cell. All of them must be
+running with empty folders: nothing is changed if one does not answer, or belongs to a
+cell. If the command is interrupted, run it again with the same nodes.
+
+This is done once in the life of a cell. A node that lost its folder later is replaced
+by one with a new id (remove-node, then a node with --join); forming never brings it back.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(list(f.nodes)) == 0 {
+				return usagef("--nodes is missing")
+			}
+			secret, err := f.cell.secret()
+			if err != nil {
+				return err
+			}
+			cellTLS, err := f.cell.config()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
+			defer cancel()
+			ctx, stop := untilSignal(ctx)
+			defer stop()
+			formed, err := celladmin.Form(ctx, secret, list(f.nodes), celladmin.Options{Name: "operator", TLS: cellTLS})
+			if err != nil {
+				return formFailure(err)
+			}
+			out := formOutput{CellID: formed.CellID, Already: formed.Already}
+			for _, n := range formed.Nodes {
+				out.Nodes = append(out.Nodes, n.GetId())
+			}
+			return s.emitJSON(out, out.write)
+		},
+	}
+}
+
+type formOutput struct {
+	CellID  string   `json:"cell_id"`
+	Nodes   []string `json:"nodes"`
+	Already bool     `json:"already"` // It was formed before.
+}
+
+func (o formOutput) write(w io.Writer) {
+	if o.Already {
+		fmt.Fprintf(w, "cell %s was formed before, of the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
+		return
+	}
+	fmt.Fprintf(w, "formed cell %s of the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
+}
+
+// formFailure explains why no cell was formed.
+func formFailure(err error) error {
+	f, ok := cellFailure(err).(*Failure) //nolint:errorlint // It is one, or it passes unchanged.
+	if !ok || !errors.Is(err, celladmin.ErrNotFormed) {
+		return cellFailure(err)
+	}
+	f.What, f.Why = "no cell was formed", strings.TrimPrefix(err.Error(), celladmin.ErrNotFormed.Error()+": ")
+	if f.Code == "CELL" {
+		f.Exit, f.Code = ExitConflict, "NOT_FORMED"
+	}
+	return f
 }
 
 func (s *session) statusCommand(f *adminFlags) *cobra.Command {

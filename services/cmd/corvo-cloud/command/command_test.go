@@ -45,7 +45,6 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"even number of nodes":      {[]string{"up", "--nodes", "2"}, "--nodes 2"},
 		"no shards":                 {[]string{"up", "--shards", "0"}, "--shards"},
 		"node without id":           {[]string{"node", "--data", dir}, "--id"},
-		"node without a cell":       {nodeWith(), "--peers"},
 		"node forms and joins":      {nodeWith("--peers", peers, "--join", "http://127.0.0.1:2"), "--join"},
 		"node is not a peer":        {nodeWith("--id", "n9", "--peers", peers), "n9"},
 		"peer without a url":        {nodeWith("--peers", "n1=127.0.0.1:1"), "n1=127.0.0.1:1"},

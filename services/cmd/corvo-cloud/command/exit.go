@@ -72,10 +72,16 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or choose another --data"
 	case errors.Is(err, datadir.ErrForeign):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
-	case errors.Is(err, up.ErrShape):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
 	case errors.Is(err, up.ErrIncomplete):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or choose another --data; up does not replace a node"
+	case errors.Is(err, node.ErrRefused):
+		f.Exit, f.Code = ExitConflict, "NODE_REFUSED"
+		f.Fix = "take its id out with `corvo-cloud cell remove-node`, if it is still in, and start a node with a new id, an empty --data and --join"
+	case errors.Is(err, node.ErrWiped):
+		f.Exit, f.Code = ExitConflict, "DATA_INCOMPLETE"
+		f.Fix = "put it back, or take the id out with `corvo-cloud cell remove-node` and start a node with a new id, an empty --data and --join"
+	case errors.Is(err, up.ErrShape):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
 	case errors.Is(err, up.ErrStuck), errors.Is(err, node.ErrStuck):
 		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start again"
 	case errors.Is(err, node.ErrStorage):

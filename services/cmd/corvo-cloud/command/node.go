@@ -28,7 +28,6 @@ type nodeFlags struct {
 	join            string
 	advertiseAPI    string
 	advertiseRaft   string
-	cellID          string
 	shards          int
 	cell            cellFlags
 	syncDelay       time.Duration
@@ -42,15 +41,20 @@ func (s *session) nodeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node",
 		Short: "Run one node of a cell",
-		Long: `Runs one node. The nodes that form a cell are all given the same --peers; a node
-that comes later is given --join instead, with the API URL of any node.
+		Long: `Runs one node. A node with a new folder belongs to no cell and waits. "cell form" makes
+the nodes that wait the first of a new cell, once; a node that comes later is given --join,
+with the API URL of any node of the cell. --peers tells the nodes where they are, if that
+is to differ from what the cell remembers.
 
 A line is printed when the node can take work, which needs most nodes of the cell.
 SIGTERM shuts down in order: streams are told, running calls answered, leadership is
 given away. A second signal ends at once. A node whose disk or data fails exits with
-70 and wants somebody to look; one that could not shut down in time exits with 75.`,
+70 and wants somebody to look; one that could not shut down in time exits with 75, and
+one that the cell refuses (its id was removed, or its folder is not the one it had)
+with 5.`,
 		Example: `  P=n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=127.0.0.1:7002/http://127.0.0.1:7102,n3=127.0.0.1:7003/http://127.0.0.1:7103
-  corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret`,
+  corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret
+  corvo-cloud cell form --nodes http://127.0.0.1:7101,http://127.0.0.1:7102,http://127.0.0.1:7103 --cell-secret-file cell.secret`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.node(c.Context(), f) },
 	}
@@ -59,11 +63,10 @@ given away. A second signal ends at once. A node whose disk or data fails exits 
 	fs.StringVar(&f.data, "data", "", "`DIR` of this node's data")
 	fs.StringVar(&f.api, "api", "127.0.0.1:7101", "`ADDRESS` for proxies and other nodes")
 	fs.StringVar(&f.raft, "raft", "127.0.0.1:7001", "`ADDRESS` for raft")
-	fs.StringVar(&f.peers, "peers", "", "the first nodes of the cell, this one included: `ID=RAFT/URL,...`")
-	fs.StringVar(&f.join, "join", "", "API `URL` of a node of a cell to join, instead of --peers")
-	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "with --join: `URL` at which others reach --api, if not that address")
-	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "with --join: `ADDRESS` at which others reach --raft, if not that")
-	fs.StringVar(&f.cellID, "cell-id", "", "`NAME` of the cell, if its nodes could be mistaken for another's")
+	fs.StringVar(&f.peers, "peers", "", "where nodes of the cell are, this one included: `ID=RAFT/URL,...`")
+	fs.StringVar(&f.join, "join", "", "API `URL` of a node of the cell that a new node joins")
+	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "`URL` at which others reach --api, if not that address")
+	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "`ADDRESS` at which others reach --raft, if not that")
 	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs of a new cell; may not change once there is data")
 	f.cell.add(c)
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
@@ -94,7 +97,7 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 		return serverFailure("the node did not start", err)
 	}
 	cfg := node.Config{
-		ID: f.id, Dir: dir.Path, Peers: peers, Join: f.join, Shards: f.shards, CellID: f.cellID, Secret: secret, TLS: cellTLS,
+		ID: f.id, Dir: dir.Path, Peers: peers, Join: f.join, Shards: f.shards, Secret: secret, TLS: cellTLS,
 		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
 	}
 	if err := f.listen(&cfg, cellTLS); err != nil {
@@ -114,23 +117,46 @@ func (s *session) runNode(ctx context.Context, cfg node.Config, f nodeFlags) (er
 		defer cancel()
 		err = errors.Join(err, n.Shutdown(shutdown, false))
 	}()
-	if err := n.Ready(ctx); err != nil {
-		return nil // Told to stop before it was ready.
+	if err := untilReady(ctx, n); err != nil || ctx.Err() != nil {
+		return err
 	}
 	fmt.Fprintf(s.proc.Stdout, "ready: node %s, api %s, raft %s\n", n.ID(), n.URL(), cfg.Raft.Addr())
 	if err := writeEnvFile(f.envFile, [][2]string{{"CORVO_NODE_URL", n.URL()}}); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-n.Ended():
+		return err
+	}
+}
+
+// untilReady waits until the node can take work, was told to stop, or cannot go on.
+func untilReady(ctx context.Context, n *node.Node) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ready := make(chan struct{})
+	go func() {
+		defer close(ready)
+		_ = n.Ready(ctx) // Nothing but the end of ctx.
+	}()
+	select {
+	case <-ready:
+		return nil
+	case err := <-n.Ended():
+		cancel()
+		<-ready
+		return err
+	}
 }
 
 func (f *nodeFlags) check() ([]node.Peer, error) {
 	if f.id == "" || f.data == "" {
 		return nil, usagef("--id and --data are needed")
 	}
-	if (f.peers == "") == (f.join == "") {
-		return nil, usagef("give --peers to form a cell, or --join to join one")
+	if f.peers != "" && f.join != "" {
+		return nil, usagef("give --peers or --join, not both: a node that joins learns from the cell where the others are")
 	}
 	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 || f.shutdownTimeout <= 0 {
 		return nil, usagef("--shards and --shutdown-timeout must be more than zero, --sync-delay and --heartbeat not negative")
@@ -144,7 +170,7 @@ func (f *nodeFlags) check() ([]node.Peer, error) {
 			return peers, nil
 		}
 	}
-	if f.join == "" {
+	if f.peers != "" {
 		return nil, usagef("--peers does not name this node, %s", f.id)
 	}
 	return nil, nil
@@ -161,9 +187,6 @@ func (f *nodeFlags) listen(cfg *node.Config, cellTLS *tls.Config) error {
 		return errors.Join(listenFailure("--raft", f.raft, err), api.Close())
 	}
 	cfg.API, cfg.Raft = api, raft
-	if f.join == "" {
-		return nil
-	}
 	cfg.Self = node.Peer{RaftAddress: f.advertiseRaft, APIURL: f.advertiseAPI}
 	if cfg.Self.RaftAddress == "" {
 		cfg.Self.RaftAddress = raft.Addr().String()

@@ -83,6 +83,283 @@ func (GroupAction) EnumDescriptor() ([]byte, []int) {
 	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
 }
 
+type DescribeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeRequest) Reset() {
+	*x = DescribeRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeRequest) ProtoMessage() {}
+
+func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
+func (*DescribeRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+}
+
+type DescribeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Empty: the folder belongs to no cell.
+	CellId string `protobuf:"bytes,2,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	// The node takes part in the cell. False with a cell id: prepared only.
+	Begun bool `protobuf:"varint,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	// Ids of the first members, if the node is one.
+	MemberIds     []string `protobuf:"bytes,4,rep,name=member_ids,json=memberIds,proto3" json:"member_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeResponse) Reset() {
+	*x = DescribeResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeResponse) ProtoMessage() {}
+
+func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
+func (*DescribeResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DescribeResponse) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+func (x *DescribeResponse) GetMemberIds() []string {
+	if x != nil {
+		return x.MemberIds
+	}
+	return nil
+}
+
+type PrepareRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// cell_<ulid>
+	CellId string `protobuf:"bytes,1,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	// The first voters with their addresses and folders, this node among them.
+	Members       []*Node `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareRequest) Reset() {
+	*x = PrepareRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareRequest) ProtoMessage() {}
+
+func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
+func (*PrepareRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PrepareRequest) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+func (x *PrepareRequest) GetMembers() []*Node {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type PrepareResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrepareResponse) Reset() {
+	*x = PrepareResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrepareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrepareResponse) ProtoMessage() {}
+
+func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
+func (*PrepareResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+}
+
+type BeginRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CellId        string                 `protobuf:"bytes,1,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginRequest) Reset() {
+	*x = BeginRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginRequest) ProtoMessage() {}
+
+func (x *BeginRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
+func (*BeginRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BeginRequest) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+type BeginResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginResponse) Reset() {
+	*x = BeginResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginResponse) ProtoMessage() {}
+
+func (x *BeginResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
+func (*BeginResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+}
+
 type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// tn_<ulid>
@@ -97,7 +374,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -109,7 +386,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -122,7 +399,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Tenant) GetId() string {
@@ -167,7 +444,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +456,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +469,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limits) GetPayloadBytesMax() int64 {
@@ -231,7 +508,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +520,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +533,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Namespace) GetId() string {
@@ -322,7 +599,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +611,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +624,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Key) GetId() string {
@@ -427,16 +704,17 @@ type Node struct {
 	RaftAddress string `protobuf:"bytes,2,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	// Base URL for proxies and other nodes.
 	ApiUrl string `protobuf:"bytes,3,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
-	// The node has been up once: if its directory is empty later, it lost what it
-	// confirmed and may not come back under this id.
-	Started       bool `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"`
+	// Names the folder of the node's data, made with it: a node that comes with another
+	// folder has lost what it confirmed and may not come back under this id. Empty in a
+	// change that only tells an address.
+	FolderId      string `protobuf:"bytes,5,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -448,7 +726,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -461,7 +739,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Node) GetId() string {
@@ -485,11 +763,11 @@ func (x *Node) GetApiUrl() string {
 	return ""
 }
 
-func (x *Node) GetStarted() bool {
+func (x *Node) GetFolderId() string {
 	if x != nil {
-		return x.Started
+		return x.FolderId
 	}
-	return false
+	return ""
 }
 
 // TokenKey verifies the tokens that the control plane signs for the browsers of
@@ -510,7 +788,7 @@ type TokenKey struct {
 
 func (x *TokenKey) Reset() {
 	*x = TokenKey{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +800,7 @@ func (x *TokenKey) String() string {
 func (*TokenKey) ProtoMessage() {}
 
 func (x *TokenKey) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +813,7 @@ func (x *TokenKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenKey.ProtoReflect.Descriptor instead.
 func (*TokenKey) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TokenKey) GetId() string {
@@ -581,7 +859,7 @@ type UserCutoff struct {
 
 func (x *UserCutoff) Reset() {
 	*x = UserCutoff{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -593,7 +871,7 @@ func (x *UserCutoff) String() string {
 func (*UserCutoff) ProtoMessage() {}
 
 func (x *UserCutoff) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -606,7 +884,7 @@ func (x *UserCutoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoff.ProtoReflect.Descriptor instead.
 func (*UserCutoff) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UserCutoff) GetTenantId() string {
@@ -639,7 +917,7 @@ type UserCutoffs struct {
 
 func (x *UserCutoffs) Reset() {
 	*x = UserCutoffs{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +929,7 @@ func (x *UserCutoffs) String() string {
 func (*UserCutoffs) ProtoMessage() {}
 
 func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +942,7 @@ func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoffs.ProtoReflect.Descriptor instead.
 func (*UserCutoffs) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UserCutoffs) GetList() []*UserCutoff {
@@ -693,7 +971,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +983,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +996,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -864,7 +1142,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1154,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1167,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -916,7 +1194,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1206,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1219,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -990,7 +1268,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1280,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1293,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1040,7 +1318,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1330,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1343,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 type State struct {
@@ -1085,7 +1363,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1375,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1388,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -1178,7 +1456,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1468,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1481,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -1226,7 +1504,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1516,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1529,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -1280,7 +1558,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1570,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1583,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -1337,7 +1615,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1627,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1640,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 type GetIndexResponse struct {
@@ -1378,7 +1656,7 @@ type GetIndexResponse struct {
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1668,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1681,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -1440,7 +1718,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1730,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1743,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -1497,7 +1775,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1787,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1800,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 type ListWatchersRequest struct {
@@ -1535,7 +1813,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1825,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1838,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -1583,7 +1861,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1873,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1886,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -1643,7 +1921,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1933,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1946,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -1700,7 +1978,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1990,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2003,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 type ListNodesResponse struct {
@@ -1737,7 +2015,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +2027,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +2040,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1786,7 +2064,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2076,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2089,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -1861,7 +2139,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2151,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2164,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -1923,7 +2201,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2213,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2226,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2028,6 +2306,103 @@ func (x *GroupStatus) GetLearners() []string {
 	return nil
 }
 
+type AdmitNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitNodeRequest) Reset() {
+	*x = AdmitNodeRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitNodeRequest) ProtoMessage() {}
+
+func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
+func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *AdmitNodeRequest) GetNode() *Node {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+type AdmitNodeResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	CellId string                 `protobuf:"bytes,1,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	// The nodes of the cell.
+	Nodes         []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitNodeResponse) Reset() {
+	*x = AdmitNodeResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitNodeResponse) ProtoMessage() {}
+
+func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
+func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *AdmitNodeResponse) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+func (x *AdmitNodeResponse) GetNodes() []*Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 type AddNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2037,7 +2412,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2424,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2437,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -2082,7 +2457,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2469,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2482,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2126,7 +2501,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2513,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2526,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -2169,7 +2544,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2556,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2569,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 type TransferLeadershipRequest struct {
@@ -2208,7 +2583,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2595,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2608,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -2258,7 +2633,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2645,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2658,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 type GetNodeStatusRequest struct {
@@ -2294,7 +2669,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2681,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2694,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 type GetNodeStatusResponse struct {
@@ -2331,7 +2706,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2718,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2731,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -2377,7 +2752,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2764,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2777,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -2434,7 +2809,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2821,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2834,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 type ListAuditRequest struct {
@@ -2477,7 +2852,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2864,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2877,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -2537,7 +2912,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2549,7 +2924,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2562,7 +2937,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -2607,7 +2982,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2994,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +3007,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -2723,7 +3098,21 @@ var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x18corvo/cell/v1/cell.proto\x12\rcorvo.cell.v1\"u\n" +
+	"\x18corvo/cell/v1/cell.proto\x12\rcorvo.cell.v1\"\x11\n" +
+	"\x0fDescribeRequest\"\x89\x01\n" +
+	"\x10DescribeResponse\x12'\n" +
+	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x17\n" +
+	"\acell_id\x18\x02 \x01(\tR\x06cellId\x12\x14\n" +
+	"\x05begun\x18\x03 \x01(\bR\x05begun\x12\x1d\n" +
+	"\n" +
+	"member_ids\x18\x04 \x03(\tR\tmemberIds\"X\n" +
+	"\x0ePrepareRequest\x12\x17\n" +
+	"\acell_id\x18\x01 \x01(\tR\x06cellId\x12-\n" +
+	"\amembers\x18\x02 \x03(\v2\x13.corvo.cell.v1.NodeR\amembers\"\x11\n" +
+	"\x0fPrepareResponse\"'\n" +
+	"\fBeginRequest\x12\x17\n" +
+	"\acell_id\x18\x01 \x01(\tR\x06cellId\"\x0f\n" +
+	"\rBeginResponse\"u\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -2752,12 +3141,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\b \x01(\tR\x04name\x12$\n" +
 	"\x0edigest_ends_ns\x18\t \x03(\x03R\fdigestEndsNs\x12'\n" +
 	"\x0fretired_digests\x18\n" +
-	" \x03(\fR\x0eretiredDigests\"l\n" +
+	" \x03(\fR\x0eretiredDigests\"u\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
-	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x18\n" +
-	"\astarted\x18\x04 \x01(\bR\astarted\"u\n" +
+	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x1b\n" +
+	"\tfolder_id\x18\x05 \x01(\tR\bfolderIdJ\x04\b\x04\x10\x05\"u\n" +
 	"\bTokenKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2867,7 +3256,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\fdigest_index\x18\t \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06voters\x18\n" +
 	" \x03(\tR\x06voters\x12\x1a\n" +
-	"\blearners\x18\v \x03(\tR\blearners\"9\n" +
+	"\blearners\x18\v \x03(\tR\blearners\";\n" +
+	"\x10AdmitNodeRequest\x12'\n" +
+	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"W\n" +
+	"\x11AdmitNodeResponse\x12\x17\n" +
+	"\acell_id\x18\x01 \x01(\tR\x06cellId\x12)\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x13.corvo.cell.v1.NodeR\x05nodes\"9\n" +
 	"\x0eAddNodeRequest\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"'\n" +
 	"\x0fAddNodeResponse\x12\x14\n" +
@@ -2916,7 +3310,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\xd7\b\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\xa9\t\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
@@ -2924,14 +3318,19 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\bGetIndex\x12\x1e.corvo.cell.v1.GetIndexRequest\x1a\x1f.corvo.cell.v1.GetIndexResponse\"\x00\x12Y\n" +
 	"\fConfirmWatch\x12\".corvo.cell.v1.ConfirmWatchRequest\x1a#.corvo.cell.v1.ConfirmWatchResponse\"\x00\x12Y\n" +
 	"\fListWatchers\x12\".corvo.cell.v1.ListWatchersRequest\x1a#.corvo.cell.v1.ListWatchersResponse\"\x00\x12P\n" +
-	"\tListNodes\x12\x1f.corvo.cell.v1.ListNodesRequest\x1a .corvo.cell.v1.ListNodesResponse\"\x00\x12J\n" +
+	"\tListNodes\x12\x1f.corvo.cell.v1.ListNodesRequest\x1a .corvo.cell.v1.ListNodesResponse\"\x00\x12P\n" +
+	"\tAdmitNode\x12\x1f.corvo.cell.v1.AdmitNodeRequest\x1a .corvo.cell.v1.AdmitNodeResponse\"\x00\x12J\n" +
 	"\aAddNode\x12\x1d.corvo.cell.v1.AddNodeRequest\x1a\x1e.corvo.cell.v1.AddNodeResponse\"\x00\x12S\n" +
 	"\n" +
 	"RemoveNode\x12 .corvo.cell.v1.RemoveNodeRequest\x1a!.corvo.cell.v1.RemoveNodeResponse\"\x00\x12k\n" +
 	"\x12TransferLeadership\x12(.corvo.cell.v1.TransferLeadershipRequest\x1a).corvo.cell.v1.TransferLeadershipResponse\"\x00\x12\\\n" +
 	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12V\n" +
 	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00\x12P\n" +
-	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
+	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x002\xf3\x01\n" +
+	"\x10FormationService\x12M\n" +
+	"\bDescribe\x12\x1e.corvo.cell.v1.DescribeRequest\x1a\x1f.corvo.cell.v1.DescribeResponse\"\x00\x12J\n" +
+	"\aPrepare\x12\x1d.corvo.cell.v1.PrepareRequest\x1a\x1e.corvo.cell.v1.PrepareResponse\"\x00\x12D\n" +
+	"\x05Begin\x12\x1b.corvo.cell.v1.BeginRequest\x1a\x1c.corvo.cell.v1.BeginResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_corvo_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -2946,113 +3345,133 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
-	(*Tenant)(nil),                     // 1: corvo.cell.v1.Tenant
-	(*Limits)(nil),                     // 2: corvo.cell.v1.Limits
-	(*Namespace)(nil),                  // 3: corvo.cell.v1.Namespace
-	(*Key)(nil),                        // 4: corvo.cell.v1.Key
-	(*Node)(nil),                       // 5: corvo.cell.v1.Node
-	(*TokenKey)(nil),                   // 6: corvo.cell.v1.TokenKey
-	(*UserCutoff)(nil),                 // 7: corvo.cell.v1.UserCutoff
-	(*UserCutoffs)(nil),                // 8: corvo.cell.v1.UserCutoffs
-	(*Change)(nil),                     // 9: corvo.cell.v1.Change
-	(*Shards)(nil),                     // 10: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 11: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 12: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 13: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 14: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 15: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 16: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 17: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 18: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 19: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 20: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 21: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 22: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 23: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 24: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 25: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 26: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 27: corvo.cell.v1.NodeStatus
-	(*HealthCause)(nil),                // 28: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 29: corvo.cell.v1.GroupStatus
-	(*AddNodeRequest)(nil),             // 30: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 31: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 32: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 33: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 34: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 35: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 36: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 37: corvo.cell.v1.GetNodeStatusResponse
-	(*ChangeGroupRequest)(nil),         // 38: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 39: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 40: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 41: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 42: corvo.cell.v1.AuditEvent
+	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
+	(*DescribeResponse)(nil),           // 2: corvo.cell.v1.DescribeResponse
+	(*PrepareRequest)(nil),             // 3: corvo.cell.v1.PrepareRequest
+	(*PrepareResponse)(nil),            // 4: corvo.cell.v1.PrepareResponse
+	(*BeginRequest)(nil),               // 5: corvo.cell.v1.BeginRequest
+	(*BeginResponse)(nil),              // 6: corvo.cell.v1.BeginResponse
+	(*Tenant)(nil),                     // 7: corvo.cell.v1.Tenant
+	(*Limits)(nil),                     // 8: corvo.cell.v1.Limits
+	(*Namespace)(nil),                  // 9: corvo.cell.v1.Namespace
+	(*Key)(nil),                        // 10: corvo.cell.v1.Key
+	(*Node)(nil),                       // 11: corvo.cell.v1.Node
+	(*TokenKey)(nil),                   // 12: corvo.cell.v1.TokenKey
+	(*UserCutoff)(nil),                 // 13: corvo.cell.v1.UserCutoff
+	(*UserCutoffs)(nil),                // 14: corvo.cell.v1.UserCutoffs
+	(*Change)(nil),                     // 15: corvo.cell.v1.Change
+	(*Shards)(nil),                     // 16: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 17: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 18: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 19: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 20: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 21: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 22: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 23: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 24: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 25: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 26: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 27: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 28: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 29: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 30: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 31: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 32: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 33: corvo.cell.v1.NodeStatus
+	(*HealthCause)(nil),                // 34: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 35: corvo.cell.v1.GroupStatus
+	(*AdmitNodeRequest)(nil),           // 36: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 37: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 38: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 39: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 40: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 41: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 42: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 43: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 44: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 45: corvo.cell.v1.GetNodeStatusResponse
+	(*ChangeGroupRequest)(nil),         // 46: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 47: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 48: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 49: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 50: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
-	2,  // 0: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	7,  // 1: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
-	1,  // 2: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	3,  // 3: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	4,  // 4: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	5,  // 5: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	10, // 6: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
-	6,  // 7: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
-	7,  // 8: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	9,  // 9: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	9,  // 10: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	1,  // 11: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	3,  // 12: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	4,  // 13: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	5,  // 14: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	6,  // 15: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	7,  // 16: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	14, // 17: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	14, // 18: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	9,  // 19: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	24, // 20: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	27, // 21: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	5,  // 22: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	29, // 23: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	28, // 24: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	5,  // 25: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	27, // 26: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 27: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	42, // 28: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	11, // 29: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	13, // 30: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	16, // 31: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	18, // 32: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	20, // 33: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	22, // 34: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	25, // 35: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	30, // 36: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	32, // 37: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	34, // 38: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	36, // 39: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	38, // 40: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	40, // 41: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	12, // 42: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	15, // 43: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	17, // 44: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	19, // 45: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	21, // 46: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	23, // 47: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	26, // 48: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	31, // 49: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	33, // 50: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	35, // 51: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	37, // 52: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	39, // 53: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	41, // 54: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	42, // [42:55] is the sub-list for method output_type
-	29, // [29:42] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	11, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
+	11, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
+	8,  // 2: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
+	13, // 3: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
+	7,  // 4: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	9,  // 5: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	10, // 6: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	11, // 7: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	16, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	12, // 9: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
+	13, // 10: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
+	15, // 11: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	15, // 12: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	7,  // 13: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	9,  // 14: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	10, // 15: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	11, // 16: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	12, // 17: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	13, // 18: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	20, // 19: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	20, // 20: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	15, // 21: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	30, // 22: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	33, // 23: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	11, // 24: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	35, // 25: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	34, // 26: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	11, // 27: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	11, // 28: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	11, // 29: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	33, // 30: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 31: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	50, // 32: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	17, // 33: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	19, // 34: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	22, // 35: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	24, // 36: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	26, // 37: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	28, // 38: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	31, // 39: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	36, // 40: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	38, // 41: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	40, // 42: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	42, // 43: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	44, // 44: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	46, // 45: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	48, // 46: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	1,  // 47: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	3,  // 48: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	5,  // 49: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	18, // 50: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	21, // 51: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	23, // 52: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	25, // 53: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	27, // 54: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	29, // 55: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	32, // 56: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	37, // 57: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	39, // 58: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	41, // 59: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	43, // 60: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	45, // 61: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	47, // 62: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	49, // 63: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	2,  // 64: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	4,  // 65: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	6,  // 66: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	50, // [50:67] is the sub-list for method output_type
+	33, // [33:50] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -3060,7 +3479,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 	if File_corvo_cell_v1_cell_proto != nil {
 		return
 	}
-	file_corvo_cell_v1_cell_proto_msgTypes[8].OneofWrappers = []any{
+	file_corvo_cell_v1_cell_proto_msgTypes[14].OneofWrappers = []any{
 		(*Change_Tenant)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_Key)(nil),
@@ -3076,9 +3495,9 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   50,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_corvo_cell_v1_cell_proto_goTypes,
 		DependencyIndexes: file_corvo_cell_v1_cell_proto_depIdxs,

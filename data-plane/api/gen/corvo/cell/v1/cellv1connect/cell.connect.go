@@ -28,6 +28,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// CellServiceName is the fully-qualified name of the CellService service.
 	CellServiceName = "corvo.cell.v1.CellService"
+	// FormationServiceName is the fully-qualified name of the FormationService service.
+	FormationServiceName = "corvo.cell.v1.FormationService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -54,6 +56,8 @@ const (
 	CellServiceListWatchersProcedure = "/corvo.cell.v1.CellService/ListWatchers"
 	// CellServiceListNodesProcedure is the fully-qualified name of the CellService's ListNodes RPC.
 	CellServiceListNodesProcedure = "/corvo.cell.v1.CellService/ListNodes"
+	// CellServiceAdmitNodeProcedure is the fully-qualified name of the CellService's AdmitNode RPC.
+	CellServiceAdmitNodeProcedure = "/corvo.cell.v1.CellService/AdmitNode"
 	// CellServiceAddNodeProcedure is the fully-qualified name of the CellService's AddNode RPC.
 	CellServiceAddNodeProcedure = "/corvo.cell.v1.CellService/AddNode"
 	// CellServiceRemoveNodeProcedure is the fully-qualified name of the CellService's RemoveNode RPC.
@@ -68,6 +72,14 @@ const (
 	CellServiceChangeGroupProcedure = "/corvo.cell.v1.CellService/ChangeGroup"
 	// CellServiceListAuditProcedure is the fully-qualified name of the CellService's ListAudit RPC.
 	CellServiceListAuditProcedure = "/corvo.cell.v1.CellService/ListAudit"
+	// FormationServiceDescribeProcedure is the fully-qualified name of the FormationService's Describe
+	// RPC.
+	FormationServiceDescribeProcedure = "/corvo.cell.v1.FormationService/Describe"
+	// FormationServicePrepareProcedure is the fully-qualified name of the FormationService's Prepare
+	// RPC.
+	FormationServicePrepareProcedure = "/corvo.cell.v1.FormationService/Prepare"
+	// FormationServiceBeginProcedure is the fully-qualified name of the FormationService's Begin RPC.
+	FormationServiceBeginProcedure = "/corvo.cell.v1.FormationService/Begin"
 )
 
 // CellServiceClient is a client for the corvo.cell.v1.CellService service.
@@ -87,6 +99,9 @@ type CellServiceClient interface {
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// AdmitNode records a node that wants to join, before it has a vote anywhere, and
+	// tells it the id of the cell. Refused for an id whose folder is another one.
+	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
 	// AddNode takes a node in: learner in every group first, voter when caught up.
 	AddNode(context.Context, *connect.Request[v1.AddNodeRequest]) (*connect.Response[v1.AddNodeResponse], error)
 	// RemoveNode takes a node out of every group.
@@ -156,6 +171,12 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(cellServiceMethods.ByName("ListNodes")),
 			connect.WithClientOptions(opts...),
 		),
+		admitNode: connect.NewClient[v1.AdmitNodeRequest, v1.AdmitNodeResponse](
+			httpClient,
+			baseURL+CellServiceAdmitNodeProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("AdmitNode")),
+			connect.WithClientOptions(opts...),
+		),
 		addNode: connect.NewClient[v1.AddNodeRequest, v1.AddNodeResponse](
 			httpClient,
 			baseURL+CellServiceAddNodeProcedure,
@@ -204,6 +225,7 @@ type cellServiceClient struct {
 	confirmWatch       *connect.Client[v1.ConfirmWatchRequest, v1.ConfirmWatchResponse]
 	listWatchers       *connect.Client[v1.ListWatchersRequest, v1.ListWatchersResponse]
 	listNodes          *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
+	admitNode          *connect.Client[v1.AdmitNodeRequest, v1.AdmitNodeResponse]
 	addNode            *connect.Client[v1.AddNodeRequest, v1.AddNodeResponse]
 	removeNode         *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
 	transferLeadership *connect.Client[v1.TransferLeadershipRequest, v1.TransferLeadershipResponse]
@@ -245,6 +267,11 @@ func (c *cellServiceClient) ListWatchers(ctx context.Context, req *connect.Reque
 // ListNodes calls corvo.cell.v1.CellService.ListNodes.
 func (c *cellServiceClient) ListNodes(ctx context.Context, req *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error) {
 	return c.listNodes.CallUnary(ctx, req)
+}
+
+// AdmitNode calls corvo.cell.v1.CellService.AdmitNode.
+func (c *cellServiceClient) AdmitNode(ctx context.Context, req *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error) {
+	return c.admitNode.CallUnary(ctx, req)
 }
 
 // AddNode calls corvo.cell.v1.CellService.AddNode.
@@ -294,6 +321,9 @@ type CellServiceHandler interface {
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
+	// AdmitNode records a node that wants to join, before it has a vote anywhere, and
+	// tells it the id of the cell. Refused for an id whose folder is another one.
+	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
 	// AddNode takes a node in: learner in every group first, voter when caught up.
 	AddNode(context.Context, *connect.Request[v1.AddNodeRequest]) (*connect.Response[v1.AddNodeResponse], error)
 	// RemoveNode takes a node out of every group.
@@ -359,6 +389,12 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(cellServiceMethods.ByName("ListNodes")),
 		connect.WithHandlerOptions(opts...),
 	)
+	cellServiceAdmitNodeHandler := connect.NewUnaryHandler(
+		CellServiceAdmitNodeProcedure,
+		svc.AdmitNode,
+		connect.WithSchema(cellServiceMethods.ByName("AdmitNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	cellServiceAddNodeHandler := connect.NewUnaryHandler(
 		CellServiceAddNodeProcedure,
 		svc.AddNode,
@@ -411,6 +447,8 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceListWatchersHandler.ServeHTTP(w, r)
 		case CellServiceListNodesProcedure:
 			cellServiceListNodesHandler.ServeHTTP(w, r)
+		case CellServiceAdmitNodeProcedure:
+			cellServiceAdmitNodeHandler.ServeHTTP(w, r)
 		case CellServiceAddNodeProcedure:
 			cellServiceAddNodeHandler.ServeHTTP(w, r)
 		case CellServiceRemoveNodeProcedure:
@@ -460,6 +498,10 @@ func (UnimplementedCellServiceHandler) ListNodes(context.Context, *connect.Reque
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListNodes is not implemented"))
 }
 
+func (UnimplementedCellServiceHandler) AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.AdmitNode is not implemented"))
+}
+
 func (UnimplementedCellServiceHandler) AddNode(context.Context, *connect.Request[v1.AddNodeRequest]) (*connect.Response[v1.AddNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.AddNode is not implemented"))
 }
@@ -482,4 +524,132 @@ func (UnimplementedCellServiceHandler) ChangeGroup(context.Context, *connect.Req
 
 func (UnimplementedCellServiceHandler) ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListAudit is not implemented"))
+}
+
+// FormationServiceClient is a client for the corvo.cell.v1.FormationService service.
+type FormationServiceClient interface {
+	// Describe tells where the node is and what its folder belongs to.
+	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error)
+	// Prepare stores the cell's id and first members in a folder that has none.
+	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
+	// Begin lets a prepared node take part in the cell. It may be repeated.
+	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
+}
+
+// NewFormationServiceClient constructs a client for the corvo.cell.v1.FormationService service. By
+// default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped responses,
+// and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
+// connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewFormationServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) FormationServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	formationServiceMethods := v1.File_corvo_cell_v1_cell_proto.Services().ByName("FormationService").Methods()
+	return &formationServiceClient{
+		describe: connect.NewClient[v1.DescribeRequest, v1.DescribeResponse](
+			httpClient,
+			baseURL+FormationServiceDescribeProcedure,
+			connect.WithSchema(formationServiceMethods.ByName("Describe")),
+			connect.WithClientOptions(opts...),
+		),
+		prepare: connect.NewClient[v1.PrepareRequest, v1.PrepareResponse](
+			httpClient,
+			baseURL+FormationServicePrepareProcedure,
+			connect.WithSchema(formationServiceMethods.ByName("Prepare")),
+			connect.WithClientOptions(opts...),
+		),
+		begin: connect.NewClient[v1.BeginRequest, v1.BeginResponse](
+			httpClient,
+			baseURL+FormationServiceBeginProcedure,
+			connect.WithSchema(formationServiceMethods.ByName("Begin")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// formationServiceClient implements FormationServiceClient.
+type formationServiceClient struct {
+	describe *connect.Client[v1.DescribeRequest, v1.DescribeResponse]
+	prepare  *connect.Client[v1.PrepareRequest, v1.PrepareResponse]
+	begin    *connect.Client[v1.BeginRequest, v1.BeginResponse]
+}
+
+// Describe calls corvo.cell.v1.FormationService.Describe.
+func (c *formationServiceClient) Describe(ctx context.Context, req *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error) {
+	return c.describe.CallUnary(ctx, req)
+}
+
+// Prepare calls corvo.cell.v1.FormationService.Prepare.
+func (c *formationServiceClient) Prepare(ctx context.Context, req *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error) {
+	return c.prepare.CallUnary(ctx, req)
+}
+
+// Begin calls corvo.cell.v1.FormationService.Begin.
+func (c *formationServiceClient) Begin(ctx context.Context, req *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error) {
+	return c.begin.CallUnary(ctx, req)
+}
+
+// FormationServiceHandler is an implementation of the corvo.cell.v1.FormationService service.
+type FormationServiceHandler interface {
+	// Describe tells where the node is and what its folder belongs to.
+	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error)
+	// Prepare stores the cell's id and first members in a folder that has none.
+	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
+	// Begin lets a prepared node take part in the cell. It may be repeated.
+	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
+}
+
+// NewFormationServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewFormationServiceHandler(svc FormationServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	formationServiceMethods := v1.File_corvo_cell_v1_cell_proto.Services().ByName("FormationService").Methods()
+	formationServiceDescribeHandler := connect.NewUnaryHandler(
+		FormationServiceDescribeProcedure,
+		svc.Describe,
+		connect.WithSchema(formationServiceMethods.ByName("Describe")),
+		connect.WithHandlerOptions(opts...),
+	)
+	formationServicePrepareHandler := connect.NewUnaryHandler(
+		FormationServicePrepareProcedure,
+		svc.Prepare,
+		connect.WithSchema(formationServiceMethods.ByName("Prepare")),
+		connect.WithHandlerOptions(opts...),
+	)
+	formationServiceBeginHandler := connect.NewUnaryHandler(
+		FormationServiceBeginProcedure,
+		svc.Begin,
+		connect.WithSchema(formationServiceMethods.ByName("Begin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/corvo.cell.v1.FormationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case FormationServiceDescribeProcedure:
+			formationServiceDescribeHandler.ServeHTTP(w, r)
+		case FormationServicePrepareProcedure:
+			formationServicePrepareHandler.ServeHTTP(w, r)
+		case FormationServiceBeginProcedure:
+			formationServiceBeginHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedFormationServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedFormationServiceHandler struct{}
+
+func (UnimplementedFormationServiceHandler) Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.FormationService.Describe is not implemented"))
+}
+
+func (UnimplementedFormationServiceHandler) Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.FormationService.Prepare is not implemented"))
+}
+
+func (UnimplementedFormationServiceHandler) Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.FormationService.Begin is not implemented"))
 }

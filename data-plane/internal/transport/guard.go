@@ -1,0 +1,131 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Guard decides, beyond secret and cell, with whom this node exchanges raft traffic.
+// Its methods are called by many goroutines.
+type Guard interface {
+	// Statement is what this node says of itself: of one group, or of all for group 0.
+	Statement(group uint32) Statement
+	// Memory is what is known of a peer now. What it returns judges a statement that
+	// the peer makes later; nil is no objection.
+	Memory(peer string) func(Statement) *Refusal
+	// Told takes over a peer's statement of all its groups that passed Memory.
+	Told(peer string, s Statement)
+	// Refused hears that a peer refuses this node.
+	Refused(*Refusal)
+}
+
+// Statement is what a node says of itself at the beginning of a connection.
+type Statement struct {
+	// Folder names the folder of the node's data; a new folder has another name.
+	Folder string
+	Groups []Standing
+}
+
+// Standing is how far a node's folder is in one group.
+type Standing struct {
+	Group uint32
+	// Term is the current one, which covers the vote: a node votes in no earlier term.
+	Term uint64
+	// Last is the last index in the log, or of the state where that is beyond it.
+	Last uint64
+	// Committed is how much of Last the node knows to be committed, and will therefore
+	// never cut.
+	Committed uint64
+}
+
+// A Refusal is why one node does not talk raft to another.
+type Refusal struct {
+	By, Of  string // Node ids.
+	Reason  string
+	verdict verdict
+}
+
+// Kinds of refusal that a node cannot get over by itself.
+var (
+	ErrWrongCell   = errors.New("the nodes belong to different cells")
+	ErrRemoved     = errors.New("the node was removed from the cell")
+	ErrOtherFolder = errors.New("the node's id belongs to another folder")
+	ErrOlderCopy   = errors.New("the node's folder is an older copy")
+)
+
+// Refuse makes a refusal of one of the kinds above.
+func Refuse(kind error, format string, args ...any) *Refusal {
+	v := map[error]verdict{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy}[kind]
+	if v == accepted {
+		panic(fmt.Sprintf("transport: %v is no kind of refusal", kind))
+	}
+	return &Refusal{verdict: v, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	text := fmt.Sprintf("node %s refuses node %s: %s", r.By, r.Of, r.verdict)
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+// Is makes a refusal its kind.
+func (r *Refusal) Is(target error) bool {
+	switch target {
+	case ErrWrongCell:
+		return r.verdict == wrongCell
+	case ErrRemoved:
+		return r.verdict == removed
+	case ErrOtherFolder:
+		return r.verdict == otherFolder
+	case ErrOlderCopy:
+		return r.verdict == olderCopy
+	}
+	return false
+}
+
+const standingBytes = 4 + 3*8
+
+var errStatement = errors.New("malformed statement")
+
+// Encode writes folder (u8 length + text), then the standings.
+func (s Statement) Encode() []byte {
+	b := make([]byte, 0, 1+len(s.Folder)+len(s.Groups)*standingBytes)
+	b = append(b, byte(len(s.Folder)))
+	b = append(b, s.Folder...)
+	for _, g := range s.Groups {
+		b = binary.BigEndian.AppendUint32(b, g.Group)
+		b = binary.BigEndian.AppendUint64(b, g.Term)
+		b = binary.BigEndian.AppendUint64(b, g.Last)
+		b = binary.BigEndian.AppendUint64(b, g.Committed)
+	}
+	return b
+}
+
+// DecodeStatement reads what Encode wrote.
+func DecodeStatement(b []byte) (Statement, error) {
+	if len(b) == 0 || len(b) < 1+int(b[0]) || (len(b)-1-int(b[0]))%standingBytes != 0 {
+		return Statement{}, fmt.Errorf("%w: %d bytes", errStatement, len(b))
+	}
+	s := Statement{Folder: string(b[1 : 1+int(b[0])])}
+	for b = b[1+int(b[0]):]; len(b) > 0; b = b[standingBytes:] {
+		s.Groups = append(s.Groups, Standing{
+			Group: binary.BigEndian.Uint32(b), Term: binary.BigEndian.Uint64(b[4:]),
+			Last: binary.BigEndian.Uint64(b[12:]), Committed: binary.BigEndian.Uint64(b[20:]),
+		})
+	}
+	return s, nil
+}
+
+// everybody is the guard of a transport without one.
+type everybody struct{}
+
+func (everybody) Statement(uint32) Statement { return Statement{} }
+func (everybody) Memory(string) func(Statement) *Refusal {
+	return func(Statement) *Refusal { return nil }
+}
+func (everybody) Told(string, Statement) {}
+func (everybody) Refused(*Refusal)       {}
