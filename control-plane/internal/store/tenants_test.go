@@ -20,6 +20,7 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertMembership(ctx, membership(tn, "usr_"+x, cloudv1.TenantRole_TENANT_ROLE_OWNER)),
 				tx.InsertNamespace(ctx, namespace(tn, "ns_"+x, "default")), tx.InsertKey(ctx, key(tn, "key_"+x)),
 				tx.PutInvitation(ctx, store.Invitation{TenantID: tn, ID: "inv_" + x, Email: "i@example.com", Digest: "d" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
+				tx.PutRemoval(ctx, store.Removal{TenantID: tn, UserID: "usr_" + x, Email: "r@example.com", RemovedBy: "x", RemovedAt: at(1)}),
 				tx.InsertConnection(ctx, connection(tn, "sso_"+x)),
 				tx.InsertIdentity(ctx, store.Identity{TenantID: tn, ConnectionID: "sso_" + x, Issuer: "i", Subject: "s", UserID: "usr_" + x, CreatedAt: at(1)}),
 				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}),

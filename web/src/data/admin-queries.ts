@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { toast } from "~/components/ui/toast";
+import type { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { ListAuditEventsRequest } from "~/gen/corvo/cloud/v1/audit_pb";
 import { admin } from "./admin";
 import { describeError } from "./control";
@@ -41,6 +42,11 @@ export const adminReads = {
           const answer = await admin.members.listMembers({ tenant, pageSize, pageToken });
           return { items: answer.members, next: answer.nextPageToken };
         }),
+    }),
+  memberKeys: (tenant: string, userId: string, role: TenantRole) =>
+    queryOptions({
+      queryKey: ["control", tenant, "member-keys", userId, role],
+      queryFn: async () => (await admin.members.listMemberKeys({ tenant, userId, role })).keys,
     }),
   invitations: (tenant: string) =>
     queryOptions({

@@ -13,7 +13,6 @@ import { Time } from "~/components/ui/time";
 import { type Access, roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
-import { describeError } from "~/data/control";
 import { roleOptions } from "~/features/members/roles";
 import { Permission, TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Invitation, Member } from "~/gen/corvo/cloud/v1/member_pb";
@@ -21,7 +20,7 @@ import { dateOf } from "~/lib/proto-time";
 
 // What opens on demand comes on demand.
 const InviteDialog = lazy(() => import("~/features/members/invite-dialog"));
-const Confirm = lazy(() => import("~/features/confirm"));
+const ChangeDialog = lazy(() => import("~/features/members/change-dialog"));
 
 export function MembersPage() {
   const { tenant } = useParams({ from: "/$tenant" });
@@ -71,10 +70,6 @@ interface MemberTableProps {
 
 function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
   const [removing, setRemoving] = useState<Member>();
-  const remove = useChange(tenant, (userId: string) => admin.members.removeMember({ tenant, userId }), {
-    quiet: true,
-    done: () => "Member removed",
-  });
   return (
     <>
       <Table
@@ -147,17 +142,12 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
       />
       <Suspense>
         {removing ? (
-          <Confirm
-            open
-            onOpenChange={() => setRemoving(undefined)}
-            title={`Remove ${removing.email}?`}
-            confirmLabel="Remove member"
-            describeError={describeError}
-            onConfirm={() => remove.mutateAsync(removing.userId)}
-          >
-            They are signed out of {tenant} at once, in every window. Keys they made go on working: see API
-            keys.
-          </Confirm>
+          <ChangeDialog
+            tenant={tenant}
+            member={removing}
+            role={TenantRole.UNSPECIFIED}
+            onClose={() => setRemoving(undefined)}
+          />
         ) : null}
       </Suspense>
     </>
@@ -165,23 +155,30 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
 }
 
 function RoleCell({ tenant, access, member }: { tenant: string; access: Access; member: Member }) {
-  const change = useChange(
-    tenant,
-    (role: TenantRole) =>
-      admin.members.updateMember({ tenant, userId: member.userId, role, etag: member.etag }),
-    { done: () => `Changed the role of ${member.email}` },
-  );
+  const [changing, setChanging] = useState<TenantRole>();
   if (member.ssoConnectionId || access.blocked(Permission.MEMBER_WRITE))
     return <span>{roleNames[member.role]}</span>;
   return (
-    <Choice
-      label={`Role of ${member.email}`}
-      className="max-w-40"
-      options={roleOptions(access.role)}
-      value={String(change.isPending ? change.variables : member.role)}
-      disabled={member.role === TenantRole.OWNER && access.role !== TenantRole.OWNER}
-      onChange={(value) => change.mutate(Number(value) as TenantRole)}
-    />
+    <>
+      <Choice
+        label={`Role of ${member.email}`}
+        className="max-w-40"
+        options={roleOptions(access.role)}
+        value={String(changing ?? member.role)}
+        disabled={member.role === TenantRole.OWNER && access.role !== TenantRole.OWNER}
+        onChange={(value) => setChanging(Number(value) as TenantRole)}
+      />
+      <Suspense>
+        {changing !== undefined && changing !== member.role ? (
+          <ChangeDialog
+            tenant={tenant}
+            member={member}
+            role={changing}
+            onClose={() => setChanging(undefined)}
+          />
+        ) : null}
+      </Suspense>
+    </>
   );
 }
 

@@ -3,6 +3,7 @@ import { useParams, useRouteContext } from "@tanstack/react-router";
 import { ShieldCheck, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
+import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Facts } from "~/components/ui/card";
 import { EmptyState } from "~/components/ui/empty";
@@ -72,6 +73,7 @@ function SetUp({ tenant, access, connection }: SetUpProps) {
         blocked={blocked}
       />
       <TestCard tenant={tenant} connection={connection} blocked={blocked} />
+      {connection?.staged ? <Staged tenant={tenant} connection={connection} blocked={blocked} /> : null}
       {connection ? (
         <SwitchOn tenant={tenant} connection={connection} blocked={blocked} />
       ) : (
@@ -85,6 +87,43 @@ interface SwitchOnProps {
   tenant: string;
   connection: SsoConnection;
   blocked: string | undefined;
+}
+
+/** A change of a connection that is on: tried first, then switched to. */
+function Staged({ tenant, connection, blocked }: SwitchOnProps) {
+  const { id: connectionId, etag, staged } = connection;
+  const apply = useChange(tenant, () => admin.sso.switchSsoConnection({ tenant, connectionId, etag }), {
+    done: () => "The new settings are in use",
+  });
+  const discard = useChange(tenant, () => admin.sso.discardSsoChange({ tenant, connectionId }), {
+    done: () => "The change is discarded",
+  });
+  return (
+    <Banner
+      tone="warn"
+      title="Your changes are not in use yet"
+      action={
+        <span className="flex flex-wrap gap-2">
+          <Button busy={discard.isPending} blockedBecause={blocked} onClick={() => discard.mutate(undefined)}>
+            Discard
+          </Button>
+          <Button
+            variant="primary"
+            busy={apply.isPending}
+            blockedBecause={
+              blocked ??
+              (staged?.lastTest?.succeeded ? undefined : "Run a test sign-in with the new settings first.")
+            }
+            onClick={() => apply.mutate(undefined)}
+          >
+            Use the new settings
+          </Button>
+        </span>
+      }
+    >
+      People keep signing in with the current settings. A test sign-in uses the new ones.
+    </Banner>
+  );
 }
 
 function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {

@@ -16,10 +16,10 @@ export interface SsoForm {
 export function formOf(connection: SsoConnection | undefined): SsoForm {
   return {
     name: connection?.name ?? "Company sign-in",
-    issuer: connection?.issuer ?? "",
-    clientId: connection?.clientId ?? "",
+    issuer: (connection?.staged ?? connection)?.issuer ?? "",
+    clientId: (connection?.staged ?? connection)?.clientId ?? "",
     clientSecret: "",
-    groupsClaim: connection?.groupsClaim || "groups",
+    groupsClaim: (connection?.staged ?? connection)?.groupsClaim || "groups",
     defaultRole: connection?.defaultRole ?? TenantRole.VIEWER,
     mappings: (connection?.groupMappings ?? []).map((mapping, key) => ({
       key,

@@ -23,7 +23,9 @@ interface TestCardProps {
 
 /** A trial sign-in in a window of its own, and what came of it. */
 export function TestCard({ tenant, connection, blocked }: TestCardProps) {
-  const refresh = useRefreshAfterTrial(tenant, connection?.lastTest);
+  // A change that is not in force yet is what a test is about.
+  const lastTest = connection?.staged ? connection.staged.lastTest : connection?.lastTest;
+  const refresh = useRefreshAfterTrial(tenant, lastTest);
   const start = useChange(tenant, async () => {
     if (!connection) return;
     const connectionId = connection.id;
@@ -42,13 +44,13 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
   return (
     <Step
       number={3}
-      progress={connection === undefined ? "later" : connection.lastTest?.succeeded ? "done" : "now"}
+      progress={connection === undefined ? "later" : lastTest?.succeeded ? "done" : "now"}
       title="Test sign-in"
       description="Sign in with your provider in a new window to see what Corvo receives."
       action={
         connection ? (
           <Button
-            variant={connection.lastTest?.succeeded ? "secondary" : "primary"}
+            variant={lastTest?.succeeded ? "secondary" : "primary"}
             icon={<FlaskConical aria-hidden />}
             busy={start.isPending}
             blockedBecause={blocked}
@@ -59,8 +61,8 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
         ) : null
       }
     >
-      {connection?.lastTest ? (
-        <TestResult test={connection.lastTest} />
+      {lastTest ? (
+        <TestResult test={lastTest} />
       ) : (
         <p className="text-13 text-ink-2">
           Not tested since the last change. Run a successful test before you turn it on.

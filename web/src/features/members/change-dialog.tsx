@@ -1,0 +1,83 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Banner } from "~/components/ui/banner";
+import { ConfirmDialog } from "~/components/ui/dialog";
+import { roleNames } from "~/data/access";
+import { admin } from "~/data/admin";
+import { adminReads, useChange } from "~/data/admin-queries";
+import { describeError } from "~/data/control";
+import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
+import type { Member } from "~/gen/corvo/cloud/v1/member_pb";
+
+interface ChangeDialogProps {
+  tenant: string;
+  member: Member;
+  /** The new role; unspecified removes the member. */
+  role: TenantRole;
+  onClose: () => void;
+}
+
+/** Removes a member or changes a role, and says which of their keys end with it. */
+export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDialogProps) {
+  const removal = role === TenantRole.UNSPECIFIED;
+  const keys = useQuery(adminReads.memberKeys(tenant, member.userId, role));
+  const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
+  const change = useChange(
+    tenant,
+    async () => {
+      const keepKeys = [...kept];
+      const { userId, etag } = member;
+      if (removal) await admin.members.removeMember({ tenant, userId, keepKeys });
+      else await admin.members.updateMember({ tenant, userId, role, etag, keepKeys });
+    },
+    { quiet: true, done: () => (removal ? "Member removed" : `Changed the role of ${member.email}`) },
+  );
+  const list = keys.data ?? [];
+  return (
+    <ConfirmDialog
+      open
+      onOpenChange={onClose}
+      title={removal ? `Remove ${member.email}?` : `Make ${member.email} ${roleNames[role].toLowerCase()}?`}
+      confirmLabel={removal ? "Remove member" : "Change role"}
+      describeError={describeError}
+      onConfirm={() => change.mutateAsync(undefined)}
+    >
+      <div className="flex flex-col gap-3">
+        {removal ? (
+          <p>
+            They are signed out of {tenant} at once, in every window, and cannot come back through single
+            sign-on until somebody invites them.
+          </p>
+        ) : null}
+        {keys.error ? <Banner tone="warn" title={describeError(keys.error)} /> : null}
+        {list.length > 0 ? (
+          <fieldset className="flex flex-col gap-2">
+            <legend className="mb-1 font-medium text-ink">
+              Keys that this person made. They are revoked, except those you keep:
+            </legend>
+            {list.map((key) => (
+              <label key={key.id} className="flex items-start gap-2.5 text-13">
+                <input
+                  type="checkbox"
+                  checked={kept.has(key.id)}
+                  onChange={(event) => {
+                    const next = new Set(kept);
+                    if (event.target.checked) next.add(key.id);
+                    else next.delete(key.id);
+                    setKept(next);
+                  }}
+                  className="mt-0.5 size-4.5 accent-(--accent)"
+                />
+                <span className="min-w-0 wrap-anywhere">
+                  Keep {key.name} <span className="font-mono text-12 text-ink-3">{key.prefix}…</span>
+                </span>
+              </label>
+            ))}
+          </fieldset>
+        ) : keys.data ? (
+          <p>This revokes no keys.</p>
+        ) : null}
+      </div>
+    </ConfirmDialog>
+  );
+}
