@@ -444,7 +444,7 @@ test("a policy holds the jobs it names, a budget is set, both from the console",
   await dialog.getByLabel("Name").fill("big payouts");
   await dialog.getByLabel("Queue").fill("payouts");
   await dialog.getByRole("button", { name: "Create" }).click();
-  await expect(page.getByRole("row").filter({ hasText: "big payouts" })).toContainText("jobs of payouts");
+  await expect(page.getByRole("row").filter({ hasText: "big payouts" })).toContainText("queue payouts");
   const id = await demo.enqueue("payouts", {});
   await page.getByRole("tab", { name: /Waiting/ }).click();
   await expect(page.getByRole("listitem").filter({ hasText: id })).toBeVisible();
@@ -455,7 +455,7 @@ test("a policy holds the jobs it names, a budget is set, both from the console",
 
   await page.goto(`${service.url}/demo/default/usage`);
   await page.getByRole("button", { name: "New budget" }).click();
-  await dialog.getByLabel("Counts").selectOption({ label: "a queue" });
+  await dialog.getByLabel("Applies to").selectOption({ label: "a queue" });
   await dialog.getByRole("textbox", { name: "Queue" }).or(dialog.getByLabel("Queue", { exact: true })).first().fill("summarize");
   await dialog.getByLabel("Daily limit").fill("20");
   await dialog.getByRole("button", { name: "Create" }).click();
