@@ -71,7 +71,7 @@ func (r *clockedRig) call(t *testing.T, method, url, path string, who identity.I
 func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 	t.Helper()
 	out := &clockedRig{}
-	r := newCellRig(t, len(off))
+	r, cell := newCellRig(t, len(off)), node.NewCellID()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for i, d := range off {
@@ -79,7 +79,7 @@ func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 		c.off.Store(int64(d))
 		n, err := node.Start(ctx, node.Config{
 			ID: r.peers[i].ID, Dir: r.dirs[i], API: r.lns[i][0], Raft: r.lns[i][1],
-			Peers: r.peers, Secret: []byte(clockSecret), Clock: c, Shards: 2, Logger: quiet(),
+			Peers: r.peers, Found: &node.Found{CellID: cell, Fresh: true}, Secret: []byte(clockSecret), Clock: c, Shards: 2, Logger: quiet(),
 		})
 		if err != nil {
 			t.Fatal(err)
