@@ -246,10 +246,10 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		tags := map[string]string{"a": q, "b": q}
 		t.Budget("queue", q, object{"daily_usd": 100})
-		t.Budget("tag", "a="+q, object{"daily_usd": 100})
-		t.Budget("tag", "b="+q, object{"daily_usd": 1})
+		t.Budget("tag", "a:"+q, object{"daily_usd": 100})
+		t.Budget("tag", "b:"+q, object{"daily_usd": 1})
 		t.spend(q, tags, 1)
-		for scope, target := range map[string]string{"queue": q, "tag": "a=" + q} {
+		for scope, target := range map[string]string{"queue": q, "tag": "a:" + q} {
 			Equal(t, "spent of a "+scope, t.BudgetNow(scope, target).SpentUSD, 1)
 		}
 		e := t.Enqueue(Job{Queue: q, Tags: tags})

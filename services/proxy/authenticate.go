@@ -64,6 +64,9 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	if ref != nil && ref.stranger && !p.view.fresh(p.now()) {
 		return caller{}, refuseStale
 	}
+	if ref != nil && ref.ofTime && p.time != nil && !p.time.known() {
+		return caller{}, refuseClock
+	}
 	return c, ref
 }
 

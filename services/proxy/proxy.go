@@ -20,6 +20,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -83,6 +84,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time
+	// Clock is this machine's; tests replace it. Unless Now is given, the cell's nodes say
+	// how far it is off.
+	Clock cellclock.Clock
 }
 
 // Proxy is one front door of a cell.
@@ -91,7 +95,8 @@ type Proxy struct {
 	id          string
 	domain      string
 	log         *slog.Logger
-	now         func() time.Time
+	now         func() time.Time // The cell's.
+	time        *cellTime        // Nil if Options.Now says what time it is.
 	limits      Limits
 	signer      *identity.Signer
 	view        *view
@@ -141,10 +146,14 @@ func New(opts Options) (*Proxy, error) {
 		return nil, err
 	}
 	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
+	at, err := newCellTime(&opts)
+	if err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
+	}
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
 		id: newProxyID(opts.Name), applied: newProgress(),
-		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, limits: opts.Limits,
+		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, calls: newCalls(), transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
 		cellClient:  cell,
@@ -174,8 +183,8 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = machineClock{time.Now()}
 	}
 	if o.Limits.BodyBytesMax == 0 {
 		o.Limits.BodyBytesMax = 4 << 20
@@ -242,6 +251,7 @@ func (p *Proxy) start() error {
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
 	p.loops.Go(func() { p.lookouts.run(ctx) })
+	p.askForTime(ctx)
 	return nil
 }
 

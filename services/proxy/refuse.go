@@ -28,6 +28,8 @@ type refusal struct {
 	stranger bool
 	// mayBeNew marks what one more look at the cell may turn into a yes.
 	mayBeNew bool
+	// ofTime marks what another clock would allow.
+	ofTime bool
 }
 
 func refuse(status int, code string, rpc connect.Code, title, message string) *refusal {
@@ -35,6 +37,8 @@ func refuse(status int, code string, rpc connect.Code, title, message string) *r
 }
 
 func (r *refusal) ofStranger() *refusal { r.stranger, r.mayBeNew = true, true; return r }
+
+func (r *refusal) becauseOfTime() *refusal { r.ofTime = true; return r }
 
 func (r *refusal) orNew() *refusal { r.mayBeNew = true; return r }
 
@@ -49,14 +53,14 @@ var (
 	refuseRevoked = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the API key was revoked")
 	refuseExpired = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key has expired")
+		"the API key has expired").becauseOfTime()
 	refuseBadToken = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the user token is not valid; sign in again")
 	// refuseUnknownSigner looks like refuseBadToken from outside.
 	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the user token is not valid; sign in again").ofStranger()
 	refuseTokenExpired = refuse(401, "TOKEN_EXPIRED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token has expired; ask for a new one")
+		"the user token has expired; ask for a new one").becauseOfTime()
 	refuseWithdrawn = refuse(401, "TOKEN_WITHDRAWN", connect.CodeUnauthenticated, titleNoAuth,
 		"the user's access to this tenant was withdrawn or changed; ask for a new token").orNew()
 	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
@@ -81,6 +85,8 @@ var (
 		"the cell is busy; try again").after(time.Second)
 	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
 		"the key could not be checked just now; try again").after(time.Second)
+	refuseClock = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
+		"this proxy does not know yet whether its clock is right; nothing was done, try again").after(time.Second)
 	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
 		"no node can take the request just now; nothing was done, try again").after(time.Second)
 	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened",

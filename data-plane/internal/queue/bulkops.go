@@ -165,11 +165,12 @@ func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, er
 		switch {
 		case err != nil:
 			return JobPage{}, err
+		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
+			return page, nil
+		case time.Since(began) <= b.patience: // A small list is whole again in no time.
 		case page.Rebuilding:
 			return JobPage{}, errBulkRebuilding()
-		case page.Lag == 0 || !page.AsOf.Before(began):
-			return page, nil
-		case time.Since(began) > b.patience:
+		default:
 			return JobPage{}, fault.New(fault.Unavailable, "LIST_BEHIND",
 				"the list of jobs is %s late, and some would be missed; try again in a moment, or name the jobs", page.Lag.Round(time.Second))
 		}

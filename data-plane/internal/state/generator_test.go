@@ -376,7 +376,7 @@ func (g *generator) usage() *command.Usage {
 }
 
 func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
-	switch n := g.pick(16, "admin"); n {
+	switch n := g.pick(18, "admin"); n {
 	case 0:
 		return &command.Cancel{NS: ns, ID: id}
 	case 1:
