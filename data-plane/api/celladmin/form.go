@@ -133,7 +133,9 @@ func describeAll(ctx context.Context, nodes []former) ([]*cellv1.DescribeRespons
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFormed, err)
 	}
-	slices.SortFunc(seen, func(a, b *cellv1.DescribeResponse) int { return strings.Compare(a.GetNode().GetId(), b.GetNode().GetId()) })
+	slices.SortFunc(seen, func(a, b *cellv1.DescribeResponse) int {
+		return strings.Compare(a.GetNode().GetId(), b.GetNode().GetId())
+	})
 	return seen, nil
 }
 
