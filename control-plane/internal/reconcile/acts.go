@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,7 +173,7 @@ func nameActor(ctx context.Context, tx store.Tx, row *store.AuditEvent, principa
 	case isUser:
 		var u store.User
 		u, err = tx.GetUser(ctx, user)
-		row.ActorType, row.ActorID, row.Actor = "user", user, u.Email
+		row.ActorType, row.ActorID, row.Actor = "user", user, cmp.Or(u.Email, user)
 	case apikey.IsID(principal):
 		var k store.Key
 		k, err = tx.FindKey(ctx, principal)
@@ -194,7 +195,14 @@ func actChanges(e *cellv1.AuditEvent) map[string]store.Change {
 	var detail map[string]string
 	if json.Unmarshal(e.GetDetail(), &detail) == nil {
 		for k, v := range detail {
-			out[k] = store.Change{After: apikey.Redact(v)}
+			field, before := strings.CutPrefix(k, "was_")
+			c := out[field]
+			if before {
+				c.Before = apikey.Redact(v)
+			} else {
+				c.After = apikey.Redact(v)
+			}
+			out[field] = c
 		}
 	}
 	if e.GetAffected() != 1 || e.GetRefused() > 0 || slices.Contains([]string{"jobs", "audit"}, e.GetTargetType()) {

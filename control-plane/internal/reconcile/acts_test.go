@@ -43,11 +43,14 @@ func (r *rig) administered(t *testing.T) {
 	}
 	bulk := act(3, nsID, "user:"+aUser, "jobs.cancel", "")
 	bulk.TargetType, bulk.Affected, bulk.Refused, bulk.Detail = "jobs", 40, 2, []byte(`{"filter":"queue=emails"}`)
+	gone := act(2, nsID, "user:usr_01JD0000000000000000000099", "queue.drain", "older")
+	set := act(3, nsID, keyID, "queue.update", "emails")
+	set.Detail = []byte(`{"max_concurrency":"2","was_max_concurrency":"none"}`)
 	r.cell.set(func(f *fakeCell) {
 		f.state.Shards = []uint32{2, 3}
 		f.acts = map[uint32][]*cellv1.AuditEvent{
 			2: {act(1, nsID, keyID, "queue.pause", "emails"), act(2, otherTenantNS, keyID, "queue.clear", "theirs"), bulk, act(4, nsID, keyID, "queue.resume", "emails")},
-			3: {act(1, nsID, "user:"+aUser, "queue.delete", "old")},
+			3: {act(1, nsID, "user:"+aUser, "queue.delete", "old"), gone, set},
 		}
 	})
 }
@@ -69,8 +72,10 @@ func (r *rig) logOf(t *testing.T, tenant string) (lines []string) {
 var actsOfAcme = []string{
 	"default ada@acme.test(user) jobs.cancel  map[affected:{<nil> 40} filter:{<nil> queue=emails} left_as_they_were:{<nil> 2}]",
 	"default ada@acme.test(user) queue.delete old map[]",
+	"default usr_01JD0000000000000000000099(user) queue.drain older map[]", // Nobody who is known any more.
 	"default worker(key) queue.pause emails map[]",
 	"default worker(key) queue.resume emails map[]",
+	"default worker(key) queue.update emails map[max_concurrency:{none 2}]",
 }
 
 func (r *rig) wantActs(t *testing.T) {
@@ -102,7 +107,7 @@ func TestActs_ReachTheAuditLogOfTheirTenant(t *testing.T) {
 				}
 			}
 			r.wantActs(t)
-			if r.cell.kept[2] != 4 || r.cell.kept[3] != 1 {
+			if r.cell.kept[2] != 4 || r.cell.kept[3] != 3 {
 				t.Errorf("the cell was told %v", r.cell.kept)
 			}
 			r.write(t, func(ctx context.Context, tx store.Tx) error {

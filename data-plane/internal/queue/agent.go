@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -182,14 +183,16 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
-	rep, err := s.do(ctx, c, shard.Request{After: []command.Command{cmd}})
+	act := jobAct("job.replay", id).with("from", strconv.Itoa(from)).with("new_job", cmd.ID.String())
+	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, act, cmd)})
 	if err != nil {
 		return EnqueueResult{}, err
 	}
-	if err := enqueueRefusal("", &EnqueueInput{Queue: cmd.Queue}, &rep.After[0]); err != nil {
+	made := &rep.After[1]
+	if err := enqueueRefusal("", &EnqueueInput{Queue: cmd.Queue}, made); err != nil {
 		return EnqueueResult{}, err
 	}
-	return enqueueResult(&rep.After[0]), nil
+	return enqueueResult(made), nil
 }
 
 func (s *Service) replayOf(c Caller, id job.ID, from int) (*command.Enqueue, error) {

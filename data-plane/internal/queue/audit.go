@@ -23,6 +23,8 @@ const (
 	AuditPageMax     = 1000
 	// auditTextMax bounds each text of an act's detail.
 	auditTextMax = 512
+	// auditWas begins the name of what a detail was before.
+	auditWas = "was_"
 )
 
 // adminAct is what somebody does who administers, as opposed to works.
@@ -101,22 +103,81 @@ func (s *Service) actDone(ctx context.Context, part *command.Audit) error {
 	return err
 }
 
-// act describes what settings change.
-func (in *QueueSettings) act(name string) adminAct {
+// act describes what settings change of those that a queue had when the call came.
+func (in *QueueSettings) act(name string, was *QueueInfo) adminAct {
 	a := queueAct("queue.update", name)
+	change := func(field, before, after string) {
+		if before != after {
+			a = a.with(auditWas+field, before).with(field, after)
+		}
+	}
 	if in.Paused != nil {
-		a = a.with("paused", strconv.FormatBool(*in.Paused))
+		change("paused", strconv.FormatBool(was.Paused), strconv.FormatBool(*in.Paused))
 	}
 	if in.MaxConcurrency != nil {
-		a = a.with("max_concurrency", strconv.Itoa(*in.MaxConcurrency))
+		change("max_concurrency", describeLimit(was.MaxConcurrency), describeLimit(*in.MaxConcurrency))
 	}
-	if t := in.Throttle; t != nil {
-		a = a.with("throttle", fmt.Sprintf("%d in %s", t.Limit, t.Window))
+	if in.Throttle != nil {
+		change("throttle", was.Throttle.describe(), in.Throttle.describe())
 	}
 	if in.Retry != nil {
-		a = a.with("retry", "changed")
+		before := was.Retry.describe()
+		for i, after := range in.Retry.describe() {
+			change(retryFields[i], before[i], after)
+		}
 	}
 	return a
+}
+
+func describeLimit(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+func (t Throttle) describe() string {
+	if t == (Throttle{}) {
+		return "none"
+	}
+	return fmt.Sprintf("%d in %s", t.Limit, t.Window)
+}
+
+var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay"} //nolint:gochecknoglobals // The words of the API.
+
+// describe says each of retryFields.
+func (r *RetrySettings) describe() [len(retryFields)]string {
+	out := [...]string{"default", cmp.Or(r.Backoff, "default"), "default", "default"}
+	if r.MaxRetries != nil {
+		out[0] = strconv.Itoa(*r.MaxRetries)
+	}
+	for i, d := range map[int]*time.Duration{2: r.BaseDelay, 3: r.MaxDelay} {
+		if d != nil {
+			out[i] = d.String()
+		}
+	}
+	return out
+}
+
+// act describes a budget that is set.
+func (b *Budget) act() adminAct {
+	a := budgetAct("budget.set", b.Scope, b.Target)
+	if b.Daily != 0 {
+		a = a.with("daily_usd", job.FormatDollars(b.Daily))
+	}
+	if b.PerJob != 0 {
+		a = a.with("per_job_usd", job.FormatDollars(b.PerJob))
+	}
+	return a.with("on_exceed", cmp.Or(b.OnExceed, onExceeds[0]))
+}
+
+// act describes an approval policy that is set.
+func (p *Policy) act() adminAct {
+	a := policyAct("approval_policy.set", p.ID).with("name", p.Name).with("queue", p.Queue)
+	if p.TagKey != "" {
+		a = a.with("tag", p.TagKey+":"+p.TagValue)
+	}
+	return a.with("enabled", strconv.FormatBool(p.Enabled)).with("approvers", strings.Join(p.Approvers, ", "))
 }
 
 // act describes a bulk call: its action, its filter and how many ids it names.
@@ -137,7 +198,7 @@ func (f *JobFilter) describe() string {
 		}
 	}
 	say("queue", f.Queue)
-	say("states", strings.Join(f.States, ","))
+	say("state", strings.Join(f.States, ","))
 	for _, t := range f.Tags {
 		say("tag", t.Key+":"+t.Value)
 	}

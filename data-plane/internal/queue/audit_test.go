@@ -77,7 +77,7 @@ func TestAudit_EveryAdministrativeActAndNoWork(t *testing.T) {
 	equal(t, "the audit log", r.audited(c), []string{
 		"key_ops queue.pause q 1/0",
 		"key_ops queue.resume q 1/0",
-		`key_ops queue.update q 1/0 {"max_concurrency":"3"}`,
+		`key_ops queue.update q 1/0 {"max_concurrency":"3","was_max_concurrency":"none"}`,
 		`key_ops job.move ` + a.String() + ` 1/0 {"to_queue":"other"}`,
 		`key_ops job.hold ` + b.String() + ` 1/0 {"reason":"look at it"}`,
 		`key_ops job.reject ` + b.String() + ` 1/0 {"comment":"no"}`,
@@ -117,8 +117,8 @@ func TestAudit_ABulkCallIsOneEntry(t *testing.T) {
 	r.ended(b, op.ID)
 	r.do(b, BulkInput{Action: "cancel", Filter: &JobFilter{Queue: "nothing"}}) // Nobody did anything.
 	equal(t, "the audit log", r.audited(r.caller), []string{
-		fmt.Sprintf(`%s jobs.cancel  %d/0 {"filter":"queue=q states=pending limit=%d"}`, r.caller.Principal, bulkGroup+5, bulkGroup+5),
-		fmt.Sprintf(`%s jobs.cancel  %d/0 {"filter":"queue=q states=pending"}`, r.caller.Principal, 2*bulkGroup-5),
+		fmt.Sprintf(`%s jobs.cancel  %d/0 {"filter":"queue=q state=pending limit=%d"}`, r.caller.Principal, bulkGroup+5, bulkGroup+5),
+		fmt.Sprintf(`%s jobs.cancel  %d/0 {"filter":"queue=q state=pending"}`, r.caller.Principal, 2*bulkGroup-5),
 	})
 }
 
@@ -134,4 +134,113 @@ func TestAudit_RequeueingTheDeadIsOneEntry(t *testing.T) {
 		must(t, err)
 	}
 	equal(t, "the audit log", r.audited(r.caller), []string{r.caller.Principal + " queue.requeue q 1/0"})
+}
+
+// dead makes n jobs of a queue dead.
+func (r *rig) dead(queue string, n int) {
+	r.t.Helper()
+	for range n {
+		r.enqueue(EnqueueInput{Queue: queue, MaxRetries: ptr(1)})
+		g := r.fetch(FetchInput{Queues: []string{queue}})[0]
+		_, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g.JobID, Token: g.Token, Error: "boom"}})
+		must(r.t, err)
+	}
+}
+
+// Every bulk action is an act; those that leave a job as it is count it apart.
+func TestAudit_BulkApprovalsRejectionsAndRequeuesAreEntries(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	b, _ := r.bulk()
+	c := r.caller
+	held := make([]string, 4)
+	for i := range held {
+		id := r.enqueue(EnqueueInput{Queue: "q"})
+		_, err := r.Hold(r.ctx(), Caller{Namespace: c.Namespace, Principal: "key_before"}, id, "")
+		must(t, err)
+		held[i] = id.String()
+	}
+	before := len(r.audited(c))
+	r.do(b, BulkInput{Action: "approve", JobIDs: held[:2]})
+	r.do(b, BulkInput{Action: "reject", JobIDs: held[1:]}) // The second one is no longer held.
+	r.dead("late", 3)
+	r.do(b, BulkInput{Action: "requeue", Filter: &JobFilter{Queue: "late", States: []string{"dead"}}})
+	r.do(b, BulkInput{Action: "move", MoveTo: "slow", JobIDs: held[:1]})
+	r.do(b, BulkInput{Action: "change_priority", Priority: "high", JobIDs: held[:1]})
+	r.do(b, BulkInput{Action: "approve", JobIDs: held[:1]}) // None is held: nobody did anything.
+	equal(t, "the audit log", r.audited(c)[before:], []string{
+		c.Principal + ` jobs.approve  2/0 {"job_ids":"2"}`,
+		c.Principal + ` jobs.reject  2/1 {"job_ids":"3"}`,
+		c.Principal + ` jobs.requeue  3/0 {"filter":"queue=late state=dead"}`,
+		c.Principal + ` jobs.move  1/0 {"job_ids":"1","to_queue":"slow"}`,
+		c.Principal + ` jobs.change_priority  1/0 {"job_ids":"1","priority":"high"}`,
+	})
+}
+
+func TestAudit_BudgetsAndPoliciesSayWhatWasSet(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	c, ctx := r.caller, r.ctx()
+	_, err := r.SetBudget(ctx, c, Budget{Scope: "queue", Target: "ai", Daily: 20 * job.NanosPerDollar, OnExceed: "reject"})
+	must(t, err)
+	_, err = r.SetBudget(ctx, c, Budget{Scope: "global", PerJob: job.NanosPerDollar / 2})
+	must(t, err)
+	must(t, r.DeleteBudget(ctx, c, "queue", "ai"))
+	if err := r.DeleteBudget(ctx, c, "queue", "ai"); err == nil { // It is gone: no act.
+		t.Error("deleted twice")
+	}
+	p, err := r.SetPolicy(ctx, c, Policy{Name: "refunds", Enabled: true, Queue: "refunds", TagKey: "size", TagValue: "l", Approvers: []string{"usr_1"}})
+	must(t, err)
+	must(t, r.DeletePolicy(ctx, c, p.ID))
+	equal(t, "the audit log", r.audited(c), []string{
+		c.Principal + ` budget.set queue/ai 1/0 {"daily_usd":"20","on_exceed":"reject"}`,
+		c.Principal + ` budget.set global/* 1/0 {"on_exceed":"hold","per_job_usd":"0.5"}`,
+		c.Principal + " budget.delete queue/ai 1/0",
+		c.Principal + " approval_policy.set " + p.ID.String() + ` 1/0 {"approvers":"usr_1","enabled":"true","name":"refunds","queue":"refunds","tag":"size:l"}`,
+		c.Principal + " approval_policy.delete " + p.ID.String() + " 1/0",
+	})
+}
+
+// A replay is an act of the job it begins from, once: its idempotency key makes no second.
+func TestAudit_AReplayIsOneEntry(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	c, ctx := r.caller, r.ctx()
+	id := r.enqueue(EnqueueInput{Queue: "ai", Agent: &AgentLimits{MaxIterations: 3}})
+	g := r.fetch(FetchInput{Queues: []string{"ai"}})[0]
+	_, err := r.Ack(ctx, c, []AckInput{{JobID: g.JobID, Token: g.Token, AgentStatus: "continue"}})
+	must(t, err)
+	made, err := r.Replay(ctx, c, id, 1, "once")
+	must(t, err)
+	if again, err := r.Replay(ctx, c, id, 1, "once"); err != nil || again.JobID != made.JobID || !again.Replayed {
+		t.Fatalf("the same key made %+v, %v", again, err)
+	}
+	if _, err := r.Replay(ctx, c, id, 2, ""); err == nil { // There is no such iteration.
+		t.Error("replayed from an iteration that never was")
+	}
+	equal(t, "the audit log", r.audited(c), []string{
+		fmt.Sprintf(`%s job.replay %s 1/0 {"from":"1","new_job":"%s"}`, c.Principal, id, made.JobID),
+	})
+}
+
+// A call that names all settings is an entry about those that it changed.
+func TestAudit_SettingsThatStayedAreNotInTheEntry(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	c, ctx := r.caller, r.ctx()
+	all := func(most int, t Throttle, retries *int) QueueSettings {
+		return QueueSettings{MaxConcurrency: &most, Throttle: &t, Retry: &RetrySettings{MaxRetries: retries}}
+	}
+	minute := Throttle{Limit: 100, Window: time.Minute}
+	for _, in := range []QueueSettings{all(2, Throttle{}, nil), all(2, minute, nil), all(2, minute, ptr(7)), all(0, minute, ptr(7)), all(0, minute, ptr(7))} {
+		_, err := r.SetQueue(ctx, c, "q", in)
+		must(t, err)
+	}
+	equal(t, "the audit log", r.audited(c), []string{
+		c.Principal + ` queue.update q 1/0 {"max_concurrency":"2","was_max_concurrency":"none"}`,
+		c.Principal + ` queue.update q 1/0 {"throttle":"100 in 1m0s","was_throttle":"none"}`,
+		c.Principal + ` queue.update q 1/0 {"max_retries":"7","was_max_retries":"default"}`,
+		c.Principal + ` queue.update q 1/0 {"max_concurrency":"none","was_max_concurrency":"2"}`,
+		c.Principal + " queue.update q 1/0",
+	})
 }

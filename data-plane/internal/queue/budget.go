@@ -81,7 +81,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 		ID: job.BudgetID(s.ids.next(s.now())), Scope: scope, Target: in.Target, Daily: in.Daily, PerJob: in.PerJob,
 		On: command.OnExceed(max(slices.Index(onExceeds, in.OnExceed), 0)),
 	}
-	res, err := s.act(ctx, c, budgetAct("budget.set", in.Scope, in.Target), &command.PutBudget{NS: c.Namespace, Budget: b})
+	res, err := s.act(ctx, c, in.act(), &command.PutBudget{NS: c.Namespace, Budget: b})
 	if err != nil {
 		return Budget{}, err
 	}
@@ -217,7 +217,7 @@ func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (Policy, e
 	} else if _, err := s.policy(ctx, c, in.ID); err != nil {
 		return Policy{}, err
 	}
-	res, err := s.act(ctx, c, policyAct("approval_policy.set", in.ID).with("name", in.Name), &command.PutPolicy{NS: c.Namespace, Policy: command.Policy{
+	res, err := s.act(ctx, c, in.act(), &command.PutPolicy{NS: c.Namespace, Policy: command.Policy{
 		ID: in.ID, Name: in.Name, Enabled: in.Enabled, Any: in.Mode != "all", Queue: in.Queue, TagKey: in.TagKey, TagValue: in.TagValue,
 		Approvers: in.Approvers, Expires: in.Expires, ApproveAtLast: in.OnExpire == "approve",
 	}})

@@ -36,7 +36,11 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 	if fields := in.validate(name); len(fields) > 0 {
 		return QueueInfo{}, fault.InvalidFields(fields)
 	}
-	res, err := s.act(ctx, c, in.act(name), in.command(c, name))
+	was, err := s.Queue(ctx, c, name)
+	if err != nil && fault.CodeOf(err) != fault.NotFound {
+		return QueueInfo{}, err
+	}
+	res, err := s.act(ctx, c, in.act(name, &was), in.command(c, name))
 	if err != nil {
 		return QueueInfo{}, err
 	}

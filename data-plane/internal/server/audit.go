@@ -15,7 +15,8 @@ var auditParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 
 type auditAnswer struct {
 	Entries []auditEntryAnswer `json:"entries"`
-	Cursor  string             `json:"next_cursor,omitempty"`
+	Cursor  string             `json:"cursor"`
+	HasMore bool               `json:"has_more"`
 }
 
 // auditEntryAnswer is one administrative act. Affected and refused count jobs, queues or
@@ -64,7 +65,7 @@ func (c *call) audit() error {
 		}
 	}
 	if page.Next > 0 {
-		a.Cursor = strconv.FormatUint(page.Next, 10)
+		a.HasMore, a.Cursor = true, strconv.FormatUint(page.Next, 10)
 	}
 	return c.reply(a)
 }

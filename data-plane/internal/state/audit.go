@@ -139,6 +139,13 @@ func (a *act) count(c command.Command, res *Result) {
 		return
 	}
 	switch c := c.(type) {
+	case *command.Enqueue:
+		// The first answer again: the first call is in the log.
+		if res.Replayed || res.Duplicate {
+			a.refused++
+			return
+		}
+		a.affected++
 	case *command.ClearQueue:
 		a.affected += uint64(res.Removed)
 	case *command.Requeue:
