@@ -29,7 +29,7 @@ func (s *session) mount(root *cobra.Command) {
 	add(root, "groups", s.scheduleNoun(), s.batchNoun(), s.chainNoun())
 	add(root, "money", s.usageCommand("usage"), s.budgetNoun(), s.policyNoun())
 	add(root, "cloud", s.signupCommand("signup"), s.whoamiCommand("whoami"))
-	add(root, "server", s.serverCommand(), s.benchCommand(), s.conformanceCommand(), s.statusCommand("status"), s.versionCommand(), s.apiCommand())
+	add(root, "server", s.serverCommand(), s.benchCommand(), s.conformanceCommand(), s.statusCommand("status"), s.auditCommand("audit"), s.versionCommand(), s.apiCommand())
 	add(root, "nouns", s.jobNoun(), s.queueNoun(), s.workerNoun(), s.clusterNoun())
 }
 
