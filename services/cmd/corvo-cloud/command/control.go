@@ -137,7 +137,7 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 		if front.TLSConfig != nil {
 			failed <- front.ServeTLS(listener, "", "")
 		} else {
-			failed <- front.Serve(listener)
+			failed <- front.Serve(proxy.Spoken(listener))
 		}
 	}()
 	url := hostURL(front.TLSConfig, listener.Addr().String())

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// plainRefusal is what net/http itself writes to an HTTP/1 client whose request it could
+// not read, such as one with a broken % in its path. No handler sees such a request.
+const plainRefusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+
+var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR", refuseBadRequest.rpc, titleInvalid,
+	"the request could not be read: check the address, where % is written as %25, and the headers")
+
+// Spoken makes what net/http refuses by itself on ln an answer in the form of all others.
+// Under TLS it changes nothing: it sees what is encrypted.
+func Spoken(ln net.Listener) net.Listener { return spokenListener{ln} }
+
+type spokenListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l spokenListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err // Unwrapped: http.Server asks what kind it is.
+	}
+	return spokenConn{conn}, nil
+}
+
+type spokenConn struct{ net.Conn }
+
+// Write implements net.Conn. Answers of handlers have a date, so none is taken for net/http's.
+func (c spokenConn) Write(p []byte) (int, error) {
+	if string(p) != plainRefusal {
+		return c.Conn.Write(p)
+	}
+	if _, err := c.Conn.Write(unreadAnswer()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CloseWrite is what http.Server ends the connection of a refused request with.
+func (c spokenConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+func unreadAnswer() []byte {
+	ref := refuseUnread
+	id := newRequestID()
+	body, err := json.Marshal(problem{
+		Error: ref.message, Code: ref.code, Type: "about:blank", Title: ref.title, Status: ref.status, Detail: ref.message, RequestID: id,
+	})
+	if err != nil {
+		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"+
+		"X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n\r\n%s", len(body), id, body)
+}
