@@ -17,7 +17,7 @@ const client = newQueryClient(() => {
   // The pages before the sign-in ask who is there, and may hear nobody.
   if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite") return;
   tokens.clear();
-  void router.navigate({ to: "/signin", search: { next: href } });
+  void router.navigate({ to: "/signin", search: { next: href, problem: "session_ended" } });
 });
 const router = newRouter(client);
 const element = document.getElementById("root");

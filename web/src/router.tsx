@@ -16,10 +16,10 @@ import { reads } from "./data/queries";
 import { part } from "./data/reach";
 import { whenIdle } from "./lib/idle";
 import { parseJobSearch } from "./lib/job-search";
-import { isOwnPath } from "./lib/next";
 import { prefetchParts } from "./lib/prefetch";
 import { recentNamespace, recentTenant } from "./lib/recent";
 import { choice, searchOf, text, texts } from "./lib/search";
+import { signinSearch } from "./lib/signin-search";
 import { usageGroupings, usagePeriods } from "./lib/usage";
 
 // One tree, by hand: it is short, and every page is a chunk of its own.
@@ -69,21 +69,9 @@ const signupConfirm = createRoute({
   component: page(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
 });
 
-const signinSearch = searchOf((search) => {
-  const word = (value: unknown) => (typeof value === "string" ? value : undefined);
-  const next = word(search.next);
-  return {
-    // Only a path of ours: never another host.
-    next: next && isOwnPath(next) ? next : undefined,
-    problem: word(search.problem),
-    tenant: word(search.tenant),
-  };
-});
-
 const signin = createRoute({
   getParentRoute: () => root,
   path: "/signin",
-  // Never refused: whoever cannot sign in can do nothing about it.
   validateSearch: signinSearch,
   beforeLoad: ({ location }) => {
     if (location.hash.startsWith("token=")) throw redirect({ to: "/signin/confirm", hash: location.hash });

@@ -6,6 +6,7 @@ import { newRequestId } from "./ids";
 import { parseJobSearch, withinBound } from "./job-search";
 import { nameProblem, queueNameProblem, suggestName } from "./names";
 import { isOwnPath } from "./next";
+import { signinProblemText, signinSearch } from "./signin-search";
 import { maskKey, snippets } from "./snippets";
 
 describe("backoff", () => {
@@ -82,6 +83,15 @@ describe("where to go after a sign-in", () => {
     "javascript:alert(1)",
     "",
   ])("refuses %s", (path) => expect(isOwnPath(path)).toBe(false));
+});
+
+describe("the sign-in page", () => {
+  const said = (problem: unknown) => signinProblemText(signinSearch({ problem }).problem);
+  it("says what a known problem is", () => expect(said("session_ended")).toMatch(/session has ended/));
+  it.each(["Call 555-0100 to unlock your account", "toString", "__proto__", "", 7, ["session_ended"]])(
+    "says nothing of %j from the address",
+    (problem) => expect(said(problem)).toBeUndefined(),
+  );
 });
 
 describe("highlight", () => {

@@ -11,12 +11,14 @@ import { Time } from "~/components/ui/time";
 import { control, describeError, fieldErrors } from "~/data/control";
 import { nameProblem } from "~/lib/names";
 import { rememberNext } from "~/lib/next";
+import { signinProblemText } from "~/lib/signin-search";
 
 const route = getRouteApi("/signin");
 
 /** By a one-time link, or through the tenant's own provider. */
 export function SigninPage() {
-  const { next, problem, tenant } = route.useSearch();
+  const { next, problem: code, tenant } = route.useSearch();
+  const problem = signinProblemText(code);
   const [way, setWay] = useState<"mail" | "sso">(tenant ? "sso" : "mail");
   const below = (
     <>
@@ -94,7 +96,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
   return (
     <Entry title="Sign in" description="We'll email you a sign-in link. No password needed." below={below}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-5">
-        {problem ? <Banner tone="danger" title={problem} /> : null}
+        {problem ? <Banner tone="warn" title={problem} /> : null}
         {start.error && !refused.email ? <Banner tone="danger" title={describeError(start.error)} /> : null}
         <Field
           label="Email"
@@ -146,7 +148,7 @@ function BySso({ initial, problem, below, other }: WayProps & { initial: string 
   return (
     <Entry title="Single sign-on" description="Sign in with your company's identity provider." below={below}>
       <form onSubmit={submit} noValidate className="flex flex-col gap-5">
-        {problem ? <Banner tone="danger" title={problem} /> : null}
+        {problem ? <Banner tone="warn" title={problem} /> : null}
         <Field label="Tenant name" hint="The name in your tenant URL, for example acme." error={error}>
           <Input
             size="lg"
