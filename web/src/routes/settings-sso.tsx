@@ -128,6 +128,7 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
 
 function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
   const [deleting, setDeleting] = useState(false);
+  const [keepKeys, setKeepKeys] = useState(false);
   const change = useChange(
     tenant,
     (enabled: boolean) =>
@@ -142,7 +143,7 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
   );
   const remove = useChange(
     tenant,
-    () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id }),
+    () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id, keepKeys }),
     { quiet: true, done: () => "Connection deleted" },
   );
   const tested = connection.lastTest?.succeeded;
@@ -184,13 +185,30 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
         {deleting ? (
           <Confirm
             open
-            onOpenChange={() => setDeleting(false)}
+            onOpenChange={() => {
+              setDeleting(false);
+              setKeepKeys(false);
+            }}
             title={`Delete ${connection.name}?`}
             confirmLabel="Delete connection"
             describeError={describeError}
             onConfirm={() => remove.mutateAsync(undefined)}
           >
-            People who signed in with it are signed out and can't use it again.
+            <div className="flex flex-col gap-3">
+              <p>
+                People who joined through it are signed out and removed from {tenant}. Keys they created are
+                revoked, unless you keep them. This can't be undone.
+              </p>
+              <label className="flex items-start gap-2.5 text-13">
+                <input
+                  type="checkbox"
+                  checked={keepKeys}
+                  onChange={(event) => setKeepKeys(event.target.checked)}
+                  className="mt-0.5 size-4.5 accent-(--accent)"
+                />
+                Keep the keys they created
+              </label>
+            </div>
           </Confirm>
         ) : null}
       </Suspense>
