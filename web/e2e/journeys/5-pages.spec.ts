@@ -147,7 +147,7 @@ test("the URL holds the filters; back, forward and reload follow it", async ({ b
   const dead = page.getByRole("search").getByRole("button", { name: "Dead" });
   await dead.click();
   await expect(page).toHaveURL(/state=.*dead/);
-  await page.getByLabel("Created", { exact: true }).selectOption({ label: "last hour" });
+  await page.getByLabel("Created", { exact: true }).selectOption({ label: "Last hour" });
   await expect(page).toHaveURL(/within=1h/);
   await expect(page.getByRole("row").filter({ hasText: "emails.send" })).toHaveCount(0);
 

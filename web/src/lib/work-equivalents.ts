@@ -67,7 +67,7 @@ export const firstSchedule = `curl "$CORVO_URL/api/v1/schedules" -H "X-API-Key: 
        "queue": "reports", "payload": {"report": "revenue"}}'`;
 
 export function schedulesEquivalents(): Equivalents {
-  return { curl: get("/schedules"), cli: "corvo schedules" };
+  return { curl: get("/schedules"), cli: "corvo schedule list" };
 }
 
 export function scheduleEquivalents(id: string): Equivalents {

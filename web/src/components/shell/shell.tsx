@@ -81,7 +81,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
     "?": () => setSheet(true),
     ".": () => setCopyAs(true),
     p: () => live?.setPaused(!live.paused),
-    "/": () => document.querySelector<HTMLElement>("[data-filter]")?.focus(),
+    "/": focusFilter,
     ...Object.fromEntries(
       destinations.map((destination) => [destination.shortcut, () => go(destination.to)]),
     ),
@@ -307,6 +307,13 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
       </Suspense>
     </div>
   );
+}
+
+/** What is typed next takes the place of what the page is filtered by now. */
+function focusFilter() {
+  const field = document.querySelector<HTMLInputElement>("input[data-filter]");
+  field?.focus();
+  field?.select();
 }
 
 /** Says the title of a page that was navigated to, which a full load would. */

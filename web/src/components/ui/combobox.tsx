@@ -68,6 +68,10 @@ export function Combobox({
           placeholder={placeholder}
           data-filter={filterKey || undefined}
           autoFocus={begun !== undefined}
+          // What is typed next takes the place of the choice, and never of what was typed so far.
+          onFocus={(event) => {
+            if (event.currentTarget.value === selected?.label) event.currentTarget.select();
+          }}
           className="h-full w-full min-w-0 bg-transparent pl-2.5 text-13 outline-none pointer-coarse:text-16"
         />
         {clearable && value ? (
