@@ -66,14 +66,26 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.State(id, state)
 		}
 	}},
-	{Name: "a retry makes a job pending again with fresh counters", Run: func(t *T) {
-		for _, state := range []string{"dead", "cancelled", "completed", "scheduled", "retrying"} {
+	{Name: "a retry makes an ended job pending again with fresh counters", Run: func(t *T) {
+		for _, state := range []string{"dead", "cancelled", "completed"} {
 			q := t.Queue()
 			id, _ := t.inState(q, state)
 			t.Do(id, "retry", "retried")
 			t.State(id, "pending")
 			l := t.Fetch(q)
 			if l.ID != id || l.Attempt != 1 {
+				t.Fatalf("after a retry from %s: %+v", state, l)
+			}
+		}
+	}},
+	{Name: "a retry of a job that waits for its time runs it now, and its attempts go on counting", Run: func(t *T) {
+		for state, attempt := range map[string]int{"scheduled": 1, "retrying": 2} {
+			q := t.Queue()
+			id, _ := t.inState(q, state)
+			t.Do(id, "retry", "retried")
+			Equal(t, "attempts so far", t.State(id, "pending").Attempt, attempt-1)
+			l := t.Fetch(q)
+			if l.ID != id || l.Attempt != attempt {
 				t.Fatalf("after a retry from %s: %+v", state, l)
 			}
 		}

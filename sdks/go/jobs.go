@@ -152,7 +152,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (status string, err erro
 	return out.Status, err
 }
 
-// Retry brings an ended or scheduled job back, with a fresh count of attempts.
+// Retry brings an ended job back, with a fresh count of attempts. A scheduled or retrying
+// job runs now, and its attempts still count.
 func (c *Client) Retry(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodPost, nil, "jobs", id, "retry")
 }

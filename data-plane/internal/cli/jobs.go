@@ -154,7 +154,7 @@ func tagsText(tags map[string]string) string {
 }
 
 func (s *session) retryCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "Retry dead, cancelled or completed jobs; run scheduled ones now", "corvo cancel", (*api).retry)
+	return s.jobVerb(use, "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel", (*api).retry)
 }
 
 func (s *session) cancelCommand(use string) *cobra.Command {

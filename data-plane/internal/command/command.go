@@ -204,7 +204,8 @@ type Cancel struct {
 	ID job.ID
 }
 
-// Retry makes a finished or waiting job pending again, with fresh counters.
+// Retry makes a finished job pending again, with fresh counters, or one that waits for its
+// time pending now, with its own.
 type Retry struct {
 	NS job.Namespace
 	ID job.ID

@@ -346,7 +346,8 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, e
 	return res.State, adminRefusal(id, &res, "cancel")
 }
 
-// Retry makes a finished or waiting job pending again with fresh counters.
+// Retry makes a finished job pending again with fresh counters, and one that waits for its
+// time pending now.
 func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
 	res, err := s.act(ctx, c, jobAct("job.retry", id), &command.Retry{NS: c.Namespace, ID: id})
 	if err != nil {

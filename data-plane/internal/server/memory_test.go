@@ -526,11 +526,14 @@ func (m *memory) Retry(_ context.Context, c queue.Caller, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	if !j.State.Terminal() && j.State != job.Scheduled {
+	if !j.State.Terminal() && j.State != job.Scheduled && j.State != job.Retrying {
 		return fault.New(fault.Conflict, "CONFLICT", "the job is %s", j.State)
 	}
 	m.calls++
-	j.State, j.Attempt = job.Pending, 0
+	if j.State.Terminal() {
+		j.Attempt = 0
+	}
+	j.State = job.Pending
 	m.wakeUp()
 	return nil
 }

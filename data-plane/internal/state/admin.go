@@ -86,36 +86,23 @@ func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *Head) {
 	}
 }
 
-// retry makes a job pending again with fresh counters, without the result and the
-// last lease of its former life; the checkpoint stays, to go on from. A unique key it once held
-// is not taken again: another job may have it by now.
+// retry makes a job pending that has ended, from its first attempt, or that waits for its
+// time, which it then does not wait for.
 func (x *entry) retry(c *command.Retry) (Result, error) {
 	h, ok, err := x.head(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
 	switch h.State {
-	case job.Dead, job.Cancelled, job.Completed, job.Scheduled, job.Retrying:
+	case job.Dead, job.Cancelled, job.Completed:
+		err = x.startOver(c.NS, c.ID, &h)
+	case job.Scheduled, job.Retrying: // As when its time comes: its attempts count on.
+		err = x.leave(c.NS, c.ID, &h)
 	default:
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
-	ended := h.State.Terminal()
-	if err := x.leave(c.NS, c.ID, &h); err != nil {
+	if err != nil {
 		return Result{}, err
-	}
-	x.renewExpiry(c.NS, c.ID, &h)
-	if ended {
-		if err := x.revived(c.NS, c.ID, &h); err != nil {
-			return Result{}, err
-		}
-	}
-	if h.Crashes > 0 || h.has(flagReclaimed) {
-		h.flags |= flagRanOut // Who lost it may still come back.
-	}
-	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
-	if h.has(flagResult) {
-		x.txn.Delete(x.m.space.Job(c.NS, keys.Result, c.ID))
-		h.flags &^= flagResult
 	}
 	if err := x.enterPending(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
@@ -124,6 +111,28 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 	x.event(feed.Retried, c.NS, c.ID, &h)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil
+}
+
+// startOver takes a job out of its end with fresh counters, without the result and the
+// last lease of its former life; the checkpoint stays, to go on from. A unique key it once held
+// is not taken again: another job may have it by now.
+func (x *entry) startOver(ns job.Namespace, id job.ID, h *Head) error {
+	if err := x.leave(ns, id, h); err != nil {
+		return err
+	}
+	x.renewExpiry(ns, id, h)
+	if err := x.revived(ns, id, h); err != nil {
+		return err
+	}
+	if h.Crashes > 0 || h.has(flagReclaimed) {
+		h.flags |= flagRanOut // Who lost it may still come back.
+	}
+	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
+	if h.has(flagResult) {
+		x.txn.Delete(x.m.space.Job(ns, keys.Result, id))
+		h.flags &^= flagResult
+	}
+	return nil
 }
 
 // delete removes every trace of a job that no worker holds. Its idempotency

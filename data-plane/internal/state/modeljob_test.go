@@ -319,13 +319,18 @@ func (m *oracle) cancel(j *modelJob) Refusal {
 	return Accepted
 }
 
-// retry lets a job run again that had ended or waits for its time.
+// retry lets a job run again that had ended, from its first attempt; one that waits for
+// its time does not wait for it.
 func (m *oracle) retry(j *modelJob) Refusal {
 	if j.state == job.Pending || j.state.Leased() || j.state == job.Held {
 		return WrongState
 	}
+	if !j.state.Terminal() {
+		m.ready(j)
+		return Accepted
+	}
 	c := m.chains[j.chain]
-	if c != nil && j.state.Terminal() && c.last() == j.ID && (c.status == ChainFailed || c.status == ChainCancelled) {
+	if c != nil && c.last() == j.ID && (c.status == ChainFailed || c.status == ChainCancelled) {
 		c.status = ChainRunning
 	}
 	m.ready(j)
