@@ -109,6 +109,11 @@ func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State
 	if r.report.Ended, err = tx.EndSignIns(ctx); err != nil {
 		return err
 	}
+	rotated, err := r.s.keys.Rotate(ctx, tx)
+	if err != nil {
+		return err
+	}
+	r.report.Ended["token_signing_keys"] = len(rotated.Old)
 	for i, state := range states {
 		if err := r.adopt(ctx, tx, r.s.config.Cells[i].Name, state); err != nil {
 			return err

@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/login"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -122,7 +124,12 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 // build puts the use cases together.
 func (s *Server) build(ctx context.Context) error {
 	s.keys = tokenkeys.Keys{Store: s.store, Seal: s.box, Now: s.now}
-	if _, err := s.keys.Public(ctx); err != nil { // Made at the first start, so that it fails here and not at the first sign-in.
+	// Before the first thing is sealed.
+	if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil {
+		return err
+	}
+	// Made at the first start, so that it fails here and not at the first sign-in.
+	if _, _, err := s.keys.Signing(ctx); err != nil {
 		return err
 	}
 	if err := s.buildLoop(); err != nil {
@@ -191,8 +198,8 @@ func cellLimits(plan string) *cellv1.Limits {
 }
 
 // tokenKeys are the keys whose tokens cells shall take.
-func (s *Server) tokenKeys(ctx context.Context) ([]*cellv1.TokenKey, error) {
-	keys, err := s.keys.Public(ctx)
+func (s *Server) tokenKeys(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey, error) {
+	keys, err := s.keys.Public(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +245,10 @@ func (s *Server) Handler() http.Handler { return s.handler }
 
 // Run runs the background loops until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
+	var beats sync.WaitGroup
+	beats.Go(func() { s.beat(ctx) })
 	s.loop.Run(ctx)
+	beats.Wait()
 	return nil
 }
 

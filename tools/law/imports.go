@@ -147,6 +147,8 @@ var Rooms = []Room{
 		"which names tenants and namespaces may have; it knows none that is taken"},
 	{"control-plane/internal/tokenkeys", []string{"control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/usertoken"},
 		"the keys that sign browsers' tokens; it knows no token"},
+	{"control-plane/internal/masterkey", []string{"control-plane/internal/seal", "control-plane/internal/store"},
+		"the change of the key that seals everything; it knows no secret's meaning"},
 	{"control-plane/internal/tenancy", []string{"control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/audit", "control-plane/internal/fault", "control-plane/internal/flood", "control-plane/internal/ids", "control-plane/internal/names", "control-plane/internal/seal", "control-plane/internal/store", "control-plane/internal/tokenkeys", "control-plane/internal/urls", "data-plane/api/apikey", "data-plane/api/identity", "data-plane/api/usertoken"},
 		"use cases of tenants, namespaces, keys, audit and tokens; it knows neither wire nor cell"},
 	{"control-plane/internal/server", []string{"control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/cookies", "control-plane/internal/fault", "control-plane/internal/flood", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/session", "control-plane/internal/store", "control-plane/internal/tenancy", "control-plane/internal/urls", "data-plane/api/apikey"},

@@ -11,9 +11,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// sealPurpose keeps a letter from being opened as anything else.
-const sealPurpose = "mail"
-
 // Put writes a letter into the outbox, in the transaction of what caused it. tenantID is
 // empty before there is one; subject is the id of the record that the letter is about.
 func Put(ctx context.Context, tx store.Tx, box *seal.Box, maker *ids.Maker, now time.Time, tenantID, subject string, m Message) error {
@@ -34,13 +31,13 @@ func newRow(box *seal.Box, m Message) (store.Outbox, error) {
 	if err != nil {
 		return store.Outbox{}, err
 	}
-	sealed, err := box.Seal(sealPurpose, plain)
+	sealed, err := box.Seal(seal.Letter, plain)
 	return store.Outbox{Kind: store.OutboxMail, Payload: sealed}, err
 }
 
 // Take reads the letter of an outbox row.
 func Take(box *seal.Box, row store.Outbox) (Message, error) {
-	plain, err := box.Open(sealPurpose, row.Payload)
+	plain, err := box.Open(seal.Letter, row.Payload)
 	if err != nil {
 		return Message{}, fmt.Errorf("take letter %s: %w", row.ID, err)
 	}

@@ -42,6 +42,10 @@ func (l *Loop) carryRows(rows []store.Outbox) []func(context.Context) {
 // carry brings the rows of one tenant to its cell: together, and if the cell refuses
 // that, one by one, so that a bad one stands in nobody's way.
 func (l *Loop) carry(ctx context.Context, rows []store.Outbox) {
+	if rows[0].Kind == store.OutboxTokenKeys { // The only kind that is no tenant's.
+		l.carryTokenKeys(ctx, rows)
+		return
+	}
 	err := l.carryOnce(ctx, rows, true)
 	if err == nil {
 		return
@@ -170,65 +174,106 @@ func (o observed) note(ctx context.Context, tx store.Tx) error {
 	return nil
 }
 
-// applyTokenKeys tells every cell the keys that verify people's tokens.
-func (l *Loop) applyTokenKeys(ctx context.Context) error {
+// carryTokenKeys brings a rotation to the cells, and waits for their proxies.
+func (l *Loop) carryTokenKeys(ctx context.Context, rows []store.Outbox) {
+	err := l.applyTokenKeys(ctx, true)
+	if err == nil {
+		err = l.finish(ctx, rows, nil)
+	}
+	if err == nil {
+		return
+	}
+	for _, r := range rows {
+		l.fail(ctx, r, isRefusal(err), err)
+	}
+}
+
+// applyTokenKeys tells every cell the keys that verify people's tokens, and may wait until
+// their proxies go by them.
+func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 	if l.o.TokenKeys == nil {
 		return nil
 	}
-	keys, err := l.o.TokenKeys(ctx)
-	if err != nil {
-		return fmt.Errorf("read token keys: %w", err)
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	var changes []*cellv1.Change
-	for _, k := range keys {
-		changes = append(changes, celladmin.TokenKeyChange(k))
-	}
 	var failed []error
 	for name, cell := range l.cells {
-		if err := l.applyMissing(ctx, cell, changes, keys); err != nil {
+		index, err := l.applyMissing(ctx, cell)
+		if err == nil && wait {
+			_, _, err = cell.WaitProxies(ctx, index)
+		}
+		if err != nil {
 			failed = append(failed, fmt.Errorf("token keys for cell %s: %w", name, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// applyMissing writes nothing if the cell knows the keys already: this runs every minute.
-func (l *Loop) applyMissing(ctx context.Context, cell Cell, changes []*cellv1.Change, keys []*cellv1.TokenKey) error {
-	state, err := cell.State(ctx)
-	if err != nil {
-		return err
-	}
-	var over []*cellv1.Change
-	for _, k := range state.GetTokenKeys() {
-		if !slices.ContainsFunc(keys, func(o *cellv1.TokenKey) bool { return o.GetId() == k.GetId() }) {
-			over = append(over, celladmin.TokenKeyChange(&cellv1.TokenKey{Id: k.GetId(), Deleted: true}))
+// applyMissing writes until the cell knows the keys and no others, and tells an index at
+// which it does. It writes nothing if that is so already: this runs every minute.
+func (l *Loop) applyMissing(ctx context.Context, cell Cell) (index uint64, _ error) {
+	for try := 1; ; try++ {
+		state, err := cell.State(ctx)
+		if err != nil {
+			return 0, err
+		}
+		changes, w, err := l.lookAtTokenKeys(ctx, state)
+		if err != nil || len(changes) == 0 {
+			return max(index, state.GetIndex()), err
+		}
+		at, err := cell.ApplyFor(ctx, w, changes...)
+		var stale *celladmin.StaleError
+		if err != nil && (!errors.As(err, &stale) || try >= staleMax) {
+			return 0, err
+		}
+		// Looked at again: somebody may have written another picture since the state.
+		if index = max(index, at); err == nil && try >= staleMax {
+			return index, nil
 		}
 	}
-	if len(over) == 0 && !slices.ContainsFunc(keys, func(k *cellv1.TokenKey) bool { return !hasTokenKey(state, k) }) {
-		return nil
-	}
-	changes = append(over, changes...) // Those of a rotation end with the entry that brings the new ones.
+}
+
+// lookAtTokenKeys reads the keys and draws the generation in one transaction, or a replica
+// that is slow could bring back what a rotation ended.
+func (l *Loop) lookAtTokenKeys(ctx context.Context, state *cellv1.State) (changes []*cellv1.Change, w celladmin.Writer, _ error) {
 	if err := l.mayDraw(ctx); err != nil {
-		return err
+		return nil, w, err
 	}
-	w := celladmin.Writer{Source: "control/token-keys"}
-	err = l.store.Service(ctx, func(tx store.Tx) error {
+	err := l.store.Service(ctx, func(tx store.Tx) error {
+		keys, err := l.o.TokenKeys(ctx, tx)
+		if err != nil {
+			return fmt.Errorf("read token keys: %w", err)
+		}
+		if changes = tokenKeyChanges(state, keys); len(changes) == 0 {
+			return nil
+		}
 		n, err := tx.RaiseSetting(ctx, generationSetting, l.o.Now())
 		if err != nil {
 			return err
 		}
-		w.Generation = uint64(n)
+		w = celladmin.Writer{Source: "control/token-keys", Generation: uint64(n)}
 		w.Incarnation, err = Incarnation(ctx, tx, l.o.Now())
 		return err
 	})
-	if err != nil {
-		return err
+	return changes, w, err
+}
+
+// tokenKeyChanges are none if the state has the keys and no others. Those of a rotation end
+// with the entry that brings the new ones.
+func tokenKeyChanges(state *cellv1.State, keys []*cellv1.TokenKey) (changes []*cellv1.Change) {
+	if len(keys) == 0 {
+		return nil
 	}
-	_, err = cell.ApplyFor(ctx, w, changes...)
-	return err
+	for _, k := range state.GetTokenKeys() {
+		if !slices.ContainsFunc(keys, func(o *cellv1.TokenKey) bool { return o.GetId() == k.GetId() }) {
+			changes = append(changes, celladmin.TokenKeyChange(&cellv1.TokenKey{Id: k.GetId(), Deleted: true}))
+		}
+	}
+	if len(changes) == 0 && !slices.ContainsFunc(keys, func(k *cellv1.TokenKey) bool { return !hasTokenKey(state, k) }) {
+		return nil
+	}
+	for _, k := range keys {
+		changes = append(changes, celladmin.TokenKeyChange(k))
+	}
+	return changes
 }
 
 func hasTokenKey(s *cellv1.State, k *cellv1.TokenKey) bool {

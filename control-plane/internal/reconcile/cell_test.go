@@ -153,7 +153,10 @@ func applyChange(s *cellv1.State, c *cellv1.Change) error {
 		}
 		s.Keys = put(s.Keys, c.Key)
 	case *cellv1.Change_TokenKey:
-		s.TokenKeys = put(s.TokenKeys, c.TokenKey)
+		s.TokenKeys = slices.DeleteFunc(s.TokenKeys, func(k *cellv1.TokenKey) bool { return k.GetId() == c.TokenKey.GetId() })
+		if !c.TokenKey.GetDeleted() {
+			s.TokenKeys = append(s.TokenKeys, c.TokenKey)
+		}
 	case *cellv1.Change_UserCutoff:
 		s.UserCutoffs = append(s.UserCutoffs, c.UserCutoff)
 	}

@@ -40,8 +40,9 @@ type Options struct {
 	Now func() time.Time
 	// Limits of a plan; nil: none are limited.
 	Limits func(plan string) *cellv1.Limits
-	// TokenKeys are the public keys that every cell shall know; nil: none.
-	TokenKeys func(ctx context.Context) ([]*cellv1.TokenKey, error)
+	// TokenKeys are the public keys that every cell shall know, and no others; nil: the
+	// cells' are left alone.
+	TokenKeys func(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey, error)
 	// MailRefused tells an error after which a letter is never tried again.
 	MailRefused func(error) bool
 	// MailLocked tells an error that lasts until somebody changes the settings of this
@@ -184,7 +185,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Wait()
 }
 
-var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxUser}
+var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxUser, store.OutboxTokenKeys}
 
 // every runs f now and then, and what failed somewhat sooner again: at the start cells
 // may not be there yet.

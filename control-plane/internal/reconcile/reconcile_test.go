@@ -668,7 +668,7 @@ func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	}
 	o := r.options()
 	o.Scan = 20 * time.Millisecond
-	o.TokenKeys = func(context.Context) ([]*cellv1.TokenKey, error) {
+	o.TokenKeys = func(context.Context, store.Tx) ([]*cellv1.TokenKey, error) {
 		return []*cellv1.TokenKey{celladmin.TokenKey(public, time.Time{})}, nil
 	}
 	l, _ := r.start(t, o)

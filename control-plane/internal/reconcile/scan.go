@@ -19,7 +19,7 @@ const scanPage = 500
 
 // scan looks after what no outbox row may point to any more.
 func (l *Loop) scan(ctx context.Context) error {
-	return errors.Join(l.applyTokenKeys(ctx), l.scanUnobserved(ctx))
+	return errors.Join(l.applyTokenKeys(ctx, false), l.scanUnobserved(ctx))
 }
 
 // scanUnobserved leaves a row for each record whose generation its cell does not go by.

@@ -12,6 +12,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +66,16 @@ func New(keys ...[]byte) (*Box, error) {
 	return b, nil
 }
 
+// KeyIDs are the ids of the master keys, that of the one that seals first. An id stands
+// in every text that was sealed with its key, and tells nothing about the key.
+func (b *Box) KeyIDs() []string {
+	ids := make([]string, len(b.keys))
+	for i, k := range b.keys {
+		ids[i] = k.id
+	}
+	return ids
+}
+
 // NewKey draws a master key.
 func NewKey() []byte {
 	k := make([]byte, KeyBytes)
@@ -77,8 +89,8 @@ func (m masterKey) derive(use, purpose string, n int) ([]byte, error) {
 	return hkdf.Key(sha256.New, m.secret, nil, "corvo.seal.v1\x00"+use+"\x00"+purpose, n)
 }
 
-func (m masterKey) aead(purpose string) (cipher.AEAD, error) {
-	key, err := m.derive("seal", purpose, KeyBytes)
+func (m masterKey) aead(p Purpose) (cipher.AEAD, error) {
+	key, err := m.derive("seal", p.name, KeyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +102,7 @@ func (m masterKey) aead(purpose string) (cipher.AEAD, error) {
 }
 
 // Seal encrypts plain for a purpose. The text is safe in a URL.
-func (b *Box) Seal(purpose string, plain []byte) (string, error) {
+func (b *Box) Seal(purpose Purpose, plain []byte) (string, error) {
 	k := b.keys[0]
 	a, err := k.aead(purpose)
 	if err != nil {
@@ -101,7 +113,7 @@ func (b *Box) Seal(purpose string, plain []byte) (string, error) {
 }
 
 // Open decrypts what Seal made for the same purpose.
-func (b *Box) Open(purpose, text string) ([]byte, error) {
+func (b *Box) Open(purpose Purpose, text string) ([]byte, error) {
 	id, sealed, err := split(text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", purpose, err)
@@ -136,6 +148,23 @@ func split(text string) (keyID string, sealed []byte, err error) {
 		return "", nil, ErrMalformed
 	}
 	return parts[1], sealed, nil
+}
+
+// Prefix begins every text that was sealed with the master key of that id; with any, if it
+// is empty.
+func Prefix(keyID string) string {
+	if keyID == "" {
+		return version + "."
+	}
+	return version + "." + keyID + "."
+}
+
+// sealedText finds what was sealed, inside of other text too.
+var sealedText = regexp.MustCompile(version + `\.[0-9a-f]{8}\.[A-Za-z0-9_-]+`)
+
+// Find gives the texts in s that were sealed with the master key of that id.
+func Find(s, keyID string) []string {
+	return slices.DeleteFunc(sealedText.FindAllString(s, -1), func(t string) bool { return !strings.HasPrefix(t, Prefix(keyID)) })
 }
 
 func isKeyID(s string) bool {

@@ -32,24 +32,24 @@ func TestNew_RefusesKeysOfTheWrongLength(t *testing.T) {
 func TestSeal_OpensForItsPurposeAlone(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	text, err := b.Seal("sso", []byte("client secret"))
+	text, err := b.Seal(Purpose{name: "sso"}, []byte("client secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, "secret") {
 		t.Errorf("%q shows the plain text", text)
 	}
-	plain, err := b.Open("sso", text)
+	plain, err := b.Open(Purpose{name: "sso"}, text)
 	if err != nil || string(plain) != "client secret" {
 		t.Fatalf("Open = %q, %v", plain, err)
 	}
-	if _, err := b.Open("mail", text); !errors.Is(err, ErrTampered) {
+	if _, err := b.Open(Purpose{name: "mail"}, text); !errors.Is(err, ErrTampered) {
 		t.Errorf("open for another purpose: %v, want ErrTampered", err)
 	}
-	if _, err := newBox(t).Open("sso", text); !errors.Is(err, ErrUnknownKey) {
+	if _, err := newBox(t).Open(Purpose{name: "sso"}, text); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("open with another master key: %v, want ErrUnknownKey", err)
 	}
-	again, err := b.Seal("sso", []byte("client secret"))
+	again, err := b.Seal(Purpose{name: "sso"}, []byte("client secret"))
 	if err != nil || again == text {
 		t.Errorf("sealing twice gave the same text (%v): equal secrets must not show", err)
 	}
@@ -58,7 +58,7 @@ func TestSeal_OpensForItsPurposeAlone(t *testing.T) {
 func TestSeal_AnyChangedCharacterIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	text, err := b.Seal("sso", []byte("x"))
+	text, err := b.Seal(Purpose{name: "sso"}, []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +68,12 @@ func TestSeal_AnyChangedCharacterIsRefused(t *testing.T) {
 				continue
 			}
 			changed := text[:i] + string(c) + text[i+1:]
-			if _, err := b.Open("sso", changed); err == nil {
+			if _, err := b.Open(Purpose{name: "sso"}, changed); err == nil {
 				t.Errorf("%q opened like %q", changed, text)
 			}
 		}
 	}
-	if _, err := b.Open("sso", text+"\n"); err == nil {
+	if _, err := b.Open(Purpose{name: "sso"}, text+"\n"); err == nil {
 		t.Error("a text with a line break behind it opened")
 	}
 }
@@ -82,21 +82,21 @@ func TestSeal_KeysAreChangedByPuttingANewOneInFront(t *testing.T) {
 	t.Parallel()
 	older, newer := NewKey(), NewKey()
 	before, during, after := newBox(t, older), newBox(t, newer, older), newBox(t, newer)
-	text, err := before.Seal("p", []byte("x"))
+	text, err := before.Seal(Purpose{name: "p"}, []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := during.Open("p", text); err != nil {
+	if _, err := during.Open(Purpose{name: "p"}, text); err != nil {
 		t.Errorf("while both keys are given: %v", err)
 	}
-	if _, err := after.Open("p", text); !errors.Is(err, ErrUnknownKey) {
+	if _, err := after.Open(Purpose{name: "p"}, text); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("when the old key is gone: %v, want ErrUnknownKey", err)
 	}
-	text, err = during.Seal("p", []byte("y"))
+	text, err = during.Seal(Purpose{name: "p"}, []byte("y"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plain, err := after.Open("p", text); err != nil || string(plain) != "y" {
+	if plain, err := after.Open(Purpose{name: "p"}, text); err != nil || string(plain) != "y" {
 		t.Errorf("sealed while both were given = %q, %v: want it sealed by the first key", plain, err)
 	}
 	if sum := before.MAC("p", []byte("d")); !during.CheckMAC("p", []byte("d"), sum) || after.CheckMAC("p", []byte("d"), sum) {
@@ -164,7 +164,7 @@ func TestNewToken_IsRandomAndKeptAsADigest(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	b := newBox(f, bytes.Repeat([]byte{7}, KeyBytes))
-	good, err := b.Seal("p", []byte("x"))
+	good, err := b.Seal(Purpose{name: "p"}, []byte("x"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		plain, err := b.Open("p", text)
+		plain, err := b.Open(Purpose{name: "p"}, text)
 		// Every process of the fuzzer seals a seed of its own, all of them the same plain text.
 		if err == nil && string(plain) != "x" {
 			t.Fatalf("%q opened as %q, which nobody sealed", text, plain)

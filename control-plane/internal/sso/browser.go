@@ -34,11 +34,10 @@ const (
 	// exchangeMax bounds the calls to the provider after the return.
 	exchangeMax = 20 * time.Second
 
-	purpose     = "oidc"
-	flowPurpose = "sso.flow"
-	cookieBase  = "corvo_oidc_"
-	nextMax     = 2000
-	paramMax    = 4096
+	purpose    = "oidc"
+	cookieBase = "corvo_oidc_"
+	nextMax    = 2000
+	paramMax   = 4096
 )
 
 // flow is a sign-in under way. It is stored sealed under the digest of its state.
@@ -202,7 +201,7 @@ func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Ten
 	if err != nil {
 		return "", fmt.Errorf("keep the sign-in: %w", err)
 	}
-	data, err := s.Seal.Seal(flowPurpose, plain)
+	data, err := s.Seal.Seal(seal.SignIn, plain)
 	if err != nil {
 		return "", fmt.Errorf("keep the sign-in: %w", err)
 	}
@@ -272,7 +271,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	case !now.Before(t.ExpiresAt):
 		return f, stale(fmt.Sprintf("This sign-in took longer than %d minutes. Start it again.", int(flowLife.Minutes())))
 	}
-	plain, err := s.Seal.Open(flowPurpose, t.Data)
+	plain, err := s.Seal.Open(seal.SignIn, t.Data)
 	if err != nil {
 		return f, fmt.Errorf("read the sign-in: %w", err)
 	}

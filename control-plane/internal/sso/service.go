@@ -62,9 +62,6 @@ func New(n Needs) *Service {
 	}
 }
 
-// secretPurpose keeps a client secret from being opened as anything else.
-const secretPurpose = "sso.client_secret"
-
 // trial is what a trial sign-in found; it is kept as JSON.
 type trial struct {
 	At time.Time `json:"at"`
@@ -132,7 +129,7 @@ func (s *Service) secret(c store.Connection) (string, error) {
 	if c.ClientSecret == "" {
 		return "", nil
 	}
-	plain, err := s.Seal.Open(secretPurpose, c.ClientSecret)
+	plain, err := s.Seal.Open(seal.ClientSecret, c.ClientSecret)
 	if err != nil {
 		return "", fmt.Errorf("client secret of connection %s: %w", c.ID, err)
 	}

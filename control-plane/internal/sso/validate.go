@@ -11,6 +11,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -174,7 +175,7 @@ func (s *Service) sealed(secret string) (string, error) {
 	if secret == "" {
 		return "", nil
 	}
-	text, err := s.Seal.Seal(secretPurpose, []byte(secret))
+	text, err := s.Seal.Seal(seal.ClientSecret, []byte(secret))
 	if err != nil {
 		return "", fmt.Errorf("seal a client secret: %w", err)
 	}

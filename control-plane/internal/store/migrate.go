@@ -55,6 +55,25 @@ func (f folders) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
+// errSchema: this build and the database do not go together.
+var errSchema = errors.New("the database's schema is not that of this version of corvo-cloud; use the version that the control plane runs")
+
+// upToDate refuses a schema that migrate would change, or that is newer than this build.
+func upToDate(ctx context.Context, d goose.Dialect, db *sql.DB, files fs.FS) error {
+	p, err := goose.NewProvider(d, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	has, wants, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	if has != wants {
+		return fmt.Errorf("%w (has %d, want %d)", errSchema, has, wants)
+	}
+	return nil
+}
+
 // migrate brings the schema up to date. The caller holds a lock.
 func migrate(ctx context.Context, d goose.Dialect, db *sql.DB, files fs.FS, log *slog.Logger) error {
 	p, err := goose.NewProvider(d, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))

@@ -21,6 +21,9 @@ type Options struct {
 	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
 	// role: for a laptop.
 	AllowSuperuser bool
+	// Beside opens a database that other processes of ours may be running on: for a
+	// command that makes one change. It migrates nothing, and does not claim a SQLite file.
+	Beside bool
 }
 
 const (
@@ -68,6 +71,12 @@ type dialect struct {
 	tenant func(ctx context.Context, t *sql.Tx, tenantID string) error
 	// lockRows and skipLocked end a SELECT whose rows are about to be changed.
 	lockRows, skipLocked string
+	// rowID is what finds a row again in the same transaction.
+	rowID, rowIDType string
+	// contains is the condition that a column contains a parameter; textColumns selects
+	// all tables and columns of text.
+	contains    func(column string) string
+	textColumns string
 	// problem tells what kind of refusal an error is; nil for any other error.
 	problem func(error) error
 }

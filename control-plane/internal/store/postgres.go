@@ -43,6 +43,9 @@ func openPostgres(ctx context.Context, url string, o Options) (Store, error) {
 	// Serializable transactions watch whole tables that the planner would rather walk,
 	// and small tables it always would: every writer would be in every other's way.
 	cfg.RuntimeParams["enable_seqscan"] = "off"
+	// A walk that there is no way around has an absurd cost by that, and would be compiled
+	// first, for a second.
+	cfg.RuntimeParams["jit"] = "off"
 	cfg.RuntimeParams["application_name"] = "corvo-control"
 	db := stdlib.OpenDB(*cfg)
 	db.SetMaxOpenConns(postgresConns)
@@ -63,6 +66,9 @@ func preparePostgres(ctx context.Context, cfg *pgx.ConnConfig, o Options) (err e
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := checkRole(ctx, db, o.AllowSuperuser); err != nil {
 		return err
+	}
+	if o.Beside {
+		return upToDate(ctx, goose.DialectPostgres, db, postgresFiles())
 	}
 	lock, err := db.Conn(ctx)
 	if err != nil {
@@ -95,6 +101,10 @@ func checkRole(ctx context.Context, db *sql.DB, allow bool) error {
 func postgresDialect() dialect {
 	return dialect{
 		name: "PostgreSQL", text: numbered, problem: postgresProblem,
+		rowID: "ctid", rowIDType: "tid",
+		contains: func(column string) string { return "position(? IN " + column + ") > 0" },
+		textColumns: `SELECT table_name, column_name FROM information_schema.columns
+			WHERE table_schema = current_schema() AND data_type = 'text' ORDER BY table_name, column_name`,
 		lockRows: " FOR UPDATE", skipLocked: " FOR UPDATE SKIP LOCKED",
 		tenant: func(ctx context.Context, t *sql.Tx, tenantID string) error {
 			_, err := t.ExecContext(ctx, "SELECT set_config('corvo.tenant', $1, true)", tenantID)

@@ -227,7 +227,9 @@ const (
 	OutboxKey       OutboxKind = "cell.key"
 	// OutboxUser: the user lost the tenant; tokens minted before now must die.
 	OutboxUser OutboxKind = "cell.user"
-	OutboxMail OutboxKind = "mail"
+	// OutboxTokenKeys: the keys that sign browsers' tokens were replaced; it is no tenant's.
+	OutboxTokenKeys OutboxKind = "cell.token-keys"
+	OutboxMail      OutboxKind = "mail"
 )
 
 // Lease is a right that one process holds for a while. Token only grows.

@@ -30,11 +30,18 @@ func openSQLite(ctx context.Context, path string, o Options) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	d := &database{dialect: sqliteDialect(), writes: sql.TxOptions{}, reads: sql.TxOptions{ReadOnly: true}}
+	if o.Beside {
+		if err := d.openBeside(ctx, path); err != nil {
+			return nil, fmt.Errorf("open database %s: %w", path, err)
+		}
+		return d, nil
+	}
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	d := &database{dialect: sqliteDialect(), writes: sql.TxOptions{}, reads: sql.TxOptions{ReadOnly: true}, release: lock.Close}
+	d.release = lock.Close
 	if err := d.openFile(ctx, path, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), lock.Close())
 	}
@@ -62,6 +69,26 @@ func (d *database) openFile(ctx context.Context, path string, o Options) error {
 	if _, err := d.write.ExecContext(ctx, "UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0"); err != nil {
 		return errors.Join(fmt.Errorf("free what a process before had claimed: %w", err), d.write.Close())
 	}
+	return d.openReaders(path)
+}
+
+// openBeside opens the file of a process that runs, or will: SQLite itself keeps the
+// transactions of two processes apart.
+func (d *database) openBeside(ctx context.Context, path string) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	if d.write, err = sql.Open("sqlite", sqliteName(path, false)); err != nil {
+		return err
+	}
+	d.write.SetMaxOpenConns(1)
+	if err := upToDate(ctx, goose.DialectSQLite3, d.write, sqliteFiles()); err != nil {
+		return errors.Join(err, d.write.Close())
+	}
+	return d.openReaders(path)
+}
+
+func (d *database) openReaders(path string) (err error) {
 	if d.read, err = sql.Open("sqlite", sqliteName(path, true)); err != nil {
 		return errors.Join(err, d.write.Close())
 	}
@@ -83,7 +110,13 @@ func sqliteName(path string, readOnly bool) string {
 }
 
 func sqliteDialect() dialect {
-	return dialect{name: "SQLite", text: func(s string) string { return s }, problem: sqliteProblem}
+	return dialect{
+		name: "SQLite", text: func(s string) string { return s }, problem: sqliteProblem,
+		rowID: "rowid", rowIDType: "INTEGER",
+		contains: func(column string) string { return "instr(" + column + ", ?) > 0" },
+		textColumns: `SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c
+			WHERE m.type = 'table' AND c.type = 'TEXT' ORDER BY m.name, c.name`,
+	}
 }
 
 func sqliteProblem(err error) error {

@@ -62,6 +62,7 @@ type Tx interface {
 	Leases
 	Settings
 	Rates
+	Sealed
 	Restores
 }
 
@@ -251,6 +252,8 @@ type Leases interface {
 	// TakeLease takes or renews: false if somebody else holds it.
 	TakeLease(ctx context.Context, name, holder string, now, till time.Time) (Lease, bool, error)
 	ReleaseLease(ctx context.Context, name, holder string) error
+	// HeldLeases lists those that somebody holds and whose names begin with a text.
+	HeldLeases(ctx context.Context, prefix string, now time.Time) ([]Lease, error)
 }
 
 // Settings is keys and numbers of the service itself.
@@ -260,8 +263,22 @@ type Settings interface {
 	InsertSetting(ctx context.Context, name, value string, now time.Time) error
 	// PutSetting writes over what was there.
 	PutSetting(ctx context.Context, name, value string, now time.Time) error
+	// SettingNames lists those that begin with a text.
+	SettingNames(ctx context.Context, prefix string) ([]string, error)
 	// RaiseSetting adds one to a number, 0 at first, and returns it.
 	RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error)
+}
+
+// Sealed is the columns that hold texts of package seal, alone or inside of other text.
+type Sealed interface {
+	// SealedRows lists up to limit rows of a table of which a column contains a text, and
+	// holds them until the transaction ends.
+	SealedRows(ctx context.Context, table string, columns []string, containing string, limit int) ([]SealedRow, error)
+	// UpdateSealed writes the columns of a row that SealedRows gave in this transaction.
+	UpdateSealed(ctx context.Context, table string, columns []string, row SealedRow) error
+	// Containing counts the rows that contain a text, in every text column of every table
+	// that there is: "table.column". Columns without one are left out.
+	Containing(ctx context.Context, text string) (map[string]int, error)
 }
 
 // Restores is what a database needs that was restored from a copy.

@@ -135,6 +135,12 @@ func (t *tx) ReleaseLease(ctx context.Context, name, holder string) error {
 	return err
 }
 
+func (t *tx) HeldLeases(ctx context.Context, prefix string, now time.Time) ([]Lease, error) {
+	return many(ctx, t, "list leases", scanLease,
+		"SELECT name, holder, token, expires_at FROM leases WHERE substr(name, 1, length(CAST(? AS TEXT))) = ? AND expires_at > ? ORDER BY name LIMIT ?",
+		prefix, prefix, now, Page{}.limit())
+}
+
 func (t *tx) GetSetting(ctx context.Context, name string) (string, error) {
 	return one(ctx, t, "get setting", text, "SELECT value FROM settings WHERE name = ?", name)
 }
@@ -147,6 +153,11 @@ func (t *tx) PutSetting(ctx context.Context, name, value string, now time.Time) 
 	_, err := t.exec(ctx, "put setting",
 		"INSERT INTO settings (name, value, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value, now)
 	return err
+}
+
+func (t *tx) SettingNames(ctx context.Context, prefix string) ([]string, error) {
+	return many(ctx, t, "list settings", text,
+		"SELECT name FROM settings WHERE substr(name, 1, length(CAST(? AS TEXT))) = ? ORDER BY name LIMIT ?", prefix, prefix, Page{}.limit())
 }
 
 func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error) {

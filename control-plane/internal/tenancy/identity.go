@@ -76,7 +76,28 @@ func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	s.awaitTokenKeys(ctx)
 	return s.mint(c, n, private, keyID)
+}
+
+// awaitTokenKeys waits, right after a rotation, until the proxies know the key that signs: a
+// browser would be refused with its new token and give up. It does not wait for long.
+func (s *Service) awaitTokenKeys(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
+	defer cancel()
+	tick := time.NewTicker(observePoll)
+	defer tick.Stop()
+	for {
+		if carried, err := s.Keys.Carried(ctx); err != nil || carried {
+			return
+		}
+		s.Wake()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (s *Service) mint(c access.Caller, n store.Namespace, private ed25519.PrivateKey, keyID string) (*cloudv1.MintTokenResponse, error) {

@@ -3,12 +3,14 @@ package tenancy
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"testing"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -17,7 +19,11 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	w := newWorld(t)
 	people := w.tenant(t, "acme", PlanFree)
 	n := w.namespaceFor(t, people(owner), "orders")
-	keys, err := w.Keys.Public(t.Context())
+	var keys []tokenkeys.Public
+	err := w.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+		keys, err = w.Keys.Public(t.Context(), tx)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,4 +141,56 @@ func TestUpdateTenant_ChangesWhatPeopleSee(t *testing.T) {
 	refused(t, err, "ETAG_MISMATCH")
 	_, err = w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: " "})
 	field(t, err, "display_name")
+}
+
+// Right after a rotation a new token waits for the proxies: until they know the key, a
+// browser that was refused would be refused again.
+func TestMintToken_WaitsUntilARotationIsCarried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	w.namespaceFor(t, people(owner), "orders")
+	rotate := func() {
+		if err := w.Store.Service(t.Context(), func(tx store.Tx) error { _, err := w.Keys.Rotate(t.Context(), tx); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	carry := func() error {
+		return w.Store.Service(t.Context(), func(tx store.Tx) error {
+			rows, err := tx.ClaimOutbox(t.Context(), "test", w.now, w.now.Add(time.Minute), 10, store.OutboxTokenKeys)
+			for _, r := range rows {
+				err = errors.Join(err, tx.FinishOutbox(t.Context(), r))
+			}
+			return err
+		})
+	}
+	rotate()
+	w.ObserveWait = time.Minute
+	woken := make(chan struct{}, 1)
+	w.Wake = func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	minted := make(chan error, 1)
+	go func() {
+		_, err := w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"})
+		minted <- err
+	}()
+	<-woken
+	select {
+	case err := <-minted:
+		t.Fatalf("handed out before a proxy knows its key: %v", err)
+	default:
+	}
+	if err := carry(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-minted; err != nil {
+		t.Fatal(err)
+	}
+	rotate()
+	w.ObserveWait = time.Millisecond
+	must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t) // Not for ever.
 }

@@ -2,9 +2,10 @@
 // signed: one for each calendar year, sealed in the database, made before it is needed
 // and known to cells for a while after.
 //
-// It must not know tokens. Surprising: nothing is ever rotated by an act. Which key signs
-// follows from the date, so that all control planes agree without talking, and next
-// year's key is made a month ahead, so that every cell has it when it is first used.
+// It must not know tokens. Surprising: which key signs follows from the date, so that all
+// control planes agree without talking, and next year's key is made a month ahead, so that
+// every cell has it when it is first used. Rotate replaces them all at once, for the day
+// that one has leaked.
 package tokenkeys
 
 import (
@@ -12,6 +13,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +23,6 @@ import (
 )
 
 const (
-	purpose       = "user-token-key"
 	settingPrefix = "user-token-key/"
 	// ahead is how long before its year a key is made.
 	ahead = 30 * 24 * time.Hour
@@ -46,52 +47,134 @@ type Public struct {
 
 // Signing gives the key that signs now, and its id.
 func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
-	private, err := k.of(ctx, k.Now().UTC().Year())
+	name := nameOf(k.Now().UTC().Year())
+	var private ed25519.PrivateKey
+	err := k.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+		private, err = k.find(ctx, tx, name)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = k.Store.Service(ctx, func(tx store.Tx) (err error) {
+			private, err = k.findOrMake(ctx, tx, name)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, "", err
 	}
-	return private, usertoken.KeyID(private.Public().(ed25519.PublicKey)), nil
+	return private, idOf(private), nil
 }
 
 // Public lists the keys that cells should take tokens of. Call it now and then: it makes
 // the key of the next year in time.
-func (k Keys) Public(ctx context.Context) ([]Public, error) {
-	now := k.Now().UTC()
-	years := []int{now.Year()}
-	if next := now.Add(ahead).Year(); next != now.Year() {
-		years = append(years, next)
-	}
-	if last := now.Add(-overlap).Year(); last != now.Year() {
-		years = append(years, last)
-	}
-	var out []Public
-	for _, y := range years {
-		private, err := k.of(ctx, y)
+func (k Keys) Public(ctx context.Context, tx store.Tx) (out []Public, _ error) {
+	for _, y := range years(k.Now().UTC()) {
+		private, err := k.findOrMake(ctx, tx, nameOf(y))
 		if err != nil {
 			return nil, err
 		}
-		public := private.Public().(ed25519.PublicKey)
-		out = append(out, Public{ID: usertoken.KeyID(public), Key: public, NotAfter: endOf(y).Add(overlap)})
+		out = append(out, Public{ID: idOf(private), Key: public(private), NotAfter: endOf(y).Add(overlap)})
 	}
 	return out, nil
 }
 
+// Rotation is what Rotate did: ids of keys.
+type Rotation struct {
+	Old, New []string
+}
+
+// Rotate replaces every key, so that no token of before counts once cells know. The row
+// that it leaves in the outbox has them told at once.
+func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
+	names, err := tx.SettingNames(ctx, settingPrefix)
+	if err != nil {
+		return r, fmt.Errorf("list token keys: %w", err)
+	}
+	for _, y := range years(k.Now().UTC()) {
+		if name := nameOf(y); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		// One that can not be opened, for want of its master key, is replaced all the same.
+		if old, err := k.find(ctx, tx, name); err == nil {
+			r.Old = append(r.Old, idOf(old))
+		}
+		private, sealed, err := k.draw(name)
+		if err != nil {
+			return r, err
+		}
+		if err := tx.PutSetting(ctx, name, sealed, k.Now()); err != nil {
+			return r, fmt.Errorf("keep %s: %w", name, err)
+		}
+		r.New = append(r.New, idOf(private))
+	}
+	id, _ := seal.NewToken("out_") // A name nobody else has; it need not be secret.
+	return r, tx.InsertOutbox(ctx, store.Outbox{ID: id[:30], Kind: store.OutboxTokenKeys, Subject: outboxSubject, CreatedAt: k.Now(), DueAt: k.Now()})
+}
+
+// Carried reports whether every proxy goes by the keys as they are since the last Rotate.
+func (k Keys) Carried(ctx context.Context) (carried bool, _ error) {
+	err := k.Store.ReadService(ctx, func(tx store.Tx) error {
+		waits, err := tx.HasOutbox(ctx, "", store.OutboxTokenKeys, outboxSubject, endOf(k.Now().UTC().Year()+1))
+		carried = !waits
+		return err
+	})
+	return carried, err
+}
+
+// outboxSubject is that of the row about all keys; it belongs to no tenant.
+const outboxSubject = "token-keys"
+
+// years are those whose keys count, this one first.
+func years(now time.Time) []int {
+	out := []int{now.Year()}
+	if next := now.Add(ahead).Year(); next != now.Year() {
+		out = append(out, next)
+	}
+	if last := now.Add(-overlap).Year(); last != now.Year() {
+		out = append(out, last)
+	}
+	return out
+}
+
+func nameOf(year int) string { return settingPrefix + strconv.Itoa(year) }
+
+func public(k ed25519.PrivateKey) ed25519.PublicKey {
+	p, _ := k.Public().(ed25519.PublicKey) // It is nothing else.
+	return p
+}
+
+func idOf(k ed25519.PrivateKey) string { return usertoken.KeyID(public(k)) }
+
 func endOf(year int) time.Time { return time.Date(year+1, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// of reads a year's key, or makes it; of two that make it at a time, the first counts.
-func (k Keys) of(ctx context.Context, year int) (ed25519.PrivateKey, error) {
-	name := settingPrefix + strconv.Itoa(year)
-	text, err := k.read(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
-		if err := k.make(ctx, name); err != nil {
-			return nil, err
-		}
-		text, err = k.read(ctx, name)
+// findOrMake reads a year's key, or makes it; of two that make it at a time, the first counts.
+func (k Keys) findOrMake(ctx context.Context, tx store.Tx, name string) (ed25519.PrivateKey, error) {
+	private, err := k.find(ctx, tx, name)
+	if !errors.Is(err, store.ErrNotFound) {
+		return private, err
 	}
+	private, sealed, err := k.draw(name)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.InsertSetting(ctx, name, sealed, k.Now())
+	if errors.Is(err, store.ErrExists) {
+		return k.find(ctx, tx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keep %s: %w", name, err)
+	}
+	return private, nil
+}
+
+func (k Keys) find(ctx context.Context, tx store.Tx, name string) (ed25519.PrivateKey, error) {
+	text, err := tx.GetSetting(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	seed, err := k.Seal.Open(purpose, text)
+	seed, err := k.Seal.Open(seal.TokenKey, text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -101,26 +184,14 @@ func (k Keys) of(ctx context.Context, year int) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-func (k Keys) read(ctx context.Context, name string) (text string, _ error) {
-	err := k.Store.ReadService(ctx, func(tx store.Tx) (err error) {
-		text, err = tx.GetSetting(ctx, name)
-		return err
-	})
-	return text, err
-}
-
-func (k Keys) make(ctx context.Context, name string) error {
+func (k Keys) draw(name string) (ed25519.PrivateKey, string, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return nil, "", fmt.Errorf("make %s: %w", name, err)
 	}
-	sealed, err := k.Seal.Seal(purpose, private.Seed())
+	sealed, err := k.Seal.Seal(seal.TokenKey, private.Seed())
 	if err != nil {
-		return fmt.Errorf("make %s: %w", name, err)
+		return nil, "", fmt.Errorf("make %s: %w", name, err)
 	}
-	err = k.Store.Service(ctx, func(tx store.Tx) error { return tx.InsertSetting(ctx, name, sealed, k.Now()) })
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("keep %s: %w", name, err)
-	}
-	return nil
+	return private, sealed, nil
 }

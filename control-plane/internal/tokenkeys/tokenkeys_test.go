@@ -41,9 +41,13 @@ func signing(t *testing.T, k Keys) (ed25519.PrivateKey, string) {
 	return private, id
 }
 
-func public(t *testing.T, k Keys) (list []string) {
+func publics(t *testing.T, k Keys) (list []string) {
 	t.Helper()
-	all, err := k.Public(t.Context())
+	var all []Public
+	err := k.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+		all, err = k.Public(t.Context(), tx)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +65,11 @@ func TestKeys_AreKnownToCellsBeforeAndAfterTheirYear(t *testing.T) {
 	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 	k := newKeys(t, &now)
 	_, first := signing(t, k)
-	if got := public(t, k); !slices.Equal(got, []string{first}) {
+	if got := publics(t, k); !slices.Equal(got, []string{first}) {
 		t.Errorf("in June: %v", got)
 	}
 	now = time.Date(2026, time.December, 15, 0, 0, 0, 0, time.UTC)
-	both := public(t, k)
+	both := publics(t, k)
 	if _, id := signing(t, k); id != first || len(both) != 2 || both[0] != first {
 		t.Errorf("in December %s signs and cells know %v", id, both)
 	}
@@ -73,11 +77,11 @@ func TestKeys_AreKnownToCellsBeforeAndAfterTheirYear(t *testing.T) {
 	if _, id := signing(t, k); id != both[1] {
 		t.Errorf("in the new year %s signs, want %s, which cells know", id, both[1])
 	}
-	if got := public(t, k); !slices.Contains(got, first) || !slices.Contains(got, both[1]) {
+	if got := publics(t, k); !slices.Contains(got, first) || !slices.Contains(got, both[1]) {
 		t.Errorf("one second into the year cells should take %v, got %v", both, got)
 	}
 	now = now.Add(overlap)
-	if got := public(t, k); slices.Contains(got, first) {
+	if got := publics(t, k); slices.Contains(got, first) {
 		t.Errorf("last year's key is still handed out: %v", got)
 	}
 }
@@ -104,7 +108,11 @@ func TestKeys_LieSealedInTheDatabase(t *testing.T) {
 	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
 	k := newKeys(t, &now)
 	private, _ := signing(t, k)
-	text, err := k.read(t.Context(), settingPrefix+"2026")
+	var text string
+	err := k.Store.ReadService(t.Context(), func(tx store.Tx) (err error) {
+		text, err = tx.GetSetting(t.Context(), settingPrefix+"2026")
+		return err
+	})
 	if err != nil || strings.Contains(text, string(private.Seed())) {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -114,4 +122,58 @@ func TestKeys_LieSealedInTheDatabase(t *testing.T) {
 	if _, _, err := k.Signing(t.Context()); err == nil {
 		t.Error("opened with another master key")
 	}
+}
+
+func rotate(t *testing.T, k Keys) (r Rotation) {
+	t.Helper()
+	err := k.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+		r, err = k.Rotate(t.Context(), tx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRotate_LeavesNoKeyOfBeforeAndHasCellsTold(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.December, 15, 0, 0, 0, 0, time.UTC)
+	k := newKeys(t, &now)
+	before := publics(t, k)
+	if carried, err := k.Carried(t.Context()); err != nil || !carried {
+		t.Fatalf("before a rotation: %v, %v", carried, err)
+	}
+	r := rotate(t, k)
+	after := publics(t, k)
+	if !slices.Equal(r.Old, before) || !slices.Equal(r.New, after) || len(after) != 2 {
+		t.Errorf("%+v, cells should take %v and then %v", r, before, after)
+	}
+	for _, id := range before {
+		if slices.Contains(after, id) {
+			t.Errorf("%s survived, next year's too must end", id)
+		}
+	}
+	if _, id := signing(t, k); id != after[0] {
+		t.Errorf("%s signs, want %s", id, after[0])
+	}
+	if carried, err := k.Carried(t.Context()); err != nil || carried {
+		t.Errorf("nothing waits to be carried to cells (%v)", err)
+	}
+	rotate(t, k) // Twice is well.
+}
+
+func TestRotate_NeedsNotOpenWhatItReplaces(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	k := newKeys(t, &now)
+	signing(t, k)
+	var err error
+	if k.Seal, err = seal.New(seal.NewKey()); err != nil {
+		t.Fatal(err)
+	}
+	if r := rotate(t, k); len(r.Old) != 0 || len(r.New) != 1 {
+		t.Errorf("%+v", r)
+	}
+	signing(t, k)
 }

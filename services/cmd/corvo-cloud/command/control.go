@@ -89,6 +89,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sign-ins, take over what only the cell knows, list it, and end")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: only list it")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
+	c.AddCommand(s.rotateTokenKeysCommand(), s.resealCommand())
 	return c
 }
 

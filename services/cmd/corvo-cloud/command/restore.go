@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,9 +15,10 @@ func (s *session) afterRestore(ctx context.Context, cfg server.Config, dryRun bo
 	if err != nil {
 		return serverFailure("the restored database was not taken over", err)
 	}
-	if s.output == outputJSON {
-		return json.NewEncoder(s.proc.Stdout).Encode(r)
-	}
+	return s.print(r, func() { s.printRestore(r, dryRun) })
+}
+
+func (s *session) printRestore(r server.RestoreReport, dryRun bool) {
 	if dryRun {
 		fmt.Fprintln(s.proc.Stdout, "dry run: nothing was changed")
 	}
@@ -29,5 +29,4 @@ func (s *session) afterRestore(ctx context.Context, cfg server.Config, dryRun bo
 	for _, i := range r.Items {
 		fmt.Fprintf(s.proc.Stdout, "%s %s %s (%s) of %s: %s\n", i.Action, i.Kind, i.ID, i.Name, i.TenantID, i.Why)
 	}
-	return nil
 }

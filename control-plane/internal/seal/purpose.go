@@ -1,0 +1,29 @@
+package seal
+
+import "slices"
+
+// Purpose is what a secret is sealed for, and where in the control plane's database it
+// lies: whoever seals everything under another master key goes by this. There are no
+// others than those of Purposes, because nobody else can make one.
+type Purpose struct {
+	name    string
+	table   string
+	columns []string
+}
+
+// What is sealed in the database. A column may hold more than the sealed text: JSON, say.
+var (
+	Letter       = Purpose{"mail", "outbox", []string{"payload"}}
+	TokenKey     = Purpose{"user-token-key", "settings", []string{"value"}}
+	SignIn       = Purpose{"sso.flow", "one_time_tokens", []string{"data"}}
+	ClientSecret = Purpose{"sso.client_secret", "sso_connections", []string{"client_secret", "staged"}}
+)
+
+// Purposes lists all of them.
+func Purposes() []Purpose { return []Purpose{Letter, TokenKey, SignIn, ClientSecret} }
+
+// String is the purpose's name.
+func (p Purpose) String() string { return p.name }
+
+// Place is the table that holds what was sealed, and its columns.
+func (p Purpose) Place() (table string, columns []string) { return p.table, slices.Clone(p.columns) }

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+)
+
+// Maintenance is what a command needs that works on the database of control planes while
+// they run.
+type Maintenance struct {
+	// Database, MasterKeys and AllowSuperuser are those of Config.
+	Database       string
+	MasterKeys     [][]byte
+	AllowSuperuser bool
+	Logger         *slog.Logger
+}
+
+func (m Maintenance) open(ctx context.Context) (store.Store, *seal.Box, error) {
+	box, err := seal.New(m.MasterKeys...)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := store.Open(ctx, m.Database, store.Options{Log: m.Logger, AllowSuperuser: m.AllowSuperuser, Beside: true})
+	return s, box, err
+}
+
+// TokenKeyRotation is what RotateTokenKeys did. Carried: every proxy refuses tokens of before.
+type TokenKeyRotation struct {
+	Old     []string `json:"old_key_ids"`
+	New     []string `json:"new_key_ids"`
+	Carried bool     `json:"carried"`
+}
+
+// carriedPoll is how often RotateTokenKeys looks whether a control plane has told the cells.
+const carriedPoll = 50 * time.Millisecond
+
+// RotateTokenKeys replaces the keys that sign browsers' tokens, and waits up to patience for
+// a running control plane to carry that to the cells. If none does, the next one will.
+func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration) (r TokenKeyRotation, err error) {
+	s, box, err := m.open(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	keys := tokenkeys.Keys{Store: s, Seal: box, Now: time.Now}
+	var done tokenkeys.Rotation
+	err = s.Service(ctx, func(tx store.Tx) (err error) {
+		done, err = keys.Rotate(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return r, fmt.Errorf("rotate token keys: %w", err)
+	}
+	r.Old, r.New = append([]string{}, done.Old...), append([]string{}, done.New...)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		carried, err := keys.Carried(ctx)
+		if err == nil && carried {
+			r.Carried = true
+			return r, nil
+		}
+		select {
+		case <-time.After(carriedPoll):
+		case <-ctx.Done():
+			return r, nil // The rotation stands.
+		}
+	}
+}
+
+// ResealReport is what Reseal did and what is left.
+type ResealReport = masterkey.Report
+
+// MasterKeyInUseError refuses Reseal: a running control plane seals with another key.
+type MasterKeyInUseError = masterkey.InUseError
+
+// Reseal seals everything in the database under the first master key. progress is told
+// how many rows each transaction changed.
+func Reseal(ctx context.Context, m Maintenance, progress func(rows int)) (r ResealReport, err error) {
+	s, box, err := m.open(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return masterkey.Change{Store: s, Seal: box, Now: time.Now, Done: progress}.Run(ctx)
+}
+
+// beat tells now and then which master key this process seals with.
+func (s *Server) beat(ctx context.Context) {
+	tick := time.NewTicker(masterkey.BeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "could not renew what other processes go by", "error", err)
+		}
+	}
+}
