@@ -49,50 +49,50 @@ var (
 	refuseNoKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"no API key: send it in X-API-Key or as a bearer token")
 	refuseBadKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key is not valid").ofStranger()
+		"the API key is invalid").ofStranger()
 	refuseRevoked = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the API key was revoked")
 	refuseExpired = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"the API key has expired").becauseOfTime()
 	refuseBadToken = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token is not valid; sign in again")
+		"the user token is invalid; sign in again")
 	// refuseUnknownSigner looks like refuseBadToken from outside.
 	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token is not valid; sign in again").ofStranger()
+		"the user token is invalid; sign in again").ofStranger()
 	refuseTokenExpired = refuse(401, "TOKEN_EXPIRED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token has expired; ask for a new one").becauseOfTime()
+		"the user token has expired; request a new one").becauseOfTime()
 	refuseWithdrawn = refuse(401, "TOKEN_WITHDRAWN", connect.CodeUnauthenticated, titleNoAuth,
-		"the user's access to this tenant was withdrawn or changed; ask for a new token").orNew()
+		"the user's access to this tenant was withdrawn or changed; request a new token").orNew()
 	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
 		"a key in a cookie is not accepted from another site")
 	refuseOtherTenant = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
 		"the API key does not belong to the tenant of this address")
 	refuseNoNamespace = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"no such namespace for this API key").orNew()
+		"this namespace does not exist for this API key").orNew()
 	refuseNotFound = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
 		"there is nothing at this path")
 	refuseBadPath = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
 		"the path has empty or dot segments or encoded separators")
 	refuseBadMethod = refuse(405, "METHOD_NOT_ALLOWED", connect.CodeUnimplemented, "Method not allowed",
-		"this method is not used here")
+		"this path does not support this method")
 	refuseBadRequest = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
-		"the request could not be read")
+		"the request can't be parsed")
 	refuseTooLarge = refuse(413, "PAYLOAD_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
-		"the request body is over the limit")
+		"the request body is too large")
 	refuseSlowBody = refuse(408, "REQUEST_TIMEOUT", connect.CodeDeadlineExceeded, "Too slow",
 		"the request body did not arrive in time")
 	refuseBusy = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
 		"the cell is busy; try again").after(time.Second)
 	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
-		"the key could not be checked just now; try again").after(time.Second)
+		"can't check the key at the moment; try again").after(time.Second)
 	refuseClock = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
 		"this proxy does not know yet whether its clock is right; nothing was done, try again").after(time.Second)
 	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
-		"no node can take the request just now; nothing was done, try again").after(time.Second)
-	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened",
-		"the node was lost before it answered; retry with the same idempotency key").after(time.Second)
+		"no node can take the request at the moment; nothing was done, try again").after(time.Second)
+	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "The outcome is unknown",
+		"the connection to the node was lost before it answered; retry with the same idempotency key").after(time.Second)
 	refuseUnhealthy = refuse(503, "UNHEALTHY", connect.CodeUnavailable, titleRetry,
-		"this proxy knows no node that answers, or is shutting down").after(time.Second)
+		"this proxy can't reach a node, or is shutting down").after(time.Second)
 	refuseEnding = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
 		"this proxy is shutting down; try again").after(100 * time.Millisecond)
 )
@@ -107,8 +107,8 @@ const (
 	titleNoAuth    = "Not authenticated"
 	titleForbidden = "Not allowed"
 	titleNotFound  = "Not found"
-	titleInvalid   = "The request is not valid"
-	titleLimit     = "A limit was reached"
+	titleInvalid   = "Invalid request"
+	titleLimit     = "Limit reached"
 	titleRetry     = "Try again"
 )
 

@@ -56,7 +56,7 @@ func Zone(name string) (*time.Location, error) {
 // from anchor.
 func Parse(expression string, zone *time.Location, anchor time.Time) (*Rule, error) {
 	if len(expression) > ExpressionBytesMax {
-		return nil, fmt.Errorf("is %d bytes long, at most %d are allowed", len(expression), ExpressionBytesMax)
+		return nil, fmt.Errorf("is %d bytes long; at most %d are allowed", len(expression), ExpressionBytesMax)
 	}
 	text := strings.TrimSpace(expression)
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {

@@ -88,7 +88,7 @@ const FieldsMax = 100
 func InvalidFields(fields []Field) *Error {
 	e := &Error{Code: Invalid, Reason: "VALIDATION_ERROR", Message: "the request has invalid fields", Fields: fields}
 	if n := len(fields); n > FieldsMax {
-		e.Message = fmt.Sprintf("the request has %d invalid fields, of which these are the first", n)
+		e.Message = fmt.Sprintf("the request has %d invalid fields; these are the first", n)
 		e.Fields = fields[:FieldsMax]
 	}
 	return e

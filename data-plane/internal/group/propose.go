@@ -118,19 +118,19 @@ func proposeFault(err error) error {
 	case errors.Is(err, raft.ErrNotLeader):
 		return notLeader()
 	case errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the shard is busy changing its leader; nothing was done, try again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the shard is changing its leader; nothing was done, try again")
 	default:
 		return unknownOutcome(err)
 	}
 }
 
 func notLeader() error {
-	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
 }
 
 func unknownOutcome(err error) error {
 	return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
-		"the outcome is not known (%v); repeat the call with the same idempotency key or lease token", err)
+		"the call may or may not have taken effect (%v); repeat it with the same idempotency key or lease token", err)
 }
 
 // VerifyLeader confirms with a quorum that this replica still leads. Read first,

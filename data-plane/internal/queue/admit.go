@@ -54,7 +54,7 @@ func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 	r.CancelAt(now)
 	return &fault.Error{
 		Code: fault.Exhausted, Reason: "RATE_LIMITED", RetryAfter: wait,
-		Message: "this namespace enqueues faster than its plan allows; nothing was enqueued, try again after the given time",
+		Message: "this namespace enqueues faster than its plan allows; nothing was enqueued, try again after the time in Retry-After",
 	}
 }
 

@@ -87,7 +87,7 @@ func (a *AckInput) checkAgent() []fault.Field {
 		bad.failf("agent_status", "is %q, must be continue, done or hold", clip(a.AgentStatus))
 	}
 	if a.HoldReason != "" && a.AgentStatus != "hold" {
-		bad.failf("hold_reason", "is given without agent_status hold")
+		bad.failf("hold_reason", "requires agent_status hold")
 	}
 	bad.text("hold_reason", a.HoldReason, ReasonBytesMax)
 	return bad
@@ -96,7 +96,7 @@ func (a *AckInput) checkAgent() []fault.Field {
 // ackRefusal is why an ack was refused, or nil.
 func ackRefusal(id job.ID, r *state.Result) error {
 	if r.Refusal == state.NotAgent {
-		return fault.InvalidFields([]fault.Field{{Path: "agent_status", Message: fmt.Sprintf("is about a loop, and job %s is no agent job", id)}})
+		return fault.InvalidFields([]fault.Field{{Path: "agent_status", Message: fmt.Sprintf("is only for agent jobs, and job %s isn't one", id)}})
 	}
 	return workRefusal(id, r)
 }
@@ -124,7 +124,7 @@ type IterationPage struct {
 func (s *Service) Iterations(_ context.Context, c Caller, id job.ID, after, limit int) (IterationPage, error) {
 	var bad checker
 	if after < 0 || after > math.MaxUint32 {
-		bad.failf("after", "is %d, must be the number of an iteration, or 0", after)
+		bad.failf("after", "is %d, must be an iteration's number or 0", after)
 	}
 	if limit < 0 || limit > IterationsListMax {
 		bad.failf("limit", "is %d, must be between 1 and %d", limit, IterationsListMax)
@@ -217,7 +217,7 @@ func (s *Service) replayOf(c Caller, id job.ID, from int) (*command.Enqueue, err
 		return nil, err
 	}
 	if !there {
-		return nil, fault.InvalidFields([]fault.Field{{Path: "from", Message: fmt.Sprintf("is %d, and job %s has no such finished iteration", from, id)}})
+		return nil, fault.InvalidFields([]fault.Field{{Path: "from", Message: fmt.Sprintf("is %d, but job %s has no finished iteration with this number", from, id)}})
 	}
 	now := s.now()
 	more := &command.EnqueueMore{Agent: j.More.Agent, Parent: id}

@@ -101,7 +101,7 @@ func checkAsBatch(c Caller, in []EnqueueInput, o *BatchOptions) []fault.Field {
 	bad := checker(under("batch", o.check(c)))
 	for i := range in {
 		if in[i].BatchID != "" {
-			bad = append(bad, at("jobs", i, []fault.Field{{Path: "batch_id", Message: "can not be given here: the call makes a batch of its own"}})...)
+			bad = append(bad, at("jobs", i, []fault.Field{{Path: "batch_id", Message: "can't be set here: this call creates its own batch"}})...)
 		}
 	}
 	return bad
@@ -144,9 +144,9 @@ func makeRefusal(r *state.Result) error {
 		return nil
 	case state.TooMany:
 		return fault.New(fault.Invalid, "TOO_MANY_BATCHES",
-			"there are %d batches in this namespace that are not sealed; seal some of them first", state.OpenBatchesMax)
+			"this namespace has %d batches that aren't sealed; seal some of them first", state.OpenBatchesMax)
 	default:
-		return fault.New(fault.Conflict, "CONFLICT", "there is such a batch already")
+		return fault.New(fault.Conflict, "CONFLICT", "this batch already exists")
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *Service) Batches(_ context.Context, c Caller, page PageInput) (BatchPag
 }
 
 func (c *checker) badCursor() {
-	c.failf("cursor", "is not a cursor of this list; send the one of the page before as it is, or none to begin again")
+	c.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 }
 
 // limit is how many items of a list are wanted.

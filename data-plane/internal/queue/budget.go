@@ -57,7 +57,7 @@ func (b *Budget) CheckBudget() []fault.Field {
 		bad.text("target", b.Target, 2*TagBytesMax+1)
 	}
 	if b.Daily == 0 && b.PerJob == 0 {
-		bad.failf("daily_usd", "is required, or per_job_usd")
+		bad.failf("daily_usd", "is required unless you set per_job_usd")
 	}
 	bad.dollars("daily_usd", b.Daily)
 	bad.dollars("per_job_usd", b.PerJob)
@@ -86,7 +86,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 		return Budget{}, err
 	}
 	if res.Refusal == state.TooMany {
-		return Budget{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d budgets, and no more are allowed", state.BudgetsMax)
+		return Budget{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d budgets, which is the limit; delete some of them first", state.BudgetsMax)
 	}
 	all, err := s.Budgets(ctx, c)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope, target stri
 }
 
 func errNoBudget(scope, target string) error {
-	return fault.New(fault.NotFound, "NOT_FOUND", "there is no budget of %s %s in this namespace", clip(scope), clip(target))
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no budget for %s %s in this namespace", clip(scope), clip(target))
 }
 
 // errBudgetSpent refuses a new job until the UTC day ends.
@@ -142,7 +142,7 @@ func errBudgetSpent(prefix string, now time.Time) error {
 	tomorrow := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 	return &fault.Error{
 		Code: fault.Exhausted, Reason: "BUDGET_EXCEEDED", RetryAfter: tomorrow.Sub(now),
-		Message: "a budget that this job counts for is spent for today (UTC), and takes no more jobs; nothing was enqueued",
+		Message: "a budget for this job is spent until 00:00 UTC and refuses new jobs; nothing was enqueued",
 		Fields:  []fault.Field{{Path: prefix + "queue", Message: "a budget of the namespace, of this queue or of a tag is spent"}},
 	}
 }
@@ -180,13 +180,13 @@ func (p *Policy) CheckPolicy() []fault.Field {
 		bad.failf("mode", "is %q, must be any or all", clip(p.Mode))
 	}
 	if p.Queue == "" && p.TagKey == "" {
-		bad.failf("queue", "is required, or tag_key: a policy needs a condition")
+		bad.failf("queue", "is required unless you set tag_key: a policy needs a condition")
 	}
 	if msg := checkQueueName(p.Queue); p.Queue != "" && msg != "" {
 		bad.failf("queue", "%s", msg)
 	}
 	if p.TagValue != "" && p.TagKey == "" {
-		bad.failf("tag_value", "is given without tag_key")
+		bad.failf("tag_value", "requires tag_key")
 	}
 	bad.text("tag_key", p.TagKey, TagBytesMax)
 	bad.text("tag_value", p.TagValue, TagBytesMax)
@@ -195,7 +195,7 @@ func (p *Policy) CheckPolicy() []fault.Field {
 	}
 	for i, a := range p.Approvers {
 		if a == "" || len(a) > KeyBytesMax {
-			bad.failf(fmt.Sprintf("approvers[%d]", i), "must be the id of a key or a user")
+			bad.failf(fmt.Sprintf("approvers[%d]", i), "must be the id of a key or user")
 		}
 	}
 	if p.Expires != 0 {
@@ -225,7 +225,7 @@ func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (Policy, e
 		return Policy{}, err
 	}
 	if res.Refusal == state.TooMany {
-		return Policy{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d approval policies, and no more are allowed", state.PoliciesMax)
+		return Policy{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d approval policies, which is the limit; delete some of them first", state.PoliciesMax)
 	}
 	return s.policy(ctx, c, in.ID)
 }

@@ -129,7 +129,7 @@ func (in BulkInput) plan() (*bulkPlan, error) {
 			bad.failf("move_to_queue", "%s", msg)
 		}
 	} else if in.MoveTo != "" {
-		bad.failf("move_to_queue", "is for the action move")
+		bad.failf("move_to_queue", "is only for the action move")
 	}
 	if in.Action == "change_priority" {
 		var known bool
@@ -137,17 +137,17 @@ func (in BulkInput) plan() (*bulkPlan, error) {
 			bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
 		}
 	} else if in.Priority != "" {
-		bad.failf("priority", "is for the action change_priority")
+		bad.failf("priority", "is only for the action change_priority")
 	}
 	switch {
 	case len(in.JobIDs) > 0 && in.Filter != nil:
-		bad.failf("filter", "is given beside job_ids; one of them says which jobs")
+		bad.failf("filter", "can't be combined with job_ids; send one of them")
 	case len(in.JobIDs) > BulkNowMax:
 		bad.failf("job_ids", "%s; send several calls, or a filter", rangeMessage("items", 1, BulkNowMax, len(in.JobIDs)))
 	case in.Filter != nil:
 		p.checkFilter(&bad)
 	case len(in.JobIDs) == 0:
-		bad.failf("job_ids", "is required, or a filter")
+		bad.failf("job_ids", "is required unless you send a filter")
 	}
 	if len(bad) > 0 {
 		return nil, fault.InvalidFields(bad)
@@ -161,7 +161,7 @@ func (p *bulkPlan) checkFilter(bad *checker) {
 	filter := *p.in.Filter
 	p.in.Filter = &filter
 	if filter.Cursor != "" {
-		bad.failf("filter.cursor", "has no meaning here: all jobs that fit are meant; limit bounds how many")
+		bad.failf("filter.cursor", "isn't supported here: the call applies to all matching jobs; use limit to cap how many")
 		filter.Cursor = ""
 	}
 	limit := filter.Limit
@@ -174,7 +174,7 @@ func (p *bulkPlan) checkFilter(bad *checker) {
 	conditions := filter
 	conditions.Order, conditions.Sort = "", ""
 	if reflect.DeepEqual(conditions, JobFilter{}) {
-		bad.failf("filter", "has no condition: it would be every job of the namespace; name a queue, states or a time")
+		bad.failf("filter", "has no conditions, so it would match every job in the namespace; add a queue, states or a time")
 	}
 	filter.Limit, p.fits = limit, f
 }
@@ -226,7 +226,7 @@ func (r *bulkRun) each(ctx context.Context) error {
 		id, err := job.ParseID(text)
 		if err != nil {
 			r.walked++
-			r.done.refuse(clip(text), fault.New(fault.NotFound, "NOT_FOUND", "there is no such job"))
+			r.done.refuse(clip(text), fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist"))
 			continue
 		}
 		if !seen[id] {
@@ -272,7 +272,7 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 
 // errBulkRebuilding: acting on what happens to be listed would look like all.
 func errBulkRebuilding() error {
-	return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt, and some would be missed; try again in a moment, or name the jobs")
+	return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt, so some jobs would be missed; try again in a moment, or send job_ids")
 }
 
 // some does the jobs in groups, each in one request.
@@ -357,7 +357,7 @@ func (r *bulkRun) stopped(err error) error {
 		return err
 	}
 	stopped := *f
-	if stopped.Message = fmt.Sprintf("stopped after %d jobs, of which %d are done: %s; send it again for the rest",
+	if stopped.Message = fmt.Sprintf("stopped after %d jobs, %d of them done: %s; send the call again to do the rest",
 		r.walked, r.done.Affected, f.Message); f.Code == fault.NotLeader || f.Code == fault.Unavailable {
 		stopped.Code = fault.UnknownOutcome // Something was done: nobody repeats it unasked.
 	}

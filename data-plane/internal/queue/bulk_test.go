@@ -292,7 +292,7 @@ func TestBulk_AnOperationThatLosesItsShardFailsAndSaysHowFarItGot(t *testing.T) 
 	}
 	work()
 	got := r.ended(b, op.ID)
-	if got.Status != BulkFailed || got.Affected != bulkGroup || !strings.HasPrefix(got.Error, "stopped after 256 jobs, of which 256 are done: ") {
+	if got.Status != BulkFailed || got.Affected != bulkGroup || !strings.HasPrefix(got.Error, "stopped after 256 jobs, 256 of them done: ") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -309,8 +309,8 @@ func TestBulk_AStopInTheMiddleSaysHowFarItGot(t *testing.T) {
 	}
 	run := &bulkRun{bulk: b, caller: r.caller, plan: plan, told: func(*bulkRun) {}}
 	run.walked, run.done.Affected = bulkGroup, bulkGroup-1
-	err = run.stopped(fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard"))
-	if fault.CodeOf(err) != fault.UnknownOutcome || !strings.Contains(err.Error(), "stopped after 256 jobs, of which 255 are done: this node does not lead the shard") {
+	err = run.stopped(fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard"))
+	if fault.CodeOf(err) != fault.UnknownOutcome || !strings.Contains(err.Error(), "stopped after 256 jobs, 255 of them done: this node is not the leader of the shard") {
 		t.Errorf("%v", err)
 	}
 }

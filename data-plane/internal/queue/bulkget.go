@@ -42,7 +42,7 @@ func (v *Views) Jobs(_ context.Context, c Caller, ids []string) ([]Job, error) {
 			}
 			if left -= carried(&j); left < 0 {
 				return fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
-					"these jobs carry more than %d MiB; ask for no more than %d of them at a time", BulkGetBytesMax>>20, max(len(out), 1))
+					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out), 1))
 			}
 			out = append(out, viewJob(id, &j))
 		}

@@ -172,7 +172,7 @@ func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, er
 			return JobPage{}, errBulkRebuilding()
 		default:
 			return JobPage{}, fault.New(fault.Unavailable, "LIST_BEHIND",
-				"the list of jobs is %s late, and some would be missed; try again in a moment, or name the jobs", page.Lag.Round(time.Second))
+				"the list of jobs is %s behind, so some jobs would be missed; try again in a moment, or send job_ids", page.Lag.Round(time.Second))
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
 	if n := book.unfinished(); n >= BulkWaitingMax {
 		return BulkOperation{}, &fault.Error{
 			Code: fault.Exhausted, Reason: "TOO_MANY_OPERATIONS", RetryAfter: 5 * time.Second,
-			Message: fmt.Sprintf("%d bulk operations of this namespace have not ended; wait for one of them", n),
+			Message: fmt.Sprintf("%d bulk operations of this namespace are unfinished; wait for one of them to end", n),
 		}
 	}
 	now := time.Now().UTC()
@@ -277,7 +277,7 @@ func (b *Bulk) update(op *bulkOp, s BulkStatus, err error) {
 		v.FinishedAt, op.run = v.UpdatedAt, nil
 	}
 	if err != nil {
-		v.Error = "internal error; send it again for the rest"
+		v.Error = "internal error; send the call again to do the rest"
 		if f := fault.As(err); f != nil {
 			v.Error = f.Error()
 		}
@@ -298,5 +298,5 @@ func (b *Bulk) Operation(c Caller, id string) (view BulkOperation, changed <-cha
 		}
 	}
 	return BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND",
-		"there is no such bulk operation here: it ended long ago, or the node that worked on it stopped; what it did is done, and sending it again does the rest")
+		"this bulk operation doesn't exist: it ended a while ago, or the node that ran it stopped. What it did is done; send the call again to do the rest")
 }

@@ -186,14 +186,14 @@ func (r *EventReader) wants(in *EventFilter) (fields []fault.Field) {
 	for _, word := range in.JobIDs {
 		id, err := job.ParseID(word)
 		if err != nil {
-			wrong("job_ids", "%q is no job id", word)
+			wrong("job_ids", "%q is not a job id", word)
 		}
 		note(&r.ids, id)
 	}
 	for _, word := range in.Types {
 		t, ok := typeOf(word)
 		if !ok {
-			wrong("types", "%q is no type of event; use %s", word, strings.Join(EventTypes(), ", "))
+			wrong("types", "%q is not an event type; use %s", word, strings.Join(EventTypes(), ", "))
 		}
 		note(&r.types, t)
 	}

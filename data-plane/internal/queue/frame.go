@@ -76,7 +76,7 @@ func (b *frameBuilder) settle(rep *shard.Reply) {
 
 func (b *frameBuilder) holder(token, worker string) (command.Holder, []fault.Field) {
 	if len(worker) > WorkerNameBytesMax {
-		return command.Holder{}, []fault.Field{{Path: "worker_id", Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(worker), WorkerNameBytesMax)}}
+		return command.Holder{}, []fault.Field{{Path: "worker_id", Message: fmt.Sprintf("is %d bytes long; at most %d are allowed", len(worker), WorkerNameBytesMax)}}
 	}
 	t, err := ParseToken(token)
 	if err != nil {
@@ -134,7 +134,7 @@ func (a *AckInput) checkStep() []fault.Field {
 	}
 	bad.text("exit_reason", a.ExitReason, ExitReasonBytesMax)
 	if a.ExitReason != "" && a.StepStatus != stepExit {
-		bad.failf("exit_reason", "is given without step_status exit")
+		bad.failf("exit_reason", "requires step_status exit")
 	}
 	return bad
 }
@@ -173,10 +173,10 @@ func (f *FailInput) validate() []fault.Field {
 	var bad checker
 	bad.delay("delay", f.Delay, 0, DelayMax)
 	if f.Terminal && f.Release {
-		bad.failf("terminal", "is given with release: a job is given back or ended, not both")
+		bad.failf("terminal", "can't be combined with release: the job is either given back or ended")
 	}
 	if f.Terminal && f.Delay != nil {
-		bad.failf("delay", "is given with terminal: there is no next attempt")
+		bad.failf("delay", "can't be combined with terminal: there is no next attempt")
 	}
 	return bad
 }
@@ -199,12 +199,12 @@ func workRefusal(id job.ID, r *state.Result) error {
 		return nil
 	case state.NotFound:
 		return fault.New(fault.NotFound, "NOT_FOUND",
-			"there is no job %s in this namespace; if a worker has it, it or its queue was deleted: stop working on it", id)
+			"there is no job %s in this namespace. If you are working on it, stop: it or its queue was deleted", id)
 	case state.NotActive:
-		return fault.New(fault.Conflict, "NOT_ACTIVE", "job %s is %s, not active: no worker holds it", id, r.State)
+		return fault.New(fault.Conflict, "NOT_ACTIVE", "job %s is %s, not active: no worker has it", id, r.State)
 	default:
 		return fault.New(fault.Conflict, "LEASE_LOST",
-			"the lease on job %s was lost; it is %s now and may belong to another worker: stop working on it", id, r.State)
+			"the lease on job %s was lost: the job is %s now and might belong to another worker, so stop working on it", id, r.State)
 	}
 }
 

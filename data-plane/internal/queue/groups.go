@@ -48,7 +48,7 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 	if in.Chain != nil {
 		bad.chain(in.Chain, in.Queue, c.payloadMax())
 		if s := in.Chain.Steps; len(s) > 0 && !saysNothing(in.Payload) && !saysNothing(s[0].Payload) && !sameJSON(in.Payload, s[0].Payload) {
-			bad.failf("chain.steps[0].payload", "is not the payload of the job, which is the first step: give one of them")
+			bad.failf("chain.steps[0].payload", "differs from the job's payload, but the job is the first step; send one of them")
 		}
 	}
 	if len(in.DependsOn) > DependsOnMax {
@@ -58,10 +58,10 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 	for i, text := range in.DependsOn {
 		path := fmt.Sprintf("depends_on[%d]", i)
 		if _, err := job.ParseID(text); err != nil {
-			bad.failf(path, "is not the id of a job")
+			bad.failf(path, "is not a job id")
 		}
 		if seen[text] {
-			bad.failf(path, "names a job for the second time")
+			bad.failf(path, "repeats an earlier id")
 		}
 		seen[text] = true
 	}
@@ -69,10 +69,10 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 		bad.failf("on_dependency_failed", "is %q, must be fail, run or cancel", clip(in.OnDependencyFailed))
 	}
 	if in.OnDependencyFailed != "" && len(in.DependsOn) == 0 {
-		bad.failf("on_dependency_failed", "is given without depends_on")
+		bad.failf("on_dependency_failed", "requires depends_on")
 	}
 	if _, err := job.ParseBatchID(in.BatchID); in.BatchID != "" && err != nil {
-		bad.failf("batch_id", "is not the id of a batch")
+		bad.failf("batch_id", "is not a batch id")
 	}
 	return bad
 }
@@ -96,7 +96,7 @@ func (c *checker) chain(in *ChainInput, queueName string, payloadMax int) {
 		}
 		c.step(path, &s, payloadMax)
 		if i == 0 && s.Queue != queueName {
-			c.failf(path+".queue", "is not the queue of the job, which is the first step")
+			c.failf(path+".queue", "differs from the job's queue, but the job is the first step")
 		}
 	}
 	if in.OnFailure != nil {
@@ -123,7 +123,7 @@ func (o *BatchOptions) check(c Caller) []fault.Field {
 			bad[i].Path = map[string]string{"callback.queue": "callback_queue", "callback.payload": "callback_payload"}[bad[i].Path]
 		}
 	} else if said(o.CallbackPayload) != nil {
-		bad.failf("callback_payload", "is given without callback_queue")
+		bad.failf("callback_payload", "requires callback_queue")
 	}
 	return bad
 }
@@ -208,16 +208,16 @@ func enqueueRefusal(prefix string, in *EnqueueInput, r *state.Result) error {
 		return nil
 	case state.Draining:
 		return refuse(fault.Invalid, "QUEUE_DRAINING",
-			"queue "+in.Queue+" is draining: it takes no more jobs until it is resumed", "queue", "is draining")
+			"queue "+in.Queue+" is draining: it takes no new jobs until it is resumed", "queue", "is draining")
 	case state.NoDependency:
-		return refuse(fault.NotFound, "NOT_FOUND", "a job to wait for does not exist", in.dependencyPath(r.ID), "there is no such job in this namespace")
+		return refuse(fault.NotFound, "NOT_FOUND", "a job in depends_on does not exist", in.dependencyPath(r.ID), "does not exist in this namespace")
 	case state.TooMany:
-		return refuse(fault.Invalid, "TOO_MANY_DEPENDENTS", "too many jobs wait for one", in.dependencyPath(r.ID),
-			fmt.Sprintf("%d jobs wait for it already", state.DependentsMax))
+		return refuse(fault.Invalid, "TOO_MANY_DEPENDENTS", "too many jobs depend on the same job", in.dependencyPath(r.ID),
+			fmt.Sprintf("already has %d jobs that depend on it", state.DependentsMax))
 	case state.NoBatch:
-		return refuse(fault.NotFound, "NOT_FOUND", "the batch does not exist", "batch_id", "there is no such batch in this namespace")
+		return refuse(fault.NotFound, "NOT_FOUND", "the batch does not exist", "batch_id", "does not exist in this namespace")
 	case state.BatchClosed:
-		return refuse(fault.Invalid, "BATCH_CLOSED", "the batch was sealed: no job joins it any more", "batch_id", "was sealed")
+		return refuse(fault.Invalid, "BATCH_CLOSED", "the batch is sealed, so no more jobs can join it", "batch_id", "is sealed")
 	case state.BudgetSpent:
 		return errBudgetSpent(prefix, time.Now())
 	default:

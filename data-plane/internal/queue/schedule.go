@@ -165,7 +165,7 @@ func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id j
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "CONFLICT", "schedule %s was changed by somebody else meanwhile; read it again", id)
+	return fault.New(fault.Conflict, "CONFLICT", "schedule %s was changed by somebody else; read it again", id)
 }
 
 var errChanged = errors.New("the schedule was changed")
@@ -185,13 +185,13 @@ func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *co
 		return nil
 	case state.Exists:
 		return &fault.Error{
-			Code: fault.Conflict, Reason: "CONFLICT", Message: "another schedule of this namespace has that name",
+			Code: fault.Conflict, Reason: "CONFLICT", Message: "another schedule in this namespace has this name",
 			Fields: []fault.Field{{Path: "name", Message: "is taken"}},
 		}
 	case state.NotFound:
 		return errNoSchedule(cmd.ID)
 	case state.TooMany:
-		return fault.New(fault.Conflict, "TOO_MANY_SCHEDULES", "this namespace has %d schedules, which is the most; delete some of them first", state.SchedulesMax)
+		return fault.New(fault.Conflict, "TOO_MANY_SCHEDULES", "this namespace has %d schedules, which is the limit; delete some of them first", state.SchedulesMax)
 	default:
 		return errChanged
 	}
@@ -221,10 +221,10 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 	case state.NotFound:
 		return EnqueueResult{}, errNoSchedule(id)
 	case state.Exists:
-		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT", "schedule %s made no job: job %s holds its unique key", id, res.ID)
+		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT", "schedule %s enqueued no job: job %s has its unique key", id, res.ID)
 	case state.WrongState:
 		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT",
-			"schedule %s made no job: job %s, which it made before, is %s, and its jobs do not overlap", id, res.ID, res.State)
+			"schedule %s enqueued no job: its previous job %s is still %s, and its jobs can't overlap", id, res.ID, res.State)
 	default:
 		of, err := s.readSchedule(c, id)
 		if err != nil {
@@ -254,7 +254,7 @@ func (s *Service) Schedules(_ context.Context, c Caller, cursor string, limit in
 	if cursor != "" {
 		var err error
 		if after, err = job.ParseScheduleID(cursor); err != nil {
-			bad.failf("cursor", "is not a cursor of this list; send the one of the page before as it is, or none to begin again")
+			bad.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 		}
 	}
 	if limit == 0 {
@@ -325,7 +325,7 @@ func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
 	case in.Name == "":
 		bad.failf("name", "is required")
 	case strings.ContainsFunc(in.Name, unicode.IsControl) || strings.TrimSpace(in.Name) != in.Name:
-		bad.failf("name", "must not have control characters, nor spaces around it")
+		bad.failf("name", "can't contain control characters, or start or end with a space")
 	}
 	bad.text("name", in.Name, ScheduleNameBytesMax)
 	bad.rule(in.Cron, in.Timezone, now)
@@ -337,7 +337,7 @@ func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
 		bad.failf("catch_up", "is %q, must be %s", clip(in.CatchUp), strings.Join(catchUpWords, ", "))
 	}
 	if in.Overlap == overlapWords[command.OverlapCancel] && in.Job.UniqueKey != "" {
-		bad.failf("unique_key", "is held by the job that overlap=cancel would cancel; leave one of them out")
+		bad.failf("unique_key", "can't be combined with overlap cancel, which would cancel the job that has this key; leave one of them out")
 	}
 	return append(bad, in.Job.validate(c, now)...)
 }

@@ -380,7 +380,7 @@ func errNoJob(id job.ID) error {
 // mustBe is what a job must be for what people do to it.
 var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
 	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
-	"delete": "not held by a worker (cancel it first)", "move": "not held by a worker",
+	"delete": "not leased by a worker (cancel it first)", "move": "not leased by a worker",
 	"hold": "pending, scheduled, retrying or active", "approve": "held", "reject": "held",
 	"requeue": "dead", "change the priority of": "pending, scheduled, retrying or held",
 }
@@ -393,9 +393,9 @@ func adminRefusal(id job.ID, r *state.Result, verb string) error {
 	case state.NotFound:
 		return errNoJob(id)
 	case state.Exists:
-		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s holds its unique key in the other queue", verb, id, r.ID)
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s has its unique key in the other queue", verb, id, r.ID)
 	case state.NotApprover:
-		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: its hold names others who decide", verb, id)
+		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: you aren't one of its approvers", verb, id)
 	default:
 		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, mustBe[verb])
 	}

@@ -45,7 +45,7 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 		return QueueInfo{}, err
 	}
 	if res.Refusal == state.Changed {
-		return QueueInfo{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s changed since they were read", name)
+		return QueueInfo{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s have changed since you read them; read them again", name)
 	}
 	return s.Queue(ctx, c, name)
 }

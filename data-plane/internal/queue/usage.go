@@ -162,7 +162,7 @@ func (s *Service) UsageSummary(_ context.Context, c Caller, in UsageQuery) (Usag
 			return rows <= usageRowsMax
 		})
 		if err == nil && rows > usageRowsMax {
-			return fault.InvalidFields([]fault.Field{{Path: "period", Message: "has too much to add up; ask for a shorter one"}})
+			return fault.InvalidFields([]fault.Field{{Path: "period", Message: "covers too much data; use a shorter period"}})
 		}
 		return err
 	})

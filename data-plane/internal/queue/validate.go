@@ -23,7 +23,7 @@ func checkQueueName(name string) string {
 	case name == "":
 		return "is required"
 	case strings.Contains(name, ":") && queueName.MatchString(strings.ReplaceAll(name, ":", ".")):
-		return fmt.Sprintf("must not have a colon: call it %q (docs/features/enqueue.md, Moving from existing clients)",
+		return fmt.Sprintf("can't contain a colon; use %q (docs/features/enqueue.md, Moving from existing clients)",
 			clip(strings.ReplaceAll(name, ":", ".")))
 	case !queueName.MatchString(name):
 		return "must be 1 to 128 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
@@ -49,7 +49,7 @@ func under(path string, fields []fault.Field) []fault.Field {
 }
 
 func rangeMessage(what string, lo, hi, got int) string {
-	return fmt.Sprintf("must have %d to %d %s, has %d", lo, hi, what, got)
+	return fmt.Sprintf("must have %d to %d %s, but has %d", lo, hi, what, got)
 }
 
 // checker collects field problems.
@@ -61,7 +61,7 @@ func (c *checker) failf(path, format string, args ...any) {
 
 func (c *checker) text(path, v string, bytesMax int) {
 	if len(v) > bytesMax {
-		c.failf(path, "is %d bytes long, at most %d are allowed", len(v), bytesMax)
+		c.failf(path, "is %d bytes long; at most %d are allowed", len(v), bytesMax)
 	}
 	if !utf8.ValidString(v) {
 		c.failf(path, "is not valid UTF-8")
@@ -98,7 +98,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	}
 	bad.retry(in.retrySettings())
 	if in.Delay != nil && !in.ScheduledAt.IsZero() {
-		bad.failf("delay", "is given together with scheduled_at; give one of them")
+		bad.failf("delay", "can't be combined with scheduled_at; send one of them")
 	}
 	bad.delay("delay", in.Delay, 0, ScheduleAheadMax)
 	if in.ScheduledAt.After(now.Add(ScheduleAheadMax)) {
@@ -110,7 +110,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	if or(in.UniquePeriod, 0) != 0 { // Typed clients send 0 for what was not said.
 		bad.delay("unique_period", in.UniquePeriod, time.Second, UniquePeriodMax)
 		if in.UniqueKey == "" {
-			bad.failf("unique_period", "is given without unique_key")
+			bad.failf("unique_period", "requires unique_key")
 		}
 	}
 	bad.text("idempotency_key", in.IdempotencyKey, KeyBytesMax)
@@ -118,7 +118,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 		bad.failf("traceparent", "is not a W3C traceparent")
 	}
 	if _, ok := parentID(in.ParentID); !ok {
-		bad.failf("parent_id", "is not the id of a job")
+		bad.failf("parent_id", "is not a job id")
 	}
 	bad = append(bad, in.Agent.validate()...)
 	return append(bad, in.validateGroups(c)...)
@@ -145,7 +145,7 @@ func parentID(text string) (job.ID, bool) {
 
 func (c *checker) tags(tags map[string]string) {
 	if len(tags) > TagsMax {
-		c.failf("tags", "has %d entries, at most %d are allowed", len(tags), TagsMax)
+		c.failf("tags", "has %d entries; at most %d are allowed", len(tags), TagsMax)
 	}
 	for _, t := range sortedTags(tags) {
 		path := "tags." + clip(t.Key)
@@ -168,7 +168,7 @@ func checkJSON(path string, v json.RawMessage, bytesMax int) []fault.Field {
 	case len(v) == 0:
 		return nil
 	case len(v) > bytesMax:
-		return []fault.Field{{Path: path, Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(v), bytesMax)}}
+		return []fault.Field{{Path: path, Message: fmt.Sprintf("is %d bytes long; at most %d are allowed", len(v), bytesMax)}}
 	case !json.Valid(v):
 		return []fault.Field{{Path: path, Message: "is not valid JSON"}}
 	case !utf8.Valid(v):

@@ -139,9 +139,9 @@ func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, 
 	p, err := v.model.List(ctx, c.Namespace, &f)
 	switch {
 	case errors.Is(err, readmodel.ErrCursor):
-		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "is not a cursor of this list; send the one of the page before as it is, or none to begin again"}})
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over"}})
 	case errors.Is(err, readmodel.ErrOtherFilter):
-		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to begin again"}})
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to start over"}})
 	case err != nil:
 		return JobPage{}, err
 	}
@@ -187,7 +187,7 @@ func (v *Views) addBodies(c Caller, jobs []JobRow) error {
 // leads refuses where another node's read model and feed are ahead.
 func (v *Views) leads() error {
 	if !v.shard.Group().Leading() {
-		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 	wrong(len(in.States) > FilterStatesMax, "state", "%s", rangeMessage("states", 0, FilterStatesMax, len(in.States)))
 	for _, word := range in.States[:min(len(in.States), FilterStatesMax)] {
 		s, ok := parseState(word)
-		wrong(!ok, "state", "%q is no state; use %s", word, stateWords())
+		wrong(!ok, "state", "%q is not a state; use %s", word, stateWords())
 		if ok && !slices.Contains(f.States, s) {
 			f.States = append(f.States, s)
 		}
@@ -236,7 +236,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 	slices.Sort(f.States)
 	wrong(len(in.Tags) > FilterTagMax, "tags", "%s", rangeMessage("tags", 0, FilterTagMax, len(in.Tags)))
 	for _, t := range in.Tags[:min(len(in.Tags), FilterTagMax)] {
-		wrong(t.Key == "" || len(t.Key) > TagBytesMax || len(t.Value) > TagBytesMax, "tags", "%q is no tag; a tag is key:value", t.Key)
+		wrong(t.Key == "" || len(t.Key) > TagBytesMax || len(t.Value) > TagBytesMax, "tags", "%q is not a tag; use key:value", t.Key)
 		f.Tags = append(f.Tags, command.Tag(t))
 	}
 	sort.Slice(f.Tags, func(i, j int) bool {
@@ -249,7 +249,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 	}
 	f.AttemptMin, f.AttemptMax = attempts(in.AttemptMin, "attempt_min", wrong), attempts(in.AttemptMax, "attempt_max", wrong)
 	wrong(len(in.WorkerID) > WorkerNameBytesMax, "worker_id", "is too long")
-	wrong(in.Sort != "" && in.Sort != "created_at", "sort", "can only be created_at so far")
+	wrong(in.Sort != "" && in.Sort != "created_at", "sort", "must be created_at")
 	wrong(in.Order != "" && in.Order != "desc" && in.Order != "asc", "order", "must be desc or asc")
 	if f.Limit == 0 {
 		f.Limit = ListDefault

@@ -96,7 +96,7 @@ func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) err
 		return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt; try again in a moment")
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fault.New(fault.Exhausted, "SEARCH_TOO_BROAD", "the search took longer than %s; narrow it by queue, state, tag or time", queryMax)
+		return fault.New(fault.Exhausted, "SEARCH_TOO_BROAD", "the search took longer than %s; add a queue, state, tag or time", queryMax)
 	}
 	return err
 }

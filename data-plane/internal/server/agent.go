@@ -13,17 +13,17 @@ import (
 //nolint:gochecknoglobals // Constant tables.
 var (
 	agentShape = newShape("AgentConfig",
-		wholeField("max_iterations", "How often it runs before a person is asked; 0 is no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
-		dollarsField("max_cost_usd", "What it may cost before a person is asked; 0 is no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
-		spanField("iteration_timeout", "How long one attempt of an iteration may take, however often its lease is renewed; 0 is no limit.",
+		wholeField("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
+		dollarsField("max_cost_usd", "Cost before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
+		spanField("iteration_timeout", "How long one attempt of an iteration can take, even if its lease is renewed; 0 means no limit.",
 			func(in *queue.AgentLimits, d time.Duration) { in.IterationTimeout = d }),
 	).strictly()
 	replayShape = newShape("ReplayRequest",
-		wholeField("from", "Number of the iteration after which the new job begins.", func(in *int, n int) { *in = n }),
+		wholeField("from", "Number of the iteration to continue from.", func(in *int, n int) { *in = n }),
 	).strictly()
 	iterationParams = []queryParam{
-		{name: "after", doc: "List the iterations after this one.", schema: schema{Type: "integer"}},
-		{name: "limit", doc: "How many at most; default 1000, which is all that are kept.", schema: schema{Type: "integer"}},
+		{name: "after", doc: "Only iterations after this one.", schema: schema{Type: "integer"}},
+		{name: "limit", doc: "Maximum number of iterations; default 1000, which is also how many are kept.", schema: schema{Type: "integer"}},
 	}
 )
 

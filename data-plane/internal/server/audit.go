@@ -9,8 +9,8 @@ import (
 )
 
 var auditParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Entries of one page, 1 to 1000; 100 if it is not given.", schema{Type: "integer"}},
-	{"cursor", "Of the page before.", schema{Type: "string"}},
+	{"limit", "Entries per page, 1 to 1000; default 100.", schema{Type: "integer"}},
+	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
 }
 
 type auditAnswer struct {
@@ -42,7 +42,7 @@ func (c *call) audit() error {
 	var err error
 	if text := q.Get("cursor"); text != "" {
 		if before, err = strconv.ParseUint(text, 10, 64); err != nil || before == 0 {
-			d.problem("cursor", "is not the cursor of a page")
+			d.problem("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 		}
 	}
 	if text := q.Get("limit"); text != "" {

@@ -30,7 +30,7 @@ func unauthorized(message string) error {
 func errClockSkew() error {
 	return &fault.Error{
 		Code: fault.Unavailable, Reason: "CLOCK_SKEW", RetryAfter: time.Second,
-		Message: "two machines of this service disagree about the time; nothing was done, try again in a moment",
+		Message: "the clocks of two machines of this service differ too much; nothing was done, try again in a moment",
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 		}
 		// The caller must not learn which check failed.
 		s.log.Debug("identity refused", "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
-		return nil, unauthorized("this address serves the proxies of its cell; use your tenant URL")
+		return nil, unauthorized("this address is only for the cell's proxies; use your tenant URL")
 	}
 	p := &Principal{Identity: id, Forwarded: r.Header.Get(headerForwarded) == "1"}
 	if id.IsCell() {
@@ -127,7 +127,7 @@ func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
 	name, ok := askedNamespace(r, key.Default)
 	ns, known := key.Namespaces[name]
 	if !ok || !known {
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "no such namespace for this API key")
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "this namespace does not exist for this API key")
 	}
 	id := identity.Identity{
 		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(),
@@ -157,7 +157,7 @@ func (k *KeyAuth) check(parsed apikey.Key) (Key, error) {
 }
 
 // errBadKey says the same for every reason.
-func errBadKey() error { return unauthorized("the API key is not valid") }
+func errBadKey() error { return unauthorized("the API key is invalid") }
 
 // askedNamespace is the one the caller picks, or the one it gets by default; two are none.
 func askedNamespace(r *http.Request, otherwise string) (string, bool) {
@@ -190,7 +190,7 @@ func NewOpen(ns job.Namespace) *Open { return &Open{ns: ns} }
 // Authenticate implements Authenticator.
 func (o *Open) Authenticate(r *http.Request) (*Principal, error) {
 	if name, ok := askedNamespace(r, openNamespace); !ok || name != openNamespace {
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such namespace: this server has one, %s", openNamespace)
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "this namespace does not exist; this server has only %s", openNamespace)
 	}
 	id := identity.Identity{
 		NamespaceID: o.ns.String(), Namespace: openNamespace, Principal: "anonymous",

@@ -60,7 +60,7 @@ func newBatchAnswer(b *queue.Batch) batchAnswer {
 }
 
 func (c *call) makeBatch() error {
-	if err := c.noKey("enqueue the first jobs and make the batch in one call of /enqueue/batch, which takes it"); err != nil {
+	if err := c.noKey("create the batch with its first jobs in one call to /enqueue/batch, which accepts it"); err != nil {
 		return err
 	}
 	var in queue.BatchOptions
@@ -132,15 +132,15 @@ func (c *call) batches() error {
 func (c *call) batchID() (job.BatchID, error) {
 	id, err := job.ParseBatchID(c.r.PathValue("id"))
 	if err != nil {
-		return id, fault.New(fault.NotFound, "NOT_FOUND", "there is no such batch")
+		return id, fault.New(fault.NotFound, "NOT_FOUND", "the batch does not exist")
 	}
 	return id, nil
 }
 
 // pageParams are the parameters of a list without filters.
 var pageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Items of one page, at most 1000; 50 if it is not given.", schema{Type: "integer"}},
-	{"cursor", "Of the page before.", schema{Type: "string"}},
+	{"limit", "Items per page, at most 1000; default 50.", schema{Type: "integer"}},
+	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
 }
 
 func (c *call) pageFromQuery() (queue.PageInput, error) {

@@ -68,7 +68,7 @@ func bodyError(err error) error {
 	case errors.As(err, &tooBig):
 		return errTooLarge()
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.New(fault.Invalid, "PARSE_ERROR", "the body ended early")
+		return fault.New(fault.Invalid, "PARSE_ERROR", "the body is cut short")
 	}
 	return fault.New(fault.Invalid, "PARSE_ERROR", "the body did not arrive")
 }
@@ -113,7 +113,7 @@ func (c *call) jobID() (job.ID, error) {
 	return id, nil
 }
 
-func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "there is no such job") }
+func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist") }
 
 // reply sends a 200 answer.
 func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }

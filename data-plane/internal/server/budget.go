@@ -22,25 +22,25 @@ type policyRequest struct {
 var (
 	budgetShape = newShape("BudgetRequest",
 		textField("scope", "global, queue or tag.", func(in *queue.Budget) *string { return &in.Scope }).must(),
-		textField("target", "A queue's name, a tag as key=value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
-		dollarsField("daily_usd", "What models may cost in a UTC day; 0 is no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
-		dollarsField("per_job_usd", "What models may cost for one job; 0 is no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
-		textField("on_exceed", "hold (nothing starts, the default), reject (nothing is enqueued either) or alert_only.",
+		textField("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
+		dollarsField("daily_usd", "Maximum model cost per UTC day; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
+		dollarsField("per_job_usd", "Maximum model cost per job; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
+		textField("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.",
 			func(in *queue.Budget) *string { return &in.OnExceed }),
 	).strictly()
 
 	policyShape = newShape("ApprovalPolicyRequest",
-		textField("id", "Of the policy to change; left out, a new one is made.", func(in *policyRequest) *string { return &in.id }),
-		textField("name", "What people call it.", func(in *policyRequest) *string { return &in.in.Name }).must(),
-		textField("mode", "any (one condition is enough, the default) or all.", func(in *policyRequest) *string { return &in.in.Mode }),
+		textField("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
+		textField("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).must(),
+		textField("mode", "any (default: one condition is enough) or all.", func(in *policyRequest) *string { return &in.in.Mode }),
 		boolField("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
 		textField("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
 		textField("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
-		textField("tag_value", "With this value; left out, any.", func(in *policyRequest) *string { return &in.in.TagValue }),
-		textsField("approvers", "Ids of the keys or users that may decide; none: everybody who may operate.",
+		textField("tag_value", "With this value; leave out for any value.", func(in *policyRequest) *string { return &in.in.TagValue }),
+		textsField("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
 			func(in *policyRequest) *[]string { return &in.in.Approvers }),
-		durationField("expires_after", "How long a job waits at most; left out, for ever.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
-		textField("on_expire", "reject (the default) or approve: what happens then.", func(in *policyRequest) *string { return &in.in.OnExpire }),
+		durationField("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
+		textField("on_expire", "What happens when it expires: reject (default) or approve.", func(in *policyRequest) *string { return &in.in.OnExpire }),
 	).strictly()
 )
 
@@ -107,7 +107,7 @@ func (c *call) deleteBudgetByID() error {
 	}
 	i := slices.IndexFunc(all, func(b queue.Budget) bool { return b.ID.String() == c.r.PathValue("budget") })
 	if i < 0 {
-		return fault.New(fault.NotFound, "NOT_FOUND", "there is no such budget in this namespace")
+		return fault.New(fault.NotFound, "NOT_FOUND", "the budget does not exist in this namespace")
 	}
 	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target); err != nil {
 		return err
@@ -183,5 +183,5 @@ func (c *call) deletePolicy() error {
 
 // errNoPolicy names no id: that of another tenant is answered like one that never was.
 func errNoPolicy() error {
-	return fault.New(fault.NotFound, "NOT_FOUND", "there is no such approval policy in this namespace")
+	return fault.New(fault.NotFound, "NOT_FOUND", "the approval policy does not exist in this namespace")
 }

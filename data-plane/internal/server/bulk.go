@@ -16,7 +16,7 @@ type jobsAnswer struct {
 }
 
 var bulkGetShape = newShape("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("job_ids", "The jobs, at most 1000.", func(in *[]string) *[]string { return in }).must(),
+	textsField("job_ids", "Job ids, at most 1000.", func(in *[]string) *[]string { return in }).must(),
 ).strictly()
 
 func (c *call) bulkGet() error {
@@ -36,17 +36,17 @@ func (c *call) bulkGet() error {
 }
 
 var bulkShape = newShape("BulkRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("job_ids", "The jobs, at most 10000. They or filter say which are meant.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
-	objectField("filter", "The jobs that a search would find, all of them; limit bounds how many.", searchShape,
+	textsField("job_ids", "Job ids, at most 10000. Send either job_ids or filter.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
+	objectField("filter", "All jobs that match this search; limit caps how many.", searchShape,
 		func(in *queue.BulkInput) *queue.JobFilter {
 			in.Filter = new(queue.JobFilter)
 			return in.Filter
 		}),
 	textField("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.",
 		func(in *queue.BulkInput) *string { return &in.Action }).must(),
-	textField("move_to_queue", "Where to, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
-	textField("priority", "critical, high or normal, for change_priority.", func(in *queue.BulkInput) *string { return &in.Priority }),
-	boolField("async", "Answer at once, and let the server go on; it does so by itself if a filter finds more than 10000 jobs.",
+	textField("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
+	textField("priority", "For change_priority: critical, high or normal.", func(in *queue.BulkInput) *string { return &in.Priority }),
+	boolField("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
 		func(in *queue.BulkInput) *bool { return &in.Async }),
 ).strictly()
 

@@ -135,7 +135,7 @@ func TestBulkGet_TooMuchAtOnceIsRefusedWithWhatToDo(t *testing.T) {
 		ids = append(ids, r.enqueue("q", object{"payload": strings.Repeat("x", 250<<10)}))
 	}
 	p := r.call(413, "POST", "/api/v1/jobs/bulk-get", object{"job_ids": ids})
-	if p["code"] != "PAYLOAD_TOO_LARGE" || !strings.Contains(fmt.Sprint(p["error"]), "ask for no more than 131 of them") {
+	if p["code"] != "PAYLOAD_TOO_LARGE" || !strings.Contains(fmt.Sprint(p["error"]), "ask for at most 131 of them") {
 		t.Errorf("refused with %v", p)
 	}
 	if got := r.call(200, "POST", "/api/v1/jobs/bulk-get", object{"job_ids": ids[:131]})["jobs"].([]any); len(got) != 131 {

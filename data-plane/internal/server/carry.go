@@ -115,14 +115,14 @@ func (s *Server) carryOnce(c *call, safe bool) error {
 	case c.route.waits && s.isDraining():
 		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; no job was taken, try again")
 	case errors.Is(err, errNotDone):
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "leadership is moving; nothing was done, try again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the leader is changing; nothing was done, try again")
 	case forward.NeverSent(err) || c.r.Method == http.MethodGet || c.route.events:
 		s.log.Info("leader not reachable", "request_id", c.id, "leader", target.Host, "err", err)
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the leader can not be reached; nothing was done, try again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "can't reach the leader; nothing was done, try again")
 	default:
 		s.log.Warn("leader lost during a call", "request_id", c.id, "leader", target.Host, "err", err)
 		return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
-			"the leader was lost before it answered; retry with the same idempotency key")
+			"the connection to the leader was lost before it answered; retry with the same idempotency key")
 	}
 }
 
@@ -201,12 +201,12 @@ func (s *Server) carryStream(c *call) error {
 func (s *Server) target(c *call) (*url.URL, error) {
 	switch {
 	case c.place.LeaderURL == "":
-		return nil, fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "no leader is known; nothing was done, try again")
+		return nil, fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "there is no leader at the moment; nothing was done, try again")
 	case c.who.Forwarded:
-		return nil, fault.New(fault.Unavailable, "FORWARD_LOOP", "leadership is moving; nothing was done, try again")
+		return nil, fault.New(fault.Unavailable, "FORWARD_LOOP", "the leader is changing; nothing was done, try again")
 	case s.opts.Signer == nil:
 		return nil, &fault.Error{
-			Code: fault.NotLeader, Message: "another node leads; nothing was done", Leader: c.place.LeaderURL,
+			Code: fault.NotLeader, Message: "another node is the leader; nothing was done", Leader: c.place.LeaderURL,
 		}
 	}
 	return url.Parse(c.place.LeaderURL)

@@ -57,7 +57,7 @@ const (
 func (c *call) chain() error {
 	id, err := job.ParseChainID(c.r.PathValue("id"))
 	if err != nil {
-		return fault.New(fault.NotFound, "NOT_FOUND", "there is no such chain")
+		return fault.New(fault.NotFound, "NOT_FOUND", "the chain does not exist")
 	}
 	ch, err := c.place.Local.Chain(c.r.Context(), c.who.Caller, id)
 	if err != nil {

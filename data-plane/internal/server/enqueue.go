@@ -26,40 +26,40 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 	durationField("retry_max_delay", "Default 10m.", setMaxDelay),
 	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
 	millisField("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
-	timeField("scheduled_at", "Not before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
-	durationField("delay", "Not before this long from now; instead of scheduled_at.", setDelay),
+	timeField("scheduled_at", "Don't start before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
+	durationField("delay", "Don't start for this long; instead of scheduled_at.", setDelay),
 	millisField("delay_ms", "The same in milliseconds.", setDelay),
-	durationField("expire_after", "Time to live: a job that is not finished by then is dead.", setExpireAfter),
+	durationField("expire_after", "Time to live: a job that hasn't ended by then becomes dead.", setExpireAfter),
 	millisField("expire_after_ms", "The same in milliseconds.", setExpireAfter),
-	tagsField("tags", "Labels.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
-	textField("unique_key", "Lock in this queue: while its job is alive a second enqueue answers that job.",
+	tagsField("tags", "Tags to find the job by.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
+	textField("unique_key", "While a job with this key exists in the queue, enqueueing it again returns that job.",
 		func(in *queue.EnqueueInput) *string { return &in.UniqueKey }),
-	secondsField("unique_period", "Seconds the lock lives at most; default 3600.",
+	secondsField("unique_period", "Maximum seconds the key is locked; default 3600.",
 		func(in *queue.EnqueueInput, d time.Duration) { in.UniquePeriod = &d }),
-	textField("idempotency_key", "The same key answers the first result again for 24 hours. Also the header Idempotency-Key.",
+	textField("idempotency_key", "For 24 hours, the same key returns the first response again. Also accepted as the header Idempotency-Key.",
 		func(in *queue.EnqueueInput) *string { return &in.IdempotencyKey }),
-	textField("traceparent", "W3C trace context that the worker gets. Also the header Traceparent.",
+	textField("traceparent", "W3C trace context passed to the worker. Also accepted as the header Traceparent.",
 		func(in *queue.EnqueueInput) *string { return &in.TraceParent }),
-	textField("parent_id", "The job that this one came out of, for people to see.", func(in *queue.EnqueueInput) *string { return &in.ParentID }),
+	textField("parent_id", "The job that created this one, shown to people.", func(in *queue.EnqueueInput) *string { return &in.ParentID }),
 	groupField(),
-	objectField("agent", "Makes it an agent job, which runs in iterations.", agentShape, func(in *queue.EnqueueInput) *queue.AgentLimits {
+	objectField("agent", "Makes the job an agent job, which runs in iterations.", agentShape, func(in *queue.EnqueueInput) *queue.AgentLimits {
 		in.Agent = new(queue.AgentLimits)
 		return in.Agent
 	}),
 	chainField(),
-	textsField("depends_on", "Ids of jobs that must end before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
-	textField("on_dependency_failed", "What becomes of the job when one of those does not complete: fail (default), run or cancel.",
+	textsField("depends_on", "Ids of the jobs that must complete before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
+	textField("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.",
 		func(in *queue.EnqueueInput) *string { return &in.OnDependencyFailed }),
-	textField("batch_id", "An open batch that the job joins.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
+	textField("batch_id", "Id of an open batch to join.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
 	laterField[queue.EnqueueInput]("chain_id"),
 	laterField[queue.EnqueueInput]("chain_step"),
 	laterField[queue.EnqueueInput]("chain_config"),
 ).strictly()
 
 var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
-	listField("jobs", "The jobs, added all or none.", queue.BatchMax, enqueueShape,
+	listField("jobs", "The jobs; all are enqueued or none.", queue.BatchMax, enqueueShape,
 		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).must(),
-	objectField("batch", "Makes a batch of the jobs.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
+	objectField("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
 		in.batch = new(queue.BatchOptions)
 		return in.batch
 	}),
@@ -71,10 +71,10 @@ var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobal
 const groupTag = "group"
 
 func groupField() field[queue.EnqueueInput] {
-	const doc = "Generation 2's fairness key: kept as the tag group. It does not change the order."
+	const doc = "The earlier server's fairness key: stored as the tag group. Doesn't change the order."
 	return field[queue.EnqueueInput]{name: "group", doc: doc, schema: schema{Type: "string"}, read: func(d *decoder, path string, v []byte, in *queue.EnqueueInput) string {
 		if kindOf(v) != '"' {
-			return "must be text"
+			return "must be a string"
 		}
 		if group := unquote(v); group != "" {
 			addTag(d, path, &in.Tags, groupTag, group)
@@ -86,7 +86,7 @@ func groupField() field[queue.EnqueueInput] {
 // addTag sets a tag that may have been said before, under another name.
 func addTag(d *decoder, path string, tags *map[string]string, key, value string) {
 	if have, ok := (*tags)[key]; ok && have != value {
-		d.problem(path, "differs from another value given for the tag %q", key)
+		d.problem(path, "differs from the other value of tag %q", key)
 		return
 	}
 	if *tags == nil {
@@ -268,7 +268,7 @@ func (c *call) tooLarge(path string, in *queue.EnqueueInput) []fault.Field {
 	}
 	return []fault.Field{{
 		Path:    join(path, "payload"),
-		Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(in.Payload), limit),
+		Message: fmt.Sprintf("is %d bytes long; at most %d are allowed", len(in.Payload), limit),
 	}}
 }
 
@@ -278,7 +278,7 @@ func (c *call) noKey(instead string) error {
 	if c.r.Header.Get(headerIdempotencyKey) == "" {
 		return nil
 	}
-	return fault.InvalidFields([]fault.Field{{Path: headerIdempotencyKey, Message: "is not taken by this call: " + instead}})
+	return fault.InvalidFields([]fault.Field{{Path: headerIdempotencyKey, Message: "is not accepted by this call: " + instead}})
 }
 
 func (c *call) markReplayed(res queue.EnqueueResult) {

@@ -26,7 +26,7 @@ const (
 var keepalive = []byte(":keepalive\n\n") //nolint:gochecknoglobals // A constant.
 
 var eventParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"last_event_id", "Begin after this event. Without it (and without the header Last-Event-ID, which wins) with what happens next.", schema{Type: "integer"}},
+	{"last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event.", schema{Type: "integer"}},
 	{"queues", "Only events of these queues, separated by commas.", schema{Type: "string"}},
 	{"job_ids", "Only events of these jobs, separated by commas.", schema{Type: "string"}},
 	{"types", "Only events of these types, separated by commas.", schema{Type: "string"}},
@@ -66,7 +66,7 @@ func (e *eventStream) cut() { e.cancel(nil) }
 // as long as the client likes, so both are counted and ended with the other streams.
 func (s *Server) enterEvents(c *call) error {
 	if s.isDraining() {
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; connect again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; reconnect")
 	}
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
@@ -165,7 +165,7 @@ func (c *call) skip(reader Events, l listener) error {
 	}
 	return l.tell(&eventAnswer{
 		Seq: reader.Seq(), Type: "gap", AtNS: c.s.now().UnixNano(),
-		Data: &eventData{Reason: "the events between are no longer kept; read again what you show"},
+		Data: &eventData{Reason: "the events in between are no longer kept; reload what you display"},
 	})
 }
 
@@ -247,15 +247,15 @@ func (w *eventWriter) goodbye(ctx context.Context, err error) {
 func whyEnded(ctx context.Context, err error) *fault.Error {
 	switch {
 	case errors.Is(context.Cause(ctx), errDraining):
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; connect again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "this node is shutting down; reconnect")
 	case fault.CodeOf(err) == fault.NotLeader:
-		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "another node serves the namespace now; connect again")
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "another node serves this namespace now; reconnect")
 	case fault.CodeOf(err) == fault.Unauthorized || fault.CodeOf(err) == fault.Forbidden:
 		return fault.New(fault.CodeOf(err), "UNAUTHORIZED", "the credential no longer allows this")
 	case ctx.Err() != nil:
 		return nil
 	}
-	return fault.New(fault.Internal, "INTERNAL_ERROR", "internal error; connect again")
+	return fault.New(fault.Internal, "INTERNAL_ERROR", "internal error; reconnect")
 }
 
 func eventFilter(d *decoder, q url.Values, header string) queue.EventFilter {
@@ -267,7 +267,7 @@ func eventFilter(d *decoder, q url.Values, header string) queue.EventFilter {
 	if text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			d.problem("last_event_id", "must be the id of an event, a whole number")
+			d.problem("last_event_id", "must be an event id, which is a whole number")
 		}
 		in.After = &n
 	}

@@ -180,7 +180,7 @@ func TestEvents_EndsAreSaid(t *testing.T) {
 		err          error
 		code, reason string
 	}{
-		"lead":  {fault.New(fault.NotLeader, "", "moved"), "LEADER_UNAVAILABLE", "another node serves the namespace now"},
+		"lead":  {fault.New(fault.NotLeader, "", "moved"), "LEADER_UNAVAILABLE", "another node serves this namespace now"},
 		"break": {errors.New("disk on fire"), "INTERNAL_ERROR", "internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,14 +31,14 @@ type fetchRequest struct {
 }
 
 var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("queues", "Queues to take from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
+	textsField("queues", "Queues to fetch from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
 	textField("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
-	textField("hostname", "Where it runs.", func(in *fetchRequest) *string { return &in.in.Hostname }),
-	wholeField("count", "fetch/batch: how many jobs at most; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
-	spanField("timeout", "Lease and wait in one: without it, or with 0, the lease is 60 s and the wait 30 s, which is at most 60 s.",
+	textField("hostname", "Host the worker runs on.", func(in *fetchRequest) *string { return &in.in.Hostname }),
+	wholeField("count", "fetch/batch: maximum number of jobs; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
+	spanField("timeout", "Sets both lease and wait. Left out or 0: a lease of 60 s and a wait of 30 s. The wait is at most 60 s.",
 		func(in *fetchRequest, d time.Duration) { in.timeout = &d }),
-	spanField("lease", "How long the job is yours before a heartbeat is due.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
-	spanField("wait", "How long to wait for a job; 0 answers at once.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
+	spanField("lease", "How long the lease lasts before you have to renew it.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
+	spanField("wait", "How long to wait for a job; 0 returns immediately.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
 ).strictly()
 
 // input resolves the two ways to say how long. A lone timeout means both, and its

@@ -129,7 +129,7 @@ func (st *stream) permit(f *frame) error {
 	}{{"acks", len(f.req.GetAcks())}, {"fails", len(f.req.GetFails())}, {"heartbeats", len(f.req.GetHeartbeats())}} {
 		if list.n > queue.AckBatchMax {
 			var d decoder
-			d.problem(list.name, "has %d items, at most %d are allowed", list.n, queue.AckBatchMax)
+			d.problem(list.name, "has %d items; at most %d are allowed", list.n, queue.AckBatchMax)
 			return d.err()
 		}
 	}

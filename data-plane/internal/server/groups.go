@@ -10,16 +10,16 @@ import (
 //nolint:gochecknoglobals // Constant tables.
 var (
 	stepShape = newShape("ChainStep",
-		textField("queue", "Queue name. Of the first step it may be left out: it is the job's.", func(in *queue.StepInput) *string { return &in.Queue }),
-		anyField("payload", "An object; members that tell of the job before are put under it. Anything else stands under payload.",
+		textField("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),
+		anyField("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
 			func(in *queue.StepInput) *rawJSON { return &in.Payload }),
 	).strictly()
 
 	chainShape = newShape("Chain",
-		listField("steps", "The jobs, in their order; the one that is enqueued is the first.", queue.ChainStepsMax, stepShape,
+		listField("steps", "The steps in order; the enqueued job is the first.", queue.ChainStepsMax, stepShape,
 			func(in *queue.ChainInput) *[]queue.StepInput { return &in.Steps }).must(),
 		onFailureField(),
-		objectField("on_exit", "Enqueued after the last step, or when a worker says exit.", stepShape, func(in *queue.ChainInput) *queue.StepInput {
+		objectField("on_exit", "Enqueued after the last step, or when a worker acks with step_status exit.", stepShape, func(in *queue.ChainInput) *queue.StepInput {
 			in.OnExit = new(queue.StepInput)
 			return in.OnExit
 		}),
@@ -27,22 +27,22 @@ var (
 
 	newBatchShape = newShape("BatchRequest", callbackFields()...).strictly()
 	batchShape    = newShape("BatchOptions", append(callbackFields(),
-		boolField("open", "More jobs may join until the batch is sealed.", func(in *queue.BatchOptions) *bool { return &in.Open }),
+		boolField("open", "More jobs can join until you seal the batch.", func(in *queue.BatchOptions) *bool { return &in.Open }),
 	)...).strictly()
 )
 
 func callbackFields() []field[queue.BatchOptions] {
 	return []field[queue.BatchOptions]{
-		textField("callback_queue", "Where a job is enqueued when all jobs of the batch have ended; left out: nowhere.",
+		textField("callback_queue", "Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback.",
 			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
-		anyField("callback_payload", "An object; the numbers of the batch are put under it. Anything else stands under payload.",
+		anyField("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
 			func(in *queue.BatchOptions) *rawJSON { return &in.CallbackPayload }),
 	}
 }
 
 // onFailureField reads a job, or the word that generation-1 clients send.
 func onFailureField() field[queue.ChainInput] {
-	f := objectField("on_failure", `Enqueued when a step is dead. Or a text: "stop" (no such job), "continue" (the next step runs all the same).`,
+	f := objectField("on_failure", `Enqueued when a step becomes dead. Or a string: "stop" (enqueue nothing) or "continue" (run the next step anyway).`,
 		stepShape, func(in *queue.ChainInput) *queue.StepInput {
 			in.OnFailure = new(queue.StepInput)
 			return in.OnFailure
@@ -66,7 +66,7 @@ func onFailureField() field[queue.ChainInput] {
 }
 
 func chainField() field[queue.EnqueueInput] {
-	return objectField("chain", "What follows on the job.", chainShape, func(in *queue.EnqueueInput) *queue.ChainInput {
+	return objectField("chain", "Steps that run after the job.", chainShape, func(in *queue.EnqueueInput) *queue.ChainInput {
 		in.Chain = new(queue.ChainInput)
 		return in.Chain
 	})

@@ -323,7 +323,7 @@ func (noBulk) Do(context.Context, queue.Caller, queue.BulkInput) (queue.BulkResu
 }
 
 func (noBulk) Operation(queue.Caller, string) (queue.BulkOperation, <-chan struct{}, error) {
-	return queue.BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such bulk operation here")
+	return queue.BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND", "this bulk operation doesn't exist")
 }
 
 // stillViews is a namespace in which nothing is and nothing happens.

@@ -10,11 +10,11 @@ import (
 //nolint:gochecknoglobals // Constant tables.
 var (
 	holdShape = newShape("HoldRequest",
-		textField("reason", "Why, for the person who decides.", func(in *string) *string { return in }),
+		textField("reason", "Reason, shown to the person who decides.", func(in *string) *string { return in }),
 	).strictly()
 	decideShape = newShape("DecideRequest",
-		commentField("comment", "What there is to say about the decision; it stays with the job."),
-		commentField("reason", "Another name of comment."),
+		commentField("comment", "Comment on the decision, stored with the job."),
+		commentField("reason", "Alias of comment."),
 	).strictly()
 )
 
@@ -28,7 +28,7 @@ func commentField(name, doc string) field[string] {
 		case msg == "" && *into == "":
 			*into = said // Typed clients send what is empty, too.
 		case msg == "" && said != "" && said != *into:
-			return "differs: comment and reason are the same"
+			return "differs from comment, but both mean the same; send one of them"
 		}
 		return msg
 	}

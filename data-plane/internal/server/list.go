@@ -161,28 +161,28 @@ var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A co
 	searchTags(),
 	textField("priority", "critical, high or normal.", func(f *queue.JobFilter) *string { return &f.Priority }),
 	textField("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
-	timeField("created_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
-	timeField("created_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
-	timeField("scheduled_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledAfter }),
-	timeField("scheduled_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledBefore }),
-	timeField("started_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.StartedAfter }),
-	timeField("started_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
-	timeField("completed_after", "Later than this.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
-	timeField("completed_before", "Earlier than this.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
+	timeField("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
+	timeField("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
+	timeField("scheduled_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledAfter }),
+	timeField("scheduled_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledBefore }),
+	timeField("started_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedAfter }),
+	timeField("started_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
+	timeField("completed_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
+	timeField("completed_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
 	wholeField("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
 	wholeField("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
 	boolField("has_errors", "Whether an attempt has failed.", func(f *queue.JobFilter) *bool {
 		f.HasErrors = new(bool)
 		return f.HasErrors
 	}),
-	textField("sort", "Only created_at so far.", func(f *queue.JobFilter) *string { return &f.Sort }),
-	textField("order", "desc, which is the default, or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
-	wholeField("limit", "Jobs of one page, at most 1000; 50 if it is not given, or larger.", func(f *queue.JobFilter, n int) {
+	textField("sort", "Must be created_at.", func(f *queue.JobFilter) *string { return &f.Sort }),
+	textField("order", "desc (default) or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
+	wholeField("limit", "Jobs per page, at most 1000; 50 if left out or larger.", func(f *queue.JobFilter, n int) {
 		if f.Limit = n; n == 0 {
 			f.Limit = -1 // Asked for nothing, which is refused.
 		}
 	}),
-	textField("cursor", "Of the page before; its filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
+	textField("cursor", "The cursor of the previous page; the filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
 	laterField[queue.JobFilter]("payload_contains"),
 	laterField[queue.JobFilter]("payload_jq"),
 	laterField[queue.JobFilter]("expire_after"),
@@ -220,12 +220,12 @@ type queryParam struct {
 var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"queue", "Only jobs of this queue.", schema{Type: "string"}},
 	{"state", "Only jobs in one of these states, separated by commas.", schema{Type: "string"}},
-	{"tag", "Only jobs with this tag, written key:value. May be repeated: all of them.", schema{Type: "string"}},
-	{"created_after", "Later than this.", schema{Type: "string", Format: "date-time"}},
-	{"created_before", "Earlier than this.", schema{Type: "string", Format: "date-time"}},
-	{"order", "desc, which is the default, or asc: by the time they were created.", schema{Type: "string"}},
-	{"limit", "Jobs of one page, at most 1000; 50 if it is not given.", schema{Type: "integer"}},
-	{"cursor", "Of the page before; its filters must be the same.", schema{Type: "string"}},
+	{"tag", "Only jobs with this tag (key:value). Repeat to require several tags.", schema{Type: "string"}},
+	{"created_after", "After this time.", schema{Type: "string", Format: "date-time"}},
+	{"created_before", "Before this time.", schema{Type: "string", Format: "date-time"}},
+	{"order", "desc (default) or asc, by creation time.", schema{Type: "string"}},
+	{"limit", "Jobs per page, at most 1000; default 50.", schema{Type: "integer"}},
+	{"cursor", "The cursor of the previous page; the filters must be the same.", schema{Type: "string"}},
 }
 
 func (c *call) filterFromQuery() (queue.JobFilter, error) {
@@ -238,7 +238,7 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	for _, text := range q["tag"] {
 		key, value, ok := strings.Cut(text, ":")
 		if !ok {
-			d.problem("tag", "%q is no tag; write key:value", text)
+			d.problem("tag", "%q is not a tag; use key:value", text)
 			continue
 		}
 		in.Tags = append(in.Tags, queue.JobTag{Key: key, Value: value})
@@ -258,7 +258,7 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 func (c *call) query(d *decoder) url.Values {
 	q, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		d.problem("query", "can not be read: %s", err)
+		d.problem("query", "can't be parsed: %s", err)
 	}
 	for name, values := range q {
 		i := slices.IndexFunc(c.route.query, func(p queryParam) bool { return p.name == name })
@@ -266,7 +266,7 @@ func (c *call) query(d *decoder) url.Values {
 		case i < 0:
 			d.problem(name, "%s", unknownParam(name, c.route.query))
 		case len(values) > 1 && !severalTimes[name]:
-			d.problem(name, "is given %d times", len(values))
+			d.problem(name, "is sent %d times; send it once", len(values))
 		}
 	}
 	slices.SortFunc(d.problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })

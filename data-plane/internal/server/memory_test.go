@@ -240,7 +240,7 @@ func (m *memory) held(c queue.Caller, id job.ID, token string) (*memJob, error) 
 	j := m.jobs[id]
 	switch {
 	case j == nil || j.ns != c.Namespace:
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such job")
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist")
 	case !j.State.Leased():
 		return nil, fault.New(fault.Conflict, "NOT_ACTIVE", "the job is %s", j.State)
 	case token != "" && token != j.token:
@@ -371,7 +371,7 @@ func (m *memory) find(c queue.Caller, id job.ID) (*memJob, error) {
 	}
 	j := m.jobs[id]
 	if j == nil || j.ns != c.Namespace {
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "there is no such job")
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist")
 	}
 	return j, nil
 }

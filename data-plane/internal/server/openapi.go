@@ -124,8 +124,8 @@ func openAPIDocument(version string, routes []Route) []byte {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "Corvo worker API", "version": version,
-			"description": "HTTP/JSON form of the worker protocol. Unknown members of a request are ignored; " +
-				"members marked deprecated belong to the protocol but are not available yet and are refused by name.",
+			"description": "HTTP/JSON form of the worker protocol. Ack, fail, heartbeat and move ignore unknown members; other calls refuse them. " +
+				"Members marked deprecated are part of the protocol but not available yet, and are refused.",
 		},
 		"paths": paths,
 		"components": map[string]any{
@@ -147,7 +147,7 @@ func operationOf(rt *Route, schemas map[string]schema) operation {
 	op := operation{
 		Summary: rt.summary, OperationID: operationID(rt), Parameters: parametersOf(rt),
 		Security:  []map[string][]string{},
-		Responses: map[string]map[string]any{"default": answerBody("A refusal", "application/problem+json", schema{Ref: refOf("Problem")})},
+		Responses: map[string]map[string]any{"default": answerBody("An error", "application/problem+json", schema{Ref: refOf("Problem")})},
 	}
 	if rt.Action != public {
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
@@ -198,7 +198,7 @@ func parametersOf(rt *Route) []parameter {
 	if rt.once {
 		out = append(out, parameter{
 			Name: headerIdempotencyKey, In: "header", Schema: schema{Type: "string"},
-			Description: "The same key answers the first result again for 24 hours. In a batch each job's place is added to it.",
+			Description: "For 24 hours, the same key returns the first response again. In a batch, each job's index is added to the key.",
 		})
 	}
 	return out
@@ -212,7 +212,7 @@ func schemaOf(t reflect.Type, schemas map[string]schema) schema {
 	case reflect.TypeFor[rawJSON]():
 		return schema{Description: "Any JSON."}
 	case reflect.TypeFor[dollars]():
-		return schema{Type: "number", Description: "Dollars."}
+		return schema{Type: "number", Description: "Amount in dollars."}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -137,7 +137,7 @@ func (p *pipeline) register(id uint64, cancel context.CancelFunc) (refusal strin
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, taken := p.parked[id]; taken {
-		return "fetch: request_id is in use"
+		return "fetch: request_id is already in use"
 	}
 	if len(p.parked) >= parkedMax {
 		return "OVERLOADED: fetch: too many parked fetches"

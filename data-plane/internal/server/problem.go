@@ -29,16 +29,16 @@ type answer struct {
 // answers is the one table from fault codes to the wire.
 var answers = map[fault.Code]answer{ //nolint:gochecknoglobals // A constant table.
 	fault.Internal:       {500, "INTERNAL_ERROR", connect.CodeInternal, "Internal error"},
-	fault.Invalid:        {400, "VALIDATION_ERROR", connect.CodeInvalidArgument, "The request is not valid"},
+	fault.Invalid:        {400, "VALIDATION_ERROR", connect.CodeInvalidArgument, "Invalid request"},
 	fault.NotFound:       {404, "NOT_FOUND", connect.CodeNotFound, "Not found"},
-	fault.Conflict:       {409, "CONFLICT", connect.CodeFailedPrecondition, "The current state does not allow this"},
+	fault.Conflict:       {409, "CONFLICT", connect.CodeFailedPrecondition, "Not allowed in the current state"},
 	fault.Unauthorized:   {401, "UNAUTHORIZED", connect.CodeUnauthenticated, "Not authenticated"},
 	fault.Forbidden:      {403, "FORBIDDEN", connect.CodePermissionDenied, "Not allowed"},
-	fault.Exhausted:      {429, "OVERLOADED", connect.CodeResourceExhausted, "A limit was reached"},
+	fault.Exhausted:      {429, "OVERLOADED", connect.CodeResourceExhausted, "Limit reached"},
 	fault.TooLarge:       {413, "PAYLOAD_TOO_LARGE", connect.CodeInvalidArgument, "Too large"},
 	fault.NotLeader:      {503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, "Try again"},
 	fault.Unavailable:    {503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, "Try again"},
-	fault.UnknownOutcome: {503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "It may or may not have happened"},
+	fault.UnknownOutcome: {503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "The outcome is unknown"},
 }
 
 // Headers and metadata of refusals.
@@ -82,12 +82,12 @@ func shown(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.New(fault.UnknownOutcome, "", "the deadline passed before the outcome was known; retry with the same idempotency key")
+		return fault.New(fault.UnknownOutcome, "", "the deadline passed before the outcome was known; retry with the same idempotency key or lease token")
 	case errors.Is(err, context.Canceled):
-		return fault.New(fault.Unavailable, "CANCELED", "the call was given up")
+		return fault.New(fault.Unavailable, "CANCELED", "the call was canceled by the client")
 	}
 	log.ErrorContext(ctx, "request failed", "request_id", requestID(ctx), "err", err)
-	return fault.New(fault.Internal, "", "internal error; quote request id %s to support", requestID(ctx))
+	return fault.New(fault.Internal, "", "internal error; include request id %s when you report it", requestID(ctx))
 }
 
 // wordOf is the stable word of f on the wire.

@@ -15,7 +15,7 @@ type requeueAnswer struct {
 }
 
 var moveShape = newShape("MoveRequest", //nolint:gochecknoglobals // A constant table.
-	textField("queue", "Where to.", func(in *string) *string { return in }).must(),
+	textField("queue", "Target queue.", func(in *string) *string { return in }).must(),
 )
 
 func (c *call) clearQueue() error {

@@ -133,7 +133,7 @@ func (h *workers) EnqueueBatch(ctx context.Context, req *connect.Request[corvov1
 func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatchRequest]) (*corvov1.EnqueueBatchResponse, error) {
 	var d decoder
 	if n := len(req.Msg.GetJobs()); n > queue.BatchMax {
-		d.problem("jobs", "has %d items, at most %d are allowed", n, queue.BatchMax)
+		d.problem("jobs", "has %d items; at most %d are allowed", n, queue.BatchMax)
 		return nil, d.err()
 	}
 	key := req.Header().Get(headerIdempotencyKey)
@@ -225,7 +225,7 @@ func (h *workers) AckBatch(ctx context.Context, req *connect.Request[corvov1.Ack
 	msg := &corvov1.AckBatchResponse{}
 	var d decoder
 	if n := len(req.Msg.GetItems()); n > queue.AckBatchMax {
-		d.problem("items", "has %d items, at most %d are allowed", n, queue.AckBatchMax)
+		d.problem("items", "has %d items; at most %d are allowed", n, queue.AckBatchMax)
 		return answerRPC(ctx, h.s, msg, d.err())
 	}
 	acks := acksFromProto(req.Msg.GetItems(), req.Msg.GetWorkerId())
@@ -274,7 +274,7 @@ func (h *workers) Heartbeat(ctx context.Context, req *connect.Request[corvov1.He
 func (h *workers) heartbeat(ctx context.Context, c *call, m *corvov1.HeartbeatRequest) (*corvov1.HeartbeatResponse, error) {
 	if n := len(m.GetJobs()); n > queue.AckBatchMax {
 		var d decoder
-		d.problem("jobs", "has %d members, at most %d are allowed", n, queue.AckBatchMax)
+		d.problem("jobs", "has %d members; at most %d are allowed", n, queue.AckBatchMax)
 		return nil, d.err()
 	}
 	hb := heartbeatsFromProto("jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())

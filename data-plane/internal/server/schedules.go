@@ -15,17 +15,17 @@ import (
 // scheduleShape is strict: a misspelt time zone that is passed over would be UTC. What
 // only the server says may stand in it, so that an answer can be changed and sent back.
 var scheduleShape = newShape("ScheduleRequest", append(append([]field[queue.ScheduleInput]{ //nolint:gochecknoglobals // A constant table.
-	textField("name", "A name of its own in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).must(),
+	textField("name", "Name, unique in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).must(),
 	textField("cron", "Five fields, six with seconds first, or a macro such as @daily or @every 90s.",
 		func(in *queue.ScheduleInput) *string { return &in.Cron }).must(),
 	textField("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
-	durationField("jitter", "A job is late by less than this.", setJitter),
+	durationField("jitter", "Delay each tick by less than this.", setJitter),
 	millisField("jitter_ms", "The same in milliseconds.", setJitter),
-	textField("overlap", "While the job before is not finished: allow, which is the default, skip or cancel.",
+	textField("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.",
 		func(in *queue.ScheduleInput) *string { return &in.Overlap }),
-	textField("catch_up", "Of ticks that nobody could make in time: once, which is the default and makes the latest, skip or all.",
+	textField("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.",
 		func(in *queue.ScheduleInput) *string { return &in.CatchUp }),
-	boolField("paused", "Makes no jobs; left out, it stays as it is.",
+	boolField("paused", "Whether the schedule is paused; leave out to keep the current value.",
 		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
 }, jobOfSchedule(
 	"queue", "payload", "priority", "tags", "max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay",
@@ -35,7 +35,7 @@ var scheduleShape = newShape("ScheduleRequest", append(append([]field[queue.Sche
 type previewRequest struct{ cron, timezone string }
 
 var previewShape = newShape("SchedulePreviewRequest", //nolint:gochecknoglobals // A constant table.
-	textField("cron", "As in a schedule.", func(in *previewRequest) *string { return &in.cron }).must(),
+	textField("cron", "Cron expression, as in a schedule.", func(in *previewRequest) *string { return &in.cron }).must(),
 	textField("timezone", "IANA name; default UTC.", func(in *previewRequest) *string { return &in.timezone }),
 ).strictly()
 
@@ -58,7 +58,7 @@ func jobOfSchedule(names ...string) []field[queue.ScheduleInput] {
 func toldOnly(names ...string) []field[queue.ScheduleInput] {
 	out := make([]field[queue.ScheduleInput], len(names))
 	for i, name := range names {
-		out[i] = field[queue.ScheduleInput]{name: name, doc: "Told by the server; passed over in a request.",
+		out[i] = field[queue.ScheduleInput]{name: name, doc: "Set by the server; ignored in a request.",
 			read: func(*decoder, string, []byte, *queue.ScheduleInput) string { return "" }}
 	}
 	return out
@@ -131,8 +131,8 @@ type runAnswer struct {
 }
 
 var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Schedules of one page, at most 1000; 50 if it is not given.", schema{Type: "integer"}},
-	{"cursor", "Of the page before.", schema{Type: "string"}},
+	{"limit", "Schedules per page, at most 1000; default 50.", schema{Type: "integer"}},
+	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
 }
 
 func (c *call) schedules() error {
@@ -232,7 +232,7 @@ func (c *call) ifMatch() (uint64, error) {
 			return v, nil
 		}
 	}
-	return 0, fault.InvalidFields([]fault.Field{{Path: "If-Match", Message: "must be the ETag of the schedule as it was read"}})
+	return 0, fault.InvalidFields([]fault.Field{{Path: "If-Match", Message: "must be the ETag you got when you read the schedule"}})
 }
 
 func (c *call) deleteSchedule() error {
@@ -261,7 +261,7 @@ func (c *call) runSchedule() error {
 	if err != nil {
 		return err
 	}
-	if err := c.noKey("see last_job_id of the schedule before you repeat it"); err != nil {
+	if err := c.noKey("check the schedule's last_job_id before you repeat the call"); err != nil {
 		return err
 	}
 	res, err := c.place.Local.RunSchedule(c.r.Context(), c.who.Caller, id)
@@ -287,7 +287,7 @@ func (c *call) previewSchedule() error {
 func (c *call) scheduleID() (job.ScheduleID, error) {
 	id, err := job.ParseScheduleID(c.r.PathValue("id"))
 	if err != nil {
-		return id, fault.New(fault.NotFound, "NOT_FOUND", "there is no such schedule")
+		return id, fault.New(fault.NotFound, "NOT_FOUND", "the schedule does not exist")
 	}
 	return id, nil
 }

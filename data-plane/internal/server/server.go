@@ -191,7 +191,7 @@ func (s *Server) door(rt *Route) http.Handler {
 
 // mayNot refuses a credential that is good for other things.
 func mayNot(a identity.Action) error {
-	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential may not %s: that takes the role %s", a, identity.LeastRole(a))
+	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential can't %s: this requires the role %s", a, identity.LeastRole(a))
 }
 
 func (s *Server) enter(c *call) error {

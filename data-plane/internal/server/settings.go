@@ -28,35 +28,35 @@ type queueRequest struct {
 //nolint:gochecknoglobals // Constant tables.
 var (
 	throttleShape = newShape("QueueThrottle",
-		wholeField("limit", "How many jobs may start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
+		wholeField("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
 		millisField("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).must(),
 	).strictly()
 
 	queueShape = newShape("QueueRequest",
-		boolField("paused", "Hand out no jobs; left out, it stays as it is.",
+		boolField("paused", "Whether the queue is paused; leave out to keep the current value.",
 			func(in *queueRequest) *bool { in.setsIt = true; return &in.paused }),
-		wholeField("max_concurrency", "How many of its jobs workers may hold at a time; 0 or left out is no limit.",
+		wholeField("max_concurrency", "How many of its jobs can be leased at a time; 0 or left out means no limit.",
 			func(in *queueRequest, n int) { in.max = n }),
-		objectField("throttle", "How many of its jobs may start in a time; left out is no limit.", throttleShape,
+		objectField("throttle", "How many of its jobs can start in a time window; leave out for no limit.", throttleShape,
 			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
-		wholeField("max_retries", "Total attempts of a job whose producer does not say; left out, it is 3.",
+		wholeField("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
 			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
-		textField("retry_backoff", "Likewise; left out, it is exponential.", func(in *queueRequest) *string { return &in.retry.Backoff }),
-		durationField("retry_base_delay", "Likewise; left out, it is 5s.", setQueueBaseDelay),
-		durationField("retry_max_delay", "Likewise; left out, it is 10m.", setQueueMaxDelay),
+		textField("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", func(in *queueRequest) *string { return &in.retry.Backoff }),
+		durationField("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
+		durationField("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
 		millisField("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
 		millisField("retry_max_delay_ms", "The same in milliseconds.", setQueueMaxDelay),
 	).strictly()
 
 	concurrencyShape = newShape("QueueConcurrencyRequest",
-		wholeField("max", "How many of the queue's jobs workers may hold at a time; 0 removes the limit.",
+		wholeField("max", "How many of the queue's jobs can be leased at a time; 0 removes the limit.",
 			func(in *int, n int) { *in = n }).must(),
 	).strictly()
 
 	rateShape = newShape("QueueThrottleRequest",
-		wholeField("rate", "How many jobs may start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
+		wholeField("rate", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
 		millisField("window_ms", "Length of the window in milliseconds.", setWindow),
-		durationField("period", "The same as text.", setWindow),
+		durationField("period", "The same as a duration, such as 1m.", setWindow),
 	).strictly()
 )
 
@@ -108,7 +108,7 @@ func ifMatch(text string) (uint64, error) {
 	digits, quoted := strings.CutPrefix(strings.TrimSuffix(text, `"`), `"`)
 	fingerprint, err := strconv.ParseUint(digits, 16, 64)
 	if !quoted || err != nil || queueETag(fingerprint) != text {
-		return 0, fault.InvalidFields([]fault.Field{{Path: headerIfMatch, Message: "must be the etag of the queue, as GET /api/v1/queues/{name} gives it"}})
+		return 0, fault.InvalidFields([]fault.Field{{Path: headerIfMatch, Message: "must be the queue's etag, as returned by GET /api/v1/queues/{name}"}})
 	}
 	return fingerprint, nil
 }
@@ -129,7 +129,7 @@ func (c *call) throttleQueue() error {
 		return err
 	}
 	if t.Window == 0 {
-		d.also("", []fault.Field{{Path: "window_ms", Message: "is required, or period"}}, asIs)
+		d.also("", []fault.Field{{Path: "window_ms", Message: "is required unless you send period"}}, asIs)
 	}
 	spell := spelled(map[string]string{"throttle.limit": "rate", "throttle.window_ms": "window_ms"})
 	notNothing(d, &t, spell)
@@ -138,7 +138,7 @@ func (c *call) throttleQueue() error {
 
 // notNothing refuses a throttle of zeros: to the use case that is no throttle.
 func notNothing(d *decoder, t *queue.Throttle, spell func(string) string) {
-	const how = "must be at least 1; to have no throttle leave it out or delete it"
+	const how = "must be at least 1; to remove the throttle, leave it out or delete it"
 	if *t == (queue.Throttle{}) {
 		d.also("", []fault.Field{{Path: "throttle.limit", Message: how}, {Path: "throttle.window_ms", Message: how}}, spell)
 	}
@@ -181,14 +181,14 @@ func (c *call) setQueue(d *decoder, in queue.QueueSettings, spell func(string) s
 }
 
 var deleteParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "confirm", doc: "True, or left out: what is deleted does not come back.", schema: schema{Type: "boolean"}},
+	{name: "confirm", doc: "True or left out. Deleting a queue can't be undone.", schema: schema{Type: "boolean"}},
 }
 
 // deleteQueue takes the jobs with the queue. Clients ask their user, not this server.
 func (c *call) deleteQueue() error {
 	var d decoder
 	if v := c.query(&d).Get("confirm"); v != "" && v != "true" {
-		d.problem("confirm", "must be true where it is given: this deletes the queue and all its jobs for good")
+		d.problem("confirm", "must be true or left out: this deletes the queue and all its jobs, and can't be undone")
 	}
 	if err := d.err(); err != nil {
 		return err

@@ -25,25 +25,25 @@ func ackFields() []field[ackRequest] {
 		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
 		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
-		textField("agent_status", "Of an agent job: continue (one more iteration), done, or hold (a person must decide).",
+		textField("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).",
 			func(in *ackRequest) *string { return &in.in.AgentStatus }),
-		textField("hold_reason", "Why it is to be held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
-		textField("step_status", "Of a chain: continue (default), or exit: leave out the remaining steps.",
+		textField("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
+		textField("step_status", "For chains: continue (default), or exit to skip the remaining steps.",
 			func(in *ackRequest) *string { return &in.in.StepStatus }),
-		textField("exit_reason", "Why the remaining steps are left out.", func(in *ackRequest) *string { return &in.in.ExitReason }),
+		textField("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
 }
 
 func leaseTokenField[T any](at func(*T) *string) field[T] {
-	return textField("lease_token", "Proof of the lease, from fetch.", at)
+	return textField("lease_token", "The lease token from the fetch.", at)
 }
 
 func workerField[T any](at func(*T) *string) field[T] {
-	return textField("worker_id", "The worker that fetched; needed without a lease token.", at)
+	return textField("worker_id", "The worker that fetched the job; needed without a lease token.", at)
 }
 
 func jobIDField[T any](at func(*T) *string) field[T] {
-	return textField("job_id", "Id of the job.", at).must()
+	return textField("job_id", "Job id.", at).must()
 }
 
 //nolint:gochecknoglobals // Constant tables.
@@ -58,12 +58,12 @@ var (
 
 	failShape = newShape("FailRequest",
 		textField("error", "What went wrong.", func(in *queue.FailInput) *string { return &in.Error }),
-		textField("backtrace", "Where.", func(in *queue.FailInput) *string { return &in.Backtrace }),
+		textField("backtrace", "Backtrace of the error.", func(in *queue.FailInput) *string { return &in.Backtrace }),
 		leaseTokenField(func(in *queue.FailInput) *string { return &in.Token }),
 		workerField(func(in *queue.FailInput) *string { return &in.WorkerID }),
-		boolField("release", "Give the job back without spending the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
-		boolField("terminal", "Trying again is of no use: the job is dead.", func(in *queue.FailInput) *bool { return &in.Terminal }),
-		durationField("delay", "When the next attempt is due, instead of the backoff.", setFailDelay),
+		boolField("release", "Give the job back without counting the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
+		boolField("terminal", "Don't retry: the job becomes dead.", func(in *queue.FailInput) *bool { return &in.Terminal }),
+		durationField("delay", "Delay before the next attempt, instead of the backoff.", setFailDelay),
 		millisField("delay_ms", "The same in milliseconds.", setFailDelay),
 		usageField(func(in *queue.FailInput) **queue.UsageReport { return &in.Usage }),
 	)
@@ -79,7 +79,7 @@ var (
 		mapField("jobs", "Jobs to renew, by id.", queue.AckBatchMax, heartbeatItemShape,
 			func(in *heartbeatRequest) *[]named[queue.HeartbeatInput] { return &in.jobs }),
 		workerField(func(in *heartbeatRequest) *string { return &in.workerID }),
-		spanField("lease", "How long to renew for; default is the lease of the fetch.",
+		spanField("lease", "How long to renew the leases for; default is the lease of the fetch.",
 			func(in *heartbeatRequest, d time.Duration) { in.lease = d }),
 	)
 )

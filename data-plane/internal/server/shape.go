@@ -104,7 +104,7 @@ func (d *decoder) errOr(tooLarge []fault.Field) error {
 		return d.err()
 	}
 	return &fault.Error{
-		Code: fault.TooLarge, Reason: "PAYLOAD_TOO_LARGE", Message: "a payload is larger than allowed", Fields: tooLarge,
+		Code: fault.TooLarge, Reason: "PAYLOAD_TOO_LARGE", Message: "a payload is too large", Fields: tooLarge,
 	}
 }
 
@@ -196,7 +196,7 @@ func (f field[T]) must() field[T] { f.required = true; return f }
 func textField[T any](name, doc string, at func(*T) *string) field[T] {
 	return field[T]{name: name, doc: doc, schema: schema{Type: "string"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
 		if kindOf(v) != '"' {
-			return "must be text"
+			return "must be a string"
 		}
 		if halfPair(v) {
 			return halfPairMessage
@@ -206,7 +206,7 @@ func textField[T any](name, doc string, at func(*T) *string) field[T] {
 	}}
 }
 
-const halfPairMessage = "has half of a surrogate pair, which is no text"
+const halfPairMessage = "has half of a surrogate pair, which is not valid text"
 
 func wholeField[T any](name, doc string, at func(*T, int)) field[T] {
 	return field[T]{name: name, doc: doc, schema: schema{Type: "integer"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
@@ -358,13 +358,13 @@ func textsField[T any](name, doc string, at func(*T) *[]string) field[T] {
 	s := schema{Type: "array", Items: &schema{Type: "string"}}
 	return field[T]{name: name, doc: doc, schema: s, read: func(d *decoder, path string, v []byte, into *T) string {
 		if kindOf(v) != '[' {
-			return "must be a list of texts"
+			return "must be a list of strings"
 		}
 		i := 0
 		elements(v, func(e []byte) {
 			switch {
 			case kindOf(e) != '"':
-				d.problem(fmt.Sprintf("%s[%d]", path, i), "must be text")
+				d.problem(fmt.Sprintf("%s[%d]", path, i), "must be a string")
 			case halfPair(e):
 				d.problem(fmt.Sprintf("%s[%d]", path, i), halfPairMessage)
 			default:
@@ -380,7 +380,7 @@ func tagsField[T any](name, doc string, at func(*T) *map[string]string) field[T]
 	s := schema{Type: "object", AdditionalProperties: &schema{Type: "string"}}
 	return field[T]{name: name, doc: doc, schema: s, read: func(d *decoder, path string, v []byte, into *T) string {
 		if kindOf(v) != '{' {
-			return "must be an object of texts"
+			return "must be an object with string values"
 		}
 		n := 0
 		members(v, func(name string, e []byte) {
@@ -388,7 +388,7 @@ func tagsField[T any](name, doc string, at func(*T) *map[string]string) field[T]
 			switch {
 			case n > queue.TagsMax: // Counted only.
 			case kindOf(e) != '"':
-				d.problem(join(path, name), "must be text")
+				d.problem(join(path, name), "must be a string")
 			case halfPair(e):
 				d.problem(join(path, name), halfPairMessage)
 			default:
@@ -396,7 +396,7 @@ func tagsField[T any](name, doc string, at func(*T) *map[string]string) field[T]
 			}
 		})
 		if n > queue.TagsMax {
-			return fmt.Sprintf("has %d entries, at most %d are allowed", n, queue.TagsMax)
+			return fmt.Sprintf("has %d entries; at most %d are allowed", n, queue.TagsMax)
 		}
 		return ""
 	}}
@@ -433,7 +433,7 @@ func listField[T, E any](name, doc string, limit int, of *shape[E], at func(*T) 
 		})
 		*at(into) = list
 		if n > limit {
-			return fmt.Sprintf("has %d items, at most %d are allowed", n, limit)
+			return fmt.Sprintf("has %d items; at most %d are allowed", n, limit)
 		}
 		return ""
 	}}
@@ -468,7 +468,7 @@ func mapField[T, E any](name, doc string, limit int, of *shape[E], at func(*T) *
 			*at(into) = append(*at(into), one)
 		})
 		if n > limit {
-			return fmt.Sprintf("has %d members, at most %d are allowed", n, limit)
+			return fmt.Sprintf("has %d members; at most %d are allowed", n, limit)
 		}
 		return ""
 	}}
@@ -476,5 +476,5 @@ func mapField[T, E any](name, doc string, limit int, of *shape[E], at func(*T) *
 
 // laterField is an option of the contract that this server refuses by name.
 func laterField[T any](name string) field[T] {
-	return field[T]{name: name, doc: "Not available yet: refused by name.", later: true}
+	return field[T]{name: name, doc: "Not available yet; refused.", later: true}
 }

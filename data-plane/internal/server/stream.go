@@ -113,7 +113,7 @@ func (s *Server) singleExchange(c *call) error {
 		err = unmarshalProto(body, &req)
 	}
 	if err != nil {
-		return fault.New(fault.Invalid, "PARSE_ERROR", "the frame can not be read")
+		return fault.New(fault.Invalid, "PARSE_ERROR", "the frame can't be parsed")
 	}
 	st := s.newStream(c, nil)
 	defer st.cancel()

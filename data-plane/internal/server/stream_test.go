@@ -440,7 +440,7 @@ func TestPipelined_CancelledFetchIsAnsweredEmpty(t *testing.T) {
 	}
 	k.send(park(1))
 	eventually(t, "the fetch is parked", func() bool { _, parked := b.jobs.counts(); return parked == 1 })
-	if out := k.ask(park(1)); out.GetError() != "fetch: request_id is in use" {
+	if out := k.ask(park(1)); out.GetError() != "fetch: request_id is already in use" {
 		t.Errorf("second use of a request_id: %v", out)
 	}
 	k.send(&frameIn{RequestId: 2, Cancels: []uint64{1, 77}})

@@ -28,7 +28,7 @@ func unknownMember(name string, known []string) string {
 
 // unknownParam says the same of a parameter.
 func unknownParam(name string, known []queryParam) string {
-	const text = "is no parameter of this call"
+	const text = "is not a parameter of this call"
 	names := make([]string, len(known))
 	for i := range known {
 		names[i] = known[i].name
@@ -211,7 +211,7 @@ func refuseUnknown(d *decoder, path string, m proto.Message) {
 			at, message, _ := strings.Cut(text, "\n")
 			d.problem(join(path, at), "%s", message)
 		} else {
-			d.problem(pathOr(path, "body"), "has a field with the number %d, which this server does not know", num)
+			d.problem(pathOr(path, "body"), "has the unknown field number %d", num)
 		}
 		b = b[n+size:]
 	}

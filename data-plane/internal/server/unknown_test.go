@@ -46,7 +46,7 @@ func TestUnknown_AnEnqueueIsRefusedByTheNameOfTheMember(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.path, c.body, a.status, a.body)
 		}
 		text := strings.ReplaceAll(string(a.body), `\"`, `"`)
-		if !strings.Contains(text, c.field+": is not a member of this request") && !strings.Contains(text, c.field+": is no parameter") {
+		if !strings.Contains(text, c.field+": is not a member of this request") && !strings.Contains(text, c.field+": is not a parameter") {
 			t.Errorf("%s %s: %s does not name %s", c.path, c.body, text, c.field)
 		}
 		if near := strings.Contains(text, `did you mean "`+c.near+`"?`); near != (c.near != "") {
@@ -66,7 +66,7 @@ func TestUnknown_AFieldThatThisServerDoesNotHaveIsRefusedByItsNumber(t *testing.
 	m := &corvov1.EnqueueRequest{Queue: "q", Options: &corvov1.EnqueueOptions{}}
 	m.Options.ProtoReflect().SetUnknown(newer)
 	_, err := b.client(true).Enqueue(t.Context(), connect.NewRequest(m))
-	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "options: has a field with the number 999") {
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "options: has the unknown field number 999") {
 		t.Errorf("Enqueue: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestEnqueue_DelayAndScheduledAtAreNotBothTaken(t *testing.T) {
 		"/api/v1/enqueue":                 `{"queue":"q","delay":"1s","scheduled_at":"2031-01-02T03:04:05Z"}`,
 		"/corvo.v1.WorkerService/Enqueue": `{"queue":"q","options":{"delayMs":"1","scheduledAt":"2031-01-02T03:04:05Z"}}`,
 	} {
-		if a := b.post(path, body, "Content-Type", "application/json", optionHeader, nsA.String()).want(t, 400); !strings.Contains(string(a.body), "together with scheduled_at") {
+		if a := b.post(path, body, "Content-Type", "application/json", optionHeader, nsA.String()).want(t, 400); !strings.Contains(string(a.body), "combined with scheduled_at") {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}

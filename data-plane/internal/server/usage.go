@@ -20,7 +20,7 @@ func (d dollars) MarshalJSON() ([]byte, error) { return []byte(job.FormatDollars
 func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
 	return field[T]{name: name, doc: doc, schema: schema{Type: "number"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
 		if k := kindOf(v); k < '0' || k > '9' || v[0] == '-' {
-			return "must be a number of dollars, not negative"
+			return "must be an amount in dollars, 0 or more"
 		}
 		n, err := job.ParseDollars(string(v))
 		if err != nil {
@@ -35,7 +35,7 @@ func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
 // for, so that 0.1 is exactly that.
 func dollarsFromProto(d *decoder, path string, v float64) int64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		d.problem(path, "must be a number of dollars, not negative")
+		d.problem(path, "must be an amount in dollars, 0 or more")
 		return 0
 	}
 	n, err := job.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
@@ -53,10 +53,10 @@ var usageShape = newShape("UsageReport", //nolint:gochecknoglobals // A constant
 	tokensField("output_tokens", func(in *queue.UsageReport) *int64 { return &in.OutputTokens }),
 	tokensField("cache_creation_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheCreationTokens }),
 	tokensField("cache_read_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheReadTokens }),
-	dollarsField("cost_usd", "What it cost.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
+	dollarsField("cost_usd", "Cost in dollars.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
 	textField("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
-	textField("provider", "Who runs it.", func(in *queue.UsageReport) *string { return &in.Provider }),
-	textField("kind", "total: the numbers count from the start of the attempt and take the place of those before for this model, the default; "+
+	textField("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
+	textField("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
 		"delta: they are added.", func(in *queue.UsageReport) *string { return &in.Kind }),
 )
 
@@ -66,7 +66,7 @@ func tokensField(name string, at func(*queue.UsageReport) *int64) field[queue.Us
 
 // usageField reads a report; one of zeros and no name says nothing.
 func usageField[T any](at func(*T) **queue.UsageReport) field[T] {
-	f := objectField("usage", "What a model was used for.", usageShape, func(into *T) *queue.UsageReport {
+	f := objectField("usage", "Model usage.", usageShape, func(into *T) *queue.UsageReport {
 		*at(into) = new(queue.UsageReport)
 		return *at(into)
 	})
@@ -156,8 +156,8 @@ type usageGroupAnswer struct {
 }
 
 var usageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "period", doc: "Such as 24h, the default, or 7d; whole hours are counted.", schema: schema{Type: "string"}},
-	{name: "group_by", doc: "queue, the default, model or provider.", schema: schema{Type: "string"}},
+	{name: "period", doc: "Period such as 24h (default) or 7d, in whole hours.", schema: schema{Type: "string"}},
+	{name: "group_by", doc: "queue (default), model or provider.", schema: schema{Type: "string"}},
 }
 
 func (c *call) usageSummary() error {

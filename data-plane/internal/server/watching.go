@@ -61,8 +61,8 @@ func (c *call) throughput() error {
 }
 
 var recentParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"after_seq", "Only events behind this number; 0 begins with the oldest that is kept.", schema{Type: "integer"}},
-	{"limit", "At most so many, 1 to 1000; 100 if it is left out.", schema{Type: "integer"}},
+	{"after_seq", "Only events after this number; 0 starts with the oldest one kept.", schema{Type: "integer"}},
+	{"limit", "Maximum number of events, 1 to 1000; default 100.", schema{Type: "integer"}},
 }
 
 // recentAnswer is a page of events. Lost: some behind after_seq are no longer kept.
@@ -78,7 +78,7 @@ func (c *call) recentEvents() error {
 	var err error
 	if text := q.Get("after_seq"); text != "" {
 		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			d.problem("after_seq", "must be the number of an event, a whole number")
+			d.problem("after_seq", "must be an event number, which is a whole number")
 		}
 	}
 	if text := q.Get("limit"); text != "" {

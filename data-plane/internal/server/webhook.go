@@ -17,7 +17,7 @@ const webhookPayload = "WebhookPayload"
 // webhookParams are the options of an enqueue that are one word each, and the tags:
 // a sender that can only be given an address says them there.
 var webhookParams = append(webhookWords(), queryParam{ //nolint:gochecknoglobals // A constant table.
-	"tags", "Labels, written key:value and separated by commas.", schema{Type: "string"},
+	"tags", "Tags as key:value, separated by commas.", schema{Type: "string"},
 })
 
 func webhookWords() []queryParam {
@@ -64,7 +64,7 @@ func webhookJSON(body []byte) (rawJSON, error) {
 		}
 		return value, nil
 	case !utf8.Valid(body):
-		return nil, fault.InvalidFields([]fault.Field{{Path: "payload", Message: "is neither JSON nor UTF-8 text"}})
+		return nil, fault.InvalidFields([]fault.Field{{Path: "payload", Message: "must be JSON or UTF-8 text"}})
 	default:
 		return quote(string(body)), nil // With its line end: a signature may be over it.
 	}
@@ -110,7 +110,7 @@ func readTagPairs(d *decoder, text string, tags *map[string]string) {
 	for pair := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(pair, ":")
 		if !ok {
-			d.problem("tags", "%q is no tag; write key:value", pair)
+			d.problem("tags", "%q is not a tag; use key:value", pair)
 			continue
 		}
 		addTag(d, "tags", tags, key, value)

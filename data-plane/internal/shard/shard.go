@@ -137,18 +137,18 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 
 var errOverloaded = &fault.Error{
 	Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: overloadRetry,
-	Message: "the shard has more work queued than it admits; try again in a moment",
+	Message: "the shard is overloaded; nothing was done, try again in a moment",
 }
 
 var errDiskFull = &fault.Error{
 	Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
-	Message: "the disk is nearly full: no new jobs until the operator makes room; running jobs go on",
+	Message: "the cell's disks are nearly full: new jobs are refused until the operator frees space; other calls still work",
 }
 
 var errNamespaceGone = fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "the namespace was deleted")
 
 func errNotLeader() error {
-	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the shard")
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
 }
 
 // Do runs a request and waits for its reply. When ctx ends first, the outcome is
@@ -183,7 +183,7 @@ func (s *Shard) once(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 	if n := len(r.Settle) + len(r.Renew) + len(r.After); n > requestMax {
-		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts, at most %d are allowed; split it", n, requestMax)
+		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts; at most %d are allowed, so split it", n, requestMax)
 	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
 	if !t.admit(q) {
@@ -214,7 +214,7 @@ func (q *request) afterTerm() (Reply, error) {
 func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) {
 	if q.Fetch == nil {
 		return Reply{}, fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
-			"no answer in time; it may or may not have happened: repeat the call with the same idempotency key or lease token")
+			"no response in time: the call may or may not have taken effect; repeat it with the same idempotency key or lease token")
 	}
 	// A fetch that takes what is ready is in an entry by now or soon: the caller
 	// must learn what it was granted, to give it back.

@@ -385,7 +385,7 @@ func refuseFields(w http.ResponseWriter, fields []map[string]string) {
 func refuseJob(w http.ResponseWriter, code string) {
 	switch code {
 	case codeNotFound:
-		refuse(w, 404, code, "there is no such job")
+		refuse(w, 404, code, "the job does not exist")
 	case codeLeaseLost:
 		refuse(w, 409, code, "the lease belongs to somebody else")
 	default:
