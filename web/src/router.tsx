@@ -151,7 +151,7 @@ const settingsSso = createRoute({
 const settingsAudit = createRoute({
   getParentRoute: () => tenant,
   path: "/settings/audit",
-  validateSearch: texts("action", "actor", "target"),
+  validateSearch: texts("action", "actor", "namespace", "target"),
   component: page(() => import("./routes/settings-audit"), "AuditPage"),
 });
 

@@ -140,7 +140,18 @@ func (t Throttle) describe() string {
 	if t == (Throttle{}) {
 		return "none"
 	}
-	return fmt.Sprintf("%d in %s", t.Limit, t.Window)
+	return fmt.Sprintf("%d/%s", t.Limit, shortly(t.Window))
+}
+
+// shortly is a duration as people type it: 1m, not 1m0s.
+func shortly(d time.Duration) string {
+	text := d.String()
+	for _, unit := range []string{"m", "h"} {
+		if strings.HasSuffix(text, unit+"0s") || strings.HasSuffix(text, unit+"0m") {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay"} //nolint:gochecknoglobals // The words of the API.
@@ -153,7 +164,7 @@ func (r *RetrySettings) describe() [len(retryFields)]string {
 	}
 	for i, d := range map[int]*time.Duration{2: r.BaseDelay, 3: r.MaxDelay} {
 		if d != nil {
-			out[i] = d.String()
+			out[i] = shortly(*d)
 		}
 	}
 	return out

@@ -238,7 +238,7 @@ func TestAudit_SettingsThatStayedAreNotInTheEntry(t *testing.T) {
 	}
 	equal(t, "the audit log", r.audited(c), []string{
 		c.Principal + ` queue.update q 1/0 {"max_concurrency":"2","was_max_concurrency":"none"}`,
-		c.Principal + ` queue.update q 1/0 {"throttle":"100 in 1m0s","was_throttle":"none"}`,
+		c.Principal + ` queue.update q 1/0 {"throttle":"100/1m","was_throttle":"none"}`,
 		c.Principal + ` queue.update q 1/0 {"max_retries":"7","was_max_retries":"default"}`,
 		c.Principal + ` queue.update q 1/0 {"max_concurrency":"none","was_max_concurrency":"2"}`,
 		c.Principal + " queue.update q 1/0",

@@ -1,5 +1,5 @@
 // Owner and viewer differ in the console and in the API.
-import { expect, MailServer, otherPerson, test } from "./fixtures.ts";
+import { demoOwner, expect, MailServer, otherPerson, test } from "./fixtures.ts";
 
 test("an invited viewer sees jobs and changes nothing; the audit log knows it all", async ({ owner: page, service, mail, demo }) => {
   await demo.enqueue("team", {});
@@ -30,7 +30,7 @@ test("an invited viewer sees jobs and changes nothing; the audit log knows it al
   expect(await refused.text()).toContain("namespace.write");
 
   await page.goto(`${service.url}/demo/settings/audit`);
-  await expect(page.getByRole("row").filter({ hasText: "invitation.create" }).first()).toContainText("vera@example.com");
+  await expect(page.getByRole("row").filter({ hasText: "Invitation sent" }).first()).toContainText("vera@example.com");
 
   // Removed, she is out in every window at once.
   await page.goto(`${service.url}/demo/settings/members`);
@@ -43,6 +43,36 @@ test("an invited viewer sees jobs and changes nothing; the audit log knows it al
   });
   expect([401, 404]).toContain(after.status());
   await vera.context.close();
+});
+
+test("what a person and a key do to queues and jobs is in the audit log, by name", async ({ owner: page, service, demo }) => {
+  const jobs = [await demo.enqueue("audited", {}), await demo.enqueue("audited", {})];
+  await demo.call("POST", "/api/v1/queues/audited/concurrency", { max: 4 });
+  await demo.call("POST", "/api/v1/jobs/bulk", { action: "cancel", job_ids: jobs });
+  await page.goto(`${service.url}/demo/default/queues`);
+  await page.getByRole("button", { name: "Pause audited" }).click();
+  await expect(page.getByRole("button", { name: "Resume audited" })).toBeVisible();
+
+  await page.goto(`${service.url}/demo/settings/audit`);
+  const row = (text: string) => page.getByRole("row").filter({ hasText: text });
+  const paused = row("Queue paused").filter({ hasText: "audited" });
+  await expect(paused).toContainText(demoOwner);
+  await expect(paused.getByRole("cell", { name: "default", exact: true })).toBeVisible();
+  await expect(row("Queue settings changed").filter({ hasText: "audited" })).toContainText("4");
+  const bulk = row("Jobs cancelled in bulk").filter({ hasText: "2 jobs" });
+  await expect(bulk).toContainText("development");
+  await expect(bulk).toContainText("key");
+
+  // By kind of action, by namespace, and by one action.
+  await page.getByLabel("Action").selectOption({ label: "Queues" });
+  await expect(bulk).toHaveCount(0);
+  await expect(paused).toBeVisible();
+  await page.getByLabel("Namespace").selectOption({ label: "default" });
+  await expect(page).toHaveURL(/namespace=default/);
+  await expect(paused).toBeVisible();
+  await paused.getByRole("button", { name: "Queue paused" }).click();
+  await expect(row("Queue settings changed")).toHaveCount(0);
+  await expect(paused).toBeVisible();
 });
 
 test("an invitation does not open an account that is there; a sign-in link to its address does", async ({ owner: page, service, mail }) => {

@@ -292,8 +292,11 @@ export const views: readonly View[] = [
   { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
   { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
   { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "Role" },
-  { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "namespace.update" },
-  { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation", shows: "invitation.create" },
+  { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },
+  { name: "audit-bulk", as: "owner", path: "/acme/settings/audit?action=jobs.change_priority", shows: "24 jobs" },
+  { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },
+  { name: "audit-namespace", as: "owner", path: "/acme/settings/audit?action=queue.&namespace=production", shows: "reports.nightly" },
+  { name: "audit-none", as: "owner", path: "/acme/settings/audit?namespace=sandbox", shows: "No matching entries" },
 
   // The frame.
   { name: "palette", as: "owner", path: busy, shows: "Theme: dark", act: press("Control+k"), screenful: true },

@@ -21,7 +21,9 @@ async function every<T>(page: (token: string) => Promise<Page<T>>): Promise<T[]>
 const pageSize = 200;
 
 /** What narrows the audit log; a subset of the request. */
-export type AuditFilter = Partial<Pick<ListAuditEventsRequest, "action" | "actorId" | "targetId">>;
+export type AuditFilter = Partial<
+  Pick<ListAuditEventsRequest, "action" | "actorId" | "namespace" | "targetId">
+>;
 
 /** Reads of the settings pages. */
 export const adminReads = {

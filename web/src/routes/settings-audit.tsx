@@ -1,6 +1,6 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useRouteContext, useSearch } from "@tanstack/react-router";
-import { ScrollText, X } from "lucide-react";
+import { ScrollText, TriangleAlert, X } from "lucide-react";
 import { useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -12,12 +12,16 @@ import { Page } from "~/components/ui/page";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { adminReads } from "~/data/admin-queries";
-import { actionGroups, changesOf } from "~/features/audit/words";
+import { reads } from "~/data/queries";
+import { actionName, actionOptions, caveatOf, changesOf, targetOf } from "~/features/audit/words";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { AuditEvent } from "~/gen/corvo/cloud/v1/audit_pb";
 import { dateOf } from "~/lib/proto-time";
 
-type Search = { action?: string; actor?: string; target?: string };
+type Search = { action?: string; actor?: string; namespace?: string; target?: string };
+
+// How often the newest entries are asked for: those of queues and jobs come some seconds late.
+const RENEW_MS = 10_000;
 
 export function AuditPage() {
   const { tenant } = useParams({ from: "/$tenant" });
@@ -29,10 +33,14 @@ export function AuditPage() {
     ...adminReads.audit(tenant, {
       action: search.action ?? "",
       actorId: search.actor ?? "",
+      namespace: search.namespace ?? "",
       targetId: search.target ?? "",
     }),
     enabled: !blocked,
+    // Whoever reads older pages is not interrupted.
+    refetchInterval: (query) => ((query.state.data?.pages.length ?? 0) > 1 ? false : RENEW_MS),
   });
+  const namespaces = useQuery({ ...reads.namespaces(tenant), enabled: !blocked });
   const rows = events.data?.pages.flatMap((page) => page.events);
 
   function narrow(change: Search) {
@@ -52,10 +60,20 @@ export function AuditPage() {
           <div className="flex flex-wrap items-center gap-2">
             <Choice
               label="Action"
-              className="w-44!"
-              options={actionGroups}
-              value={(search.action ?? "") as (typeof actionGroups)[number]["value"]}
+              className="w-40! sm:w-52!"
+              options={actionOptions(search.action ?? "")}
+              value={search.action ?? ""}
               onChange={(action) => narrow({ action })}
+            />
+            <Choice
+              label="Namespace"
+              className="w-40! sm:w-52!"
+              options={namespaceOptions(
+                namespaces.data?.map(({ name }) => name) ?? [],
+                search.namespace ?? "",
+              )}
+              value={search.namespace ?? ""}
+              onChange={(namespace) => narrow({ namespace })}
             />
             {search.actor ? (
               <Narrowed label="one actor" onClear={() => narrow({ actor: undefined })} />
@@ -72,8 +90,8 @@ export function AuditPage() {
               columns={columns(narrow)}
               empty={
                 <EmptyState icon={<ScrollText aria-hidden />} title="No matching entries">
-                  Every change of tenants, namespaces, keys, members and sign-on is written down here, in the
-                  same transaction as the change.
+                  Changes to settings, and what people and keys do to queues and jobs, appear here within a
+                  few seconds.
                 </EmptyState>
               }
             />
@@ -91,6 +109,12 @@ export function AuditPage() {
       )}
     </Page>
   );
+}
+
+/** The tenant's namespaces, and the one of the link, which may be deleted. */
+function namespaceOptions(names: string[], chosen: string) {
+  const all = chosen && !names.includes(chosen) ? [...names, chosen] : names;
+  return [{ value: "", label: "All namespaces" }, ...all.map((name) => ({ value: name, label: name }))];
 }
 
 /** An empty filter does not stand in the URL. */
@@ -121,37 +145,24 @@ function columns(narrow: (change: Search) => void): Column<AuditEvent>[] {
     {
       id: "action",
       header: "What",
-      width: "w-[27%]",
+      width: "w-[25%]",
       phone: "title",
-      cell: (event) => (
-        <span className="flex min-w-0 flex-col items-start">
-          <code className="max-w-full font-mono text-12 font-medium wrap-anywhere">{event.action}</code>
-          <button
-            type="button"
-            className="min-h-6 max-w-full rounded-sm text-left wrap-anywhere hover:underline"
-            title={`Show only what happened to ${event.targetId}`}
-            onClick={() => narrow({ target: event.targetId || undefined })}
-          >
-            <span className="text-ink-3">{event.targetType.replaceAll("_", " ")} </span>
-            {event.target || event.targetId}
-          </button>
-        </span>
-      ),
+      cell: (event) => <What event={event} narrow={narrow} />,
     },
     {
       id: "actor",
       header: "Who",
-      width: "w-[23%]",
+      width: "w-[21%]",
       cell: (event) => (
         <span className="flex min-w-0 flex-col items-start max-sm:items-end">
           <span className="inline-flex max-w-full items-center gap-1.5">
             <button
               type="button"
               className="min-h-6 min-w-0 rounded-sm text-left wrap-anywhere hover:underline max-sm:text-right"
-              title="Show only what this one did"
+              title={`Show only what ${event.actorId || "Corvo"} did`}
               onClick={() => narrow({ actor: event.actorId || undefined })}
             >
-              {event.actor || "the service"}
+              {event.actor || "Corvo"}
             </button>
             {event.actorType === "user" ? null : <Badge>{event.actorType || "system"}</Badge>}
           </span>
@@ -160,13 +171,61 @@ function columns(narrow: (change: Search) => void): Column<AuditEvent>[] {
       ),
     },
     {
+      id: "namespace",
+      header: "Namespace",
+      width: "w-[13%]",
+      phoneSkip: (event) => !event.namespace,
+      cell: (event) =>
+        event.namespace ? (
+          <button
+            type="button"
+            className="min-h-6 rounded-sm text-left wrap-anywhere hover:underline max-sm:text-right"
+            title={`Show only ${event.namespace}`}
+            onClick={() => narrow({ namespace: event.namespace })}
+          >
+            {event.namespace}
+          </button>
+        ) : (
+          <span className="text-ink-3">–</span>
+        ),
+    },
+    {
       id: "changes",
-      header: "Change",
+      header: "Details",
       phone: "block",
-      phoneSkip: (event) => changesOf(event).length === 0,
+      phoneSkip: (event) => changesOf(event).length === 0 && !caveatOf(event),
       cell: (event) => <Changes event={event} />,
     },
   ];
+}
+
+function What({ event, narrow }: { event: AuditEvent; narrow: (change: Search) => void }) {
+  const target = targetOf(event);
+  return (
+    <span className="flex min-w-0 flex-col items-start">
+      <button
+        type="button"
+        className="min-h-6 max-w-full rounded-sm text-left font-medium wrap-anywhere hover:underline"
+        title={`Show only ${event.action}`}
+        onClick={() => narrow({ action: event.action })}
+      >
+        {actionName(event.action)}
+      </button>
+      {event.targetId ? (
+        <button
+          type="button"
+          className="min-h-6 max-w-full rounded-sm text-left wrap-anywhere hover:underline"
+          title={`Show only what happened to ${event.targetId}`}
+          onClick={() => narrow({ target: event.targetId })}
+        >
+          {target.kind ? <span className="text-ink-3">{target.kind} </span> : null}
+          {target.name}
+        </button>
+      ) : target.name ? (
+        <span className="text-ink-2">{target.name}</span>
+      ) : null}
+    </span>
+  );
 }
 
 // More than these few stand behind a click.
@@ -175,11 +234,20 @@ const SHOWN_AT_ONCE = 3;
 function Changes({ event }: { event: AuditEvent }) {
   const [all, setAll] = useState(false);
   const changes = changesOf(event);
-  if (changes.length === 0) return <span className="text-ink-3">–</span>;
+  const caveat = caveatOf(event);
+  if (changes.length === 0 && !caveat) return <span className="text-ink-3">–</span>;
   // One more line is as short as the button that would hide it.
   const shown = all || changes.length === SHOWN_AT_ONCE + 1 ? changes : changes.slice(0, SHOWN_AT_ONCE);
   return (
     <div className="flex w-full flex-col items-start gap-0.5 py-1 text-12">
+      {caveat ? (
+        <div className="flex flex-col items-start gap-1 pb-1">
+          <Badge tone="warn" icon={<TriangleAlert aria-hidden />}>
+            {caveat.label}
+          </Badge>
+          <p className="text-ink-2">{caveat.text}</p>
+        </div>
+      ) : null}
       <dl className="flex w-full flex-col gap-0.5">
         {shown.map((change) => (
           <div key={change.field} className="grid grid-cols-[7.5rem_minmax(0,1fr)] gap-x-3">
