@@ -306,13 +306,24 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 		// Out of time, which is no error: what is left is told and cut.
 		p.calls.endAll(false)
 		p.calls.waitEmpty(cutGrace)
-		err = p.server.Close()
+		err = p.flushAndClose()
 	}
 	p.stop()
 	p.loops.Wait()
 	p.nodes.pollers.Wait()
 	p.transport.CloseIdleConnections()
 	return err
+}
+
+// flushAndClose lets out what calls were told at last: the server sends it after their
+// handlers have returned, and closing at once would overtake it.
+func (p *Proxy) flushAndClose() error {
+	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
+	defer cancel()
+	if p.server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return p.server.Close()
 }
 
 // ServeHTTP implements http.Handler: every request comes through here.

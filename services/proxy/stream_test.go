@@ -216,6 +216,7 @@ func (r *rig) block(t *testing.T, key interface{ Reveal() string }) (got chan an
 	}
 	got = make(chan answer, 1)
 	go func() {
+		defer close(got) // Also when the request failed: the test fails then, and does not hang.
 		got <- r.ask(r.h2c, "POST", "/api/v1/fetch", "{}", func(req *http.Request) { req.Header.Set("X-API-Key", key.Reveal()) })
 	}()
 	<-entered
