@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -119,6 +121,39 @@ func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State
 			return err
 		}
 	}
+	return r.audit(ctx, tx)
+}
+
+// audit tells every living tenant that its sign-ins ended, and the tenant of each item
+// what became of it.
+func (r *restore) audit(ctx context.Context, tx store.Tx) error {
+	for after := ""; ; {
+		page, err := tx.ListTenants(ctx, store.Page{After: after})
+		if err != nil {
+			return err
+		}
+		for _, t := range page {
+			after = t.ID
+			if !t.DeletedAt.IsZero() {
+				continue
+			}
+			err := audit.Record(ctx, tx, r.s.ids, r.now, "tenant.restore", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
+				audit.Changes{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
+			if err != nil {
+				return err
+			}
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
+	for _, i := range r.report.Items {
+		err := audit.Record(ctx, tx, r.s.ids, r.now, i.Kind+".restore", audit.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
+			audit.Changes{"restore": {After: i.Action}, "reason": {After: i.Why}})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -128,19 +163,29 @@ func (r *restore) note(action, kind, tenant, id, name, why string) {
 
 func (r *restore) adopt(ctx context.Context, tx store.Tx, cell string, state *cellv1.State) error {
 	unowned := make(map[string]bool) // Tenants that nobody is a member of.
-	for _, t := range state.GetTenants() {
-		added, err := r.tenant(ctx, tx, cell, t)
+	gone := make(map[string]bool)    // Ended, and not in the database: nothing of theirs is of use.
+	for _, t := range inOrderOfEnd(state.GetTenants()) {
+		added, known, err := r.tenant(ctx, tx, cell, t)
 		if err != nil {
 			return fmt.Errorf("tenant %s: %w", t.GetId(), err)
 		}
-		unowned[t.GetId()] = added
+		unowned[t.GetId()], gone[t.GetId()] = added, !known
 	}
-	for _, n := range state.GetNamespaces() {
+	namespaces := slices.DeleteFunc(inOrderOfEnd(state.GetNamespaces()), func(n *cellv1.Namespace) bool { return gone[n.GetTenantId()] })
+	for _, n := range namespaces {
+		if err := r.freeName(ctx, tx, n); err != nil {
+			return fmt.Errorf("namespace %s: %w", n.GetId(), err)
+		}
+	}
+	for _, n := range namespaces {
 		if err := r.namespace(ctx, tx, n); err != nil {
 			return fmt.Errorf("namespace %s: %w", n.GetId(), err)
 		}
 	}
 	for _, k := range state.GetKeys() {
+		if gone[k.GetTenantId()] {
+			continue
+		}
 		if err := r.key(ctx, tx, k, unowned[k.GetTenantId()]); err != nil {
 			return fmt.Errorf("key %s: %w", k.GetId(), err)
 		}
@@ -148,25 +193,83 @@ func (r *restore) adopt(ctx context.Context, tx store.Tx, cell string, state *ce
 	return nil
 }
 
+// inOrderOfEnd puts what ended first: its names are free for the others.
+func inOrderOfEnd[T interface{ GetDeleted() bool }](list []T) []T {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b T) int {
+		switch {
+		case a.GetDeleted() == b.GetDeleted():
+			return 0
+		case a.GetDeleted():
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// otherName is for what has a name in the cell that something else has in the copy.
+func otherName(name, id string) string {
+	return cut(name, otherNameMax) + "-" + strings.ToLower(id[max(len(id)-6, 0):])
+}
+
+// otherNameMax leaves room for the end within the shortest limit on names.
+const otherNameMax = 30
+
+func cut(name string, most int) string { return name[:min(len(name), most)] } // Names are ASCII.
+
 // tenant adopts one that only the cell knows, so that its name and its jobs stay its own.
-func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv1.Tenant) (added bool, err error) {
+func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv1.Tenant) (added, known bool, err error) {
 	is, err := tx.FindTenant(ctx, t.GetId())
 	switch {
 	case errors.Is(err, store.ErrNotFound) && t.GetDeleted():
-		return false, nil
+		return false, false, nil
 	case errors.Is(err, store.ErrNotFound):
-		r.note("adopted", "tenant", t.GetId(), t.GetId(), t.GetName(), "only the cell knew it; it has no members")
-		return true, tx.InsertTenant(ctx, store.Tenant{
-			ID: t.GetId(), Name: t.GetName(), DisplayName: t.GetName(), Plan: tenancy.PlanFree, Cell: cell,
+		name, why := t.GetName(), "only the cell knew it; it has no members"
+		if other, err := tx.GetTenantByName(ctx, name); err == nil {
+			name, why = otherName(name, t.GetId()), why+"; its name "+name+" belongs to tenant "+other.ID
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return false, false, err
+		}
+		r.note("adopted", "tenant", t.GetId(), t.GetId(), name, why)
+		return true, true, tx.InsertTenant(ctx, store.Tenant{
+			ID: t.GetId(), Name: name, DisplayName: t.GetName(), Plan: tenancy.PlanFree, Cell: cell,
 			CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 		})
 	case err != nil || !t.GetDeleted() || !is.DeletedAt.IsZero():
-		return false, err
+		return false, true, err
 	}
 	is.DeletedAt, is.UpdatedAt = r.now, r.now
 	is.Generation++
 	r.note("updated", "tenant", is.ID, is.ID, is.Name, "it was deleted since")
-	return false, tx.UpdateTenant(ctx, &is)
+	return false, true, tx.UpdateTenant(ctx, &is)
+}
+
+// freeName takes a namespace's name of the copy away if the cell knows another, before any
+// is given: two may have exchanged theirs.
+func (r *restore) freeName(ctx context.Context, tx store.Tx, n *cellv1.Namespace) error {
+	if n.GetDeleted() {
+		return nil
+	}
+	is, err := tx.FindNamespace(ctx, n.GetId())
+	if errors.Is(err, store.ErrNotFound) || err == nil && (!is.DeletedAt.IsZero() || is.Name == n.GetName()) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	is.Name = otherName("x", n.GetId())
+	return tx.UpdateNamespace(ctx, &is)
+}
+
+// freeNamespaceName is the cell's name of a namespace, or another if the copy has given it
+// to one that the cell does not know.
+func freeNamespaceName(ctx context.Context, tx store.Tx, n *cellv1.Namespace) (name, why string, _ error) {
+	other, err := tx.GetNamespaceByName(ctx, n.GetTenantId(), n.GetName())
+	if errors.Is(err, store.ErrNotFound) || err == nil && other.ID == n.GetId() {
+		return n.GetName(), "", nil
+	}
+	return otherName(n.GetName(), n.GetId()), "; its name " + n.GetName() + " belongs to namespace " + other.ID, err
 }
 
 func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespace) error {
@@ -175,9 +278,13 @@ func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespac
 	case errors.Is(err, store.ErrNotFound) && n.GetDeleted():
 		return nil
 	case errors.Is(err, store.ErrNotFound):
-		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), n.GetName(), "only the cell knew it")
+		name, taken, err := freeNamespaceName(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), name, "only the cell knew it"+taken)
 		return tx.InsertNamespace(ctx, store.Namespace{
-			TenantID: n.GetTenantId(), ID: n.GetId(), Name: n.GetName(), CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
+			TenantID: n.GetTenantId(), ID: n.GetId(), Name: name, CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 		})
 	case err != nil || !is.DeletedAt.IsZero() || !n.GetDeleted() && n.GetName() == is.Name:
 		return err
@@ -186,7 +293,11 @@ func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespac
 	if n.GetDeleted() {
 		is.DeletedAt = r.now
 	} else {
-		is.Name, why = n.GetName(), "it was renamed since"
+		name, taken, err := freeNamespaceName(ctx, tx, n)
+		if err != nil {
+			return err
+		}
+		is.Name, why = name, "it was renamed since"+taken
 	}
 	is.UpdatedAt = r.now
 	is.Generation++

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+// takeOver is what AfterRestore writes for a cell's state.
+func (s *stage) takeOver(t *testing.T, state *cellv1.State) RestoreReport {
+	t.Helper()
+	r := &restore{s: s.Server, now: s.now(), report: RestoreReport{Incarnation: "inc_test"}}
+	if err := s.store.Service(t.Context(), func(tx store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
+		t.Fatal(err)
+	}
+	return r.report
+}
+
+func (s *stage) read(t *testing.T, f func(ctx context.Context, tx store.Tx) error) {
+	t.Helper()
+	if err := s.store.ReadService(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the cell knows may have names that something else has in the copy: it is taken over
+// under another name, and nothing stops for it.
+func TestRestore_ATakenNameStopsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.newParty(t, "acme")
+	one, two, unsent := p.namespace(t), p.namespace(t), p.namespace(t)
+	names := make(map[string]string)
+	s.read(t, func(ctx context.Context, tx store.Tx) error {
+		for _, id := range []string{one, two, unsent} {
+			n, err := tx.FindNamespace(ctx, id)
+			if err != nil {
+				return err
+			}
+			names[id] = n.Name
+		}
+		return nil
+	})
+	twin, added, ended := p.id(ids.Tenant), p.id(ids.Namespace), p.id(ids.Tenant)
+	report := s.takeOver(t, &cellv1.State{
+		Tenants: []*cellv1.Tenant{{Id: p.TenantID, Name: "acme"}, {Id: twin, Name: "acme"}, {Id: ended, Name: "ended", Deleted: true}},
+		Namespaces: []*cellv1.Namespace{
+			{Id: one, TenantId: p.TenantID, Name: names[two]}, // Exchanged.
+			{Id: two, TenantId: p.TenantID, Name: names[one]},
+			{Id: added, TenantId: p.TenantID, Name: names[unsent]}, // The cell was never told of unsent.
+			{Id: p.id(ids.Namespace), TenantId: ended, Name: "left"},
+		},
+		Keys: []*cellv1.Key{{Id: "key_aaaaaaaaaaaa", TenantId: ended, Name: "left", Roles: []string{"viewer"}, Digests: [][]byte{bytes.Repeat([]byte{1}, 32)}}},
+	})
+	s.read(t, func(ctx context.Context, tx store.Tx) error {
+		for id, want := range map[string]string{one: names[two], two: names[one], unsent: names[unsent], added: otherName(names[unsent], added)} {
+			if n, err := tx.FindNamespace(ctx, id); err != nil || n.Name != want {
+				t.Errorf("%s is called %q, want %q (%v)", id, n.Name, want, err)
+			}
+		}
+		other, err := tx.GetTenant(ctx, twin)
+		if err != nil || other.Name != otherName("acme", twin) {
+			t.Errorf("%+v, %v", other, err)
+		}
+		_, noTenant := tx.FindTenant(ctx, ended)
+		_, noKey := tx.FindKey(ctx, "key_aaaaaaaaaaaa")
+		if !errors.Is(noTenant, store.ErrNotFound) || !errors.Is(noKey, store.ErrNotFound) {
+			t.Errorf("what ended is back: %v, %v", noTenant, noKey)
+		}
+		return nil
+	})
+	for _, id := range []string{twin, added} {
+		if !slices.ContainsFunc(report.Items, func(i RestoreItem) bool { return i.ID == id && strings.Contains(i.Why, "its name") }) {
+			t.Errorf("%s is not listed with its name: %+v", id, report.Items)
+		}
+	}
+}
+
+func TestRestore_IsInTheAuditLogOfEveryTenantItTouched(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.newParty(t, "acme")
+	cookie := p.session(t, owner, "")
+	p.invitation(t)
+	key := p.jobsKey(t)
+	report := s.takeOver(t, &cellv1.State{
+		Tenants: []*cellv1.Tenant{{Id: p.TenantID, Name: "acme"}},
+		Keys:    []*cellv1.Key{{Id: key, TenantId: p.TenantID, Revoked: true}},
+	})
+	if report.Ended["sessions"] != 1 || report.Ended["invitations"] != 1 || report.Ended["token_signing_keys"] != 1 {
+		t.Errorf("%+v", report)
+	}
+	if r := s.call(t, whoami, "{}", browser(cookie)...); r.status != 401 {
+		t.Errorf("the session is good still: %d %s", r.status, r.body)
+	}
+	s.read(t, func(ctx context.Context, tx store.Tx) error {
+		rows, err := tx.ListAudit(ctx, p.TenantID, store.AuditFilter{}, store.Page{})
+		for _, want := range []struct{ action, target string }{{"tenant.restore", p.TenantID}, {"key.restore", key}} {
+			if !slices.ContainsFunc(rows, func(e store.AuditEvent) bool {
+				return e.Action == want.action && e.TargetID == want.target && e.ActorType == "system"
+			}) {
+				t.Errorf("no %v in %+v", want, rows)
+			}
+		}
+		return err
+	})
+}
