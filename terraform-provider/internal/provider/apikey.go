@@ -68,8 +68,8 @@ func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest,
 func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "An API key whose secret is made on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud is told the key's " +
-			"id and SHA-256 digest; the key itself stands in no plan and no state, and cannot be read back.\n\n" +
+		MarkdownDescription: "An API key whose secret is generated on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud only gets the key's " +
+			"id and SHA-256 digest; the key itself is never stored in a plan or the state, and can't be read back.\n\n" +
 			"**Rotation.** Raise `secret_wo_version`: the resource takes the secret of that run, and the old one works for `rotation_overlap` longer, so that " +
 			"everything that uses it can be moved over. Between two raises the secret of the run is not looked at, so plans stay empty although the " +
 			"ephemeral resource forms another key each time. A rotation with a key of another id (the usual one: every run forms a new id) makes a new key, " +
@@ -82,7 +82,7 @@ func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			"name": schema.StringAttribute{
 				Required:            true,
 				Validators:          []validator.String{displayName()},
-				MarkdownDescription: "For people; need not be unique.",
+				MarkdownDescription: "Name shown to people; doesn't have to be unique.",
 			},
 			"kind": schema.StringAttribute{
 				Required:            true,
@@ -94,39 +94,39 @@ func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 				Optional:    true,
 				ElementType: types.StringType,
 				Validators:  []validator.Set{setvalidator.SizeAtMost(64), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
-				MarkdownDescription: "Ids (`ns_…`, preferred: `corvo_namespace.….id`) or names of the namespaces it is good for. " +
+				MarkdownDescription: "Ids (`ns_…`, preferred: `corvo_namespace.….id`) or names of the namespaces the key can use. " +
 					"Default: every namespace of the tenant.",
 			},
 			"roles": schema.SetAttribute{
 				Optional:    true,
 				ElementType: types.StringType,
 				Validators:  []validator.Set{setvalidator.ValueStringsAre(stringvalidator.OneOf(namespaceRoles()...))},
-				MarkdownDescription: "What a key of kind `dp` may do, at least one of `admin`, `operator`, `producer`, `worker`, `viewer`. " +
-					"Never more than the provider's token may.",
+				MarkdownDescription: "Roles of a key of kind `dp`: at least one of `admin`, `operator`, `producer`, `worker`, `viewer`. " +
+					"Can't exceed what the provider's token can do.",
 			},
 			"tenant_role": schema.StringAttribute{
 				Optional:      true,
 				Validators:    []validator.String{stringvalidator.OneOf(tenantRoles()...)},
 				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				MarkdownDescription: "What a key of kind `mg` is in the tenant: `owner`, `admin`, `billing`, `developer`, `auditor` or `viewer`. " +
+				MarkdownDescription: "Tenant role of a key of kind `mg`: `owner`, `admin`, `billing`, `developer`, `auditor` or `viewer`. " +
 					"Changing it replaces the key.",
 			},
 			"expires_at": schema.StringAttribute{
 				Optional:            true,
 				CustomType:          timetypes.RFC3339Type{},
-				MarkdownDescription: "When it stops working (RFC 3339). Default: never.",
+				MarkdownDescription: "When the key expires (RFC 3339). Default: never.",
 			},
 			"secret_wo": schema.StringAttribute{
 				Required:            true,
 				WriteOnly:           true,
 				Sensitive:           true,
 				Validators:          []validator.String{wellFormedKey{}},
-				MarkdownDescription: "The whole key, from `ephemeral.corvo_api_key_secret.….key`. Write-only: taken when the key is created and when `secret_wo_version` changes, never stored.",
+				MarkdownDescription: "The whole key, from `ephemeral.corvo_api_key_secret.….key`. Write-only: used when the key is created and when `secret_wo_version` changes, and never stored.",
 			},
 			"secret_wo_version": schema.Int64Attribute{
 				Required:            true,
 				Validators:          []validator.Int64{int64validator.AtLeast(0)},
-				MarkdownDescription: "Any number; changing it rotates the key in place. After an import the first number is only noted.",
+				MarkdownDescription: "Any number; changing it rotates the key. After an import, the first number is only recorded.",
 			},
 			"rotation_overlap": schema.StringAttribute{
 				Optional:            true,
@@ -134,33 +134,33 @@ func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 				CustomType:          timetypes.GoDurationType{},
 				Default:             stringdefault.StaticString(overlapDefault),
 				Validators:          []validator.String{positiveDuration{most: overlapMax}},
-				MarkdownDescription: "How long the old secret works on after a rotation, `0s` to `168h`. Default: `24h`.",
+				MarkdownDescription: "How long the old secret keeps working after a rotation, `0s` to `168h`. Default: `24h`.",
 			},
-			"prefix": schema.StringAttribute{Computed: true, MarkdownDescription: "Its public beginning, `corvo_<kind>_<id>`: what people recognise it by."},
+			"prefix": schema.StringAttribute{Computed: true, MarkdownDescription: "Public prefix of the key, `corvo_<kind>_<id>`, to recognize it by."},
 			"versions": schema.ListNestedAttribute{
 				Computed:            true,
-				MarkdownDescription: "The secrets that work now, oldest first, two at most.",
+				MarkdownDescription: "The secrets that currently work, oldest first, at most two.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"created_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
-					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null: as long as the key."},
+					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null if it expires with the key."},
 				}},
 			},
 			"retiring": schema.ListNestedAttribute{
 				Computed:            true,
-				MarkdownDescription: "Predecessors of other ids that still work.",
+				MarkdownDescription: "Previous keys with other ids that still work.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"key_id":     schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`."},
-					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null: its end could not be set yet, the next apply does."},
+					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null if the expiry isn't set yet. The next apply sets it."},
 				}},
 			},
 			"status": schema.StringAttribute{
 				Computed:            true,
-				MarkdownDescription: "`ready` once every proxy goes by the newest change, `pending` until then. An apply that finds `pending` waits.",
+				MarkdownDescription: "`ready` once every proxy uses the latest change, `pending` until then. An apply waits while it is `pending`.",
 			},
-			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Counts changes that the data plane must learn."},
-			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every change; an apply refuses to overwrite one it has not seen."},
+			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Increases with every change that the data plane has to apply."},
+			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every update; an apply refuses to overwrite an update it hasn't seen."},
 			"created_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
-			"created_by": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the user or key that made it."},
+			"created_by": schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the user or key that created it."},
 		},
 	}
 }

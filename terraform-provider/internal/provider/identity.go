@@ -29,14 +29,14 @@ func (s *identitySource) Metadata(_ context.Context, _ datasource.MetadataReques
 // Schema implements datasource.DataSource.
 func (s *identitySource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Who the provider's token is and what it may do.",
+		MarkdownDescription: "The identity and permissions of the provider's token.",
 		Attributes: map[string]schema.Attribute{
 			"tenant_id":       schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the token's tenant (`tn_…`)."},
-			"tenant":          schema.StringAttribute{Computed: true, MarkdownDescription: "Its name."},
-			"tenant_url":      schema.StringAttribute{Computed: true, MarkdownDescription: "Where the tenant's jobs and queues are."},
+			"tenant":          schema.StringAttribute{Computed: true, MarkdownDescription: "Name of the tenant."},
+			"tenant_url":      schema.StringAttribute{Computed: true, MarkdownDescription: "Base URL of the tenant's jobs and queues."},
 			"role":            schema.StringAttribute{Computed: true, MarkdownDescription: "The token's role in the tenant, for example `admin`."},
-			"permissions":     schema.SetAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "What it may do, for example `NAMESPACE_WRITE`."},
-			"key_id":          schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the key that the token is (`key_…`)."},
+			"permissions":     schema.SetAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "Permissions of the token, for example `NAMESPACE_WRITE`."},
+			"key_id":          schema.StringAttribute{Computed: true, MarkdownDescription: "Id of the token's key (`key_…`)."},
 			"key_name":        schema.StringAttribute{Computed: true, MarkdownDescription: "Name of that key."},
 			"service_version": schema.StringAttribute{Computed: true, MarkdownDescription: "Version of the service."},
 		},

@@ -61,30 +61,30 @@ func (r *namespaceResource) Metadata(_ context.Context, _ resource.MetadataReque
 func (r *namespaceResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A namespace: isolation inside a tenant, with queues, jobs and keys of its own.\n\n" +
-			"Destroying a namespace ends its jobs and the keys that are good for it alone.",
+		MarkdownDescription: "A namespace isolates queues, jobs and keys within a tenant.\n\n" +
+			"Destroying a namespace deletes its jobs and the keys that only work in it.",
 		Attributes: map[string]schema.Attribute{
-			"id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "`ns_…`, fixed for ever."},
+			"id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "`ns_…`, never changes."},
 			"tenant_id": schema.StringAttribute{
 				Computed: true, PlanModifiers: stable, MarkdownDescription: "Id of the tenant (`tn_…`).",
 			},
 			"name": schema.StringAttribute{
 				Required:            true,
 				Validators:          []validator.String{namespaceName()},
-				MarkdownDescription: "Unique in the tenant. Changed in place: id, jobs and keys stay.",
+				MarkdownDescription: "Unique in the tenant. Changing it renames the namespace in place; its id, jobs and keys stay the same.",
 			},
 			"region": schema.StringAttribute{
 				Optional:            true,
 				Computed:            true,
 				Validators:          []validator.String{stringvalidator.LengthBetween(1, 64)},
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured()},
-				MarkdownDescription: "Where it lives. Default: the region of the tenant's placement. Changing it replaces the namespace.",
+				MarkdownDescription: "Region of the namespace. Default: the region of the tenant's placement. Changing it replaces the namespace.",
 			},
 			"labels": schema.MapAttribute{
 				Optional:            true,
 				ElementType:         types.StringType,
 				Validators:          labelsForm(),
-				MarkdownDescription: "Labels for people and their tools, 64 at most. Keys match `^[a-z][a-z0-9._/-]{0,62}$`, values have at most 256 characters.",
+				MarkdownDescription: "Labels for your own use, at most 64. Keys match `^[a-z][a-z0-9._/-]{0,62}$`, values have up to 256 characters.",
 			},
 			"delete_protection": schema.BoolAttribute{
 				Optional: true,
@@ -95,14 +95,14 @@ func (r *namespaceResource) Schema(_ context.Context, _ resource.SchemaRequest, 
 			},
 			"endpoint": schema.StringAttribute{
 				Computed: true, PlanModifiers: stable,
-				MarkdownDescription: "Base URL for workers and producers, with a key of the namespace or the header `X-Corvo-Namespace`.",
+				MarkdownDescription: "Base URL for workers and producers. Use it with a key of the namespace or the header `X-Corvo-Namespace`.",
 			},
 			"status": schema.StringAttribute{
 				Computed:            true,
-				MarkdownDescription: "`ready` once every proxy goes by the newest change, `pending` until then. An apply that finds `pending` waits.",
+				MarkdownDescription: "`ready` once every proxy uses the latest change, `pending` until then. An apply waits while it is `pending`.",
 			},
-			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Counts changes that the data plane must learn."},
-			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every change; an apply refuses to overwrite one it has not seen."},
+			"generation": schema.Int64Attribute{Computed: true, MarkdownDescription: "Increases with every change that the data plane has to apply."},
+			"etag":       schema.StringAttribute{Computed: true, MarkdownDescription: "Changes with every update; an apply refuses to overwrite an update it hasn't seen."},
 			"created_at": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "RFC 3339."},
 			"updated_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339."},
 		},

@@ -62,7 +62,7 @@ func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"endpoint": schema.StringAttribute{
 				Optional: true,
 				MarkdownDescription: "Base URL of the service. Default: the environment variable `CORVO_ENDPOINT`. " +
-					"`http://` is accepted for this machine only, see `allow_http`.",
+					"`http://` is only accepted for this machine; see `allow_http`.",
 			},
 			"token": schema.StringAttribute{
 				Optional:  true,
@@ -72,35 +72,35 @@ func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			},
 			"tenant": schema.StringAttribute{
 				Optional: true,
-				MarkdownDescription: "A guard: name or id (`tn_…`) of the tenant that the token must belong to, so that a token of the wrong " +
-					"tenant changes nothing. Default: the environment variable `CORVO_TENANT`, else no guard.",
+				MarkdownDescription: "Name or id (`tn_…`) of the tenant that the token must belong to, so that a token of the wrong " +
+					"tenant changes nothing. Default: the environment variable `CORVO_TENANT`; without either, any tenant.",
 			},
 			"max_retries": schema.Int64Attribute{
 				Optional:            true,
 				Validators:          []validator.Int64{int64validator.Between(0, 50)},
-				MarkdownDescription: "How often a call that failed for a moment (connection, 429, 503) is repeated. Default: `8`.",
+				MarkdownDescription: "How often a call is retried after a temporary failure (connection, 429, 503). Default: `8`.",
 			},
 			"request_timeout": schema.StringAttribute{
 				Optional:            true,
 				CustomType:          timetypes.GoDurationType{},
 				Validators:          []validator.String{positiveDuration{}},
-				MarkdownDescription: "Bound of one attempt of a call, for example `30s`. Default: `30s`.",
+				MarkdownDescription: "Timeout of one attempt of a call. Default: `30s`.",
 			},
 			"operation_timeout": schema.StringAttribute{
 				Optional:   true,
 				CustomType: timetypes.GoDurationType{},
 				Validators: []validator.String{positiveDuration{}},
-				MarkdownDescription: "Bound of everything that one change of a resource does, waiting until it is in force included. " +
-					"What was changed but is not in force by then has `status = \"pending\"`; the next apply waits on. Default: `10m`.",
+				MarkdownDescription: "Timeout of a change to a resource, including the wait until every proxy uses it. " +
+					"A change that isn't in use everywhere by then has `status = \"pending\"`; the next apply continues waiting. Default: `10m`.",
 			},
 			"ca_pem": schema.StringAttribute{
 				Optional:            true,
-				MarkdownDescription: "Certificate authorities (PEM) to trust besides the system's.",
+				MarkdownDescription: "Certificate authorities (PEM) to trust in addition to the system's.",
 			},
 			"allow_http": schema.BoolAttribute{
 				Optional: true,
-				MarkdownDescription: "Permit `http://` to another machine than this one. The token then travels in clear text: " +
-					"only for a network that is yours alone. Default: `false`.",
+				MarkdownDescription: "Allow `http://` to other machines. The token is then sent in plain text: " +
+					"use it only on a private network. Default: `false`.",
 			},
 		},
 	}

@@ -60,37 +60,37 @@ func (r *queueResource) Metadata(_ context.Context, _ resource.MetadataRequest, 
 func (r *queueResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A queue's settings. A queue comes into being with its first job, so one that exists already is taken over and its jobs stay.\n\n" +
+		MarkdownDescription: "A queue's settings. A queue is created with its first job; if it already exists, Terraform takes over its settings and its jobs stay.\n\n" +
 			"**Destroying a queue deletes its jobs.**",
 		Attributes: map[string]schema.Attribute{
 			"id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "`namespace_id/name`."},
 			"namespace": schema.StringAttribute{
 				Required:   true,
 				Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
-				MarkdownDescription: "Id (`ns_…`) or name of the namespace. Prefer the id, `corvo_namespace.….id`: it stays when the namespace gets another name. " +
-					"Another namespace means another queue.",
+				MarkdownDescription: "Id (`ns_…`) or name of the namespace. Prefer the id, `corvo_namespace.….id`: it doesn't change when the namespace is renamed. " +
+					"Changing it replaces the queue.",
 			},
 			"namespace_id": schema.StringAttribute{Computed: true, PlanModifiers: stable, MarkdownDescription: "Id of the namespace."},
 			"name": schema.StringAttribute{
 				Required:            true,
 				Validators:          []validator.String{queueName()},
 				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				MarkdownDescription: "Name of the queue. Another name means another queue.",
+				MarkdownDescription: "Name of the queue. Changing it replaces the queue.",
 			},
 			"paused": schema.BoolAttribute{
 				Optional: true,
 				Computed: true,
-				MarkdownDescription: "Whether no job is handed out; enqueueing goes on. Left out, it stays as it is, so that people can pause and resume " +
-					"by hand without a plan that undoes it.",
+				MarkdownDescription: "Whether the queue is paused: jobs can be enqueued but aren't handed out. If left out, Terraform doesn't change it, so people can pause and resume " +
+					"by hand without the next plan undoing it.",
 			},
 			"max_concurrency": schema.Int64Attribute{
 				Optional:            true,
 				Validators:          []validator.Int64{int64validator.Between(1, 1_000_000)},
-				MarkdownDescription: "How many jobs may be active at a time. Default: any number.",
+				MarkdownDescription: "How many jobs can be active at a time. Default: no limit.",
 			},
 			"throttle": schema.SingleNestedAttribute{
 				Optional:            true,
-				MarkdownDescription: "How many jobs may start in a window of time. Default: any number.",
+				MarkdownDescription: "How many jobs can start in a time window. Default: no limit.",
 				Attributes: map[string]schema.Attribute{
 					"limit": schema.Int64Attribute{
 						Required: true, Validators: []validator.Int64{int64validator.Between(1, 1_000_000_000)}, MarkdownDescription: "Jobs per window.",
@@ -109,8 +109,8 @@ func (r *queueResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 func retrySchema() schema.Attribute {
 	return schema.SingleNestedAttribute{
 		Optional: true,
-		MarkdownDescription: "How often jobs are tried whose producers say nothing about it; at least one member. " +
-			"Jobs that are enqueued already keep what they have.",
+		MarkdownDescription: "Retry defaults for jobs that don't set their own; set at least one. " +
+			"Jobs that are already enqueued keep theirs.",
 		Attributes: map[string]schema.Attribute{
 			"max_retries": schema.Int64Attribute{
 				Optional: true,
@@ -118,18 +118,18 @@ func retrySchema() schema.Attribute {
 					path.MatchRoot("retry").AtName("backoff"), path.MatchRoot("retry").AtName("base_delay_ms"),
 					path.MatchRoot("retry").AtName("max_delay_ms"),
 				)},
-				MarkdownDescription: "All attempts, the first included. Default: 3.",
+				MarkdownDescription: "Total number of attempts, including the first. Default: 3.",
 			},
 			"backoff": schema.StringAttribute{
 				Optional:            true,
 				Validators:          []validator.String{stringvalidator.OneOf("none", "fixed", "linear", "exponential")},
-				MarkdownDescription: "How the pause between two attempts grows: `none`, `fixed`, `linear` or `exponential`. Default: `exponential`.",
+				MarkdownDescription: "How the delay between attempts grows: `none`, `fixed`, `linear` or `exponential`. Default: `exponential`.",
 			},
 			"base_delay_ms": schema.Int64Attribute{
-				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The first pause in milliseconds. Default: 5 seconds.",
+				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The first delay in milliseconds. Default: 5 seconds.",
 			},
 			"max_delay_ms": schema.Int64Attribute{
-				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The longest pause in milliseconds. Default: 10 minutes.",
+				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The longest delay in milliseconds. Default: 10 minutes.",
 			},
 		},
 	}
