@@ -169,6 +169,7 @@ var mutations = []mutation{
 	{"a transfer is not bound to its group", transfer, "h.Write(g.prefix[:])", "h.Write(nil)"},
 	{"a damaged transfer is taken", transfer, "if !m.hash.matches() {", "if false {"},
 	{"leftovers of a transfer stay", transfer, "for _, name := range names {", "for _, name := range names[:0] {"},
+	{"the log may be cut before the state is durable", transfer, "g.noteKey(), value, pebble.Sync)", "g.noteKey(), value, pebble.NoSync)"},
 	{"a trimmed cursor is not told", cursor, "if after+1 < trimmed {", "if after+1 < min(trimmed, 0) {"},
 	{"a cursor is told one entry late", cursor, "if after+1 < trimmed {", "if after+2 < trimmed {"},
 	{"a feed is read from the cursor itself", cursor, "space.FeedFrom(after + 1)", "space.FeedFrom(max(after, 1))"},

@@ -333,3 +333,28 @@ func TestInstall_PowerCutLeavesOldOrNew(t *testing.T) {
 	}
 	t.Logf("%d cuts: %v", len(clones.taken)+1, seen)
 }
+
+// The note lets the log go, so it takes every commit before it to the disk.
+func TestMarkCovered_WhatWasCommittedBeforeSurvivesAPowerLoss(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewCrashableMem()
+	db := openOn(t, mem)
+	fill(t, db.Group(2), many("flushed", 50))
+	if err := db.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, db.Group(2), many("not", 50))
+	if err := db.Group(2).MarkCovered([]byte("note")); err != nil {
+		t.Fatal(err)
+	}
+	want, left := show(contents(t, db.Group(2))), mem.CrashClone(vfs.CrashCloneCfg{})
+	closeDB(t, db)
+	db = openOn(t, left)
+	defer closeDB(t, db)
+	if got := show(contents(t, db.Group(2))); got != want {
+		t.Fatalf("after the power loss %s, before %s", got, want)
+	}
+	if note, err := db.Group(2).Covered(); err != nil || string(note) != "note" {
+		t.Fatalf("the note is %q, %v", note, err)
+	}
+}
