@@ -55,7 +55,7 @@ type testNode struct {
 	id      string
 	dir     string
 	db      *statedb.DB
-	logs    map[uint32]*raft.InmemStore
+	logs    map[uint32]*memLog
 	cell    *Cell
 	health  *health.Health
 	members *Membership
@@ -112,7 +112,7 @@ func newTestCell(t *testing.T, size int) *testCell {
 // prepare gives a node its place: listener and empty disk.
 func (c *testCell) prepare(id string) *testNode {
 	c.t.Helper()
-	n := &testNode{id: id, dir: c.t.TempDir(), logs: make(map[uint32]*raft.InmemStore)}
+	n := &testNode{id: id, dir: c.t.TempDir(), logs: make(map[uint32]*memLog)}
 	n.api, n.raft = c.listen("127.0.0.1:0"), c.listen("127.0.0.1:0")
 	c.addrs.Store(id, n.raft.Addr().String())
 	c.nodes[id] = n
@@ -142,9 +142,16 @@ func testLogger(node string) *slog.Logger {
 // testTimings are short, but let a busy machine keep its leaders.
 var testTimings = group.Timings{Heartbeat: 400 * time.Millisecond, Commit: 10 * time.Millisecond}
 
-func (n *testNode) log(group uint32) *raft.InmemStore {
+// memLog is a log that outlives the node but not the test.
+type memLog struct{ *raft.InmemStore }
+
+func (l *memLog) StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error {
+	return errors.Join(l.StoreLogs(logs), l.SetUint64(key, value))
+}
+
+func (n *testNode) log(group uint32) *memLog {
 	if n.logs[group] == nil {
-		n.logs[group] = raft.NewInmemStore()
+		n.logs[group] = &memLog{raft.NewInmemStore()}
 	}
 	return n.logs[group]
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// cutLog makes the state durable and lets raft cut its log once enough bytes
-// were applied; entries hold hundreds of jobs, so counting entries would not bound anything.
+// cutLog notes how far the state is, and makes it durable and lets raft cut its log
+// once enough bytes were applied; entries hold hundreds of jobs, so counting entries would not bound anything.
 func (g *Group) cutLog() {
 	defer g.wg.Done()
 	tick := time.NewTicker(snapshotPoll)
@@ -20,6 +20,9 @@ func (g *Group) cutLog() {
 		case <-tick.C:
 		case <-g.stop:
 			return
+		}
+		if err := g.log.noteRest(); err != nil {
+			g.logger.Warn("log", "err", err)
 		}
 		bytes, index := g.fsm.bytes.Load(), g.AppliedIndex()
 		if bytes-lastBytes < snapshotBytes {

@@ -21,6 +21,9 @@ import (
 type LogStore interface {
 	raft.LogStore
 	raft.StableStore
+	// StoreLogsAnd stores entries and a stable number in one batch, so that the number
+	// costs no sync of its own and is never newer on disk than the entries.
+	StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error
 }
 
 // Transport carries the group's raft traffic. Bind gives it the replica's raft so
@@ -95,7 +98,7 @@ type Group struct {
 	nodeID string
 	raft   *raft.Raft
 	fsm    *fsm
-	log    LogStore // As raft sees it: nothing that was applied can be cut off.
+	log    *uncut // As raft sees it: nothing that was applied can be cut off.
 	trans  Transport
 	clock  *leaderClock
 	peers  ClockPeers
@@ -135,7 +138,7 @@ var (
 func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, o Options) (*Group, error) {
 	o = withDefaults(o)
 	g := &Group{
-		id: store.ID(), nodeID: o.NodeID, log: strictLog{log, store.ID(), o.Fatal}, trans: trans,
+		id: store.ID(), nodeID: o.NodeID, trans: trans,
 		clock:  &leaderClock{clock: o.Clock, trusted: o.ClockPeers.Trusted},
 		peers:  o.ClockPeers,
 		health: o.Health,
@@ -144,10 +147,14 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
 	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal}
-	if err := g.recover(o.AcceptLoss); err != nil {
+	strict := strictLog{log, store.ID(), o.Fatal}
+	if err := g.recover(strict, o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
 	}
-	g.log = &uncut{LogStore: log, applied: g.AppliedIndex, covered: func() (uint64, error) { return coveredIndex(store) }, fatal: g.cannotCut}
+	var err error
+	if g.log, err = newUncut(g, strict); err != nil {
+		return nil, fmt.Errorf("group %d: %w", g.id, err)
+	}
 	if err := g.start(o); err != nil {
 		return nil, fmt.Errorf("start raft of group %d: %w", g.id, err)
 	}
@@ -180,16 +187,16 @@ func withDefaults(o Options) Options {
 
 // recover loads the applied record and checks it against the log: a
 // violation is reported, never repaired by guessing (law 3).
-func (g *Group) recover(acceptLoss bool) error {
+func (g *Group) recover(log LogStore, acceptLoss bool) error {
 	a, err := loadApplied(g.fsm.store)
 	if err != nil {
 		return err
 	}
-	first, err := g.log.FirstIndex()
+	first, err := log.FirstIndex()
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
-	last, err := g.log.LastIndex()
+	last, err := log.LastIndex()
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
@@ -203,7 +210,7 @@ func (g *Group) recover(acceptLoss bool) error {
 		}
 		// The state holds everything up to a.index; the log goes on from there.
 		if last > 0 {
-			if err := g.log.DeleteRange(first, last); err != nil {
+			if err := log.DeleteRange(first, last); err != nil {
 				return fmt.Errorf("drop outrun log: %w", err)
 			}
 		}

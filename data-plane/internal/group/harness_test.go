@@ -79,7 +79,8 @@ type setup struct {
 	accept    bool
 	clock     Clock
 	peers     []*replica
-	wrap      func(wire) Transport // Replaces the transport; may be nil.
+	wrap      func(wire) Transport    // Replaces the transport; may be nil.
+	wrapLog   func(LogStore) LogStore // Replaces the log; may be nil.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -104,7 +105,11 @@ func open(t *testing.T, s setup) (*replica, error) {
 	if s.wrap != nil {
 		trans = s.wrap(r.wire)
 	}
-	r.Group, err = Open(db.Group(testGroup), log.Group(testGroup), trans, r.machine, Options{
+	var entries LogStore = log.Group(testGroup)
+	if s.wrapLog != nil {
+		entries = s.wrapLog(entries)
+	}
+	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
 		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {

@@ -1,16 +1,80 @@
 package group
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
 
 // uncut is the log under raft: it stops the node instead of cutting off entries that
 // the state has applied. Applied entries were committed, and raft never takes a
 // committed entry back; a leader who asks for it was elected by nodes that have
 // forgotten. What is on disk then may be the only full copy.
+//
+// The state is not synced, so after a power loss it is behind what it had applied.
+// Therefore the log itself notes how far that was, in the batch of the next entries.
 type uncut struct {
 	LogStore
-	applied func() uint64
+	applied func() uint64 // Of the state as it is now.
+	before  uint64        // Noted in the log when this replica started.
 	covered func() (uint64, error)
 	fatal   func(from, last uint64)
+
+	noted atomic.Uint64 // Highest note that is durable.
+	seen  uint64        // Applied at the last call of noteRest.
+}
+
+// appliedNote is the stable value that says how far the state was at least.
+var appliedNote = []byte("applied")
+
+func newUncut(g *Group, log LogStore) (*uncut, error) {
+	before, err := log.GetUint64(appliedNote)
+	if err != nil {
+		return nil, fmt.Errorf("read how far the state was: %w", err)
+	}
+	l := &uncut{
+		LogStore: log, applied: g.AppliedIndex, before: before, fatal: g.cannotCut,
+		covered: func() (uint64, error) { return coveredIndex(g.fsm.store) },
+	}
+	l.noted.Store(before)
+	return l, nil
+}
+
+// everApplied is how far the state is, or was before a power loss.
+func (l *uncut) everApplied() uint64 { return max(l.applied(), l.before) }
+
+// StoreLog stores one entry.
+func (l *uncut) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
+
+// StoreLogs stores entries and, at no sync of its own, how far the state is.
+func (l *uncut) StoreLogs(logs []*raft.Log) error {
+	applied := l.everApplied()
+	if err := l.StoreLogsAnd(logs, appliedNote, applied); err != nil {
+		return err
+	}
+	l.raise(applied)
+	return nil
+}
+
+// noteRest notes what was applied before the previous call and was not followed by
+// an entry that would have carried the note. One goroutine calls it now and then.
+func (l *uncut) noteRest() error {
+	seen := l.seen
+	l.seen = l.everApplied()
+	if seen <= l.noted.Load() {
+		return nil
+	}
+	if err := l.SetUint64(appliedNote, l.seen); err != nil {
+		return fmt.Errorf("note how far the state is: %w", err)
+	}
+	l.raise(l.seen)
+	return nil
+}
+
+func (l *uncut) raise(to uint64) {
+	for old := l.noted.Load(); old < to && !l.noted.CompareAndSwap(old, to); old = l.noted.Load() {
+	}
 }
 
 // DeleteRange deletes a prefix, which is compaction, or a suffix above what was
@@ -25,7 +89,7 @@ func (l *uncut) DeleteRange(from, to uint64) error {
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
-	applied := l.applied()
+	applied := l.everApplied()
 	if to < last || from > applied || last < applied {
 		return l.LogStore.DeleteRange(from, to)
 	}
@@ -41,6 +105,6 @@ func (l *uncut) DeleteRange(from, to uint64) error {
 }
 
 func (g *Group) cannotCut(from, last uint64) {
-	g.fatal(fmt.Errorf("group %d: %w: the leader wants entries %d to %d replaced, and %d is applied; keep this folder: it may be the only one that has them",
-		g.id, ErrCutApplied, from, last, g.AppliedIndex()))
+	g.fatal(fmt.Errorf("group %d: %w: the leader wants entries %d to %d replaced, and %d was applied; keep this folder: it may be the only one that has them",
+		g.id, ErrCutApplied, from, last, g.log.everApplied()))
 }

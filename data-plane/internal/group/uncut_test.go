@@ -24,11 +24,24 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 		r.stop(t)
 	}
 
+	forgetful := forgottenUntil(t, all, term, last)
+	keeper = mustOpen(t, setup{id: "n2", disks: d[1], bootstrap: all, peers: forgetful})
+	keeper.mustStopUncut(t, last)
+	for _, r := range forgetful {
+		r.stop(t)
+	}
+	// The keeper's raft loop is held for ever in Fatal, as by a process that ends.
+}
+
+// forgottenUntil runs n1 and n3 on empty disks that vote, which a cell's nodes never
+// do, until they have more entries than last, of a term after the given one: raft tells
+// entries apart by their terms alone.
+func forgottenUntil(t *testing.T, all []string, term, last uint64) []*replica {
+	t.Helper()
 	var forgetful []*replica
-	for _, id := range []string{"n1", "n3"} { // Empty disks that vote: what a cell's nodes never do.
+	for _, id := range []string{"n1", "n3"} {
 		forgetful = append(forgetful, mustOpen(t, setup{id: id, disks: memDisks(), bootstrap: all, peers: forgetful}))
 	}
-	// Terms of their own: raft tells entries apart by their terms alone.
 	for leader := leaderOf(t, forgetful...); leader.raft.CurrentTerm() <= term; leader = leaderOf(t, forgetful...) {
 		if err := leader.Transfer(""); err != nil {
 			t.Fatal(err)
@@ -36,11 +49,15 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 		eventually(t, "the transfer", func() bool { return !leader.Leading() })
 	}
 	leaderOf(t, forgetful...).put(t, int(last)+5)
-	keeper = mustOpen(t, setup{id: "n2", disks: d[1], bootstrap: all, peers: forgetful})
+	return forgetful
+}
+
+func (r *replica) mustStopUncut(t *testing.T, last uint64) {
+	t.Helper()
 	var reason error
 	eventually(t, "the keeper stops", func() bool {
 		select {
-		case reason = <-keeper.fatal:
+		case reason = <-r.fatal:
 		default:
 		}
 		return reason != nil
@@ -48,11 +65,7 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 	if !errors.Is(reason, ErrCutApplied) {
 		t.Fatalf("stopped because of %v", reason)
 	}
-	if got, err := keeper.log.Group(testGroup).LastIndex(); err != nil || got < last {
+	if got, err := r.log.Group(testGroup).LastIndex(); err != nil || got < last {
 		t.Fatalf("the log ends at %d (%v), it had %d", got, err, last)
 	}
-	for _, r := range forgetful {
-		r.stop(t)
-	}
-	// The keeper's raft loop is held for ever in Fatal, as by a process that ends.
 }

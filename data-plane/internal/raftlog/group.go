@@ -177,7 +177,15 @@ func (g *Group) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 // everything before the gap is covered by that snapshot and may even be from a
 // history that lost. An entry at or below the last index is a bug of the caller:
 // raft truncates a conflicting suffix first.
-func (g *Group) StoreLogs(logs []*raft.Log) error {
+func (g *Group) StoreLogs(logs []*raft.Log) error { return g.storeLogs(logs, nil, nil) }
+
+// StoreLogsAnd is StoreLogs that sets a stable number in the same batch: it costs no
+// sync of its own.
+func (g *Group) StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error {
+	return g.storeLogs(logs, stableKey(g.id, key), binary.BigEndian.AppendUint64(nil, value))
+}
+
+func (g *Group) storeLogs(logs []*raft.Log, key, value []byte) error {
 	if len(logs) == 0 {
 		return nil
 	}
@@ -208,6 +216,9 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 	}
 	base := through
 	through, err = g.put(batch, logs, through)
+	if err == nil && key != nil {
+		err = batch.Set(key, seal(key, value), nil)
+	}
 	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
