@@ -153,7 +153,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		Refused:  h.refused,
 	}
 	if body == nil {
-		ref, _ := p.round(w, r, h, opts)
+		ref, _ := p.round(w, r, h, opts) // Why it was refused is for who may try again.
 		return ref
 	}
 	return p.hold(r.Context(), h, func() (*refusal, error) { return p.round(w, r, h, opts) })

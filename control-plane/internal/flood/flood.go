@@ -59,8 +59,10 @@ func Count(ctx context.Context, tx store.Tx, now time.Time, limits ...Limit) (*f
 	return nil, nil
 }
 
-// Peer is the bucket of a client's address, Network that of the network around it.
-func Peer(addr string) string    { return clientnet.Narrow(addr) }
+// Peer is the bucket of a client's address.
+func Peer(addr string) string { return clientnet.Narrow(addr) }
+
+// Network is the bucket of the network around a client's address.
 func Network(addr string) string { return clientnet.Wide(addr) }
 
 // words writes a duration as people say it.

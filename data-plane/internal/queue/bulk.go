@@ -198,10 +198,10 @@ func (r *bulkRun) all(ctx context.Context) error {
 	if r.done.Affected == 0 {
 		return err
 	}
-	// Also of what was stopped: what it did is done. If this fails, a timer does it.
+	// Also of what was stopped: what it did is done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	_ = r.bulk.views.service.actDone(ctx, r.act(0))
+	_ = r.bulk.views.service.actDone(ctx, r.act(0)) // If it fails, a timer of the shard does it.
 	return err
 }
 

@@ -47,10 +47,10 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 	part := queueAct("queue.requeue", name).said(c, 1)
 	part.Op = op
 	defer func() {
-		if requeued > 0 { // Also of what was stopped. If this fails, a timer of the shard does it.
+		if requeued > 0 { // Also of what was stopped.
 			done, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
-			_ = s.actDone(done, part)
+			_ = s.actDone(done, part) // If it fails, a timer of the shard does it.
 		}
 	}()
 	for more := info.Counts[job.Dead] > 0; more; {
