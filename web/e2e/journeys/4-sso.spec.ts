@@ -33,7 +33,7 @@ test("single sign-on from set-up to a role by groups", async ({ owner: page, ser
   await signInAtProvider(trial, "ada");
   await expect(trial.getByText(/works|close this/i).first()).toBeVisible();
   await trial.close();
-  await expect(page.getByText("Role")).toBeVisible();
+  await expect(page.getByText("It works")).toBeVisible();
   await expect(page.getByText("ada@corp.example")).toBeVisible();
   await switchOn.click();
   await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();

@@ -82,6 +82,19 @@ async function newKey(page: Page): Promise<void> {
   await page.getByLabel("Name", { exact: true }).fill("image workers");
 }
 
+/** Of a round before: pictures are taken at a desk, then on a phone. */
+async function discardStaged(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Delete" }).waitFor();
+  const discard = page.getByRole("button", { name: "Discard changes" });
+  if (await discard.isVisible()) await discard.click();
+}
+
+/** A new secret of a connection that is on: it stays beside the one in use. */
+async function stageSecret(page: Page): Promise<void> {
+  await page.getByLabel("Client secret").fill("another-secret-of-the-identity-provider");
+  await page.getByRole("button", { name: "Save changes" }).click();
+}
+
 async function newSchedule(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New schedule" }).first().click();
   const dialog = page.getByRole("dialog");
@@ -162,10 +175,10 @@ export const views: readonly View[] = [
   },
   { name: "signin-sso", as: "nobody", path: "/signin?tenant=acme", shows: "Sign in with email instead" },
   {
-    name: "signin-sso-refused",
+    name: "signin-session-ended",
     as: "nobody",
-    path: "/signin?tenant=acme&problem=You+are+in+no+group+that+acme+lets+in.+Ask+an+admin+of+acme.",
-    shows: "in no group",
+    path: "/signin?tenant=acme&problem=session_ended",
+    shows: "Your session has ended",
   },
   {
     name: "signin-link-broken",
@@ -289,9 +302,19 @@ export const views: readonly View[] = [
   { name: "members-alone", as: "owner", path: "/globex/settings/members", shows: "ada@acme.example" },
   { name: "members-invite", as: "owner", path: "/acme/settings/members", shows: "Send invitation", act: click("Invite"), screenful: true },
   { name: "members-remove", as: "owner", path: "/acme/settings/members", shows: "Remove linus@acme.example?", act: click("Remove linus@acme.example"), screenful: true },
+  {
+    name: "members-role",
+    as: "owner",
+    path: "/acme/settings/members",
+    shows: "Change role",
+    act: (page) => page.getByLabel("Role of linus@acme.example").selectOption({ label: "Viewer" }).then(() => undefined),
+    screenful: true,
+  },
   { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
   { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
-  { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "Role" },
+  { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "It works", act: discardStaged },
+  { name: "sso-delete", as: "owner", path: "/acme/settings/sso", shows: "Delete connection", act: click("Delete"), screenful: true },
+  { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes are not in use yet", act: stageSecret },
   { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },
   { name: "audit-bulk", as: "owner", path: "/acme/settings/audit?action=jobs.change_priority", shows: "24 jobs" },
   { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },
