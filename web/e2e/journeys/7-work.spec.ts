@@ -159,7 +159,7 @@ test("held jobs are approved and rejected with a comment that stays", async ({ o
 
   await page.goto(`${service.url}/demo/default/approvals`);
   const row = page.getByRole("listitem").filter({ hasText: `Look at ${good}` });
-  await expect(row.getByText("asked by development")).toBeVisible();
+  await expect(row.getByText("requested by development")).toBeVisible();
   await row.getByText("Payload").click();
   await expect(row.getByText("9007199254740993")).toBeVisible();
   await row.getByRole("button", { name: "Approve" }).click();

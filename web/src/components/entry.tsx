@@ -35,7 +35,7 @@ export function Entry({ title, description, children, below }: EntryProps) {
 const rows = [
   ["emails.send", "completed", "4 ms"],
   ["invoices.render", "completed", "61 ms"],
-  ["thumbnails", "running", "1.2 s"],
+  ["thumbnails", "active", "1.2 s"],
   ["webhooks.deliver", "retrying in 5 s", "503"],
 ] as const;
 
@@ -71,7 +71,7 @@ function Side() {
               className={
                 state === "completed"
                   ? "text-ok-text"
-                  : state === "running"
+                  : state === "active"
                     ? "text-info-text"
                     : "text-warn-text"
               }

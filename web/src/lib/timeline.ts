@@ -27,7 +27,7 @@ export interface Attempt {
 const titles: Record<string, [string, TimelineTone]> = {
   enqueued: ["Enqueued", "neutral"],
   scheduled: ["Scheduled", "violet"],
-  promoted: ["Ready", "neutral"],
+  promoted: ["Pending", "neutral"],
   started: ["Started", "info"],
   progress: ["Progress", "info"],
   continued: ["Continued", "info"],

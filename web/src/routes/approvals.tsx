@@ -159,10 +159,10 @@ function Held({ scope, row, job, blocked, ask }: HeldProps) {
   const facts: ReactNode[] = [
     hold?.by ? (
       <>
-        asked by <Who id={hold.by} />
+        requested by <Who id={hold.by} />
       </>
     ) : hold?.policy ? (
-      "asked by a policy"
+      "requested by a policy"
     ) : null,
     hold?.at ? `waiting for ${duration(now - Date.parse(hold.at), 1)}` : null,
     hold?.until ? `decided automatically ${relativeTime(Date.parse(hold.until), now)}` : null,

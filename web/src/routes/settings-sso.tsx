@@ -105,7 +105,7 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
       action={
         <span className="flex flex-wrap gap-2">
           <Button busy={discard.isPending} blockedBecause={blocked} onClick={() => discard.mutate(undefined)}>
-            Discard
+            Discard changes
           </Button>
           <Button
             variant="primary"
@@ -116,7 +116,7 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
             }
             onClick={() => apply.mutate(undefined)}
           >
-            Use the new settings
+            Use new settings
           </Button>
         </span>
       }

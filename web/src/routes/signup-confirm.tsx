@@ -83,8 +83,8 @@ export function SignupConfirmPage() {
       title={`Create ${tenant}`}
       description={
         <>
-          <strong className="font-medium text-ink">{email}</strong> becomes its owner, and this browser is
-          signed in as {email}.
+          This signs you in as <strong className="font-medium text-ink">{email}</strong>, the owner of the new
+          tenant.
         </>
       }
     >

@@ -37,7 +37,12 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
     <ConfirmDialog
       open
       onOpenChange={onClose}
-      title={removal ? `Remove ${member.email}?` : `Make ${member.email} ${roleNames[role].toLowerCase()}?`}
+      title={
+        removal
+          ? `Remove ${member.email}?`
+          : `Change role of ${member.email} to ${roleNames[role].toLowerCase()}?`
+      }
+      variant={removal || list.length > 0 ? "danger" : "primary"}
       confirmLabel={removal ? "Remove member" : "Change role"}
       describeError={describeError}
       onConfirm={() => change.mutateAsync(undefined)}
@@ -45,15 +50,15 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
       <div className="flex flex-col gap-3">
         {removal ? (
           <p>
-            They are signed out of {tenant} at once, in every window, and cannot come back through single
-            sign-on until somebody invites them.
+            This signs them out of {tenant} everywhere. They can't come back, not even through single sign-on,
+            until somebody invites them.
           </p>
         ) : null}
         {keys.error ? <Banner tone="warn" title={describeError(keys.error)} /> : null}
         {list.length > 0 ? (
           <fieldset className="flex flex-col gap-2">
             <legend className="mb-1 font-medium text-ink">
-              Keys that this person made. They are revoked, except those you keep:
+              This revokes the keys they created, except those you keep:
             </legend>
             {list.map((key) => (
               <label key={key.id} className="flex items-start gap-2.5 text-13">
@@ -75,7 +80,7 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
             ))}
           </fieldset>
         ) : keys.data ? (
-          <p>This revokes no keys.</p>
+          <p>No keys are revoked.</p>
         ) : null}
       </div>
     </ConfirmDialog>

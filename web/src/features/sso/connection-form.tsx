@@ -140,8 +140,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
       <div>
         <h3 className="text-13 font-semibold">Roles</h3>
         <p className="mt-0.5 text-12 text-ink-3">
-          Decided at every sign-in by the first group in this list that fits. Who leaves a group loses its
-          role.
+          Each sign-in uses the first matching group in this list. People who leave a group lose its role.
         </p>
       </div>
       <div className="grid gap-4 sm:grid-cols-2">

@@ -65,7 +65,9 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
         <TestResult test={lastTest} />
       ) : (
         <p className="text-13 text-ink-2">
-          Not tested since the last change. Run a successful test before you turn it on.
+          {connection?.staged
+            ? "The new settings are not tested yet. Run a successful test before you use them."
+            : "Not tested since the last change. Run a successful test before you turn it on."}
         </p>
       )}
     </Step>
