@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/corvo-cloud/corvo/control-plane v0.0.0
+	github.com/corvo-cloud/corvo/control-plane/api v0.0.0
 	github.com/corvo-cloud/corvo/data-plane v0.0.0
 	github.com/corvo-cloud/corvo/data-plane/api v0.0.0
 	github.com/corvo-cloud/corvo/sdks/go v0.0.0
@@ -32,7 +33,6 @@ require (
 	github.com/cockroachdb/swiss v0.0.0-20260820225851-333444432258 // indirect
 	github.com/cockroachdb/tokenbucket v0.0.0-20230807174530-cc333fc44b06 // indirect
 	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
-	github.com/corvo-cloud/corvo/control-plane/api v0.0.0 // indirect
 	github.com/corvo-cloud/corvo/migrations v0.0.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect

@@ -1,0 +1,208 @@
+package isolation
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
+
+const (
+	matrixLimit = 3 * time.Minute
+	// doorsAtOnce keeps the service busy and its answers quick.
+	doorsAtOnce = 6
+	// nowhere is a tenant that is not there, as long as the demo tenant's name.
+	nowhere = "nope"
+)
+
+// matrix is one whole service, everybody who may come to it, and every door it has.
+type matrix struct {
+	up         *rig.Up
+	own, other *tenant
+	cast       []credential
+	doors      []entry
+	ctx        context.Context //nolint:containedctx // The test's own.
+}
+
+// Every door of the service is tried with every credential. What each gets is compared
+// with a table that people read when it changes; the laws hold whatever the table says.
+func TestMatrix_ACredentialOpensItsOwnDoorsOnly(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), matrixLimit)
+	t.Cleanup(cancel)
+	m := &matrix{ctx: ctx, up: rig.StartUp(t, t.TempDir(), "--mailbox", "--trusted-proxies", "127.0.0.1")}
+	m.settle(t)
+	m.doors = m.everyDoor(t)
+	table := m.try(t)
+	if !t.Failed() {
+		compareGolden(t, table)
+	}
+}
+
+// try asks at every door with every credential. What ends sessions comes last.
+func (m *matrix) try(t *testing.T) string {
+	t.Helper()
+	lines := make([]string, len(m.doors))
+	var working errgroup.Group
+	working.SetLimit(doorsAtOnce)
+	for i, d := range m.doors {
+		if !d.last {
+			working.Go(func() error { lines[i] = m.line(t, d); return nil })
+		}
+	}
+	_ = working.Wait() // What went wrong is the test's.
+	for i, d := range m.doors {
+		if d.last {
+			lines[i] = m.line(t, d)
+		}
+	}
+	return tableHead + strings.Join(lines, "")
+}
+
+const tableHead = `# Every door of the service, and what each credential gets there in its own tenant.
+# "ok" is any 2xx. A refusal for what was asked (400, 404 of a job) was let in.
+# Rewrite with: go test ./e2e/isolation -run TestMatrix -update
+`
+
+// line is one door's entry in the table, and checks the laws on the way.
+func (m *matrix) line(t *testing.T, d entry) string {
+	got, in := make(map[string][]string), make(map[string]bool)
+	for _, c := range m.cast {
+		o := m.outcome(t, d, c)
+		got[o.String()] = append(got[o.String()], c.name)
+		in[c.name] = !o.refused()
+		if broken := lawBroken(d, c, o); broken != "" {
+			t.Errorf("%s with %s: %s: %s: %.300s", d.name, c.name, o, broken, o.body)
+		}
+		if t.Context().Err() != nil {
+			return ""
+		}
+	}
+	if d.side == data {
+		sameRoles(t, d, in)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", d.name)
+	for _, code := range slices.Sorted(maps.Keys(got)) {
+		names := got[code]
+		if len(names) == len(m.cast) {
+			names = []string{"everybody"}
+		}
+		fmt.Fprintf(&b, "    %-26s %s\n", code, strings.Join(names, " "))
+	}
+	return b.String()
+}
+
+// outcome asks, and has a foreigner's answer compared with that about a tenant that is
+// not there.
+func (m *matrix) outcome(t *testing.T, d entry, c credential) outcome {
+	o := m.ask(t, d, c, m.own.name)
+	if !c.foreign || !d.ofTenant {
+		return o
+	}
+	missing := m.ask(t, d, c, nowhere)
+	if got, want := o.plain(m.own.name), missing.plain(nowhere); got != want {
+		t.Errorf("%s with %s: another's tenant and none differ\nanother's:\n%s\nnone:\n%s", d.name, c.name, got, want)
+	}
+	return o
+}
+
+// keepsAccount is the session of somebody who was removed from the tenant: it is that of an
+// account, which goes on, with no tenant.
+const keepsAccount = "removed-session"
+
+// lawBroken says which law an outcome breaks, or nothing. Rewriting the table changes
+// none of them.
+func lawBroken(d entry, c credential, o outcome) string {
+	switch {
+	case o.status >= http.StatusInternalServerError || o.status == http.StatusTooManyRequests:
+		return "no answer to the question"
+	case d.side == page:
+		return "" // The same for everybody, and holds nothing of a tenant.
+	case d.side == closed || d.side == inside:
+		if !o.refused() && !o.nothing() {
+			return "a door that nobody has opened"
+		}
+		return ""
+	case d.public:
+		return ""
+	case c.kind == stranger || c.ended && (d.ofTenant || c.name != keepsAccount) || c.foreign && d.ofTenant:
+		// What is another's is nowhere; see outcome for what it looks like.
+		if !o.refused() && !(o.nothing() && (d.side == control || c.elsewhere)) {
+			return "neither a stranger, a foreigner nor an ended credential gets in"
+		}
+		return ""
+	}
+	return lawOfSide(d, c, o)
+}
+
+// lawOfSide is for credentials that are good somewhere.
+func lawOfSide(d entry, c credential, o outcome) string {
+	switch {
+	case d.side == control && (c.kind == jobs || c.kind == token) && o.status != http.StatusUnauthorized:
+		return "the control API takes sessions and management keys only"
+	case d.side == data && c.kind == session && o.status != http.StatusUnauthorized:
+		return "a session cookie does not open the data plane"
+	case c.viewer && d.changes && !o.refused():
+		return "whoever only reads changes nothing"
+	}
+	return ""
+}
+
+// sameRoles: at the tenant's URL a management key may do what its role may do in a browser,
+// and nothing beyond.
+func sameRoles(t *testing.T, d entry, in map[string]bool) {
+	t.Helper()
+	for _, role := range tenantRoles {
+		if in["management-"+role] != in["token-"+role] && !d.public { // Of auditor and billing there are no tokens.
+			t.Errorf("%s: a management key of role %s gets in: %v; its browser token: %v", d.name, role, in["management-"+role], in["token-"+role])
+		}
+	}
+}
+
+func compareGolden(t *testing.T, table string) {
+	t.Helper()
+	golden := filepath.Join("testdata", "matrix.txt")
+	if *update {
+		if err := os.WriteFile(golden, []byte(table), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table != string(want) {
+		t.Errorf("what opens which door has changed; if it should have, run with -update and read the difference:\n%s", difference(string(want), table))
+	}
+}
+
+// difference lists the doors whose entries differ.
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n\n"), strings.Split(got, "\n\n")
+	var out strings.Builder
+	for _, e := range w {
+		if !slices.Contains(g, e) {
+			fmt.Fprintf(&out, "- %s\n", strings.TrimSpace(e))
+		}
+	}
+	for _, e := range g {
+		if !slices.Contains(w, e) {
+			fmt.Fprintf(&out, "+ %s\n", strings.TrimSpace(e))
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,274 @@
+package isolation
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// outcome is what came of a call.
+type outcome struct {
+	answer
+
+	code string // Of a refusal, as the door says it.
+	grpc bool
+}
+
+// refused: whoever asked was not let in.
+func (o outcome) refused() bool {
+	return o.status == http.StatusUnauthorized || o.status == http.StatusForbidden
+}
+
+// nothing: there is nothing here, which is what a closed door says, and what belongs to
+// somebody else.
+func (o outcome) nothing() bool {
+	return o.status == http.StatusNotFound || o.status == http.StatusMethodNotAllowed
+}
+
+func (o outcome) String() string {
+	if o.status < http.StatusMultipleChoices {
+		return "ok"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", o.status, o.code))
+}
+
+// plain is the answer without what must differ.
+func (o outcome) plain(tenant string) string {
+	if o.grpc {
+		return o.String() // Its headers are of the transport.
+	}
+	a := o.answer
+	a.body = detailValues.ReplaceAllString(controlIDs.ReplaceAllString(a.body, "REQUEST"), "")
+	return a.plain(tenant)
+}
+
+var (
+	controlIDs   = regexp.MustCompile(`req_[0-9A-Z]{26}`)
+	detailValues = regexp.MustCompile(`"value":"[^"]*"`) // The detail, a second time.
+)
+
+// ask knocks at a door with a credential, from an address that nobody else comes from: the
+// limits of strangers are not what is asked about.
+func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome {
+	q := elsewhere(d.ask(tenant))
+	q.base = d.base
+	if q.base == "" {
+		q.base = m.up.API.URL
+	}
+	maps.Copy(q.headers, c.headers)
+	if d.side == closed && d.base != "" {
+		delete(q.headers, "X-Forwarded-For") // The mailbox refuses what was carried.
+	}
+	for {
+		a, err := q.sendOver(m, d.grpc)
+		if err != nil {
+			t.Errorf("%s with %s: %v", d.name, c.name, err)
+			return outcome{}
+		}
+		if a.status != http.StatusTooManyRequests || m.ctx.Err() != nil {
+			return outcome{answer: a, code: codeOf(a), grpc: d.grpc}
+		}
+		m.pause(t)
+	}
+}
+
+// notBuilt is what stands for the console's page in a program without it. The table is the
+// same for both.
+const notBuilt = "The console is not built into this program."
+
+func (q request) sendOver(m *matrix, grpc bool) (answer, error) {
+	if grpc {
+		return q.overGRPC(m)
+	}
+	a, err := q.send(m.ctx)
+	if strings.HasPrefix(a.body, notBuilt) {
+		a.status = http.StatusOK
+	}
+	if err == nil && q.watch && a.status == http.StatusOK {
+		a = endOfStream(a)
+	}
+	return a, err
+}
+
+// endOfStream: the refusal of a Connect stream is its end, under status 200.
+func endOfStream(a answer) answer {
+	var end struct {
+		Error struct{ Code string }
+	}
+	at := strings.Index(a.body, `{"error":`)
+	if at < 0 || json.NewDecoder(strings.NewReader(a.body[at:])).Decode(&end) != nil {
+		return a
+	}
+	a.status, a.body = statusOf(end.Error.Code), fmt.Sprintf(`{"code":%q}`, end.Error.Code)
+	return a
+}
+
+// codeOf reads the code of a refusal, as the data plane or the control API says it.
+func codeOf(a answer) string {
+	if code := a.header.Get("Corvo-Error-Code"); code != "" {
+		return code
+	}
+	var said struct {
+		Code any `json:"code"`
+	}
+	_ = json.Unmarshal([]byte(a.body), &said) // Or it says none.
+	if text, ok := said.Code.(string); ok {
+		return text
+	}
+	return ""
+}
+
+// grpcClient speaks HTTP/2 without TLS.
+var grpcClient = &http.Client{Timeout: 20 * time.Second, Transport: func() *http.Transport {
+	t := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}()}
+
+// overGRPC makes the call as one gRPC call and translates its status.
+func (q request) overGRPC(m *matrix) (answer, error) {
+	raw, err := json.Marshal(q.body)
+	if err != nil {
+		return answer{}, err
+	}
+	raw = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(raw))), raw...)
+	r, err := http.NewRequestWithContext(m.ctx, http.MethodPost, q.base+q.path, bytes.NewReader(raw))
+	if err != nil {
+		return answer{}, err
+	}
+	for name, value := range q.headers {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set("Content-Type", "application/grpc+json")
+	r.Header.Set("Te", "trailers")
+	res, err := grpcClient.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()                                            //nolint:errcheck // Read to its end.
+	end := time.AfterFunc(eventsFor, func() { _ = res.Body.Close() }) // A stream of events has none.
+	defer end.Stop()
+	body, _ := io.ReadAll(res.Body) // It may be cut off.
+	for name, values := range res.Trailer {
+		res.Header[name] = values
+	}
+	a := answer{status: res.StatusCode, header: res.Header, body: string(body)}
+	if status := res.Header.Get("Grpc-Status"); status != "" && status != "0" {
+		n, err := strconv.Atoi(status)
+		if err != nil || n >= len(grpcCodes) {
+			return a, fmt.Errorf("%s: gRPC status %q", q.path, status)
+		}
+		a.status = statusOf(grpcCodes[n])
+		if a.header.Get("Corvo-Error-Code") == "" {
+			a.header.Set("Corvo-Error-Code", grpcCodes[n])
+		}
+	}
+	return a, nil
+}
+
+var grpcCodes = []string{
+	"ok", "canceled", "unknown", "invalid_argument", "deadline_exceeded", "not_found", "already_exists", "permission_denied",
+	"resource_exhausted", "failed_precondition", "aborted", "out_of_range", "unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
+}
+
+// statusOf is the HTTP status that Connect gives a code.
+func statusOf(code string) int {
+	switch code {
+	case "unauthenticated", "UNAUTHORIZED":
+		return http.StatusUnauthorized
+	case "permission_denied":
+		return http.StatusForbidden
+	case "not_found", "unimplemented":
+		return http.StatusNotFound
+	case "resource_exhausted":
+		return http.StatusTooManyRequests
+	case "already_exists", "aborted":
+		return http.StatusConflict
+	case "unknown", "internal", "data_loss", "unavailable":
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
+}
+
+// elsewhere has a request come from a network of its own, as the trusted proxy says.
+func elsewhere(q request) request {
+	var ip [16]byte
+	if _, err := rand.Read(ip[:]); err != nil {
+		panic(err) // Never: see crypto/rand.
+	}
+	ip[0] = 0x20
+	headers := map[string]string{"X-Forwarded-For": net.IP(ip[:]).String()}
+	maps.Copy(headers, q.headers)
+	q.headers = headers
+	return q
+}
+
+// node is where one of the service's nodes listens, which is told to nobody: of all that
+// the process listens at, it is what answers as a node.
+func (m *matrix) node(t *testing.T) string {
+	t.Helper()
+	for _, port := range listening(t, m.up.PID()) {
+		base := fmt.Sprintf("http://127.0.0.1:%d", port)
+		if strings.HasSuffix(m.up.API.URL, base[len("http://127.0.0.1"):]) {
+			continue
+		}
+		client := &http.Client{Timeout: 2 * time.Second}
+		res, err := client.Get(base + "/openapi.json") //nolint:noctx // It has a time-out.
+		if err != nil {
+			continue // Raft, or the mail server.
+		}
+		_ = res.Body.Close() // Nothing is owed to it.
+		if res.StatusCode == http.StatusOK {
+			return base
+		}
+	}
+	t.Fatal("the service has no node that listens")
+	return ""
+}
+
+// listening are the ports at which a process listens.
+func listening(t *testing.T, pid int) (ports []int) {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sockets []string
+	for _, f := range files {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, f.Name())); err == nil && strings.HasPrefix(to, "socket:[") {
+			sockets = append(sockets, strings.Trim(to[len("socket:"):], "[]"))
+		}
+	}
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const local, state, inode, listens = 1, 3, 9, "0A"
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) <= inode || fields[state] != listens || !slices.Contains(sockets, fields[inode]) {
+			continue
+		}
+		_, text, _ := strings.Cut(fields[local], ":")
+		port, err := strconv.ParseUint(text, 16, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, int(port))
+	}
+	slices.Sort(ports)
+	return ports
+}
