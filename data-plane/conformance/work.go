@@ -343,18 +343,18 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a failure with a delay is tried again after exactly that", Needs: "nack", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(2)})
+		t.Enqueue(Job{Queue: q, MaxRetries: new(3)})
 		l := t.Fetch(q)
 		before := time.Now()
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)})
-		if out.Status != "retrying" || out.Remaining != 1 || !about(out.NextAt.Sub(before), time.Minute) {
+		if out.Status != "retrying" || out.Remaining != 2 || !about(out.NextAt.Sub(before), time.Minute) {
 			t.Fatalf("fail answered %+v", out)
 		}
 		t.Do(l.ID, "retry", "retried")
 		l = t.Fetch(q)
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "now", Delay: new(time.Duration(0))}).Status, "retrying")
 		l = t.Fetch(q)
-		Equal(t, "attempt", l.Attempt, 2)
+		Equal(t, "attempt", l.Attempt, 3)
 		Equal(t, "status of the last attempt", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)}).Status, "dead")
 	}},
 	{Name: "a release with a delay comes back after it, and spends nothing", Needs: "nack", Run: func(t *T) {
