@@ -20,6 +20,22 @@ type rowsView struct {
 	HasMore bool   `json:"has_more"`
 }
 
+// errorGroupsView is dead jobs by what they died of.
+type errorGroupsView struct {
+	Groups []struct {
+		ID     string `json:"id"`
+		Queue  string `json:"queue"`
+		Error  string `json:"error"`
+		Count  int    `json:"count"`
+		Sample struct {
+			JobID string `json:"job_id"`
+			Error string `json:"error"`
+		} `json:"sample"`
+	} `json:"groups"`
+	TotalGroups int `json:"total_groups"`
+	TotalJobs   int `json:"total_jobs"`
+}
+
 // Dead lists all dead jobs of a queue, some at a time.
 func (t *T) Dead(q string, limit int) (all []string) {
 	for cursor, more := "", true; more; {
@@ -128,9 +144,55 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Requeue(q, 1)
 		Equal(t, "job", (<-got).ID, id)
 	}},
+	{Name: "dead jobs are counted by queue and error, and a group is listed, retried and deleted as one", Needs: "dead letters", Run: func(t *T) {
+		q := t.Queue()
+		var lost []string
+		for i, text := range []string{"order 17 is lost", "answered 503", "order 4 is lost"} {
+			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
+			l := t.Fetch(q)
+			Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: text}).Status, "dead")
+			if i != 1 {
+				lost = append([]string{e.ID}, lost...)
+			}
+		}
+		var page errorGroupsView
+		t.Eventually("three jobs in groups", func() bool {
+			page = errorGroupsView{}
+			t.Call(http.MethodGet, "/api/v1/dead/groups?queue="+q, nil, &page)
+			return page.TotalJobs == 3
+		})
+		Equal(t, "groups", [2]int{page.TotalGroups, len(page.Groups)}, [2]int{2, 2})
+		g := page.Groups[0]
+		Equal(t, "largest group", [4]string{g.Queue, g.Error, g.Sample.JobID, g.Sample.Error}, [4]string{q, "order … is lost", lost[0], "order 4 is lost"})
+		Equal(t, "its jobs", g.Count, 2)
+		for _, path := range []string{"/api/v1/dead?error_group=", "/api/v1/jobs?state=dead&error_group="} {
+			var rows rowsView
+			t.Call(http.MethodGet, path+g.ID, nil, &rows)
+			if len(rows.Jobs) != 2 || rows.Jobs[0].ID != lost[0] || rows.Jobs[1].ID != lost[1] {
+				t.Fatalf("%s: %+v, want %v", path, rows.Jobs, lost)
+			}
+		}
+		var done struct {
+			Affected int `json:"affected"`
+		}
+		t.Call(http.MethodPost, "/api/v1/jobs/bulk", object{"action": "retry", "filter": object{"error_group": g.ID}}, &done)
+		Equal(t, "jobs retried", done.Affected, 2)
+		t.Call(http.MethodPost, "/api/v1/jobs/bulk", object{"action": "delete", "filter": object{"error_group": page.Groups[1].ID}}, &done)
+		Equal(t, "jobs deleted", done.Affected, 1)
+		v := t.QueueNow(q)
+		Equal(t, "pending and dead", [2]int{v.Pending, v.Dead}, [2]int{2, 0})
+		t.Eventually("no groups", func() bool {
+			page = errorGroupsView{}
+			t.Call(http.MethodGet, "/api/v1/dead/groups?queue="+q, nil, &page)
+			return page.TotalJobs == 0 && len(page.Groups) == 0
+		})
+	}},
 	{Name: "what is wrong about a list of dead jobs or a requeue is refused by name", Needs: "dead letters", Once: true, Run: func(t *T) {
 		t.Refused(t.Try(http.MethodPost, queuePath(t.Queue(), "/requeue"), nil, nil), notFound)
 		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?state=pending&limit=0", nil, nil), invalid, "limit", "state")
 		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?cursor=nonsense", nil, nil), invalid, "cursor")
+		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?error_group=nonsense", nil, nil), invalid, "error_group")
+		t.Refused(t.Try(http.MethodGet, "/api/v1/jobs?state=pending&error_group=0000000000000001", nil, nil), invalid, "state")
+		t.Refused(t.Try(http.MethodGet, "/api/v1/dead/groups?limit=0&state=dead", nil, nil), invalid, "limit", "state")
 	}},
 }

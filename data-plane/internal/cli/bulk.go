@@ -29,6 +29,7 @@ var bulkActions = []string{"retry", "delete", "cancel", "move", "requeue", "chan
 type bulkFlags struct {
 	filter   string
 	list     listFlags
+	group    string
 	to       string
 	priority string
 	yes      bool
@@ -66,6 +67,7 @@ and runs on the server, which keeps going if you stop this command.`,
 	fs.IntVar(&f.list.limit, "limit", 0, "at most `N` of the jobs that match, newest first")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "don't ask for confirmation")
 	completeFlag(c, "queue", s.completeQueues)
+	fs.StringVar(&f.group, "error-group", "", "dead jobs of this group; `corvo dead --groups` shows their IDs")
 	completeFlag(c, "to", s.completeQueues)
 	completeWords(c, "priority", "critical", "high", "normal")
 	completeWords(c, "state", "scheduled", "pending", "active", "retrying", "held", "completed", "dead", "cancelled")
@@ -163,7 +165,7 @@ func (s *session) confirmBulk(action string, f bulkFlags, byFilter bool, what st
 // filterOf is the filter of the flags; nil if there is none.
 func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 	l := &f.list
-	flags := l.queue != "" || len(l.states)+len(l.tags) > 0 || l.after != "" || l.before != ""
+	flags := l.queue != "" || f.group != "" || len(l.states)+len(l.tags) > 0 || l.after != "" || l.before != ""
 	if l.limit < 0 {
 		return nil, usagef("--limit must not be negative")
 	}
@@ -203,6 +205,9 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 	}
 	if l.queue != "" {
 		filter["queue"] = l.queue
+	}
+	if f.group != "" {
+		filter["error_group"] = f.group
 	}
 	if len(l.states) > 0 {
 		filter["state"] = l.states

@@ -82,6 +82,7 @@ func TestBulk_MoreIDsThanACallTakesAreSeveralCalls(t *testing.T) {
 func TestBulk_AFilterIsWatchedUntilItIsDone(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
+		"retry --error-group 00ff":                                          `{"action":"retry","async":true,"filter":{"error_group":"00ff"}}`,
 		"retry --queue q --state dead,cancelled --tag a:b --limit 5":        `{"action":"retry","async":true,"filter":{"queue":"q","state":["dead","cancelled"],"tags":{"a":"b"},"limit":5}}`,
 		`move --to r --filter {"queue":"q","priority":"high"}`:              `{"action":"move","async":true,"move_to_queue":"r","filter":{"queue":"q","priority":"high"}}`,
 		"change_priority --priority critical --before 2030-01-01T00:00:00Z": `{"action":"change_priority","async":true,"priority":"critical","filter":{"created_before":"2030-01-01T00:00:00Z"}}`,

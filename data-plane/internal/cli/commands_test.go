@@ -19,6 +19,8 @@ func TestCommands_AskWhatTheySay(t *testing.T) {
 		"job reject job_1":                          {"POST /api/v1/jobs/job_1/reject", `{}`, `{"status":"dead"}`, "job_1  dead"},
 		"move job_1 slow":                           {"POST /api/v1/jobs/job_1/move", `{"queue":"slow"}`, `{"status":"moved"}`, "job_1  moved"},
 		"held --queue q":                            {"GET /api/v1/jobs?limit=50&queue=q&state=held", ``, `{"jobs":[{"id":"job_1","queue":"q","hold_reason":"look"}]}`, "look"},
+		"dead --groups --queue q":                   {"GET /api/v1/dead/groups?limit=50&queue=q", ``, `{"groups":[{"id":"00ff","queue":"q","count":3,"dead_reason":"expired"}],"total_groups":1}`, "expired"},
+		"dead --error-group 00ff":                   {"GET /api/v1/jobs?error_group=00ff&limit=50&state=dead", ``, `{"jobs":[{"id":"job_1","last_error":"boom"}]}`, "boom"},
 		"dead":                                      {"GET /api/v1/jobs?limit=50&state=dead", ``, `{"jobs":[{"id":"job_1","last_error":"boom"}]}`, "boom"},
 		"iterations job_1":                          {"GET /api/v1/jobs/job_1/iterations?limit=1000", ``, `{"iterations":[{"iteration":2,"status":"continue","cost_usd":0.25}]}`, "$0.25"},
 		"replay job_1 --from 2":                     {"POST /api/v1/jobs/job_1/replay", `{"from":2}`, `{"job_id":"job_2"}`, "job_2"},

@@ -64,13 +64,61 @@ func (s *session) heldCommand(use string) *cobra.Command {
 }
 
 func (s *session) deadCommand(use string) *cobra.Command {
-	return s.stateList(use, "dead", "List dead jobs, newest first", collection[jobRow]{
+	c := s.stateList(use, "dead", "List dead jobs, newest first", collection[jobRow]{
 		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "ATTEMPT", "CREATED", "LAST ERROR"},
 		row: func(j *jobRow, now time.Time) []string {
 			return []string{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), ago(j.CreatedAt, now), first(j.LastError, "-")}
 		},
 		empty: "no dead jobs",
 	})
+	var groups bool
+	var group string
+	c.Flags().BoolVar(&groups, "groups", false, "count dead jobs by queue and error, the largest group first")
+	c.Flags().StringVar(&group, "error-group", "", "only jobs of this group; --groups shows their `ID`s")
+	c.MarkFlagsMutuallyExclusive("groups", "error-group")
+	c.Example += "\n  {cmd} --groups\n  corvo bulk retry --error-group 5f0e6c9a1b2d3c4e"
+	jobs := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !groups {
+			return jobs(c, args)
+		}
+		queue, err := c.Flags().GetString("queue")
+		if err != nil {
+			return err
+		}
+		limit, err := c.Flags().GetInt("limit")
+		if err != nil {
+			return err
+		}
+		return s.deadGroups(c.Context(), queue, limit)
+	}
+	return c
+}
+
+// groupRow is the dead jobs of one queue and error.
+type groupRow struct {
+	ID         string    `json:"id"`
+	Queue      string    `json:"queue"`
+	Error      string    `json:"error"`
+	DeadReason string    `json:"dead_reason"`
+	Count      int64     `json:"count"`
+	FirstAt    time.Time `json:"first_at"`
+	LastAt     time.Time `json:"last_at"`
+}
+
+// deadGroups counts on the server. The largest groups are one answer.
+func (s *session) deadGroups(ctx context.Context, queue string, limit int) error {
+	query := url.Values{}
+	if queue != "" {
+		query.Set("queue", queue)
+	}
+	return list(ctx, s, collection[groupRow]{
+		path: "/dead/groups", member: "groups", query: query, header: []string{"GROUP", "JOBS", "QUEUE", "FIRST", "LAST", "ERROR"},
+		row: func(g *groupRow, now time.Time) []string {
+			return []string{g.ID, fmt.Sprint(g.Count), g.Queue, ago(g.FirstAt, now), ago(g.LastAt, now), first(g.Error, g.DeadReason)}
+		},
+		empty: "no dead jobs",
+	}, limit)
 }
 
 func (s *session) stateList(use, state, short string, in interface {
@@ -85,6 +133,9 @@ func (s *session) stateList(use, state, short string, in interface {
 			query := url.Values{"state": {state}}
 			if queue != "" {
 				query.Set("queue", queue)
+			}
+			if of := c.Flags().Lookup("error-group"); of != nil && of.Changed {
+				query.Set("error_group", of.Value.String())
 			}
 			return in.list(c.Context(), s, query, limit)
 		},

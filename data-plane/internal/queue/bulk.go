@@ -295,14 +295,20 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	var done BulkDone
 	for _, id := range ids {
 		h, err := state.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
-		switch {
-		case errors.Is(err, statedb.ErrNotFound):
+		if errors.Is(err, statedb.ErrNotFound) {
 			if r.plan.in.Filter == nil {
 				done.refuse(id.String(), errNoJob(id))
 			}
-		case err != nil:
+			continue
+		}
+		meant := false
+		if err == nil {
+			meant, err = r.stillMeant(id, &h)
+		}
+		if err != nil {
 			return err
-		case r.plan.in.Filter == nil || r.plan.fits.StillFits(&h): // The list may be late.
+		}
+		if meant {
 			cmds, of = append(cmds, r.plan.action.ask(r.caller, r.plan, id, &h)), append(of, id)
 		}
 	}
@@ -325,6 +331,19 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	r.done.Errors += done.Errors
 	r.done.Refused = append(r.done.Refused, done.Refused[:min(len(done.Refused), BulkRefusedMax-len(r.done.Refused))]...)
 	return nil
+}
+
+// stillMeant looks again at a job that a filter found: the list may be late.
+func (r *bulkRun) stillMeant(id job.ID, h *state.Head) (bool, error) {
+	f := &r.plan.fits
+	if r.plan.in.Filter == nil {
+		return true, nil
+	}
+	if !f.StillFits(h) || f.Cause == 0 {
+		return f.StillFits(h), nil
+	}
+	now, err := readmodel.CauseNow(r.bulk.views.shard.Store(), r.caller.Namespace, id, h)
+	return now == f.Cause, err
 }
 
 // propose waits while the shard has too much to do.

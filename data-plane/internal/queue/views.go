@@ -54,6 +54,7 @@ func (v *Views) Lag() (time.Duration, error) { return v.model.Lag(time.Now()) }
 // exclusive bounds.
 type JobFilter struct {
 	Queue                           string
+	ErrorGroup                      string // Of dead jobs: the id that DeadGroups told.
 	States                          []string
 	Tags                            []JobTag
 	Priority                        string
@@ -234,6 +235,12 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		}
 	}
 	slices.Sort(f.States)
+	if in.ErrorGroup != "" {
+		var ok bool
+		f.Cause, ok = readmodel.ParseCause(in.ErrorGroup)
+		wrong(!ok, "error_group", "%q is no id of an error group; GET /api/v1/dead/groups lists them", clip(in.ErrorGroup))
+		wrong(len(f.States) > 0 && !slices.Equal(f.States, []job.State{job.Dead}), "state", "must be dead, or left out, beside error_group: only dead jobs are in one")
+	}
 	wrong(len(in.Tags) > FilterTagMax, "tags", "%s", rangeMessage("tags", 0, FilterTagMax, len(in.Tags)))
 	for _, t := range in.Tags[:min(len(in.Tags), FilterTagMax)] {
 		wrong(t.Key == "" || len(t.Key) > TagBytesMax || len(t.Value) > TagBytesMax, "tags", "%q is not a tag; use key:value", t.Key)

@@ -73,6 +73,9 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.Del
 
 // states are those that are wanted.
 func (f *Filter) states() []job.State {
+	if len(f.States) == 0 && f.Cause != 0 {
+		return []job.State{job.Dead}
+	}
 	if len(f.States) == 0 {
 		return job.States()
 	}
@@ -81,6 +84,13 @@ func (f *Filter) states() []job.State {
 
 // in picks the index that lists the jobs in a state.
 func (f *Filter) in(s *statement, st job.State) {
+	if f.Cause != 0 {
+		s.add(`INDEXED BY job_by_cause WHERE j.cause = ? AND j.state = ?`, int64(f.Cause), int64(st))
+		if f.Queue != "" {
+			s.add(` AND j.queue = ?`, f.Queue)
+		}
+		return
+	}
 	if f.Queue != "" {
 		s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
 		return

@@ -77,6 +77,7 @@ func (f *Filter) digest() uint64 {
 		_, _ = h.WriteString(s)
 	}
 	text(f.Queue)
+	num(int64(f.Cause))
 	num(int64(len(f.States)))
 	for _, s := range f.States {
 		num(int64(s))

@@ -18,10 +18,12 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers.
-// The two indexes serve every list: one without states is a merge over all states.
+// The first two indexes serve every list: one without states is a merge over all states.
+// The other two hold dead jobs alone. The table cause counts them, whichever way a row comes,
+// changes or goes; a cause is of one queue.
 const schema = `
 CREATE TABLE job (
  id BLOB PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -29,10 +31,32 @@ CREATE TABLE job (
  created_at INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
  finished_at INTEGER NOT NULL, failed_at INTEGER NOT NULL,
  worker TEXT NOT NULL, last_error TEXT NOT NULL, hold_reason TEXT NOT NULL, reason INTEGER NOT NULL, tags BLOB,
- generation INTEGER NOT NULL
+ generation INTEGER NOT NULL, cause INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_by_state ON job (state, created_at, id);
 CREATE INDEX job_by_queue ON job (queue, state, created_at, id);
+CREATE INDEX job_by_cause ON job (cause, created_at, id) WHERE cause IS NOT NULL;
+CREATE INDEX job_by_death ON job (cause, generation, finished_at) WHERE cause IS NOT NULL;
+CREATE TABLE cause (
+ queue TEXT NOT NULL, generation INTEGER NOT NULL, cause INTEGER NOT NULL, jobs INTEGER NOT NULL,
+ PRIMARY KEY (queue, generation, cause)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER died AFTER INSERT ON job WHEN NEW.cause IS NOT NULL BEGIN
+ INSERT INTO cause VALUES (NEW.queue, NEW.generation, NEW.cause, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+END;
+CREATE TRIGGER changed_to AFTER UPDATE ON job
+WHEN NEW.cause IS NOT NULL AND (NEW.cause IS NOT OLD.cause OR NEW.generation <> OLD.generation) BEGIN
+ INSERT INTO cause VALUES (NEW.queue, NEW.generation, NEW.cause, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+END;
+CREATE TRIGGER changed_from AFTER UPDATE ON job
+WHEN OLD.cause IS NOT NULL AND (NEW.cause IS NOT OLD.cause OR NEW.generation <> OLD.generation) BEGIN
+ UPDATE cause SET jobs = jobs - 1 WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause;
+ DELETE FROM cause WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause AND jobs = 0;
+END;
+CREATE TRIGGER went AFTER DELETE ON job WHEN OLD.cause IS NOT NULL BEGIN
+ UPDATE cause SET jobs = jobs - 1 WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause;
+ DELETE FROM cause WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause AND jobs = 0;
+END;
 CREATE TABLE tag (
  key TEXT NOT NULL, value TEXT NOT NULL, created_at INTEGER NOT NULL, id BLOB NOT NULL,
  PRIMARY KEY (key, value, created_at, id)
@@ -148,13 +172,13 @@ func (f *file) prepare(ctx context.Context) error {
 
 // upsertRows is the statement that puts n rows in.
 func upsertRows(n int) string {
-	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
  queue = excluded.queue, state = excluded.state, priority = excluded.priority, attempt = excluded.attempt,
  max_retries = excluded.max_retries, crashes = excluded.crashes, scheduled_at = excluded.scheduled_at,
  started_at = excluded.started_at, finished_at = excluded.finished_at, failed_at = excluded.failed_at,
  worker = excluded.worker, last_error = excluded.last_error, hold_reason = excluded.hold_reason, reason = excluded.reason,
- generation = excluded.generation`
+ generation = excluded.generation, cause = excluded.cause`
 }
 
 // create makes the schema; version and tables appear together or not at all.
@@ -305,7 +329,7 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 // values appends the row in the order of the table's columns.
 func (r *Row) values(to []any) []any {
 	return append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority), int64(r.Attempt), int64(r.MaxRetries), int64(r.Crashes),
-		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation))
+		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation), r.Cause.orNull())
 }
 
 func (f *file) putTags(ctx context.Context, tx *sql.Tx, rows []Row) error {

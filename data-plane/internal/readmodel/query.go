@@ -19,7 +19,9 @@ type Span struct{ After, Before int64 }
 // Filter says which jobs of a namespace are wanted. The zero value wants all,
 // newest first.
 type Filter struct {
-	Queue  string      // "" is every queue.
+	Queue string // "" is every queue.
+	// Cause is that of a group of dead jobs, which it implies; 0 is every job.
+	Cause  Cause
 	States []job.State // Empty is every state.
 	Tags   []command.Tag
 	Worker string
@@ -45,7 +47,7 @@ const LimitMax = 1000
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
- j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation, j.cause`
 
 // statement gathers constant pieces of SQL and the values bound to them: no text
 // of a caller ever becomes part of a statement.
@@ -231,6 +233,9 @@ func (f *Filter) rest(s *statement, but int) {
 		s.add(` AND j.state = ?`, int64(job.Completed))
 		f.Completed.add(s, `j.finished_at`)
 	}
+	if f.Cause != 0 {
+		s.add(` AND j.cause = ?`, int64(f.Cause))
+	}
 	if f.Priority != nil {
 		s.add(` AND j.priority = ?`, int64(*f.Priority))
 	}
@@ -249,7 +254,7 @@ func (f *Filter) rest(s *statement, but int) {
 }
 
 // StillFits reports whether a job that a list found fits by all that may have changed
-// since: who acts on it looks again.
+// since, but its cause (see CauseNow): who acts on it looks again.
 func (f *Filter) StillFits(h *state.Head) bool {
 	waits := h.State == job.Scheduled || h.State == job.Retrying
 	switch {
@@ -295,8 +300,9 @@ func scanRow(found *sql.Rows) (Row, error) {
 	var r Row
 	var id, tags []byte
 	var st, priority, reason uint8
+	var cause sql.NullInt64
 	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
-		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation)
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation, &cause)
 	if err != nil {
 		return Row{}, fmt.Errorf("read row: %w", err)
 	}
@@ -304,6 +310,7 @@ func scanRow(found *sql.Rows) (Row, error) {
 		return Row{}, fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
 	}
 	copy(r.ID[:], id)
+	r.Cause = Cause(cause.Int64)
 	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), state.DeadReason(reason)
 	if r.Tags, err = decodeTags(tags); err != nil {
 		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)

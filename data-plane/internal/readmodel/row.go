@@ -33,6 +33,7 @@ type Row struct {
 	HoldReason  string // While it is held.
 	Reason      state.DeadReason
 	Tags        []command.Tag
+	Cause       Cause // Of a dead job.
 	// generation is the job's of its queue: the rows of a deleted queue are not shown.
 	generation uint64
 }
@@ -50,12 +51,12 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 	if h.State == job.Scheduled || h.State == job.Retrying {
 		r.ScheduledAt = h.DueAt()
 	}
-	if h.HasErrors() {
-		e, err := state.ReadLastError(store, ns, id)
-		if err != nil {
-			return Row{}, fmt.Errorf("errors of job %s: %w", id, err)
-		}
-		r.LastError = cut(e.Error)
+	var err error
+	if r.LastError, err = lastError(store, ns, id, h); err != nil {
+		return Row{}, err
+	}
+	if h.State == job.Dead {
+		r.Cause = causeOf(r.Queue, r.LastError, r.Reason)
 	}
 	if h.State == job.Held {
 		hold, err := state.ReadHold(store, ns, id)
@@ -67,12 +68,26 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 	return r, nil
 }
 
-// cut shortens a text without breaking a character.
-func cut(s string) string {
-	if len(s) <= errorBytesMax {
+// lastError is what a list shows of a job's last error.
+func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head) (string, error) {
+	if !h.HasErrors() {
+		return "", nil
+	}
+	e, err := state.ReadLastError(store, ns, id)
+	if err != nil {
+		return "", fmt.Errorf("errors of job %s: %w", id, err)
+	}
+	return cut(e.Error), nil
+}
+
+func cut(s string) string { return cutTo(s, errorBytesMax) }
+
+// cutTo shortens a text without breaking a character.
+func cutTo(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	end := errorBytesMax
+	end := most
 	for end > 0 && s[end]&0xc0 == 0x80 {
 		end--
 	}

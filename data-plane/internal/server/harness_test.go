@@ -329,6 +329,10 @@ func (noBulk) Operation(queue.Caller, string) (queue.BulkOperation, <-chan struc
 // stillViews is a namespace in which nothing is and nothing happens.
 type stillViews struct{}
 
+func (stillViews) ErrorGroups(context.Context, queue.Caller, string, int) (queue.ErrorGroups, error) {
+	return queue.ErrorGroups{}, nil
+}
+
 func (stillViews) ListJobs(context.Context, queue.Caller, queue.JobFilter) (queue.JobPage, error) {
 	return queue.JobPage{AsOf: time.Now()}, nil
 }

@@ -157,6 +157,7 @@ func newRowAnswer(r *queue.JobRow) rowAnswer {
 // because ignoring it would find other jobs than were asked for.
 var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
 	textField("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
+	textField("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
 	textsField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
 	searchTags(),
 	textField("priority", "critical, high or normal.", func(f *queue.JobFilter) *string { return &f.Priority }),
@@ -220,6 +221,7 @@ type queryParam struct {
 var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"queue", "Only jobs of this queue.", schema{Type: "string"}},
 	{"state", "Only jobs in one of these states, separated by commas.", schema{Type: "string"}},
+	{"error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", schema{Type: "string"}},
 	{"tag", "Only jobs with this tag (key:value). Repeat to require several tags.", schema{Type: "string"}},
 	{"created_after", "After this time.", schema{Type: "string", Format: "date-time"}},
 	{"created_before", "Before this time.", schema{Type: "string", Format: "date-time"}},
@@ -232,7 +234,7 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	var d decoder
 	q := c.query(&d)
 	in := queue.JobFilter{
-		Queue: q.Get("queue"), States: words(q["state"]), Order: q.Get("order"), Cursor: q.Get("cursor"),
+		Queue: q.Get("queue"), States: words(q["state"]), ErrorGroup: q.Get("error_group"), Order: q.Get("order"), Cursor: q.Get("cursor"),
 		CreatedAfter: timeParam(&d, q, "created_after"), CreatedBefore: timeParam(&d, q, "created_before"),
 	}
 	for _, text := range q["tag"] {

@@ -123,6 +123,7 @@ type Jobs interface {
 // Viewing looks at many jobs at once.
 type Viewing interface {
 	ListJobs(ctx context.Context, c queue.Caller, in queue.JobFilter) (queue.JobPage, error)
+	ErrorGroups(ctx context.Context, c queue.Caller, of string, limit int) (queue.ErrorGroups, error)
 	// Jobs leaves out what names no job.
 	Jobs(ctx context.Context, c queue.Caller, ids []string) ([]queue.Job, error)
 	Timeline(ctx context.Context, c queue.Caller, id job.ID) (queue.Timeline, error)

@@ -137,6 +137,8 @@ func httpRoutes() []Route {
 			summary: "Move a job to another queue", request: "MoveRequest", answer: statusAnswer{}},
 		{Method: get, Pattern: "/api/v1/dead", Action: identity.Read, Leader: true, handle: (*call).deadJobs,
 			summary: "List dead jobs, newest first", query: deadParams, answer: listAnswer{}},
+		{Method: get, Pattern: "/api/v1/dead/groups", Action: identity.Read, Leader: true, handle: (*call).deadGroups,
+			summary: "Count dead jobs by queue and error, the largest group first", query: deadGroupsParams, answer: errorGroupsAnswer{}},
 		{Method: get, Pattern: "/api/v1/queues", Action: identity.Read, Leader: true, handle: (*call).queues,
 			summary: "List queues with exact counts", answer: []queueAnswer{}},
 		{Method: post, Pattern: "/api/v1/queues/{name}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseQueue,

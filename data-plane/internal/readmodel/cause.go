@@ -1,0 +1,337 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// Cause tells why a job is dead: the queue and the error, without what varies in it. Jobs
+// of one cause are a group of dead letters. 0 is the cause of jobs that are not dead.
+type Cause int64
+
+// String is the group's name on the wire.
+func (c Cause) String() string { return fmt.Sprintf("%016x", int64(c)) }
+
+// ParseCause reads what String wrote.
+func ParseCause(text string) (Cause, bool) {
+	n, err := strconv.ParseInt(text, 16, 64)
+	return Cause(n), err == nil && n > 0 && Cause(n).String() == text
+}
+
+// orNull is the column: rows without a cause are in none of its indexes.
+func (c Cause) orNull() any {
+	if c == 0 {
+		return nil
+	}
+	return int64(c)
+}
+
+// patternBytesMax of an error's first line tell causes apart.
+const patternBytesMax = 200
+
+// causeOf is the cause of a job that died in queue of reason, after an error.
+func causeOf(queue, lastError string, reason state.DeadReason) Cause {
+	text := pattern(lastError, reason)
+	h := xxhash.New()
+	_, _ = h.WriteString(queue) // A hash takes everything.
+	_, _ = h.Write([]byte{0})
+	if text == "" {
+		_, _ = h.Write([]byte{0, byte(reason)})
+	}
+	_, _ = h.WriteString(text)
+	return Cause(max(h.Sum64()>>1, 1))
+}
+
+// pattern is what the errors of a cause have in common. It is "" if the last error is not
+// what ended the job: then the reason tells.
+func pattern(lastError string, reason state.DeadReason) string {
+	switch reason {
+	case state.DeadRetries, state.DeadTerminal, state.DeadCrashes:
+		return ErrorPattern(lastError)
+	default:
+		return ""
+	}
+}
+
+// ErrorPattern is the first line of an error with "…" for what varies: numbers, ids,
+// addresses in memory and quoted values. A status of HTTP or SMTP stays.
+func ErrorPattern(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	line = cutTo(strings.TrimSpace(line), patternBytesMax)
+	var out strings.Builder
+	for i := 0; i < len(line); {
+		n := quoted(line, i)
+		if n > 0 {
+			out.WriteString(line[i:i+1] + "…" + line[i:i+1])
+			i += n
+			continue
+		}
+		if n = wordAt(line, i); n == 0 {
+			out.WriteByte(line[i])
+			i++
+			continue
+		}
+		if i+uuidLen <= len(line) && isUUID(line[i:i+uuidLen]) && wordAt(line, i+uuidLen) == 0 {
+			out.WriteString("…")
+			i += uuidLen
+			continue
+		}
+		if k := numberAt(line, i, n); k > 0 {
+			out.WriteString(number(line, i, k))
+			i += k
+			continue
+		}
+		if i > 0 && line[i-1] == '.' && all(line[i:i+n], isDigit) {
+			out.WriteString(line[i : i+n]) // Of a version.
+		} else {
+			writeWord(&out, line[i:i+n])
+		}
+		i += n
+	}
+	return out.String()
+}
+
+// quoted is how long the quoted value is that begins at i, 0 if none does. An apostrophe
+// inside a word quotes nothing.
+func quoted(line string, i int) int {
+	q := line[i]
+	if q != '"' && q != '\'' && q != '`' || i > 0 && isWord(line[i-1]) {
+		return 0
+	}
+	for j := i + 1; j < len(line); j++ {
+		if line[j] == q && (j+1 == len(line) || !isWord(line[j+1])) {
+			return j + 1 - i
+		}
+	}
+	return 0
+}
+
+// isWord: bytes of other alphabets are letters.
+func isWord(c byte) bool {
+	return c == '_' || isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// wordAt is the length of the word at i.
+func wordAt(line string, i int) int {
+	n := 0
+	for i+n < len(line) && isWord(line[i+n]) {
+		n++
+	}
+	return n
+}
+
+func all(s string, is func(byte) bool) bool {
+	for i := range len(s) {
+		if !is(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+const uuidLen = 36
+
+func isUUID(s string) bool {
+	for i := range len(s) {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (s[i] == '-') || !dash && !isHex(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// numberAt is the length of the number at i whose first word has n bytes: digits, with
+// dots between them.
+func numberAt(line string, i, n int) int {
+	if !all(line[i:i+n], isDigit) || i > 0 && line[i-1] == '.' {
+		return 0
+	}
+	for i+n+1 < len(line) && line[i+n] == '.' && isDigit(line[i+n+1]) {
+		k := wordAt(line, i+n+1)
+		if !all(line[i+n+1:i+n+1+k], isDigit) {
+			break
+		}
+		n += 1 + k
+	}
+	return n
+}
+
+func number(line string, i, n int) string {
+	if s := line[i : i+n]; n == 3 && all(s, isDigit) && s[0] >= '2' && s[0] <= '5' && (i == 0 || line[i-1] != '-') {
+		return s // A status tells errors apart.
+	}
+	return "…"
+}
+
+// writeWord writes a word with "…" for an id, and for the numbers of one that begins with
+// a digit or has some behind an underscore: 30s, user_17.
+func writeWord(out *strings.Builder, w string) {
+	prefix, rest, named := strings.Cut(w, "_")
+	switch {
+	case named && idPrefixes[prefix] && rest != "",
+		len(w) > 2 && w[0] == '0' && w[1]|0x20 == 'x' && all(w[2:], isHex),
+		len(w) >= 8 && all(w, isHex) && strings.ContainsAny(w, "0123456789"):
+		out.WriteString("…")
+		return
+	}
+	for i := 0; i < len(w); {
+		n := i
+		for n < len(w) && isDigit(w[n]) {
+			n++
+		}
+		switch {
+		case n > i && (isDigit(w[0]) || w[i-1] == '_'):
+			out.WriteString("…")
+			i = n
+		case n > i:
+			out.WriteString(w[i:n])
+			i = n
+		default:
+			out.WriteByte(w[i])
+			i++
+		}
+	}
+}
+
+// idPrefixes are those of our own ids.
+var idPrefixes = map[string]bool{"job": true, "batch": true, "chn": true, "sched": true, "budget": true, "apol": true, "bulk": true} //nolint:gochecknoglobals // A constant table.
+
+// CauseNow is the cause of a job as the state has it; 0 if it is not dead.
+func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head) (Cause, error) {
+	if h.State != job.Dead {
+		return 0, nil
+	}
+	text, err := lastError(store, ns, id, h)
+	return causeOf(h.Queue, text, h.Reason), err
+}
+
+// DeadGroup is the dead jobs of one cause.
+type DeadGroup struct {
+	Cause       Cause
+	Queue       string
+	Pattern     string // "" if Reason says it all.
+	Reason      state.DeadReason
+	Jobs        int64
+	First, Last int64 // When the first and the latest of them died.
+	// Sample is the job that died last, and SampleError its error.
+	Sample      job.ID
+	SampleError string
+}
+
+// DeadGroups are the largest groups of a namespace, and what they are part of.
+type DeadGroups struct {
+	Page
+	Groups []DeadGroup // The largest first.
+	// All groups, and the dead jobs in them.
+	All  int
+	Jobs int64
+}
+
+// DeadGroupsMax bounds how many groups are told at once.
+const DeadGroupsMax = 1000
+
+// DeadGroups reads the largest groups of dead jobs, of one queue or ("") of all.
+func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue string, limit int) (DeadGroups, error) {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return DeadGroups{}, err
+	}
+	out := DeadGroups{Page: p.freshen(ctx, ns, m.Seq)}
+	gone, err := state.ReadDeletedQueues(p.store, ns)
+	if err != nil {
+		return DeadGroups{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryMax)
+	defer cancel()
+	least := p.look(ns).seq
+	err = p.shelf.query(ctx, ns, func(file *file) error {
+		if err := file.reaches(ctx, least); err != nil {
+			return err
+		}
+		return out.read(ctx, file.read, queue, limit, gone)
+	})
+	if err = damagedBy(err); err != nil {
+		return DeadGroups{}, p.refuse(ctx, ns, err)
+	}
+	return out, nil
+}
+
+// read goes through the counts of all causes, which rows keep (see schema), and looks up
+// the jobs of the largest.
+func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]state.DeletedQueue) (err error) {
+	s := &statement{}
+	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
+	if queue != "" {
+		s.add(` WHERE queue = ?`, queue)
+	}
+	s.add(` ORDER BY jobs DESC, queue, cause`)
+	rows, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return fmt.Errorf("count causes: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	generations := make([]uint64, 0, limit)
+	for rows.Next() {
+		var g DeadGroup
+		var generation uint64
+		if err := rows.Scan(&g.Queue, &generation, &g.Cause, &g.Jobs); err != nil {
+			return fmt.Errorf("count causes: %w", err)
+		}
+		if q, deleted := gone[g.Queue]; deleted && !q.Has(generation, false) {
+			continue
+		}
+		d.All++
+		d.Jobs += g.Jobs
+		if len(d.Groups) < limit {
+			d.Groups, generations = append(d.Groups, g), append(generations, generation)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("count causes: %w", err)
+	}
+	for i := range d.Groups {
+		if err := d.Groups[i].look(ctx, db, generations[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look reads what the oldest and the latest job of the group tell.
+func (g *DeadGroup) look(ctx context.Context, db *sql.DB, generation uint64) error {
+	const by = ` FROM job INDEXED BY job_by_death WHERE cause = ? AND generation = ? ORDER BY finished_at `
+	err := db.QueryRowContext(ctx, `SELECT finished_at`+by+`ASC LIMIT 1`, int64(g.Cause), int64(generation)).Scan(&g.First)
+	if err != nil {
+		return fmt.Errorf("first of cause %d: %w", g.Cause, err)
+	}
+	var id []byte
+	var reason uint8
+	err = db.QueryRowContext(ctx, `SELECT finished_at, id, last_error, reason`+by+`DESC LIMIT 1`, int64(g.Cause), int64(generation)).
+		Scan(&g.Last, &id, &g.SampleError, &reason)
+	if err != nil || len(id) != len(g.Sample) {
+		return errors.Join(fmt.Errorf("last of cause %d, id of %d bytes", g.Cause, len(id)), err)
+	}
+	g.Sample, g.Reason = job.ID(id), state.DeadReason(reason)
+	g.Pattern = pattern(g.SampleError, g.Reason)
+	return nil
+}
+
+// Exact reports whether the counts are those of the state.
+func (d *DeadGroups) Exact() bool { return !d.Rebuilding && d.Lag == time.Duration(0) }
