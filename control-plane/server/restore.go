@@ -51,8 +51,8 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	fresh, _ := seal.NewToken("inc_")
-	r := &restore{s: s, now: s.now(), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
-	known := make([]celladmin.Control, len(s.cells))
+	r := &restore{s: s, now: s.now(), known: make([]celladmin.Control, len(s.cells)), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
+	known := r.known
 	states := make([]*cellv1.State, len(s.cells))
 	for i, cell := range s.cells {
 		if known[i], err = cell.Control(ctx); err == nil {
@@ -93,6 +93,7 @@ type restore struct {
 	s          *Server
 	now        time.Time
 	generation uint64
+	known      []celladmin.Control // By cell.
 	report     RestoreReport
 }
 
@@ -119,6 +120,12 @@ func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State
 	for i, state := range states {
 		if err := r.adopt(ctx, tx, r.s.config.Cells[i].Name, state); err != nil {
 			return err
+		}
+		// Else the copy has seen every deletion that the cell has forgotten.
+		if drawn < r.known[i].Forgotten {
+			if err := r.endForgotten(ctx, tx, r.s.config.Cells[i].Name, state); err != nil {
+				return err
+			}
 		}
 	}
 	return r.audit(ctx, tx)
@@ -155,6 +162,88 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 		}
 	}
 	return nil
+}
+
+const whyForgotten = "it was deleted so long ago that the cell has forgotten it"
+
+// endForgotten ends what the copy has as living and its cell went by once, but knows
+// nothing of: it was deleted since, and the record of that has ended, too. The cell would
+// take it for new.
+func (r *restore) endForgotten(ctx context.Context, tx store.Tx, cell string, state *cellv1.State) error {
+	known := make(map[string]bool)
+	for _, t := range state.GetTenants() {
+		known[t.GetId()] = true
+	}
+	for _, n := range state.GetNamespaces() {
+		known[n.GetId()] = true
+	}
+	for _, k := range state.GetKeys() {
+		known[k.GetId()] = true
+	}
+	return walk(func(after string) ([]store.Tenant, error) {
+		return tx.ListTenants(ctx, store.Page{After: after, Limit: restorePage})
+	}, func(t store.Tenant) (string, error) {
+		if t.Cell != cell || !t.DeletedAt.IsZero() {
+			return t.ID, nil
+		}
+		if t.Observed > 0 && !known[t.ID] {
+			t.DeletedAt, t.UpdatedAt = r.now, r.now
+			t.Generation++
+			r.note("updated", "tenant", t.ID, t.ID, t.Name, whyForgotten)
+			return t.ID, tx.UpdateTenant(ctx, &t)
+		}
+		return t.ID, r.endForgottenOf(ctx, tx, t.ID, known)
+	})
+}
+
+func (r *restore) endForgottenOf(ctx context.Context, tx store.Tx, tenant string, known map[string]bool) error {
+	err := walk(func(after string) ([]store.Namespace, error) {
+		return tx.ListNamespaces(ctx, tenant, store.Page{After: after, Limit: restorePage})
+	}, func(n store.Namespace) (string, error) {
+		if n.Observed == 0 || known[n.ID] {
+			return n.Name, nil
+		}
+		after := n.Name
+		n.DeletedAt, n.UpdatedAt = r.now, r.now
+		n.Generation++
+		r.note("updated", "namespace", n.TenantID, n.ID, n.Name, whyForgotten)
+		return after, tx.UpdateNamespace(ctx, &n)
+	})
+	if err != nil {
+		return err
+	}
+	return walk(func(after string) ([]store.Key, error) {
+		return tx.ListKeys(ctx, tenant, false, store.Page{After: after, Limit: restorePage})
+	}, func(k store.Key) (string, error) {
+		if k.Observed == 0 || known[k.ID] {
+			return k.ID, nil
+		}
+		k.RevokedAt, k.UpdatedAt = r.now, r.now
+		k.Generation++
+		r.note("revoked", "key", k.TenantID, k.ID, k.Name, whyForgotten)
+		return k.ID, tx.UpdateKey(ctx, &k)
+	})
+}
+
+// restorePage records are read at a time.
+const restorePage = 500
+
+// walk hands every record of a listing to each, which returns where the next page begins.
+func walk[T any](list func(after string) ([]T, error), each func(T) (string, error)) error {
+	for after := ""; ; {
+		page, err := list(after)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if after, err = each(r); err != nil {
+				return err
+			}
+		}
+		if len(page) < restorePage {
+			return nil
+		}
+	}
 }
 
 func (r *restore) note(action, kind, tenant, id, name, why string) {

@@ -39,7 +39,9 @@ func (s *namespaces) Known(ns job.Namespace) bool {
 func (s *namespaces) Changed() <-chan struct{} { return s.node.cell.Changed() }
 
 // Swept implements shard.Namespaces.
-func (s *namespaces) Swept(context.Context, job.Namespace) error { return nil }
+func (s *namespaces) Swept(ctx context.Context, ns job.Namespace) error {
+	return s.node.members.Swept(ctx, ns)
+}
 
 // removeModels removes the read models of deleted namespaces from this node's disk,
 // whoever leads their shards.

@@ -151,6 +151,10 @@ func touchedBy(msg *cellv1.WatchResponse) touched {
 			t.tenants[v.Namespace.GetTenantId()] = true
 		case *cellv1.Change_TokenKey, *cellv1.Change_UserCutoff:
 			t.users = true
+		case *cellv1.Change_Forget:
+			for _, g := range v.Forget.GetGone() {
+				t.keys[g.GetId()], t.tenants[g.GetId()] = true, true
+			}
 		}
 	}
 	return t

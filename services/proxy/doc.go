@@ -6,7 +6,7 @@
 // know jobs, queues or leaders: any node is right, since nodes carry a request on
 // to the leader. It never talks to a control plane.
 //
-// Surprising: a key that is known keeps working however old the state is, while
+// Surprising: a key that is known keeps working for 30 days without a word from a node, while
 // one that is unknown is answered 503 instead of 401 as soon as the state is older
 // than a minute, because the key may have been made since. See DESIGN.md.
 package proxy

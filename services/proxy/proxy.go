@@ -20,6 +20,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -238,9 +239,10 @@ func (p *Proxy) start() error {
 		return err
 	}
 	if state != nil {
-		p.view.publish(snapshotOf(state))
-		p.applied.set(state.GetIndex())
-		p.log.Info("state taken from disk", "index", state.GetIndex(), "keys", len(state.GetKeys()))
+		p.view.open(state, p.now())
+		p.applied.set(p.view.current().index)
+		p.log.Info("state taken from disk", "index", p.view.current().index, "keys", p.view.current().keys.size,
+			"confirmed", time.Unix(0, state.GetConfirmedNs()).UTC())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
@@ -266,6 +268,9 @@ func (p *Proxy) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 			now := p.now()
+			if p.view.expire(now) {
+				p.log.Warn("no node has confirmed the cell's state for long, so no key counts until one does", "longest", celladmin.CopyKept)
+			}
 			p.calls.recheck(nil, p.view.current(), touched{}, now)
 			p.calls.sweep(now)
 		}

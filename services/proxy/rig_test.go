@@ -41,6 +41,7 @@ type cellState struct {
 	mu      sync.Mutex
 	index   uint64
 	log     []*cellv1.WatchResponse
+	floor   uint64 // The log begins behind it.
 	all     *snapshot
 	changed chan struct{}
 	// muted makes watches say nothing at all.
@@ -69,11 +70,18 @@ func (s *cellState) apply(changes ...*cellv1.Change) {
 	s.changed = make(chan struct{})
 }
 
+// cut lets go of the history: whoever has not followed it is sent the whole state.
+func (s *cellState) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log, s.floor = nil, s.index
+}
+
 // since is what a watcher at index is to be sent, and what to wait for.
 func (s *cellState) since(index uint64) ([]*cellv1.WatchResponse, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if index == 0 {
+	if index == 0 || index < s.floor {
 		return []*cellv1.WatchResponse{{Index: s.index, State: s.all.state()}}, s.changed
 	}
 	var out []*cellv1.WatchResponse

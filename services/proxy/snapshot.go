@@ -133,12 +133,21 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 			next.nodes = without(next.nodes, v.RemoveNodeId)
 		case *cellv1.Change_Shards:
 			next.shards = v.Shards.GetIds()
+		case *cellv1.Change_Forget:
+			for _, g := range v.Forget.GetGone() {
+				keys.remove(g.GetId())
+				tenants.remove(g.GetId())
+			}
 		}
 	}
 	next.keys, next.tenants = keys.done(), tenants.done()
 	slices.SortFunc(next.nodes, func(a, b *cellv1.Node) int { return strings.Compare(a.GetId(), b.GetId()) })
 	return next
 }
+
+// bare is what a state that is too old still tells: where the nodes are. Its index asks for
+// the whole state.
+func (s *snapshot) bare() *snapshot { return &snapshot{nodes: s.nodes, shards: s.shards} }
 
 func without(nodes []*cellv1.Node, id string) []*cellv1.Node {
 	out := make([]*cellv1.Node, 0, len(nodes)+1)

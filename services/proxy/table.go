@@ -68,6 +68,18 @@ func (e *tableEdit[V]) set(id string, v V) {
 	e.parts[p][id] = v
 }
 
+func (e *tableEdit[V]) remove(id string) {
+	p := part(id)
+	if _, ok := e.parts[p][id]; !ok {
+		return
+	}
+	if !e.own[p] {
+		e.parts[p], e.own[p] = maps.Clone(e.parts[p]), true
+	}
+	delete(e.parts[p], id)
+	e.size--
+}
+
 // done ends the edit; e must not be used afterwards.
 func (e *tableEdit[V]) done() table[V] { return table[V]{parts: &e.parts, size: e.size} }
 

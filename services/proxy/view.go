@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -19,7 +20,9 @@ type view struct {
 	mu sync.Mutex
 	// heard is when a node last confirmed the snapshot, in Unix nanoseconds; 0 never.
 	heard atomic.Int64
-	// loaded is set with the first snapshot, from disk or from a node.
+	// confirmed is heard, or what the file on disk said of it until a node is heard.
+	confirmed atomic.Int64
+	// loaded is set while there is a snapshot, from disk or from a node.
 	loaded atomic.Bool
 }
 
@@ -37,7 +40,31 @@ func (v *view) fresh(now time.Time) bool {
 }
 
 // confirm notes that a node said the snapshot is current.
-func (v *view) confirm(now time.Time) { v.heard.Store(now.UnixNano()) }
+func (v *view) confirm(now time.Time) {
+	v.heard.Store(now.UnixNano())
+	v.confirmed.Store(now.UnixNano())
+}
+
+// open takes up the state that was on disk.
+func (v *view) open(state *cellv1.State, now time.Time) {
+	v.confirmed.Store(state.GetConfirmedNs())
+	v.publish(snapshotOf(state))
+	v.expire(now)
+}
+
+// expire drops a state that no node has confirmed for celladmin.CopyKept, but for the
+// nodes' addresses, and reports whether it did: by now the cell may have forgotten that a
+// key of it was revoked, and nobody would say so any more.
+func (v *view) expire(now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.loaded.Load() || now.Sub(time.Unix(0, v.confirmed.Load())) <= celladmin.CopyKept {
+		return false
+	}
+	v.snap.Store(v.current().bare())
+	v.loaded.Store(false)
+	return true
+}
 
 // publish makes next the current snapshot.
 func (v *view) publish(next *snapshot) {
@@ -61,6 +88,8 @@ func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
 		if msg.GetState().GetIndex() > cur.index || !v.loaded.Load() {
 			v.publish(snapshotOf(msg.GetState()))
 		}
+	case !v.loaded.Load():
+		return true // Only a whole state is of use.
 	case len(msg.GetChanges()) > 0:
 		if msg.GetIndex() <= cur.index {
 			return false // A repetition; it confirms nothing newer.

@@ -30,6 +30,9 @@ const (
 	watchPauseMax = time.Second
 	// saveEvery bounds how often a busy state is written to disk.
 	saveEvery = time.Second
+	// saveConfirmed is how often a state that does not change is written with the time at
+	// which it was confirmed.
+	saveConfirmed = time.Hour
 
 	// lagsMax is how many heartbeats in a row may tell of an older state.
 	lagsMax = 2
@@ -164,31 +167,43 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 
 // keep writes the state to disk some time after it changed, until ctx ends.
 func (p *Proxy) keep(ctx context.Context) {
-	var saved *snapshot
+	var last saved
+	idle := time.NewTicker(saveConfirmed)
+	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			p.save(&saved)
+			p.save(&last)
 			return
 		case <-p.unsaved:
-			p.save(&saved)
+			p.save(&last)
 			wait(ctx, saveEvery)
+		case <-idle.C:
+			p.save(&last)
 		}
 	}
 }
 
-func (p *Proxy) save(saved **snapshot) {
-	cur := p.view.current()
-	if cur == *saved || !p.view.loaded.Load() {
+// saved is what the newest file says.
+type saved struct {
+	snap      *snapshot
+	confirmed int64
+}
+
+func (p *Proxy) save(last *saved) {
+	cur, confirmed := p.view.current(), p.view.confirmed.Load()
+	if !p.view.loaded.Load() || cur == last.snap && confirmed-last.confirmed < int64(saveConfirmed) {
 		return
 	}
-	if err := p.files.save(cur.state()); err != nil {
+	state := cur.state()
+	state.ConfirmedNs = confirmed
+	if err := p.files.save(state); err != nil {
 		// Serving goes on from memory.
 		p.log.Error("state was not written to disk", "index", cur.index, "err", err)
 		p.noteUnsaved()
 		return
 	}
-	*saved = cur
+	*last = saved{cur, confirmed}
 }
 
 func (p *Proxy) noteUnsaved() {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
@@ -320,4 +321,117 @@ func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
+}
+
+// TestRestart_AProxyThatWasAwayForLong: while it was away a key was revoked and the cell has
+// forgotten it. A copy that is too old opens nothing until a node tells the state; one that
+// is younger than the cell's memory serves as ever, and is put right by the whole state.
+func TestRestart_AProxyThatWasAwayForLong(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		away  time.Duration
+		alone bool // Whether it serves before a node tells.
+	}{
+		"longer than a copy counts": {celladmin.CopyKept + time.Minute, false},
+		"not as long":               {celladmin.CopyKept - time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			r := startRig(t, rigOptions{options: func(o *Options) { o.DataDir = dir }})
+			files := &stateFiles{dir: dir, log: slog.New(slog.DiscardHandler)}
+			onDisk := func() *cellv1.State {
+				state, err := files.load()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return state
+			}
+			eventually(t, "the state is on disk", func() bool { return onDisk().GetIndex() == r.state.index })
+			end(t, r.proxy)
+			state := onDisk()
+			if at := time.Unix(0, state.GetConfirmedNs()); time.Since(at) > time.Minute {
+				t.Fatalf("the file says that it was confirmed at %v", at)
+			}
+			state.ConfirmedNs = time.Now().Add(-tc.away).UnixNano()
+			files.seq = 1_000
+			if err := files.save(state); err != nil {
+				t.Fatal(err)
+			}
+			r.state.muted.Store(true)
+			k := proto.CloneOf(r.acme.record)
+			k.Revoked = true
+			r.state.apply(keyChange(k))
+			r.state.apply(forgetChange(k.GetId()))
+			r.state.cut()
+
+			r2 := &rig{t: t, state: r.state, acme: r.acme, beta: r.beta, up: r.up}
+			r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
+			status := func(of tenantRig) answer { return r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(of.key)) }
+			if tc.alone {
+				eventually(t, "it serves", func() bool { return status(r.beta).status == 200 })
+			} else if got := status(r.acme); got.status != 503 || !strings.Contains(got.body, "AUTH_STATE_STALE") || r2.proxy.Ready() {
+				t.Errorf("from a copy that is too old: %d %s", got.status, got.body)
+			}
+			r.state.muted.Store(false)
+			eventually(t, "a key that still is", func() bool { return status(r.beta).status == 200 && r2.proxy.view.current().index == r.state.index })
+			if got := status(r.acme); got.status != 401 {
+				t.Errorf("the forgotten key: %d %s", got.status, got.body)
+			}
+		})
+	}
+}
+
+func TestView_AStateThatNobodyConfirmedForLongIsDropped(t *testing.T) {
+	t.Parallel()
+	v, now := newView(), time.Now()
+	tenant, changes := newTenant(t, "acme", 0)
+	node := &cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "n1", ApiUrl: "http://127.0.0.1:1"}}}
+	whole := &cellv1.WatchResponse{Index: 5, State: (&snapshot{}).with(append(changes, node), 5).state()}
+	v.take(whole, now)
+	known := func() bool { _, ok := v.current().keys.get(tenant.key.ID()); return ok }
+	late := now.Add(celladmin.CopyKept)
+	if v.expire(late) || !known() {
+		t.Fatal("dropped too soon")
+	}
+	if !v.expire(late.Add(1)) || known() || v.loaded.Load() || v.current().index != 0 || len(v.current().nodes) != 1 {
+		t.Fatalf("not dropped: %+v", v.current())
+	}
+	// What a watch of before still says is no whole: the rest would be called wrong.
+	for name, msg := range map[string]*cellv1.WatchResponse{
+		"a change":    {Index: 6, Changes: []*cellv1.Change{node}},
+		"a heartbeat": {Index: 5},
+	} {
+		if !v.take(msg, late) || v.loaded.Load() || v.fresh(late) {
+			t.Errorf("%s was taken for the state", name)
+		}
+	}
+	if v.take(whole, late); !known() || v.expire(late.Add(time.Hour)) {
+		t.Error("a whole state should make it serve again")
+	}
+}
+
+func TestSnapshot_WhatTheCellForgotIsGone(t *testing.T) {
+	t.Parallel()
+	tenant, changes := newTenant(t, "acme", 0)
+	full := (&snapshot{}).with(changes, 1)
+	id := full.keys
+	rec, ok := id.get(tenant.key.ID())
+	if !ok {
+		t.Fatal("no key")
+	}
+	next := full.with([]*cellv1.Change{forgetChange(tenant.key.ID()), forgetChange(rec.proto.GetTenantId()), forgetChange("key_unknown")}, 2)
+	if next.keys.size != 0 || next.tenants.size != 0 || len(next.state().GetKeys())+len(next.state().GetTenants())+len(next.state().GetNamespaces()) != 0 {
+		t.Errorf("still there: %v", next.state())
+	}
+	if full.keys.size != 1 || full.tenants.size != 1 {
+		t.Error("an old snapshot changed")
+	}
+	if s := touchedBy(&cellv1.WatchResponse{Changes: []*cellv1.Change{forgetChange(tenant.key.ID())}}); !s.keys[tenant.key.ID()] {
+		t.Error("calls of a forgotten key are not looked at")
+	}
+}
+
+func forgetChange(id string) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Forget{Forget: &cellv1.Forget{Gone: []*cellv1.Gone{{Id: id}}}}}
 }

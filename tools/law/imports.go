@@ -91,7 +91,7 @@ var Rooms = []Room{
 		"use cases: validate, stamp, propose, look; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/health", "data-plane/internal/job", "data-plane/internal/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/health", "data-plane/internal/job", "data-plane/internal/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},

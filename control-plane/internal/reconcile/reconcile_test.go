@@ -715,6 +715,46 @@ func TestCompare_MendsACellThatHoldsSomethingElseAndDeletesNothing(t *testing.T)
 	eventually(t, "the cell is mended", func() bool { return proto.Equal(r.cell.current(), want) })
 }
 
+// What was deleted long ago only the database knows: written again, the cell would keep a
+// record of it for another while, for ever and ever.
+func TestCompare_WhatTheCellHasForgottenIsNoDifference(t *testing.T) {
+	t.Parallel()
+	r := onSQLite(t)
+	r.signUp(t)
+	_, stop := r.start(t, r.options())
+	r.done(t)
+	r.write(t, func(ctx context.Context, tx store.Tx) error {
+		tenant, err := tx.FindTenant(ctx, tenantID)
+		if err != nil {
+			return err
+		}
+		k, err := tx.GetKey(ctx, tenantID, keyID)
+		if err != nil {
+			return err
+		}
+		tenant.DeletedAt, k.RevokedAt = r.now(), r.now()
+		tenant.Generation, k.Generation = tenant.Generation+1, k.Generation+1
+		return errors.Join(tx.UpdateTenant(ctx, &tenant), tx.UpdateKey(ctx, &k),
+			r.tell(ctx, tx, store.OutboxTenant, tenantID), r.tell(ctx, tx, store.OutboxKey, keyID))
+	})
+	r.done(t)
+	stop()
+	r.cell.set(func(f *fakeCell) { f.state.Tenants, f.state.Keys, f.state.Namespaces = nil, nil, nil })
+	before := r.cell.appliedCalls()
+	var asked atomic.Int64
+	for name, cell := range r.cells {
+		r.cells[name] = outdated{cell, func() { asked.Add(1) }}
+	}
+	o := r.options()
+	o.Compare = 5 * time.Millisecond
+	r.start(t, o)
+	eventually(t, "compared", func() bool { return asked.Load() > 5 })
+	r.done(t)
+	if n := r.cell.appliedCalls() - before; n != 0 {
+		t.Errorf("%d entries were written: %v", n, r.cell.current())
+	}
+}
+
 // outdated runs during after each state that a cell told, and before anybody sees it.
 type outdated struct {
 	reconcile.Cell

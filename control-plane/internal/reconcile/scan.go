@@ -88,7 +88,8 @@ func (l *Loop) leave(ctx context.Context, tx store.Tx, o observed) error {
 
 // compareCells asks every cell what it holds and leaves a row for what is otherwise in
 // the database: a cell may have been restored, and a secret's time may have run out
-// unseen. What only the cell knows is left alone.
+// unseen. What only the cell knows is left alone, and so is what was deleted long ago and
+// only the database knows.
 func (l *Loop) compareCells(ctx context.Context) error {
 	var failed []error
 	for name, cell := range l.cells {
@@ -209,7 +210,11 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 		if err != nil || t.Observed < t.Generation {
 			return err
 		}
-		if !proto.Equal(x.tenants[t.ID], l.tenant(t)) {
+		has := x.tenants[t.ID]
+		if has == nil && !t.DeletedAt.IsZero() {
+			return nil // Forgotten, with all that it had.
+		}
+		if !proto.Equal(has, l.tenant(t)) {
 			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
 		}
 		namespaces, err := compareNamespaces(ctx, tx, t.ID, x)
@@ -270,23 +275,24 @@ func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index) (di
 	}
 }
 
-// sameKey: secrets that the key has no more are the cell's to remember.
+// sameKey: secrets that the key has no more are the cell's to remember, and a key that was
+// revoked it may have forgotten.
 func sameKey(has, want *cellv1.Key) bool {
 	if has == nil {
-		return false
+		return want.GetRevoked()
 	}
 	bare, _ := proto.Clone(has).(*cellv1.Key)
 	bare.RetiredDigests = nil
 	return proto.Equal(bare, want)
 }
 
-// sameNamespace: where the cell put it is the cell's.
+// sameNamespace: where the cell put it, and what its shard still has of it, is the cell's.
 func sameNamespace(has, want *cellv1.Namespace) bool {
 	if has == nil {
 		return false
 	}
 	placed, _ := proto.Clone(want).(*cellv1.Namespace)
-	placed.Shard = has.GetShard()
+	placed.Shard, placed.Swept = has.GetShard(), has.GetSwept()
 	return proto.Equal(has, placed)
 }
 

@@ -20,6 +20,16 @@ import (
 )
 
 const (
+	// TombstonesKept is how long a cell remembers what was deleted, by its own calendar. Longer
+	// than CopyKept, so that whoever may still go by an older state is told of each deletion;
+	// and longer than the thirty days for which copies of a database are usually kept.
+	TombstonesKept = 35 * 24 * time.Hour
+	// CopyKept is how long a proxy goes by a state that no node has confirmed since. Beyond
+	// it a key may have been revoked, and forgotten.
+	CopyKept = 30 * 24 * time.Hour
+)
+
+const (
 	// messageBytesMax bounds one answer; the largest is the whole state.
 	messageBytesMax = 64 << 20
 	// readTimeout is how long one node may take to tell its state.
@@ -197,12 +207,15 @@ func (c *Client) ApplyFor(ctx context.Context, w Writer, changes ...*cellv1.Chan
 type Control struct {
 	Incarnation string // Of its database; empty: none yet.
 	Generation  uint64 // The highest that it wrote.
+	// Forgotten is the highest generation that deleted something of which the cell knows
+	// nothing any more.
+	Forgotten uint64
 }
 
 // Control tells which control plane the cell goes by, by the word of its leader.
 func (c *Client) Control(ctx context.Context) (Control, error) {
 	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
-	return Control{res.GetIncarnation(), res.GetGeneration()}, err
+	return Control{res.GetIncarnation(), res.GetGeneration(), res.GetForgottenGeneration()}, err
 }
 
 // Index is the index of the newest state, by the word of the cell's leader.

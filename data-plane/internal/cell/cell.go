@@ -48,6 +48,8 @@ type Options struct {
 	AcceptLoss bool
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
+	// ForgetEvery replaces the default in tests.
+	ForgetEvery time.Duration
 }
 
 // Cell is the running meta group of this node.
@@ -58,8 +60,10 @@ type Cell struct {
 	nodeID    string
 	health    *health.Health
 	heartbeat time.Duration
-	logger    *slog.Logger
-	watchers  *watchers
+	// forgetEvery is how often the leader looks for records to end.
+	forgetEvery time.Duration
+	logger      *slog.Logger
+	watchers    *watchers
 
 	ending  chan struct{} // Closed by EndWatches.
 	endOnce sync.Once
@@ -76,6 +80,9 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if o.HeartbeatEvery == 0 {
 		o.HeartbeatEvery = heartbeatEvery
 	}
+	if o.ForgetEvery == 0 {
+		o.ForgetEvery = forgetEvery
+	}
 	first, err := firstEntry(o)
 	if err != nil {
 		return nil, err
@@ -88,10 +95,11 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, id: o.CellID, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, id: o.CellID, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
+		c.forgetDeleted(ctx)
 	})
 	return c, nil
 }

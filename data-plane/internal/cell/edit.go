@@ -22,6 +22,7 @@ type edit struct {
 	layout
 	txn    *statedb.Txn
 	now    time.Time      // Of the log.
+	writer grave          // What is noted of a deletion.
 	index  map[string]int // Position of a key in writes.
 	writes []write        // In the order of their first write: the digest depends on it.
 	// cutoffs is one record, read at its first change and written by flush.
@@ -186,32 +187,28 @@ func (e *edit) died(q *quota, tenant string) error {
 	return e.uncount(q.family, tenant)
 }
 
-// share gives back what a deleted tenant had of what all share, or takes it again.
-func (e *edit) share(q *quota, tenant string, again bool) error {
+// giveBack gives what a deleted tenant had of what all share to the others.
+func (e *edit) giveBack(q *quota, tenant string) error {
 	own, err := e.number(e.own(q.family, tenant))
 	if err != nil || own <= q.reserved {
 		return err
 	}
 	key, beyond := e.layout.count(q.family), own-q.reserved
 	n, err := e.number(key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case again && n+beyond > q.shared:
-		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell has no room for the %d %s of the tenant", own, q.what)
-	case again:
-		n += beyond
-	case n < beyond:
-		return fmt.Errorf("tenant %s has %d of family %#x beyond its reserve, all have %d", tenant, beyond, q.family, n)
-	default:
-		n -= beyond
 	}
-	e.setNumber(key, n)
+	if n < beyond {
+		return fmt.Errorf("tenant %s has %d of family %#x beyond its reserve, all have %d", tenant, beyond, q.family, n)
+	}
+	e.setNumber(key, n-beyond)
 	return nil
 }
 
-// generation refuses a change set that is not newer than what its source wrote.
-func (e *edit) generation(source string, generation uint64) error {
+// generation refuses a change set that is not newer than what its source wrote. Sources
+// of tenants that are forgotten have one floor together.
+func (e *edit) generation(req *cellv1.ApplyRequest) error {
+	source, generation := req.GetSource(), req.GetGeneration()
 	if source == "" {
 		return nil
 	}
@@ -220,10 +217,18 @@ func (e *edit) generation(source string, generation uint64) error {
 	if err != nil {
 		return err
 	}
+	if seen == 0 && req.GetIncarnation() != "" {
+		if seen, err = e.forgotten(); err != nil {
+			return err
+		}
+	}
 	if generation <= seen {
 		return fault.New(fault.Conflict, "STALE_GENERATION", "generation %d of %q is not above %d, which was applied", generation, source, seen)
 	}
 	e.setNumber(key, generation)
+	if req.GetIncarnation() != "" {
+		e.writer = grave{generation, source}
+	}
 	return nil
 }
 
@@ -271,6 +276,12 @@ func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 	case *cellv1.Change_UserCutoff:
 		cut, err := e.userCutoff(v.UserCutoff)
 		return &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: cut}}, err
+	case *cellv1.Change_SweptNamespaceId:
+		n, err := e.swept(v.SweptNamespaceId)
+		return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}, err
+	case *cellv1.Change_Forget:
+		gone, err := e.forget(v.Forget)
+		return &cellv1.Change{Change: &cellv1.Change_Forget{Forget: gone}}, err
 	default:
 		return nil, errUnknownChange
 	}
@@ -283,8 +294,14 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 	if err != nil {
 		return err
 	}
-	if err := e.countTenant(t, known && !old.GetDeleted(), known); err != nil {
+	if old.GetDeleted() && !t.GetDeleted() {
+		return fault.New(fault.Conflict, "TENANT_DELETED", "tenant %s was deleted, and what it had was removed; make a new one", t.GetId())
+	}
+	if err := e.countTenant(t, known && !old.GetDeleted()); err != nil {
 		return err
+	}
+	if t.GetDeleted() && !old.GetDeleted() {
+		e.bury(t.GetId())
 	}
 	if known && !old.GetDeleted() {
 		e.remove(e.key(famTenantName, old.GetName()))
@@ -298,20 +315,18 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 }
 
 // countTenant counts tenants that live, with what they have.
-func (e *edit) countTenant(t *cellv1.Tenant, wasLive, known bool) error {
+func (e *edit) countTenant(t *cellv1.Tenant, wasLive bool) error {
 	live := !t.GetDeleted()
 	if live == wasLive {
 		return nil
 	}
-	var err error
 	if live {
-		err = e.count(famTenant, "tenants", tenantsMax)
-	} else {
-		err = e.uncount(famTenant, t.GetId())
+		return e.count(famTenant, "tenants", tenantsMax)
 	}
+	err := e.uncount(famTenant, t.GetId())
 	for _, q := range []*quota{&keyQuota, &namespaceQuota} {
-		if err == nil && known {
-			err = e.share(q, t.GetId(), live)
+		if err == nil {
+			err = e.giveBack(q, t.GetId())
 		}
 	}
 	return err
@@ -354,14 +369,18 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known && old.GetTenantId() != in.GetTenantId() {
+	switch {
+	case known && old.GetTenantId() != in.GetTenantId():
 		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "namespace %s belongs to another tenant", in.GetId())
+	case old.GetDeleted() && !in.GetDeleted():
+		return nil, fault.New(fault.Conflict, "NAMESPACE_DELETED", "namespace %s was deleted, and its jobs with it; make a new one", in.GetId())
 	}
 	wasLive := known && !old.GetDeleted()
 	if err := e.requireTenant(in.GetTenantId(), !wasLive && !in.GetDeleted()); err != nil {
 		return nil, err
 	}
 	n, _ := proto.Clone(in).(*cellv1.Namespace)
+	n.Swept = old.GetSwept()
 	if known {
 		err = keepShard(n, &old)
 	} else {
@@ -375,6 +394,9 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 	}
 	if err := e.liveNamespace(id, n, &old, wasLive); err != nil {
 		return nil, err
+	}
+	if n.GetDeleted() && !old.GetDeleted() {
+		e.bury(n.GetId())
 	}
 	return n, e.setRecord(e.layout.namespace(id), n)
 }
@@ -470,12 +492,18 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 		return nil, err
 	}
 	for _, text := range k.GetNamespaceIds() {
+		if slices.Contains(old.GetNamespaceIds(), text) {
+			continue // It may be forgotten by now, and the key still has to be changeable.
+		}
 		if err := e.requireNamespace(text, k.GetTenantId()); err != nil {
 			return nil, err
 		}
 	}
 	if err := e.countOwn(&keyQuota, k.GetTenantId(), known && !old.GetRevoked(), !k.GetRevoked()); err != nil {
 		return nil, err
+	}
+	if k.GetRevoked() && !old.GetRevoked() {
+		e.bury(k.GetId())
 	}
 	keepSecretsEnded(k, &old)
 	return k, e.setRecord(key, k)

@@ -49,6 +49,7 @@ type testCell struct {
 	trans  *http.Transport
 	nodes  map[string]*testNode
 	addrs  sync.Map // Node id to raft address.
+	clock  group.Clock
 }
 
 type testNode struct {
@@ -87,7 +88,7 @@ func (n *testNode) IDs() []uint32 {
 	return ids
 }
 
-func newTestCell(t *testing.T, size int) *testCell {
+func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 	t.Helper()
 	signer, err := identity.NewSigner([]byte(testSecret))
 	if err != nil {
@@ -98,6 +99,9 @@ func newTestCell(t *testing.T, size int) *testCell {
 		trans: forward.NewTransport(forward.TransportOptions{}), nodes: make(map[string]*testNode),
 	}
 	t.Cleanup(c.close)
+	for _, f := range set {
+		f(c)
+	}
 	var ids []string
 	for i := range size {
 		ids = append(ids, fmt.Sprintf("node-%d", i+1))
@@ -174,7 +178,7 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 	}
 	n.cell, err = Open(db.Group(GroupID), n.log(GroupID), n.mux.Group(GroupID), Options{
 		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: testTimings, Health: n.health,
-		Logger: testLogger(id), HeartbeatEvery: 50 * time.Millisecond,
+		Logger: testLogger(id), HeartbeatEvery: 50 * time.Millisecond, Clock: c.clock, ForgetEvery: 20 * time.Millisecond,
 	})
 	if err != nil {
 		c.t.Fatal(err)

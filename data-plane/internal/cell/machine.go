@@ -112,7 +112,7 @@ func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.En
 	if err := e.control(req); err != nil {
 		return nil, err
 	}
-	if err := e.generation(req.GetSource(), req.GetGeneration()); err != nil {
+	if err := e.generation(req); err != nil {
 		return nil, err
 	}
 	stored := make([]*cellv1.Change, len(req.GetChanges()))

@@ -27,6 +27,8 @@ type bench struct {
 	index   uint64
 	digest  uint64
 	later   time.Duration // Added to the clock of the log.
+	// clock replaces the clock of the log, by index.
+	clock func(index uint64) time.Time
 }
 
 func openStore(t testing.TB) *statedb.DB {
@@ -57,6 +59,13 @@ func benchOver(t testing.TB, store *statedb.Group) *bench {
 	return b
 }
 
+func (b *bench) now(index uint64) time.Time {
+	if b.clock != nil {
+		return b.clock(index)
+	}
+	return time.Unix(0, int64(index)).Add(b.later)
+}
+
 // payloads runs entries in one transaction, as a group does.
 func (b *bench) payloads(entries ...[]byte) ([]any, error) {
 	b.t.Helper()
@@ -65,7 +74,7 @@ func (b *bench) payloads(entries ...[]byte) ([]any, error) {
 	for i, p := range entries {
 		b.index++
 		var err error
-		results[i], err = b.machine.Apply(txn, group.Entry{Index: b.index, Now: time.Unix(0, int64(b.index)).Add(b.later), Payload: p})
+		results[i], err = b.machine.Apply(txn, group.Entry{Index: b.index, Now: b.now(b.index), Payload: p})
 		if err != nil {
 			b.index--
 			return nil, err // The txn is dropped: a node stops here.
@@ -181,6 +190,10 @@ func removeChange(id string) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_RemoveNodeId{RemoveNodeId: id}}
 }
 
+func forgetChange(gone ...*cellv1.Gone) *cellv1.Change {
+	return &cellv1.Change{Change: &cellv1.Change_Forget{Forget: &cellv1.Forget{Gone: gone}}}
+}
+
 func testTenant(n int, name string) *cellv1.Change {
 	return tenantChange(&cellv1.Tenant{Id: tenantID(n), Name: name})
 }
@@ -292,7 +305,9 @@ func TestApply_NameOfADeletedThingIsFree(t *testing.T) {
 	if x, ok := v.TenantByID(tenantID(2)); !ok || !x.GetDeleted() {
 		t.Errorf("the deleted tenant is %v", x)
 	}
-	b.refused("NAME_TAKEN", testTenant(2, "globex"))
+	b.refused("TENANT_DELETED", testTenant(2, "globex"))
+	b.refused("TENANT_DELETED", testTenant(2, "another"))
+	b.refused("NAMESPACE_DELETED", testNamespace(1, 1, "another"))
 }
 
 func TestApply_RevocationIsForEver(t *testing.T) {

@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -26,14 +29,16 @@ type model struct {
 	sources    map[string]uint64
 	shards     []uint32
 	tokenKeys  map[string]*cellv1.TokenKey
-	cutoffs    map[string]int64 // Tenant and user; the test's clock forgets none.
+	cutoffs    map[string]int64 // Tenant and user.
+	deleted    map[string]int64 // When; by id of tenant, namespace or key.
+	now        time.Time        // Of the request being applied.
 }
 
 func newModel() *model {
 	return &model{
 		tenants: make(map[string]*cellv1.Tenant), namespaces: make(map[string]*cellv1.Namespace),
 		keys: make(map[string]*cellv1.Key), nodes: make(map[string]bool), sources: make(map[string]uint64),
-		tokenKeys: make(map[string]*cellv1.TokenKey), cutoffs: make(map[string]int64),
+		tokenKeys: make(map[string]*cellv1.TokenKey), cutoffs: make(map[string]int64), deleted: make(map[string]int64),
 	}
 }
 
@@ -60,7 +65,10 @@ func (m *model) clone() *model {
 	for k, v := range m.cutoffs {
 		c.cutoffs[k] = v
 	}
-	c.shards = m.shards
+	for k, v := range m.deleted {
+		c.deleted[k] = v
+	}
+	c.shards, c.now = m.shards, m.now
 	return c
 }
 
@@ -92,6 +100,11 @@ func (m *model) change(c *cellv1.Change) bool {
 				return false
 			}
 		}
+		if old := m.tenants[c.Tenant.GetId()]; old.GetDeleted() && !c.Tenant.GetDeleted() {
+			return false
+		} else if c.Tenant.GetDeleted() && !old.GetDeleted() {
+			m.deleted[c.Tenant.GetId()] = m.now.UnixNano()
+		}
 		m.tenants[c.Tenant.GetId()] = c.Tenant
 	case *cellv1.Change_Namespace:
 		return m.namespace(c.Namespace)
@@ -119,9 +132,73 @@ func (m *model) change(c *cellv1.Change) bool {
 			return false
 		}
 		id := c.UserCutoff.GetTenantId() + c.UserCutoff.GetUserId()
-		m.cutoffs[id] = max(m.cutoffs[id], c.UserCutoff.GetNotBeforeNs())
+		at := max(m.cutoffs[id], c.UserCutoff.GetNotBeforeNs())
+		maps.DeleteFunc(m.cutoffs, func(_ string, at int64) bool { return at < m.now.Add(-cutoffKept).UnixNano() })
+		m.cutoffs[id] = at
+	case *cellv1.Change_SweptNamespaceId:
+		return m.sweep(c.SweptNamespaceId)
+	case *cellv1.Change_Forget:
+		for _, g := range c.Forget.GetGone() {
+			if m.now.Sub(time.Unix(0, g.GetAtNs())) >= celladmin.TombstonesKept {
+				m.forget(g.GetId(), g.GetAtNs())
+			}
+		}
+		return len(c.Forget.GetGone()) > 0
 	}
 	return true
+}
+
+func (m *model) sweep(id string) bool {
+	n, known := m.namespaces[id]
+	if t, there := m.tenants[n.GetTenantId()]; !known || !n.GetDeleted() && there && !t.GetDeleted() {
+		return false
+	}
+	n = proto.CloneOf(n)
+	n.Swept = true
+	m.namespaces[id] = n
+	return true
+}
+
+// forget ends a record of what was deleted at a time, or whose tenant was: of a namespace
+// when it is swept, of a tenant when nothing lives in it any more.
+func (m *model) forget(id string, at int64) {
+	itself := func(of string) bool { d, ok := m.deleted[of]; return ok && d == at }
+	k, n := m.keys[id], m.namespaces[id]
+	switch {
+	case k != nil && !k.GetRevoked():
+		if itself(k.GetTenantId()) {
+			delete(m.keys, id)
+		}
+		return
+	case n != nil && !n.GetSwept():
+		return
+	case n != nil && !n.GetDeleted():
+		if itself(n.GetTenantId()) {
+			delete(m.namespaces, id)
+		}
+		return
+	}
+	if m.tenants[id] != nil && m.holdsLife(id) || !itself(id) {
+		return
+	}
+	delete(m.keys, id)
+	delete(m.namespaces, id)
+	delete(m.tenants, id)
+	delete(m.deleted, id)
+}
+
+func (m *model) holdsLife(tenant string) bool {
+	for _, k := range m.keys {
+		if k.GetTenantId() == tenant && !k.GetRevoked() {
+			return true
+		}
+	}
+	for _, n := range m.namespaces {
+		if n.GetTenantId() == tenant && !n.GetDeleted() {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *model) tokenKey(k *cellv1.TokenKey) bool {
@@ -143,7 +220,7 @@ func (m *model) namespace(in *cellv1.Namespace) bool {
 	t, tenantKnown := m.tenants[n.GetTenantId()]
 	comesToLife := !n.GetDeleted() && (!known || old.GetDeleted())
 	switch {
-	case known && old.GetTenantId() != n.GetTenantId(), !tenantKnown, comesToLife && t.GetDeleted():
+	case known && old.GetTenantId() != n.GetTenantId(), !tenantKnown, comesToLife && (known || t.GetDeleted()):
 		return false
 	case known && n.GetShard() != 0 && n.GetShard() != old.GetShard():
 		return false
@@ -160,6 +237,10 @@ func (m *model) namespace(in *cellv1.Namespace) bool {
 			return false
 		}
 	}
+	if n.GetDeleted() && !old.GetDeleted() {
+		m.deleted[n.GetId()] = m.now.UnixNano()
+	}
+	n.Swept = old.GetSwept()
 	m.namespaces[n.GetId()] = n
 	return true
 }
@@ -191,9 +272,12 @@ func (m *model) key(k *cellv1.Key) bool {
 		return false
 	}
 	for _, id := range k.GetNamespaceIds() {
-		if n, ok := m.namespaces[id]; !ok || n.GetTenantId() != k.GetTenantId() {
+		if n, ok := m.namespaces[id]; (!ok || n.GetTenantId() != k.GetTenantId()) && !slices.Contains(old.GetNamespaceIds(), id) {
 			return false
 		}
+	}
+	if k.GetRevoked() && !old.GetRevoked() {
+		m.deleted[k.GetId()] = m.now.UnixNano()
 	}
 	m.keys[k.GetId()] = k
 	return true
@@ -216,7 +300,7 @@ func drawChange(t *rapid.T) *cellv1.Change {
 	id := rapid.SampledFrom([]int{1, 1, 2, 2, 3})
 	name := rapid.SampledFrom([]string{"acme", "globex", "initech"})
 	deleted := rapid.SampledFrom([]bool{false, false, true})
-	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "namespace", "key", "key", "node", "remove", "shards", "token key", "cutoff"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"tenant", "namespace", "namespace", "namespace", "key", "key", "node", "remove", "shards", "token key", "cutoff", "swept", "forget", "forget", "forget"}).Draw(t, "kind") {
 	case "tenant":
 		return tenantChange(&cellv1.Tenant{Id: tenantID(id.Draw(t, "id")), Name: name.Draw(t, "name"), Deleted: deleted.Draw(t, "deleted")})
 	case "namespace":
@@ -237,11 +321,40 @@ func drawChange(t *rapid.T) *cellv1.Change {
 		return tokenKeyChange(k)
 	case "cutoff":
 		return cutoffChange(tenantID(id.Draw(t, "tenant")), userID(id.Draw(t, "user")), int64(id.Draw(t, "time")))
+	case "swept":
+		return &cellv1.Change{Change: &cellv1.Change_SweptNamespaceId{SweptNamespaceId: nsID(rapid.IntRange(1, 5).Draw(t, "id"))}}
+	case "forget":
+		return forgetChange(rapid.SliceOfN(rapid.Custom(drawGone), 1, 3).Draw(t, "gone")...)
 	case "remove":
 		return removeChange(fmt.Sprintf("n%d", id.Draw(t, "id")))
 	default:
 		return shardsChange(rapid.SampledFrom([][]uint32{{2, 3, 4}, {2, 3, 4}, {2, 3}}).Draw(t, "shards")...)
 	}
+}
+
+// Whose deletion a drawn Gone tells the time of; settled when that is known.
+const (
+	ofItself = 1 + iota
+	ofTenant1
+	ofTenant2
+	ofNothing
+)
+
+func drawGone(t *rapid.T) *cellv1.Gone {
+	n := rapid.IntRange(1, 5).Draw(t, "n")
+	id := rapid.SampledFrom([]string{tenantID(n), nsID(n), nsID(n), keyID(n), keyID(n)}).Draw(t, "id")
+	return &cellv1.Gone{Id: id, AtNs: rapid.SampledFrom([]int64{ofItself, ofItself, ofItself, ofTenant1, ofTenant2, ofNothing}).Draw(t, "at")}
+}
+
+// settle gives what a request forgets the times that were drawn for it.
+func (m *model) settle(req *cellv1.ApplyRequest) *cellv1.ApplyRequest {
+	req = proto.CloneOf(req)
+	for _, c := range req.GetChanges() {
+		for _, g := range c.GetForget().GetGone() {
+			g.AtNs = m.deleted[map[int64]string{ofItself: g.GetId(), ofTenant1: tenantID(1), ofTenant2: tenantID(2)}[g.GetAtNs()]]
+		}
+	}
+	return req
 }
 
 // TestApply_AgreesWithTheModel: what is accepted, what is stored, and that neither
@@ -257,7 +370,14 @@ func TestApply_AgreesWithTheModel(t *testing.T) {
 		requests = append(requests, rapid.SliceOfN(rapid.Custom(drawRequest), 20, 60).Draw(rt, "requests")...)
 		m := newModel()
 		var payloads [][]byte
+		times := []time.Time{time.Unix(1_700_000_000, 0)}
+		clock := func(index uint64) time.Time { return times[index] }
+		single.clock, batched.clock = clock, clock
 		for i, req := range requests {
+			gap := rapid.SampledFrom([]time.Duration{1, 1, 1, time.Hour, celladmin.TombstonesKept - 1, celladmin.TombstonesKept}).Draw(rt, "gap")
+			times = append(times, times[i].Add(gap))
+			m.now = times[i+1]
+			req = m.settle(req)
 			payload, err := marshal(req)
 			if err != nil {
 				rt.Fatal(err)
@@ -293,7 +413,53 @@ func TestApply_AgreesWithTheModel(t *testing.T) {
 		if got := single.machine.View().State(); !proto.Equal(got, want) {
 			rt.Fatalf("read anew:\n%v\nbuilt:\n%v", got, want)
 		}
+		m.allIsForgotten(rt, single, times[len(times)-1])
 	})
+}
+
+// allIsForgotten: what the leader finds to be due is all of it, in a few entries.
+func (m *model) allIsForgotten(t *rapid.T, b *bench, now time.Time) {
+	b.clock = func(uint64) time.Time { return now }
+	for _, n := range b.machine.View().State().GetNamespaces() {
+		b.request(&cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_SweptNamespaceId{SweptNamespaceId: n.GetId()}}}})
+	}
+	now = now.Add(celladmin.TombstonesKept)
+	for round := 0; ; round++ {
+		gone, err := b.machine.due(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(gone) == 0 {
+			break
+		}
+		if round > 5 {
+			t.Fatalf("still due: %v", gone)
+		}
+		b.must(forgetChange(gone...))
+	}
+	for _, x := range b.machine.View().State().GetTenants() {
+		if x.GetDeleted() {
+			t.Fatalf("still known: %v", x)
+		}
+	}
+	for _, n := range b.machine.View().State().GetNamespaces() {
+		if n.GetDeleted() || m.tenants[n.GetTenantId()].GetDeleted() {
+			t.Fatalf("still known: %v", n)
+		}
+	}
+	for _, k := range b.machine.View().State().GetKeys() {
+		if k.GetRevoked() || m.tenants[k.GetTenantId()].GetDeleted() {
+			t.Fatalf("still known: %v", k)
+		}
+	}
+	from, to := b.machine.span(famGrave)
+	err := b.store.Scan(from, to, func(key, _ []byte) (bool, error) {
+		t.Fatalf("a note of a deletion is left: %x", key)
+		return false, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // compare checks view, name look-ups and stored counters against the model.
@@ -403,6 +569,7 @@ func FuzzApply(f *testing.F) {
 		{keyChange(testKey(1, 1, 1))}, {removeChange("node-1")}, {shardsChange(2, 3)}, {testNamespace(1, 2, "x")},
 		{{Change: &cellv1.Change_Node{Node: testNode1("node-1")}}},
 		{tokenKeyChange(testTokenKey(1)), cutoffChange(tenantID(1), userID(1), 5)},
+		{forgetChange(&cellv1.Gone{Id: tenantID(2), AtNs: 1})},
 	} {
 		payload, err := marshal(&cellv1.ApplyRequest{Changes: changes, Source: "s", Generation: 1})
 		if err != nil {

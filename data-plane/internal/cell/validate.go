@@ -70,6 +70,11 @@ func (p *problems) change(c *cellv1.Change) {
 		p.tokenKey(c.TokenKey)
 	case *cellv1.Change_UserCutoff:
 		p.userCutoff(c.UserCutoff)
+	case *cellv1.Change_SweptNamespaceId:
+		_, err := job.ParseNamespace(c.SweptNamespaceId)
+		p.require(err == nil, "swept_namespace_id", "want ns_ and 26 characters")
+	case *cellv1.Change_Forget:
+		p.forget(c.Forget)
 	}
 }
 
@@ -152,6 +157,15 @@ func (p *problems) userCutoff(c *cellv1.UserCutoff) {
 	p.require(isTenantID(c.GetTenantId()), "user_cutoff.tenant_id", "want tn_ and 26 characters")
 	p.require(isUserID(c.GetUserId()), "user_cutoff.user_id", "want usr_ and 26 characters")
 	p.require(c.GetNotBeforeNs() > 0, "user_cutoff.not_before_ns", "must be above 0")
+}
+
+func (p *problems) forget(f *cellv1.Forget) {
+	p.require(len(f.GetGone()) > 0 && len(f.GetGone()) <= forgetMax, "forget.gone", "want 1 to %d", forgetMax)
+	for i, g := range f.GetGone() {
+		_, err := job.ParseNamespace(g.GetId())
+		p.require(err == nil || isTenantID(g.GetId()) || isKeyID(g.GetId()), fmt.Sprintf("forget.gone[%d].id", i), "want the id of a tenant, a namespace or a key")
+		p.require(g.GetAtNs() >= 0, fmt.Sprintf("forget.gone[%d].at_ns", i), "must not be negative")
+	}
 }
 
 func (p *problems) node(n *cellv1.Node) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -212,6 +213,31 @@ func (e *viewEdit) put(c *cellv1.Change) {
 		e.tokenKey(c.TokenKey)
 	case *cellv1.Change_UserCutoff:
 		e.view.cutoffs = withCutoff(e.view.cutoffs, c.UserCutoff, e.now)
+	case *cellv1.Change_Forget:
+		for _, g := range c.Forget.GetGone() {
+			e.forget(g.GetId())
+		}
+	}
+}
+
+// forget drops a record of something that was deleted, or whose tenant was.
+func (e *viewEdit) forget(id string) {
+	switch {
+	case strings.HasPrefix(id, tenantIDPrefix):
+		e.tenants.remove(id)
+		e.ended = true
+	case strings.HasPrefix(id, keyIDPrefix):
+		e.keys.remove(id)
+	default:
+		ns, err := job.ParseNamespace(id)
+		if err != nil {
+			return // validate let no such in.
+		}
+		if n, ok := e.view.namespaces.get(ns); ok && !n.GetDeleted() {
+			e.named.remove(namespaceName{n.GetTenantId(), n.GetName()})
+		}
+		e.namespaces.remove(ns)
+		e.ended = true
 	}
 }
 

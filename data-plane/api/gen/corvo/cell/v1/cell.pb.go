@@ -500,8 +500,11 @@ type Namespace struct {
 	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Raft group that holds the namespace; 0 lets the cell choose on creation.
-	Shard         uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
-	Deleted       bool   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Shard   uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
+	Deleted bool   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// Its shard has nothing of it any more. The cell's to know: what a caller says here is
+	// passed over.
+	Swept         bool `protobuf:"varint,6,opt,name=swept,proto3" json:"swept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,6 +570,13 @@ func (x *Namespace) GetShard() uint32 {
 func (x *Namespace) GetDeleted() bool {
 	if x != nil {
 		return x.Deleted
+	}
+	return false
+}
+
+func (x *Namespace) GetSwept() bool {
+	if x != nil {
+		return x.Swept
 	}
 	return false
 }
@@ -964,6 +974,8 @@ type Change struct {
 	//	*Change_Shards
 	//	*Change_TokenKey
 	//	*Change_UserCutoff
+	//	*Change_SweptNamespaceId
+	//	*Change_Forget
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1078,6 +1090,24 @@ func (x *Change) GetUserCutoff() *UserCutoff {
 	return nil
 }
 
+func (x *Change) GetSweptNamespaceId() string {
+	if x != nil {
+		if x, ok := x.Change.(*Change_SweptNamespaceId); ok {
+			return x.SweptNamespaceId
+		}
+	}
+	return ""
+}
+
+func (x *Change) GetForget() *Forget {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Forget); ok {
+			return x.Forget
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -1116,6 +1146,16 @@ type Change_UserCutoff struct {
 	UserCutoff *UserCutoff `protobuf:"bytes,8,opt,name=user_cutoff,json=userCutoff,proto3,oneof"`
 }
 
+type Change_SweptNamespaceId struct {
+	// The shard of a deleted namespace has nothing of it any more.
+	SweptNamespaceId string `protobuf:"bytes,9,opt,name=swept_namespace_id,json=sweptNamespaceId,proto3,oneof"`
+}
+
+type Change_Forget struct {
+	// Ends the records of what was deleted long ago; the leader proposes it.
+	Forget *Forget `protobuf:"bytes,10,opt,name=forget,proto3,oneof"`
+}
+
 func (*Change_Tenant) isChange_Change() {}
 
 func (*Change_Namespace) isChange_Change() {}
@@ -1132,6 +1172,110 @@ func (*Change_TokenKey) isChange_Change() {}
 
 func (*Change_UserCutoff) isChange_Change() {}
 
+func (*Change_SweptNamespaceId) isChange_Change() {}
+
+func (*Change_Forget) isChange_Change() {}
+
+// Forget ends records of deleted tenants, namespaces and keys.
+type Forget struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gone          []*Gone                `protobuf:"bytes,1,rep,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forget) Reset() {
+	*x = Forget{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forget) ProtoMessage() {}
+
+func (x *Forget) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forget.ProtoReflect.Descriptor instead.
+func (*Forget) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Forget) GetGone() []*Gone {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+// Gone is a record of something that was deleted.
+type Gone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a tenant, a namespace or a key.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When it was deleted, or its tenant was: Unix nanoseconds of the log.
+	AtNs          int64 `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gone) Reset() {
+	*x = Gone{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gone) ProtoMessage() {}
+
+func (x *Gone) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gone.ProtoReflect.Descriptor instead.
+func (*Gone) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Gone) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Gone) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
 // Shards of the cluster: the raft groups that namespaces are put on.
 type Shards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1142,7 +1286,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1298,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1311,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -1194,7 +1338,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1350,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1363,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -1268,7 +1412,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1424,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1437,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1318,7 +1462,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1474,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1487,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 type State struct {
@@ -1354,16 +1498,19 @@ type State struct {
 	Keys       []*Key                 `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
 	Nodes      []*Node                `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Shards of the cluster.
-	Shards        []uint32      `protobuf:"varint,6,rep,packed,name=shards,proto3" json:"shards,omitempty"`
-	TokenKeys     []*TokenKey   `protobuf:"bytes,7,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
-	UserCutoffs   []*UserCutoff `protobuf:"bytes,8,rep,name=user_cutoffs,json=userCutoffs,proto3" json:"user_cutoffs,omitempty"`
+	Shards      []uint32      `protobuf:"varint,6,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	TokenKeys   []*TokenKey   `protobuf:"bytes,7,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
+	UserCutoffs []*UserCutoff `protobuf:"bytes,8,rep,name=user_cutoffs,json=userCutoffs,proto3" json:"user_cutoffs,omitempty"`
+	// When a node last said that this is current, by the clock of the proxy that keeps it on
+	// its disk; 0 elsewhere. Unix nanoseconds.
+	ConfirmedNs   int64 `protobuf:"varint,9,opt,name=confirmed_ns,json=confirmedNs,proto3" json:"confirmed_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1522,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1535,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -1447,6 +1594,13 @@ func (x *State) GetUserCutoffs() []*UserCutoff {
 	return nil
 }
 
+func (x *State) GetConfirmedNs() int64 {
+	if x != nil {
+		return x.ConfirmedNs
+	}
+	return 0
+}
+
 type GetStateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -1456,7 +1610,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1622,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1635,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -1504,7 +1658,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1670,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1683,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -1558,7 +1712,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1724,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1737,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -1615,7 +1769,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1781,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1794,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 type GetIndexResponse struct {
@@ -1648,15 +1802,18 @@ type GetIndexResponse struct {
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// The incarnation of the control plane's database that the cell goes by; empty before
 	// the first, and the highest generation that it wrote.
-	Incarnation   string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Generation  uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The highest generation that deleted something of which the cell knows nothing any
+	// more. A database that has not come as far may hold such things as if they lived.
+	ForgottenGeneration uint64 `protobuf:"varint,4,opt,name=forgotten_generation,json=forgottenGeneration,proto3" json:"forgotten_generation,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1825,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1838,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -1705,6 +1862,13 @@ func (x *GetIndexResponse) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *GetIndexResponse) GetForgottenGeneration() uint64 {
+	if x != nil {
+		return x.ForgottenGeneration
+	}
+	return 0
+}
+
 type ConfirmWatchRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ProxyId string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
@@ -1718,7 +1882,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1894,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1907,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -1775,7 +1939,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1951,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1964,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 type ListWatchersRequest struct {
@@ -1813,7 +1977,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1989,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +2002,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -1861,7 +2025,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2037,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2050,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -1921,7 +2085,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2097,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2110,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -1978,7 +2142,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2154,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2167,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 type ListNodesResponse struct {
@@ -2015,7 +2179,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2191,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2204,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2064,7 +2228,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2240,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2253,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -2139,7 +2303,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2315,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2328,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -2201,7 +2365,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2377,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2390,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2315,7 +2479,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2491,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2504,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -2361,7 +2525,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2537,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2550,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -2412,7 +2576,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2588,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2601,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -2457,7 +2621,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2633,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2646,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2501,7 +2665,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2677,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2690,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -2544,7 +2708,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2720,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2733,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 type TransferLeadershipRequest struct {
@@ -2583,7 +2747,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2759,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2772,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -2633,7 +2797,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2809,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2822,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 type GetNodeStatusRequest struct {
@@ -2669,7 +2833,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2845,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2858,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 type GetNodeStatusResponse struct {
@@ -2706,7 +2870,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2882,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2895,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -2752,7 +2916,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2928,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2941,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -2809,7 +2973,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2985,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2998,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 type ListAuditRequest struct {
@@ -2852,7 +3016,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +3028,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +3041,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -2912,7 +3076,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3088,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3101,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -2982,7 +3146,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3158,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3171,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -3122,13 +3286,14 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x11payload_bytes_max\x18\x01 \x01(\x03R\x0fpayloadBytesMax\x12,\n" +
 	"\x12enqueue_per_second\x18\x02 \x01(\x03R\x10enqueuePerSecond\x12\x1f\n" +
 	"\vstreams_max\x18\x03 \x01(\x03R\n" +
-	"streamsMax\"|\n" +
+	"streamsMax\"\x92\x01\n" +
 	"\tNamespace\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x04 \x01(\rR\x05shard\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\"\xa6\x02\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\x12\x14\n" +
+	"\x05swept\x18\x06 \x01(\bR\x05swept\"\xa6\x02\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x18\n" +
@@ -3160,7 +3325,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\"\n" +
 	"\rnot_before_ns\x18\x03 \x01(\x03R\vnotBeforeNs\"<\n" +
 	"\vUserCutoffs\x12-\n" +
-	"\x04list\x18\x01 \x03(\v2\x19.corvo.cell.v1.UserCutoffR\x04list\"\x9f\x03\n" +
+	"\x04list\x18\x01 \x03(\v2\x19.corvo.cell.v1.UserCutoffR\x04list\"\x80\x04\n" +
 	"\x06Change\x12/\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x15.corvo.cell.v1.TenantH\x00R\x06tenant\x128\n" +
 	"\tnamespace\x18\x02 \x01(\v2\x18.corvo.cell.v1.NamespaceH\x00R\tnamespace\x12&\n" +
@@ -3170,8 +3335,16 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x06shards\x18\x06 \x01(\v2\x15.corvo.cell.v1.ShardsH\x00R\x06shards\x126\n" +
 	"\ttoken_key\x18\a \x01(\v2\x17.corvo.cell.v1.TokenKeyH\x00R\btokenKey\x12<\n" +
 	"\vuser_cutoff\x18\b \x01(\v2\x19.corvo.cell.v1.UserCutoffH\x00R\n" +
-	"userCutoffB\b\n" +
-	"\x06change\"\x1a\n" +
+	"userCutoff\x12.\n" +
+	"\x12swept_namespace_id\x18\t \x01(\tH\x00R\x10sweptNamespaceId\x12/\n" +
+	"\x06forget\x18\n" +
+	" \x01(\v2\x15.corvo.cell.v1.ForgetH\x00R\x06forgetB\b\n" +
+	"\x06change\"1\n" +
+	"\x06Forget\x12'\n" +
+	"\x04gone\x18\x01 \x03(\v2\x13.corvo.cell.v1.GoneR\x04gone\"+\n" +
+	"\x04Gone\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\"\x1a\n" +
 	"\x06Shards\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\"\xcc\x01\n" +
 	"\fApplyRequest\x12/\n" +
@@ -3185,7 +3358,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\rApplyResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12-\n" +
 	"\x06stored\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\x06stored\"\x11\n" +
-	"\x0fGetStateRequest\"\xe9\x02\n" +
+	"\x0fGetStateRequest\"\x8c\x03\n" +
 	"\x05State\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12/\n" +
 	"\atenants\x18\x02 \x03(\v2\x15.corvo.cell.v1.TenantR\atenants\x128\n" +
@@ -3197,7 +3370,8 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x06shards\x18\x06 \x03(\rR\x06shards\x126\n" +
 	"\n" +
 	"token_keys\x18\a \x03(\v2\x17.corvo.cell.v1.TokenKeyR\ttokenKeys\x12<\n" +
-	"\fuser_cutoffs\x18\b \x03(\v2\x19.corvo.cell.v1.UserCutoffR\vuserCutoffs\">\n" +
+	"\fuser_cutoffs\x18\b \x03(\v2\x19.corvo.cell.v1.UserCutoffR\vuserCutoffs\x12!\n" +
+	"\fconfirmed_ns\x18\t \x01(\x03R\vconfirmedNs\">\n" +
 	"\x10GetStateResponse\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"J\n" +
 	"\fWatchRequest\x12\x1f\n" +
@@ -3208,13 +3382,14 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\x12/\n" +
 	"\achanges\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\"\x11\n" +
-	"\x0fGetIndexRequest\"j\n" +
+	"\x0fGetIndexRequest\"\x9d\x01\n" +
 	"\x10GetIndexResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\"\\\n" +
+	"generation\x121\n" +
+	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\"\\\n" +
 	"\x13ConfirmWatchRequest\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
@@ -3345,7 +3520,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
@@ -3363,41 +3538,43 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*UserCutoff)(nil),                 // 13: corvo.cell.v1.UserCutoff
 	(*UserCutoffs)(nil),                // 14: corvo.cell.v1.UserCutoffs
 	(*Change)(nil),                     // 15: corvo.cell.v1.Change
-	(*Shards)(nil),                     // 16: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 17: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 18: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 19: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 20: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 21: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 22: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 23: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 24: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 25: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 26: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 27: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 28: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 29: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 30: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 31: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 32: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 33: corvo.cell.v1.NodeStatus
-	(*HealthCause)(nil),                // 34: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 35: corvo.cell.v1.GroupStatus
-	(*AdmitNodeRequest)(nil),           // 36: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 37: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 38: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 39: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 40: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 41: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 42: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 43: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 44: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 45: corvo.cell.v1.GetNodeStatusResponse
-	(*ChangeGroupRequest)(nil),         // 46: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 47: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 48: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 49: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 50: corvo.cell.v1.AuditEvent
+	(*Forget)(nil),                     // 16: corvo.cell.v1.Forget
+	(*Gone)(nil),                       // 17: corvo.cell.v1.Gone
+	(*Shards)(nil),                     // 18: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 19: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 20: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 21: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 22: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 23: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 24: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 25: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 26: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 27: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 28: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 29: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 30: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 31: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 32: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 33: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 34: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 35: corvo.cell.v1.NodeStatus
+	(*HealthCause)(nil),                // 36: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 37: corvo.cell.v1.GroupStatus
+	(*AdmitNodeRequest)(nil),           // 38: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 39: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 40: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 41: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 42: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 43: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 44: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 45: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 46: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 47: corvo.cell.v1.GetNodeStatusResponse
+	(*ChangeGroupRequest)(nil),         // 48: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 49: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 50: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 51: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 52: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	11, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
@@ -3408,70 +3585,72 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	9,  // 5: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
 	10, // 6: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
 	11, // 7: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	16, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	18, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
 	12, // 9: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
 	13, // 10: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	15, // 11: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	15, // 12: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	7,  // 13: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	9,  // 14: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	10, // 15: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	11, // 16: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	12, // 17: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	13, // 18: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	20, // 19: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	20, // 20: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	15, // 21: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	30, // 22: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	33, // 23: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	11, // 24: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	35, // 25: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	34, // 26: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	11, // 27: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	11, // 28: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	11, // 29: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	33, // 30: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 31: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	50, // 32: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	17, // 33: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	19, // 34: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	22, // 35: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	24, // 36: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	26, // 37: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	28, // 38: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	31, // 39: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	36, // 40: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	38, // 41: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	40, // 42: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	42, // 43: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	44, // 44: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	46, // 45: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	48, // 46: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	1,  // 47: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	3,  // 48: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	5,  // 49: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	18, // 50: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	21, // 51: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	23, // 52: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	25, // 53: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	27, // 54: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	29, // 55: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	32, // 56: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	37, // 57: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	39, // 58: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	41, // 59: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	43, // 60: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	45, // 61: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	47, // 62: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	49, // 63: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	2,  // 64: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	4,  // 65: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	6,  // 66: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	50, // [50:67] is the sub-list for method output_type
-	33, // [33:50] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	16, // 11: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
+	17, // 12: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
+	15, // 13: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	15, // 14: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	7,  // 15: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	9,  // 16: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	10, // 17: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	11, // 18: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	12, // 19: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	13, // 20: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	22, // 21: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	22, // 22: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	15, // 23: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	32, // 24: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	35, // 25: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	11, // 26: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	37, // 27: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	36, // 28: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	11, // 29: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	11, // 30: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	11, // 31: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	35, // 32: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 33: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	52, // 34: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	19, // 35: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	21, // 36: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	24, // 37: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	26, // 38: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	28, // 39: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	30, // 40: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	33, // 41: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	38, // 42: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	40, // 43: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	42, // 44: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	44, // 45: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	46, // 46: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	48, // 47: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	50, // 48: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	1,  // 49: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	3,  // 50: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	5,  // 51: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	20, // 52: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	23, // 53: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	25, // 54: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	27, // 55: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	29, // 56: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	31, // 57: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	34, // 58: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	39, // 59: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	41, // 60: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	43, // 61: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	45, // 62: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	47, // 63: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	49, // 64: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	51, // 65: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	2,  // 66: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	4,  // 67: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	6,  // 68: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	52, // [52:69] is the sub-list for method output_type
+	35, // [35:52] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -3488,6 +3667,8 @@ func file_corvo_cell_v1_cell_proto_init() {
 		(*Change_Shards)(nil),
 		(*Change_TokenKey)(nil),
 		(*Change_UserCutoff)(nil),
+		(*Change_SweptNamespaceId)(nil),
+		(*Change_Forget)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3495,7 +3676,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

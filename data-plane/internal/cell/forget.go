@@ -1,0 +1,341 @@
+package cell
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+const (
+	// forgetMax records end in one entry.
+	forgetMax = 500
+	// forgetEvery is how often the leader looks for records to end, and forgetPause what
+	// lies between two entries while there are more: proxies take each as a change.
+	forgetEvery = time.Minute
+	forgetPause = time.Second
+)
+
+// grave is the note of a deletion: whoever wrote it, if that was a control plane.
+type grave struct {
+	generation uint64
+	source     string
+}
+
+func (g grave) encode() []byte {
+	return append(binary.BigEndian.AppendUint64(nil, g.generation), g.source...)
+}
+
+func decodeGrave(b []byte) (grave, error) {
+	if len(b) < 8 {
+		return grave{}, fmt.Errorf("the note of a deletion has %d bytes", len(b))
+	}
+	return grave{binary.BigEndian.Uint64(b), string(b[8:])}, nil
+}
+
+// bury notes that a record died just now. Nothing comes back to life, so it happens once.
+func (e *edit) bury(id string) {
+	e.set(e.grave(e.now.UnixNano(), id), e.writer.encode())
+}
+
+// dug reads the note of a deletion.
+func (e *edit) dug(at int64, id string) (g grave, found bool, err error) {
+	b, err := e.get(e.grave(at, id))
+	if err != nil || b == nil {
+		return grave{}, false, err
+	}
+	g, err = decodeGrave(b)
+	return g, true, err
+}
+
+// forget ends the records of what was deleted long ago, and returns those that it ended:
+// whatever is not as the leader saw it stays.
+func (e *edit) forget(in *cellv1.Forget) (*cellv1.Forget, error) {
+	out := &cellv1.Forget{}
+	for _, g := range in.GetGone() {
+		if g.GetAtNs() > e.now.Add(-celladmin.TombstonesKept).UnixNano() {
+			continue
+		}
+		ended, err := e.forgetOne(g.GetId(), g.GetAtNs())
+		if err != nil {
+			return nil, err
+		}
+		if ended {
+			out.Gone = append(out.Gone, g)
+		}
+	}
+	return out, nil
+}
+
+func (e *edit) forgetOne(id string, at int64) (bool, error) {
+	switch {
+	case strings.HasPrefix(id, tenantIDPrefix):
+		return e.forgetTenant(id, at)
+	case strings.HasPrefix(id, keyIDPrefix):
+		return e.forgetKey(id, at)
+	default:
+		return e.forgetNamespace(id, at)
+	}
+}
+
+// forgetTenant: what lives in it goes before.
+func (e *edit) forgetTenant(id string, at int64) (bool, error) {
+	g, found, err := e.dug(at, id)
+	if err != nil || !found {
+		return false, err
+	}
+	for _, family := range []byte{famKey, famNamespace} {
+		if own, err := e.number(e.own(family, id)); err != nil || own > 0 {
+			return false, err
+		}
+	}
+	if g.generation > 0 {
+		// A control plane numbers all that it writes from one counter, so that one floor does
+		// for the sources of all tenants that are forgotten.
+		seen, err := e.number(e.key(famSource, g.source))
+		if err != nil {
+			return false, err
+		}
+		g.generation = max(g.generation, seen)
+		e.remove(e.key(famSource, g.source))
+	}
+	e.remove(e.own(famKey, id))
+	e.remove(e.own(famNamespace, id))
+	e.remove(e.key(famTenant, id))
+	return true, e.close(g, at, id)
+}
+
+func (e *edit) forgetKey(id string, at int64) (bool, error) {
+	var k cellv1.Key
+	known, err := e.record(e.key(famKey, id), &k)
+	if err != nil {
+		return false, err
+	}
+	if known && !k.GetRevoked() {
+		if _, found, err := e.dug(at, k.GetTenantId()); err != nil || !found {
+			return false, err
+		}
+		e.remove(e.key(famKey, id))
+		return true, e.died(&keyQuota, k.GetTenantId())
+	}
+	g, found, err := e.dug(at, id)
+	if err != nil || !found {
+		return false, err
+	}
+	e.remove(e.key(famKey, id))
+	return true, e.close(g, at, id)
+}
+
+// forgetNamespace: only when its shard has nothing of it.
+func (e *edit) forgetNamespace(text string, at int64) (bool, error) {
+	id, err := job.ParseNamespace(text)
+	if err != nil {
+		return false, err // validate has seen it.
+	}
+	var n cellv1.Namespace
+	known, err := e.record(e.layout.namespace(id), &n)
+	if err != nil || known && !n.GetSwept() {
+		return false, err
+	}
+	if known && !n.GetDeleted() {
+		if _, found, err := e.dug(at, n.GetTenantId()); err != nil || !found {
+			return false, err
+		}
+		return true, e.forgetLivingNamespace(id, &n)
+	}
+	g, found, err := e.dug(at, text)
+	if err != nil || !found {
+		return false, err
+	}
+	e.remove(e.layout.namespace(id))
+	return true, e.close(g, at, text)
+}
+
+// forgetLivingNamespace ends one that goes with its tenant.
+func (e *edit) forgetLivingNamespace(id job.Namespace, n *cellv1.Namespace) error {
+	if err := e.died(&namespaceQuota, n.GetTenantId()); err != nil {
+		return err
+	}
+	ended := &cellv1.Namespace{Id: n.GetId(), TenantId: n.GetTenantId(), Name: n.GetName(), Shard: n.GetShard(), Deleted: true}
+	if err := e.liveNamespace(id, ended, n, true); err != nil {
+		return err
+	}
+	e.remove(e.layout.namespace(id))
+	return nil
+}
+
+// close removes the note of a deletion, and keeps which generation it was of.
+func (e *edit) close(g grave, at int64, id string) error {
+	e.remove(e.grave(at, id))
+	if g.generation == 0 {
+		return nil
+	}
+	key := e.key(famMeta, metaControl)
+	var known cellv1.GetIndexResponse
+	if _, err := e.record(key, &known); err != nil || known.GetForgottenGeneration() >= g.generation {
+		return err
+	}
+	known.ForgottenGeneration = g.generation
+	return e.setRecord(key, &known)
+}
+
+// forgotten is the highest generation of what the cell has forgotten.
+func (e *edit) forgotten() (uint64, error) {
+	var known cellv1.GetIndexResponse
+	_, err := e.record(e.key(famMeta, metaControl), &known)
+	return known.GetForgottenGeneration(), err
+}
+
+// swept notes that the shard of a deleted namespace has nothing of it any more.
+func (e *edit) swept(text string) (*cellv1.Namespace, error) {
+	id, err := job.ParseNamespace(text)
+	if err != nil {
+		return nil, err // validate has seen it.
+	}
+	n := &cellv1.Namespace{}
+	known, err := e.record(e.layout.namespace(id), n)
+	if err != nil {
+		return nil, err
+	}
+	var t cellv1.Tenant
+	tenant, err := e.record(e.key(famTenant, n.GetTenantId()), &t)
+	if err != nil {
+		return nil, err
+	}
+	if !known || !n.GetDeleted() && tenant && !t.GetDeleted() {
+		return nil, fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "there is no deleted namespace %s", text)
+	}
+	n.Swept = true
+	return n, e.setRecord(e.layout.namespace(id), n)
+}
+
+// Swept tells the cell that the shard of a deleted namespace has nothing of it any more,
+// wherever the cell is led. What it knows already, or knows nothing of, is no entry.
+func (m *Membership) Swept(ctx context.Context, ns job.Namespace) error {
+	if n, known := m.cell.View().NamespaceByID(ns); !known || n.GetSwept() {
+		return nil
+	}
+	req := &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_SweptNamespaceId{SweptNamespaceId: ns.String()}}}}
+	return m.withLeader(ctx, GroupID, again, func(ctx context.Context, leader string) error {
+		if leader == m.cell.NodeID() {
+			_, err := m.cell.Apply(ctx, req)
+			return err
+		}
+		client, ok := m.peers.node(leader)
+		if !ok {
+			return noLeader(GroupID)
+		}
+		onward := connect.NewRequest(req)
+		onward.Header().Set(headerCarried, "1")
+		if _, err := client.Apply(ctx, onward); err != nil {
+			return Fault(err)
+		}
+		return nil
+	})
+}
+
+// due finds records to end, as of now: the oldest first, at most forgetMax.
+func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
+	v := m.View()
+	var out []*cellv1.Gone
+	tenants := make(map[string]int64)
+	from, to := m.key(famGrave), m.grave(now.Add(-celladmin.TombstonesKept).UnixNano()+1, "")
+	picture := m.store.View()
+	err := picture.Scan(from, to, func(key, _ []byte) (bool, error) {
+		at, id, err := m.parseGrave(key)
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case strings.HasPrefix(id, tenantIDPrefix):
+			tenants[id] = at
+		case strings.HasPrefix(id, keyIDPrefix) || v.mayForget(id):
+			out = append(out, &cellv1.Gone{Id: id, AtNs: at})
+		}
+		return len(out) < forgetMax, nil
+	})
+	if err := errors.Join(err, picture.Close()); err != nil {
+		return nil, fmt.Errorf("look for records to end: %w", err)
+	}
+	if len(tenants) > 0 {
+		out = append(out, v.goneTenants(tenants)...)
+	}
+	return out[:min(len(out), forgetMax)], nil
+}
+
+// mayForget: a namespace that its shard still has something of stays known.
+func (v *View) mayForget(text string) bool {
+	id, err := job.ParseNamespace(text)
+	if err != nil {
+		return false
+	}
+	n, known := v.namespaces.get(id)
+	return !known || n.GetSwept()
+}
+
+// goneTenants lists what lives in deleted tenants, and behind that the tenants.
+func (v *View) goneTenants(tenants map[string]int64) (out []*cellv1.Gone) {
+	held := make(map[string]bool) // A shard has something of them.
+	for n := range v.namespaces.all() {
+		at, gone := tenants[n.GetTenantId()]
+		switch {
+		case !gone || n.GetDeleted():
+		case n.GetSwept():
+			out = append(out, &cellv1.Gone{Id: n.GetId(), AtNs: at})
+		default:
+			held[n.GetTenantId()] = true
+		}
+	}
+	for k := range v.keys.all() {
+		if at, gone := tenants[k.GetTenantId()]; gone && !k.GetRevoked() {
+			out = append(out, &cellv1.Gone{Id: k.GetId(), AtNs: at})
+		}
+	}
+	if len(out) >= forgetMax {
+		return out
+	}
+	for id, at := range tenants {
+		if !held[id] {
+			out = append(out, &cellv1.Gone{Id: id, AtNs: at})
+		}
+	}
+	return out
+}
+
+// forgetDeleted ends the records of what was deleted long ago, for the time of a term.
+// Nothing is proposed while there is none (law 7).
+func (c *Cell) forgetDeleted(ctx context.Context) {
+	for ctx.Err() == nil {
+		rest := c.forgetEvery
+		ended, err := c.forgetOnce(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			c.logger.Warn("records of what was deleted long ago could not be removed; it is tried again", "err", err)
+		case ended > 0:
+			c.logger.Info("removed records of what was deleted long ago", "records", ended)
+			rest = min(rest, forgetPause)
+		}
+		_ = pause(ctx, rest) // The loop sees the end.
+	}
+}
+
+func (c *Cell) forgetOnce(ctx context.Context) (int, error) {
+	gone, err := c.machine.due(time.Unix(0, c.group.Now().Calendar))
+	if err != nil || len(gone) == 0 {
+		return 0, err
+	}
+	res, err := c.propose(ctx, &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_Forget{Forget: &cellv1.Forget{Gone: gone}}}}})
+	if err != nil {
+		return 0, err
+	}
+	return len(res.GetStored()[0].GetForget().GetGone()), nil
+}
