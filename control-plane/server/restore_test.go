@@ -10,13 +10,14 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 // takeOver is what AfterRestore writes for a cell's state.
 func (s *stage) takeOver(t *testing.T, state *cellv1.State) RestoreReport {
 	t.Helper()
-	r := &restore{s: s.Server, now: s.now(), report: RestoreReport{Incarnation: "inc_test"}}
+	r := &restore{s: s.Server, now: s.now(), known: make([]celladmin.Control, 1), report: RestoreReport{Incarnation: "inc_test"}}
 	if err := s.store.Service(t.Context(), func(tx store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
 		t.Fatal(err)
 	}
