@@ -105,7 +105,7 @@ func TestSelfHosting_PageDoesWhatItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the whole service as processes")
 	}
-	runProcesses(t, "self-hosting", 4, "job_", "owner", "1 done")
+	runProcesses(t, "self-hosting", 4, "job_", "owner", "1 completed")
 }
 
 // runProcesses runs a page that starts processes of its own, and ends them.
