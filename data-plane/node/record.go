@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 )
 
 var (
@@ -97,7 +98,13 @@ func (n *Node) loadRecord() error {
 }
 
 func (n *Node) newRecord() error {
-	if _, err := n.cfg.fs.Stat(filepath.Join(n.cfg.Dir, stateDir)); !errors.Is(err, fs.ErrNotExist) {
+	_, err := n.cfg.fs.Stat(filepath.Join(n.cfg.Dir, stateDir))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case n.cfg.alone() && n.cfg.AcceptLoss: // It forgets nobody's vote but its own.
+	case n.cfg.alone():
+		return storageError(errors.Join(fmt.Errorf("%w: folder %s has a state but no raft log", group.ErrLogLost, n.cfg.Dir), err))
+	default:
 		return errors.Join(fmt.Errorf("%w: folder %s has a state but no raft log", ErrWiped, n.cfg.Dir), err)
 	}
 	return n.setRecord(func(r *record) {
