@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 func (p *CellControl) Start() {
 	p.t.Helper()
 	p.Process = Start(p.t, "control", p.args...)
+}
+
+// Run starts the control plane's command line with more flags; it is another process.
+func (p *CellControl) Run(flags ...string) *Process {
+	p.t.Helper()
+	return Start(p.t, "control-command", append(slices.Clone(p.args), flags...)...)
 }
 
 // WaitReady waits for the line that it prints when it serves.
