@@ -232,12 +232,12 @@ func (f *file) mark(ctx context.Context) (mark, error) {
 // reaches checks that a reader sees what was projected: a file that somebody removed
 // begins anew when it is next opened.
 func (f *file) reaches(ctx context.Context, seq uint64) error {
-	var got uint64
+	var got sql.NullInt64 // NULL is what noise in the file may read as.
 	if err := f.read.QueryRowContext(ctx, `SELECT seq FROM mark`).Scan(&got); err != nil {
 		return fmt.Errorf("read mark: %w", err)
 	}
-	if got < seq {
-		return fmt.Errorf("%w: its mark is %d, it was %d", errDamaged, got, seq)
+	if !got.Valid || uint64(got.Int64) < seq {
+		return fmt.Errorf("%w: its mark is %d, it was %d", errDamaged, got.Int64, seq)
 	}
 	return nil
 }
