@@ -10,7 +10,7 @@ const (
 	generation = "internal/state/generation.go"
 	move       = "internal/state/move.go"
 	prioritize = "internal/state/prioritize.go"
-	lists      = "internal/readmodel/query.go"
+	readview   = "internal/state/readview.go"
 	listfile   = "internal/readmodel/file.go"
 )
 
@@ -85,7 +85,7 @@ var orderMutations = []mutation{
 	{"one iteration more than asked", agent, "a.MaxIterations > 0 && iterations >= a.MaxIterations", "a.MaxIterations > 0 && iterations > a.MaxIterations"},
 	{"an agent may cost more than asked", agent, "a.MaxCost > 0 && cost >= a.MaxCost", "a.MaxCost > 0 && cost > a.MaxCost"},
 	{"the lease of an iteration is as long as asked", agent, "lease = min(lease, limits.IterationTimeout)", "lease = max(lease, limits.IterationTimeout)"},
-	{"an iteration is extended beyond its time", agent, "return saturatingAdd(h.Started, int64(a.IterationTimeout))", "return math.MaxInt64"},
+	{"an iteration is extended beyond its time", agent, "return saturatingAdd(h.Started-h.Shift, int64(a.IterationTimeout))", "return math.MaxInt64"},
 	{"all iterations have one number", agent, "\th.Iteration++\n\th.flags &^= flagIterated\n\tif err", "\th.flags &^= flagIterated\n\tif err"},
 	{"an iteration after a hold has the number of the one before", agent, "\t\th.Iteration++\n", ""},
 	{"a repeated ack of an iteration is refused", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Lease == by.Epoch && it.Number == 0, err"},
@@ -105,9 +105,9 @@ var orderMutations = []mutation{
 	{"a second clear forgets whom the first one left", clearqueue, "if q.config.kept == 0 {", "if q != nil {"},
 	{"a job that outlived a clear stays behind", transition, "h.gen = q.gen", "_ = q.gen"},
 
-	{"a list leaves out what outlived a clear", lists, "j.generation >= g.kept AND j.state", "j.generation > g.kept AND j.state"},
-	{"a list shows what was cleared", lists, "j.generation < g.alive\n AND NOT (", "j.generation > g.alive\n AND NOT ("},
-	{"a list knows a job as of the generation it was made in", listfile, ",\n generation = excluded.generation`", "`"},
+	{"a list leaves out what outlived a clear", readview, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
+	{"a list shows what was cleared", readview, "return generation >= q.Alive ||", "return generation > 0 ||"},
+	{"a list knows a job as of the generation it was made in", listfile, "generation = excluded.generation, cause", "cause"},
 
 	// Moving a job.
 	{"a job that a worker holds is moved", move, "if h.State.Leased() {", "if h.State == 0 {"},
