@@ -29,7 +29,7 @@ import (
 
 // patience is how long a test waits for what must happen; it never waits for that
 // long when the code works.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 const testSecret = "a secret of sufficient length"
 

@@ -229,7 +229,7 @@ export const views: readonly View[] = [
 
   { name: "job-move", as: "owner", path: job("dead"), shows: "Move this job?", act: click("Move"), screenful: true },
 
-  { name: "job-agent", as: "owner", path: job("agent"), shows: "4 of at most 6" },
+  { name: "job-agent", as: "owner", path: job("agent"), shows: "4 of 6" },
   { name: "job-agent-iterations", as: "owner", path: job("agent", "?tab=iterations"), shows: "Continued", act: (page) => page.locator("summary").last().click() },
   { name: "job-agent-replay", as: "owner", path: job("agent", "?tab=iterations"), shows: "Replay job", act: click("Replay from iteration 2"), screenful: true },
   { name: "job-blocked", as: "owner", path: job("blocked"), shows: "Dependencies" },

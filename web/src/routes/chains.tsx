@@ -120,7 +120,7 @@ function Steps({ chain }: { chain: ChainRow }) {
         {chain.steps > DOTS ? <span className="pl-1 text-ink-3">…</span> : null}
       </span>
       <span className="nums text-12 text-ink-2">
-        {done} of {plural(chain.steps, "step")} done
+        {done} of {plural(chain.steps, "step")} completed
       </span>
     </span>
   );
