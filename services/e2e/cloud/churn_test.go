@@ -75,12 +75,18 @@ func (c *churn) stop() {
 	c.working.Wait()
 }
 
+// A free tenant may make 300 keys a day: each worker paces itself, and ends before.
+const (
+	keysEach  = 70
+	keysEvery = 400 * time.Millisecond
+)
+
 func (c *churn) work(ctx context.Context, worker int) {
-	for n := worker; ; n++ {
+	for n := worker; n < worker+keysEach; n++ {
 		select {
 		case <-c.stopped:
 			return
-		default:
+		case <-time.After(keysEvery):
 		}
 		if err := c.one(ctx, n); err != nil {
 			c.t.Errorf("worker %d: %v", worker, err)
