@@ -327,7 +327,7 @@ export const views: readonly View[] = [
     name: "palette-typed",
     as: "owner",
     path: busy,
-    shows: /queue emails/,
+    shows: "Show jobs in emails",
     act: async (page) => {
       await press("Control+k")(page);
       await page.getByRole("dialog").waitFor();
