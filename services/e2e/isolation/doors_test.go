@@ -112,6 +112,7 @@ var doors = map[string]door{
 	"POST /api/v1/queues/{name}/clear":          {queue: true, makesNone: true},
 	"POST /api/v1/queues/{name}/requeue":        {queue: true, makesNone: true},
 	"GET /api/v1/dead":                          {names: noBody},
+	"GET /api/v1/dead/groups":                   {names: noBody},
 	"POST /api/v1/jobs/{id}/move":               {job: func(job) any { return o{"queue": queue} }},
 	"GET /api/v1/queues/{name}":                 {queue: true, makesNone: true},
 	"PUT /api/v1/queues/{name}":                 {queue: true},
