@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testGroup = 7
 
+// appendsMax is how many entries raft puts into one message in tests.
+const appendsMax = 256
+
 var testSecret = []byte("0123456789abcdef0123456789abcdef")
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -132,12 +135,15 @@ type member struct {
 	logs *blockableLog
 }
 
-// blockableLog stores entries in memory; holding gate blocks its writes, as a
-// disk that does not answer would.
+// blockableLog stores entries in memory and counts what goes in and out; holding gate
+// blocks its writes, as a disk that does not answer would.
 type blockableLog struct {
 	*raft.InmemStore
 	gate    sync.Mutex
 	blocked atomic.Int32 // Writes that wait for gate.
+	reads   atomic.Int64 // Entries read.
+	writes  atomic.Int64
+	most    atomic.Int64 // Largest bytes of one write; a follower's write is one message.
 }
 
 func (l *blockableLog) StoreLogs(logs []*raft.Log) error {
@@ -145,7 +151,18 @@ func (l *blockableLog) StoreLogs(logs []*raft.Log) error {
 	l.gate.Lock()
 	defer l.gate.Unlock()
 	l.blocked.Add(-1)
+	bytes := int64(0)
+	for _, e := range logs {
+		bytes += int64(len(e.Data))
+	}
+	l.writes.Add(1)
+	l.most.Store(max(l.most.Load(), bytes)) // Under gate.
 	return l.InmemStore.StoreLogs(logs)
+}
+
+func (l *blockableLog) GetLog(index uint64, log *raft.Log) error {
+	l.reads.Add(1)
+	return l.InmemStore.GetLog(index, log)
 }
 
 // recorder is a state machine that remembers what was applied where.
@@ -205,8 +222,10 @@ func (recording) Release() {}
 // connection of their own and may therefore arrive first.
 type appendHolder struct {
 	*Group
-	mu   sync.Mutex // Guards hold.
-	hold bool
+	pipelines bool       // Pipelining is left on: then not every append passes AppendEntries.
+	encoding  func()     // Called before raft makes a message; may be nil.
+	mu        sync.Mutex // Guards hold.
+	hold      bool
 }
 
 var errHeld = errors.New("append is held back")
@@ -231,15 +250,34 @@ func (h *appendHolder) AppendEntries(id raft.ServerID, target raft.ServerAddress
 }
 
 // AppendEntriesPipeline turns pipelining off: every append then passes above.
-func (h *appendHolder) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+func (h *appendHolder) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	if h.pipelines {
+		return h.Group.AppendEntriesPipeline(id, target)
+	}
 	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+// EncodePeer is where raft begins to fill in a message.
+func (h *appendHolder) EncodePeer(id raft.ServerID, addr raft.ServerAddress) []byte {
+	if h.encoding != nil {
+		h.encoding()
+	}
+	return h.Group.EncodePeer(id, addr)
 }
 
 func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, voters []string) *member {
 	t.Helper()
+	return startPrepared(t, n, opts, timeout, voters, func(*member) {})
+}
+
+// startPrepared is startMember on a log that is not empty: prepare fills it, and may
+// set up the wire, before raft starts.
+func startPrepared(t testing.TB, n *network, opts Options, timeout time.Duration, voters []string, prepare func(*member)) *member {
+	t.Helper()
 	mux := n.listen(t, opts)
 	wire := &appendHolder{Group: mux.Group(testGroup)}
 	conf := raft.DefaultConfig()
+	conf.MaxAppendEntries = appendsMax
 	conf.LocalID = raft.ServerID(opts.NodeID)
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = timeout, timeout, timeout/2
 	conf.CommitTimeout = 5 * time.Millisecond
@@ -257,17 +295,20 @@ func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, 
 	} else if err := raft.BootstrapCluster(conf, logs, logs, snaps, wire, raft.Configuration{Servers: servers}); err != nil {
 		t.Fatal(err)
 	}
+	m := &member{id: opts.NodeID, fsm: fsm, wire: wire, logs: logs}
+	prepare(m)
 	r, err := raft.NewRaft(conf, fsm, logs, logs, snaps, wire)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.raft = r
 	wire.Bind(r)
 	t.Cleanup(func() {
 		if err := r.Shutdown().Error(); err != nil {
 			t.Errorf("shut down %s: %v", opts.NodeID, err)
 		}
 	})
-	return &member{id: opts.NodeID, raft: r, fsm: fsm, wire: wire, logs: logs}
+	return m
 }
 
 func (m *member) apply(t testing.TB, data string) {

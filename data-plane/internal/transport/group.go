@@ -91,19 +91,31 @@ func (g *Group) forward() {
 	for {
 		select {
 		case rpc := <-in:
-			if g.refused(rpc) {
-				continue
-			}
-			if _, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && g.mux.opts.SpoolDir != "" {
-				seq := g.arrivals.Add(1)
-				g.work.Go(func() { g.receiveSnapshot(rpc, seq) })
-				continue
-			}
-			g.enqueue(rpc)
+			g.receive(rpc)
 		case <-g.done:
 			return
 		}
 	}
+}
+
+// receive gives raft a request as it may see it.
+func (g *Group) receive(rpc raft.RPC) {
+	if g.refused(rpc) {
+		return
+	}
+	switch req := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		if !g.mux.opts.stockCommits {
+			boundCommit(req)
+		}
+	case *raft.InstallSnapshotRequest:
+		if g.mux.opts.SpoolDir != "" {
+			seq := g.arrivals.Add(1)
+			g.work.Go(func() { g.receiveSnapshot(rpc, seq) })
+			return
+		}
+	}
+	g.enqueue(rpc)
 }
 
 // enqueue hands rpc to the raft loop. Once the group is closed nobody answers,

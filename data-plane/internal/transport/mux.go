@@ -81,6 +81,9 @@ type Options struct {
 	// stockHeartbeats turns the heartbeat filter off, for the control run of its
 	// test.
 	stockHeartbeats bool
+	// stockCommits leaves the commit index of incoming messages alone, for the control
+	// run of its test.
+	stockCommits bool
 }
 
 // Metrics are counts since Listen.
