@@ -17,6 +17,7 @@ const (
 	machine    = "internal/state/machine.go"
 	records    = "internal/state/records.go"
 	txn        = "internal/statedb/txn.go"
+	cuts       = "internal/statedb/cuts.go"
 	transfer   = "internal/statedb/transfer.go"
 	cursor     = "internal/feed/cursor.go"
 	events     = "internal/state/events.go"
@@ -161,11 +162,15 @@ var mutations = []mutation{
 	{"the walk ends after its first part", readsweep, "\t\t\tmore = true\n\t\t\treturn false, nil", "\t\t\treturn false, nil"},
 
 	// What the machine stands on.
-	{"a deletion is not seen by the entry", txn, "if t.slots[i].value == nil {\n\t\t\treturn nil, ErrNotFound", "if t.slots[i].value == nil {\n\t\t\treturn t.group.Get(key)"},
-	{"a removed range is not seen by the transaction", txn, "if bytes.Compare(c.from, key) <= 0 && bytes.Compare(key, c.to) < 0 {", "if bytes.Compare(c.to, c.from) < 0 {"},
+	{"a deletion is not seen by the entry", txn, "if s.value == nil {\n\t\t\treturn nil, ErrNotFound", "if s.value == nil {\n\t\t\treturn t.group.Get(key)"},
+	{"a removed range is not seen by the transaction", txn, "if t.gone.last(key) > 0 {", "if t.gone.last(key) < 0 {"},
+	{"a row of an earlier entry outlives its range", txn, "if t.gone.last([]byte(s.key)) > s.cuts {", "if t.gone.last([]byte(s.key)) > t.gone.count {"},
+	{"a row that came after a range is taken for removed", txn, "if t.gone.last([]byte(s.key)) > s.cuts {", "if t.gone.last([]byte(s.key)) > 0 {"},
+	{"half of a range is forgotten under a newer one", cuts, "out = append(out, cut{keyRange{old[0].from, y.from}, old[0].number})", "_ = y"},
+	{"an older range counts", cuts, "old[0].from = y.to", "old[0].from, y.number = y.to, old[0].number"},
 	{"a new row is forgotten in a later entry", txn, "s.entry, s.fresh = t.entry, false", "s.entry = t.entry"},
 	{"the digest forgets the values", txn, "t.feed(s.value)\n", "\n"},
-	{"a spent transaction's ranges live on", txn, "gone: t.gone[:0]}", "gone: t.gone}"},
+	{"a spent transaction's ranges live on", txn, "cuts: t.cuts[:0]}", "cuts: t.cuts[:0], gone: t.gone}"},
 	{"a transfer is not bound to its group", transfer, "h.Write(g.prefix[:])", "h.Write(nil)"},
 	{"a damaged transfer is taken", transfer, "if !m.hash.matches() {", "if false {"},
 	{"leftovers of a transfer stay", transfer, "for _, name := range names {", "for _, name := range names[:0] {"},

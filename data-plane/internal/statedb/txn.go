@@ -1,7 +1,6 @@
 package statedb
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type Txn struct {
 	slots []slot
 	dirty []int
 	cuts  []keyRange // Ranges the current entry removes.
-	gone  []keyRange // Ranges removed by any entry so far: what the store has there is stale.
+	gone  cutMap     // Ranges removed by any entry so far: what the store has there is stale.
 	entry int        // Number of the current entry within the Txn, from 1.
 	hash  xxhash.Digest
 }
@@ -33,7 +32,8 @@ type keyRange struct{ from, to []byte }
 
 type slot struct {
 	key   string
-	value []byte // nil: deleted.
+	value []byte // nil: deleted. Void if its key was cut since.
+	cuts  int    // How many ranges had been cut when value was written.
 	entry int    // Entry that last wrote it.
 	fresh bool   // Created by `entry` itself: a delete in the same entry leaves no trace.
 }
@@ -59,7 +59,7 @@ func (t *Txn) recycle() {
 	}
 	clear(t.index)
 	clear(t.slots)
-	*t = Txn{index: t.index, slots: t.slots[:0], dirty: t.dirty[:0], cuts: t.cuts[:0], gone: t.gone[:0]}
+	*t = Txn{index: t.index, slots: t.slots[:0], dirty: t.dirty[:0], cuts: t.cuts[:0]}
 	db.txns.Put(t)
 }
 
@@ -67,17 +67,30 @@ func (t *Txn) recycle() {
 // changed by the caller.
 func (t *Txn) Get(key []byte) ([]byte, error) {
 	if i, ok := t.index[string(key)]; ok {
-		if t.slots[i].value == nil {
+		s := &t.slots[i]
+		t.void(s)
+		if s.value == nil {
 			return nil, ErrNotFound
 		}
-		return t.slots[i].value, nil
+		return s.value, nil
 	}
-	for _, c := range t.gone {
-		if bytes.Compare(c.from, key) <= 0 && bytes.Compare(key, c.to) < 0 {
-			return nil, ErrNotFound
-		}
+	if t.gone.last(key) > 0 {
+		return nil, ErrNotFound
 	}
 	return t.group.Get(key)
+}
+
+// void drops the value of a slot that was cut since it was written. DeleteRange leaves
+// that to whoever looks at the slot next, because it cannot find its slots without
+// looking at all of them.
+func (t *Txn) void(s *slot) {
+	if s.value == nil || s.cuts == t.gone.count {
+		return
+	}
+	if t.gone.last([]byte(s.key)) > s.cuts {
+		s.value = nil
+	}
+	s.cuts = t.gone.count
 }
 
 // Has reports whether key exists.
@@ -103,13 +116,17 @@ func (t *Txn) write(key, value []byte, fresh bool) {
 	}
 	touched := len(t.dirty)
 	i := t.slotFor(key)
-	t.slots[i].value = value
+	t.put(i, value)
 	// A key that this entry touched before may be in the store: its delete must stay.
 	t.slots[i].fresh = fresh && len(t.dirty) > touched
 }
 
 // Delete removes key; removing what is not there is allowed.
-func (t *Txn) Delete(key []byte) { t.slots[t.slotFor(key)].value = nil }
+func (t *Txn) Delete(key []byte) { t.put(t.slotFor(key), nil) }
+
+func (t *Txn) put(i int, value []byte) {
+	t.slots[i].value, t.slots[i].cuts = value, t.gone.count
+}
 
 func (t *Txn) slotFor(key []byte) int {
 	assertPrefix(t.group.prefix, key)
@@ -153,6 +170,7 @@ func (t *Txn) EndEntry(digest, index uint64) (uint64, error) {
 }
 
 func (t *Txn) flush(s *slot) error {
+	t.void(s)
 	if s.value == nil && s.fresh {
 		return nil
 	}
@@ -191,13 +209,8 @@ func (t *Txn) DeleteRange(from, to []byte) {
 	assertPrefix(t.group.prefix, to)
 	// The cut reaches the batch before the entry's own writes (EndEntry) and after
 	// those of earlier entries. Slots of earlier entries only have to look deleted.
-	for i := range t.slots {
-		if s := &t.slots[i]; s.key >= string(from) && s.key < string(to) {
-			s.value = nil
-		}
-	}
 	t.cuts = append(t.cuts, keyRange{from, to})
-	t.gone = append(t.gone, keyRange{from, to})
+	t.gone.add(from, to)
 }
 
 // SetApplied writes the applied record outside any entry: it is part of the
