@@ -140,13 +140,13 @@ test("a queue is cleared once its name is typed, but for what workers have", asy
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Clear", exact: true }).click();
   const clear = dialog.getByRole("button", { name: "Clear queue" });
-  await expect(dialog).toContainText("2 jobs in every state");
+  await expect(dialog).toContainText("This deletes 2 jobs and can't be undone.");
   await expect(clear).toHaveAttribute("aria-disabled", "true");
   await dialog.getByRole("textbox").fill("clutte");
   await expect(clear).toHaveAttribute("aria-disabled", "true");
   await dialog.getByRole("textbox").fill("clutter");
   await clear.click();
-  await expect(page.getByText("2 jobs removed.")).toBeVisible();
+  await expect(page.getByText("Deleted 2 jobs.")).toBeVisible();
   await expect(page.getByRole("row").filter({ hasText: "clutter" })).toBeVisible();
   expect((await demo.call("GET", "/api/v1/queues/clutter")).body).toMatchObject({ pending: 0, active: 1 });
   await demo.ack(lease);

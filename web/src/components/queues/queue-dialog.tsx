@@ -82,7 +82,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     mutationFn: () => jobsApi.setLimits(scope, queue.name, settings),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: reads.queues(scope).queryKey });
-      toast({ title: `Saved ${queue.name}`, description: "They apply from the next job." });
+      toast({ title: `Saved ${queue.name}`, description: "The settings apply from the next job." });
       onClose();
     },
   });
@@ -100,21 +100,20 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
 
   async function remove() {
     await jobsApi.deleteQueue(scope, queue.name);
-    toast({ title: `${queue.name} is deleted` });
+    toast({ title: `Deleted ${queue.name}` });
     await changed();
   }
 
-  const jobs =
+  const leased = queue.active + (queue.cancelling ?? 0);
+  const idle =
     queue.pending +
-    queue.active +
     queue.scheduled +
     queue.retrying +
     queue.held +
     queue.dead +
     queue.completed +
     queue.cancelled;
-
-  const busy = queue.pending + queue.scheduled + queue.retrying + queue.active + (queue.cancelling ?? 0);
+  const busy = queue.pending + queue.scheduled + queue.retrying + leased;
 
   async function drain() {
     const { remaining } = await workApi.drain(scope, queue.name);
@@ -142,7 +141,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
   }
   async function clear() {
     const { removed } = await workApi.clear(scope, queue.name);
-    toast({ title: `${queue.name} is cleared`, description: `${plural(removed, "job")} removed.` });
+    toast({ title: `Cleared ${queue.name}`, description: `Deleted ${plural(removed, "job")}.` });
     await changed();
   }
 
@@ -157,8 +156,8 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         onConfirm={clear}
         describeError={describeError}
       >
-        This deletes {plural(jobs - queue.active, "job")} in all states except active, and can't be undone.
-        What workers have now stays, and so do the limits.
+        This deletes {plural(idle, "job")} and can't be undone. Jobs that a worker has now stay, and so do the
+        queue's settings.
       </ConfirmDialog>
     );
   }
@@ -173,7 +172,8 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         onConfirm={remove}
         describeError={describeError}
       >
-        This deletes its {plural(jobs, "job")} and settings, and can't be undone. You can reuse the name.
+        This deletes its {plural(idle + leased, "job")} and settings, and can't be undone. You can reuse the
+        name.
       </ConfirmDialog>
     );
   }

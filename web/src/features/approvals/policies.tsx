@@ -116,7 +116,7 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
             describeError={describeError}
             onConfirm={async () => {
               await workApi.deletePolicy(scope, deleted.id);
-              toast({ title: `${deleted.name} is deleted` });
+              toast({ title: `Deleted ${deleted.name}` });
               await client.invalidateQueries({ queryKey: workReads.policies(scope).queryKey });
             }}
           >
