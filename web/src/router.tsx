@@ -6,7 +6,9 @@ import {
   lazyRouteComponent,
   notFound,
   Outlet,
+  parseSearchWith,
   redirect,
+  stringifySearchWith,
 } from "@tanstack/react-router";
 import { NotFound, ProblemPage } from "./components/problem";
 import { Shell } from "./components/shell/shell";
@@ -14,11 +16,12 @@ import { accessOf } from "./data/access";
 import { isUnauthenticated } from "./data/control";
 import { reads } from "./data/queries";
 import { part } from "./data/reach";
+import { parseDeadSearch } from "./lib/dead-search";
 import { whenIdle } from "./lib/idle";
 import { parseJobSearch } from "./lib/job-search";
 import { prefetchParts } from "./lib/prefetch";
 import { recentNamespace, recentTenant } from "./lib/recent";
-import { choice, searchOf, text, texts } from "./lib/search";
+import { choice, exactJson, searchOf, text, texts } from "./lib/search";
 import { signinSearch } from "./lib/signin-search";
 import { usageGroupings, usagePeriods } from "./lib/usage";
 
@@ -242,7 +245,7 @@ const chain = createRoute({
 const dead = createRoute({
   getParentRoute: () => namespace,
   path: "/dead",
-  validateSearch: texts("queue", "error"),
+  validateSearch: parseDeadSearch,
   component: page(work, "DeadPage"),
 });
 
@@ -317,6 +320,8 @@ export function newRouter(client: QueryClient) {
   return createRouter({
     routeTree: tree,
     context: { client },
+    parseSearch: parseSearchWith(exactJson),
+    stringifySearch: stringifySearchWith(JSON.stringify, exactJson),
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
     scrollRestoration: true,

@@ -51,34 +51,156 @@ async function asSomebodyIn(page: Page, path: string, body: object): Promise<num
 /** A dialog that waits for an answer. Toasts have the role too, and stay while the mouse is on them. */
 const modal = (page: Page) => page.locator('[role="dialog"]:not([data-type])');
 
-test("dead letters are grouped by their error, and run again", async ({ owner: page, service, demo }) => {
-  for (const order of [1, 2, 3]) {
-    await demo.enqueue("dead.letters", { order }, { max_retries: 1 });
-    await demo.fail(await demo.fetch("dead.letters"), `order ${48_000 + order} has no address`);
+/** Makes jobs die of these errors, in this order, many at a time. */
+async function perish(demo: Tenant, queue: string, errors: readonly string[]): Promise<void> {
+  const jobs = errors.map((error) => ({ queue, payload: { error }, max_retries: 1 }));
+  expect((await demo.call("POST", "/api/v1/enqueue/batch", { jobs })).status).toBeLessThan(300);
+  for (let left = errors.length; left > 0; ) {
+    const { body } = await demo.call("POST", "/api/v1/fetch/batch", { queues: [queue], worker_id: "journey", count: 100, wait: 5, lease: 300 });
+    const { jobs: leased } = body as { jobs: (Lease & { payload: { error: string } })[] };
+    for (let from = 0; from < leased.length; from += 20)
+      await Promise.all(leased.slice(from, from + 20).map((lease) => demo.fail(lease, lease.payload.error)));
+    left -= leased.length;
   }
-  const odd = await demo.enqueue("dead.letters", {}, { max_retries: 1 });
-  await demo.fail(await demo.fetch("dead.letters"), "out of stamps");
+}
+
+/** All that the service counts of a queue, once its list has caught up. */
+async function countedDead(demo: Tenant, queue: string, jobs: number): Promise<{ id: string; error: string; count: number }[]> {
+  type Counted = { groups: { id: string; error: string; count: number }[]; total_jobs: number };
+  let counted: Counted | undefined;
+  await expect
+    .poll(async () => {
+      counted = (await demo.call("GET", `/api/v1/dead/groups?queue=${queue}`)).body as Counted;
+      return counted.total_jobs;
+    })
+    .toBe(jobs);
+  return counted?.groups ?? [];
+}
+
+test("dead letters are counted by their error, however many there are, and one error is retried as a whole", async ({ owner: page, service, demo }) => {
+  // More than a page of the list, of which one error alone fills a page.
+  const errors = [
+    ...Array.from({ length: 110 }, (_, n) => `order ${48_000 + n} has no address`),
+    ...Array.from({ length: 30 }, (_, n) => `carrier answered 503 after ${n} ms`),
+    "out of stamps",
+  ];
+  await perish(demo, "dead.letters", errors);
+  await countedDead(demo, "dead.letters", 141);
+  const [odd] = ((await demo.call("GET", "/api/v1/dead?queue=dead.letters&limit=1")).body as { jobs: { id: string; last_error: string }[] }).jobs;
+  expect(odd?.last_error).toBe("out of stamps");
 
   await page.goto(`${service.url}/demo/default/dead?queue=dead.letters`);
-  await expect(page.getByText("4 dead jobs in dead.letters")).toBeVisible();
-  const errors = page.getByRole("navigation", { name: "Errors" });
-  await expect(errors.getByRole("link").filter({ hasText: "has no address" })).toHaveText(/3$/);
+  await expect(page.getByText("141 dead jobs in dead.letters")).toBeVisible();
+  const nav = page.getByRole("navigation", { name: "Errors" });
+  const error = (text: string) => nav.getByRole("link").filter({ hasText: text });
+  await expect(nav.getByRole("link")).toHaveText([/^All 3 errors141$/, /^order … has no address.*110$/, /^carrier answered 503 after … ms.*30$/, /^out of stamps.*1$/]);
+  const rows = page.getByRole("table", { name: "Dead jobs" }).locator("tbody tr");
+  await expect(rows).toHaveCount(100);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await expect(rows).toHaveCount(141);
 
   // One, by keyboard.
-  await errors.getByRole("link").filter({ hasText: "out of stamps" }).click();
-  await expect(page).toHaveURL(/error=out/);
-  await expect(page.getByRole("row").filter({ hasText: odd })).toBeVisible();
+  await error("out of stamps").click();
+  await expect(page).toHaveURL(/group=[0-9a-f%]{16}/);
+  await expect(rows).toHaveCount(1);
+  await expect(rows).toContainText(odd?.id ?? "");
   await page.keyboard.press("j");
   await page.keyboard.press("r");
   await expect(page.getByText("Job retried")).toBeVisible();
-  expect((await demo.fetch("dead.letters")).job_id).toBe(odd);
+  await expect(page.getByRole("heading", { name: "No dead jobs with this error" })).toBeVisible();
+  expect((await demo.fetch("dead.letters")).job_id).toBe(odd?.id);
 
-  // All that died of the same.
-  await errors.getByRole("link").filter({ hasText: "has no address" }).click();
-  await page.getByRole("button", { name: "Retry 3" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Retry jobs" }).click();
+  // All of one error: those of the other stay dead. The address alone leads there.
+  await error("carrier").click();
+  await expect(page.getByRole("region", { name: "This error" })).toContainText("30 jobs in dead.letters");
+  const link = page.url();
+  await page.goto(`${service.url}/demo/default`);
+  await page.goto(link);
+  await expect(rows).toHaveCount(30);
+  await page.getByRole("button", { name: "Retry 30" }).click();
+  const dialog = page.getByRole("dialog", { name: "Retry 30 jobs?" });
+  await expect(dialog).toContainText("carrier answered 503 after … ms");
+  await dialog.getByRole("button", { name: "Retry jobs" }).click();
+  await expect(page.getByText("Retried 30 jobs")).toBeVisible();
+  await expect(nav.getByRole("link")).toHaveText([/^All errors110$/, /^order … has no address.*110$/]);
+  expect((await demo.call("GET", "/api/v1/queues/dead.letters")).body).toMatchObject({ dead: 110, pending: 30 });
+
+  // Who follows the link now is told that nothing is left.
+  await page.goto(link);
+  await expect(page.getByRole("heading", { name: "No dead jobs with this error" })).toBeVisible();
+  await page.getByRole("button", { name: "Show all errors" }).click();
+
+  // Deleting many asks for the queue's name.
+  await error("has no address").click();
+  await page.getByRole("button", { name: "Delete 110" }).click();
+  const sure = page.getByRole("dialog", { name: "Delete 110 jobs?" });
+  await expect(sure.getByRole("button", { name: "Delete jobs" })).toHaveAttribute("aria-disabled", "true");
+  await sure.getByRole("textbox").fill("dead.letters");
+  await sure.getByRole("button", { name: "Delete jobs" }).click();
+  await expect(page.getByText("Deleted 110 jobs")).toBeVisible();
   await expect(page.getByRole("heading", { name: "No dead jobs in dead.letters" })).toBeVisible();
-  for (let n = 0; n < 3; n++) await demo.run("dead.letters");
+  await demo.call("POST", "/api/v1/queues/dead.letters/clear");
+});
+
+test("an operation on dead letters shows how far it is, goes on when its dialog is closed, and says what it left", async ({ owner: page, service, demo }) => {
+  await perish(demo, "slow.letters", ["stuck in the mail", "stuck in the mail"]);
+  const [group] = await countedDead(demo, "slow.letters", 2);
+  // As slow as a million jobs: the service's answers, held back.
+  const at = { id: "bulk_1", action: "retry", status: "running", total: 50_000, processed: 20_000, affected: 20_000, errors: 0 };
+  let answer: object = at;
+  await page.route("**/api/v1/jobs/bulk", (route) => route.fulfill({ status: 202, json: { bulk_operation_id: "bulk_1", status: "queued" } }));
+  await page.route("**/api/v1/bulk/bulk_1", (route) => route.fulfill({ json: answer }));
+
+  await page.goto(`${service.url}/demo/default/dead?group=${group?.id}`);
+  const begin = async () => {
+    await page.getByRole("button", { name: "Retry 2" }).click();
+    await modal(page).getByRole("button", { name: "Retry jobs" }).click();
+    await expect(modal(page).getByRole("progressbar")).toHaveAttribute("aria-valuetext", "20,000 of 50,000 (40%)");
+  };
+  await begin();
+  answer = { ...at, status: "completed", processed: 50_000, affected: 49_999, errors: 1, refused: [{ job_id: "job_1", code: "CONFLICT", error: "a unique job has its place" }] };
+  await expect(modal(page)).toContainText("1 job skipped");
+  await expect(modal(page)).toContainText("a unique job has its place");
+  await modal(page).getByRole("button", { name: "Close" }).last().click();
+  await expect(page).not.toHaveURL(/group=/);
+
+  answer = at;
+  await page.goBack();
+  await begin();
+  await modal(page).getByRole("button", { name: "Close" }).last().click();
+  await expect(modal(page)).toHaveCount(0);
+  answer = { ...at, status: "failed", error: "the list of jobs is behind" };
+  const toasts = page.getByRole("region", { name: "Notifications" });
+  await expect(toasts).toContainText("Couldn't retry all jobs");
+  await expect(toasts).toContainText("The list of jobs is behind.");
+  await page.unrouteAll();
+  await demo.call("POST", "/api/v1/queues/slow.letters/clear");
+});
+
+test("the page of dead letters says when it is behind, when it can't count, and when there are more errors", async ({ owner: page, service, demo }) => {
+  await perish(demo, "odd.letters", ["lost at sea"]);
+  const groups = await countedDead(demo, "odd.letters", 1);
+  const counted = (more: object) => ({ groups, total_groups: 1, total_jobs: 1, has_more: false, lag_ms: 0, rebuilding: false, ...more });
+  let answer: object | undefined;
+  const asked: string[] = [];
+  await page.route("**/api/v1/dead/groups*", (route) => {
+    asked.push(new URL(route.request().url()).searchParams.get("limit") ?? "");
+    return answer ? route.fulfill({ json: answer }) : route.fulfill({ status: 400, json: { error: "no counts today", code: "TEST" } });
+  });
+  const nav = page.getByRole("navigation", { name: "Errors" });
+  await page.goto(`${service.url}/demo/default/dead?queue=odd.letters`);
+  await expect(nav.getByRole("alert")).toContainText("No counts today.");
+  await expect(page.getByRole("table", { name: "Dead jobs" })).toContainText("lost at sea");
+  answer = counted({ total_groups: 4_000, has_more: true, lag_ms: 65_000, rebuilding: true, rebuild: { jobs_done: 1_000, jobs_total: 2_000 } });
+  await nav.getByRole("button", { name: "Try again" }).click();
+  await expect(nav).toContainText("The 1 most frequent of 4,000 errors.");
+  await expect(page.getByText("Updated 1 min ago.")).toBeVisible();
+  await expect(page.getByText("1,000 of about 2,000 jobs so far.")).toBeVisible();
+  await nav.getByRole("button", { name: "Show more errors" }).click();
+  await expect(nav).toContainText("Choose a queue to see more of them.");
+  expect(asked.slice(-1)).toEqual(["1000"]);
+  await page.unrouteAll();
+  await demo.call("POST", "/api/v1/queues/odd.letters/clear");
 });
 
 test("all dead jobs of a queue run again, from its dead letters and from the queues", async ({ owner: page, service, demo }) => {
@@ -122,11 +244,14 @@ test("a job moves to another queue by keyboard, and back; those of one error mov
   await demo.run("right.queue");
 
   for (const _ of [1, 2]) await demo.fail(await buried(demo, "wrong.queue"), "not mine");
-  await page.goto(`${service.url}/demo/default/dead?queue=wrong.queue&error=not+mine`);
+  await page.goto(`${service.url}/demo/default/dead?queue=wrong.queue`);
+  await page.getByRole("navigation", { name: "Errors" }).getByRole("link").filter({ hasText: "not mine" }).click();
   await page.getByRole("button", { name: "Move 2" }).click();
-  await dialog.getByLabel("Queue").fill("right.queue");
-  await dialog.getByRole("button", { name: "Move" }).click();
-  await expect(page.getByText("2 jobs moved to right.queue")).toBeVisible();
+  await modal(page).getByLabel("Queue").fill("wrong.queue");
+  await expect(modal(page).getByRole("button", { name: "Move jobs" })).toHaveAttribute("aria-description", "The jobs are already in this queue.");
+  await modal(page).getByLabel("Queue").fill("right.queue");
+  await modal(page).getByRole("button", { name: "Move jobs" }).click();
+  await expect(page.getByText("Moved 2 jobs to right.queue")).toBeVisible();
   await expect(modal(page)).toHaveCount(0);
   expect((await demo.call("POST", "/api/v1/queues/right.queue/requeue")).body).toMatchObject({ requeued: 2 });
   for (const _ of [1, 2]) await demo.run("right.queue");
@@ -486,6 +611,7 @@ test("a viewer sees all of it and may change none", async ({ owner: page, servic
   for (const [path, names] of [
     [`jobs/${id}`, ["Delete", "Move"]],
     ["dead?queue=looked.at.dead", [/^Retry job_/, /^Retry all/]],
+    [`dead?group=${(await countedDead(demo, "looked.at.dead", 1))[0]?.id}`, ["Retry 1", "Move 1", "Delete 1"]],
     ["queues", ["Pause looked.at.dead", "Retry dead jobs in looked.at.dead"]],
   ] as const) {
     await other.page.goto(`${service.url}/demo/default/${path}`);
@@ -496,6 +622,7 @@ test("a viewer sees all of it and may change none", async ({ owner: page, servic
     [`jobs/${id}/move`, { queue: "elsewhere" }],
     ["queues/looked.at.dead/clear", {}],
     ["queues/looked.at.dead/requeue", {}],
+    ["jobs/bulk", { action: "delete", filter: { queue: "looked.at.dead" } }],
     [`jobs/${id}/replay`, { from: 1 }],
   ] as const)
     expect(await asSomebodyIn(other.page, path, body), path).toBe(403);

@@ -77,6 +77,12 @@ async function linkOfElsewhere({ service, mail, seed }: Stage): Promise<string> 
   return MailServer.link(await mail.next(seed.owner, /sign.in/i, before));
 }
 
+/** The dead jobs of the most frequent error. */
+async function deadGroup({ seed }: Stage): Promise<string> {
+  const { body } = await seed.production.call("GET", "/api/v1/dead/groups?limit=1");
+  return `${busy}/dead?group=${(body as { groups: { id: string }[] }).groups[0]?.id}`;
+}
+
 async function newKey(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New key" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("image workers");
@@ -266,6 +272,11 @@ export const views: readonly View[] = [
   { name: "dead", as: "owner", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "dead-of-queue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "401 Unauthorized" },
   { name: "dead-requeue", as: "owner", path: `${busy}/dead?queue=webhooks.deliver`, shows: "Retry 3 dead jobs", act: click("Retry all 3"), screenful: true },
+  { name: "dead-group", as: "owner", path: deadGroup, shows: /Retry \d/ },
+  { name: "dead-group-retry", as: "owner", path: deadGroup, shows: "Each job starts over", act: click(/^Retry \d/), screenful: true },
+  { name: "dead-group-move", as: "owner", path: deadGroup, shows: "in the other queue", act: click(/^Move \d/), screenful: true },
+  { name: "dead-group-delete", as: "owner", path: deadGroup, shows: "can't be undone", act: click(/^Delete \d/), screenful: true },
+  { name: "dead-group-gone", as: "owner", path: `${busy}/dead?group=0000000000000001`, shows: "No dead jobs with this error" },
   { name: "approvals-empty", as: "owner", path: "/globex/default/approvals", shows: "No approvals waiting" },
   { name: "approvals", as: "owner", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "approvals-reject", as: "owner", path: `${busy}/approvals`, shows: "Reject this job?", act: click(/^Reject job_/), screenful: true },
@@ -361,6 +372,7 @@ export const views: readonly View[] = [
   { name: "viewer-schedules", as: "viewer", path: `${busy}/schedules`, shows: "nightly-report" },
   { name: "viewer-batch", as: "viewer", path: work("batches", "openBatch"), shows: "Add jobs to this batch" },
   { name: "viewer-chain", as: "viewer", path: work("chains", "chain"), shows: "On step 2 of 3." },
+  { name: "viewer-dead-group", as: "viewer", path: deadGroup, shows: /Retry \d/ },
   { name: "viewer-dead", as: "viewer", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "viewer-approvals", as: "viewer", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "viewer-usage", as: "viewer", path: `${busy}/usage`, shows: "reviews.summarize" },

@@ -52,6 +52,7 @@ export interface JobRow {
   failed_at?: string;
   worker_id?: string;
   last_error?: string;
+  dead_reason?: string;
 }
 
 export interface JobError {
@@ -71,7 +72,6 @@ export interface Job extends Omit<JobRow, "last_error"> {
   lease_expires_at?: string;
   expire_at?: string;
   crashes?: number;
-  dead_reason?: string;
   hold_reason?: string;
   hold?: Hold;
   batch_id?: string;
@@ -129,16 +129,19 @@ export interface Agent {
   total_cost_usd: number;
 }
 
-export interface JobsPage {
-  jobs: JobRow[];
-  cursor?: string;
-  has_more: boolean;
-  /** How far the list may be behind the jobs themselves. */
+/** How far a list is behind the jobs themselves. */
+export interface Freshness {
   lag_ms?: number;
   rebuilding?: boolean;
   /** How far a rebuild is. */
   rebuild?: { jobs_done: number; jobs_total: number };
   as_of?: string;
+}
+
+export interface JobsPage extends Freshness {
+  jobs: JobRow[];
+  cursor?: string;
+  has_more: boolean;
 }
 
 export interface TimelineEvent {
@@ -154,6 +157,8 @@ export interface TimelineEvent {
 export interface JobFilter {
   queue?: string | undefined;
   state?: readonly JobState[] | undefined;
+  /** Id of a group of dead jobs. */
+  error_group?: string | undefined;
   /** key:value */
   tag?: string | undefined;
   created_after?: string | undefined;
@@ -247,6 +252,7 @@ export function filterQuery(filter: JobFilter): URLSearchParams {
   const query = new URLSearchParams();
   if (filter.queue) query.set("queue", filter.queue);
   if (filter.state && filter.state.length > 0) query.set("state", filter.state.join(","));
+  if (filter.error_group) query.set("error_group", filter.error_group);
   if (filter.tag) query.set("tag", filter.tag);
   if (filter.created_after) query.set("created_after", filter.created_after);
   if (filter.created_before) query.set("created_before", filter.created_before);

@@ -1,6 +1,6 @@
 import { member, parseLossless, printLossless, toPlain } from "~/lib/json";
 import type { JobState } from "~/lib/states";
-import { type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
+import { type Freshness, type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
 import type { Scope } from "./token";
 
 // What goes beyond single jobs and queues. Apart from jobs-api.ts, which every page loads.
@@ -9,6 +9,28 @@ import type { Scope } from "./token";
 export interface Page<Row> {
   rows: Row[];
   cursor?: string | undefined;
+}
+
+/** The dead jobs of one queue that died of one cause, however many there are. */
+export interface ErrorGroup {
+  id: string;
+  queue: string;
+  /** With … for what varies; without one dead_reason tells. */
+  error?: string;
+  dead_reason?: string;
+  count: number;
+  /** When the first and the latest of them died. */
+  first_at?: string | null;
+  last_at?: string | null;
+}
+
+/** The largest groups, and how many there are of groups and jobs in all. */
+export interface ErrorGroups extends Freshness {
+  groups: ErrorGroup[];
+  total_groups: number;
+  total_jobs: number;
+  /** Smaller groups were left out. */
+  has_more: boolean;
 }
 
 export interface Schedule {
@@ -237,11 +259,17 @@ export const workApi = {
   dead: async (
     scope: Scope,
     queue: string | undefined,
+    group: string | undefined,
     cursor: string | undefined,
   ): Promise<Page<JobRow>> => {
-    const page = await jobsApi.jobs(scope, { queue, state: ["dead"] }, cursor, 200);
+    const page = await jobsApi.jobs(scope, { queue, state: ["dead"], error_group: group }, cursor);
     return { rows: page.jobs, cursor: page.has_more ? page.cursor : undefined };
   },
+  deadGroups: (scope: Scope, queue: string | undefined, limit: number) =>
+    plain<ErrorGroups>(
+      scope,
+      `/dead/groups?${new URLSearchParams({ limit: String(limit), ...(queue ? { queue } : {}) })}`,
+    ),
 
   schedules: (scope: Scope, cursor: string | undefined): Promise<Page<Schedule>> =>
     list(scope, "/schedules", "schedules", cursor),

@@ -17,8 +17,24 @@ function pages<Row>(queryKey: unknown[], read: (cursor: string | undefined) => P
 
 /** The reads of pages that are loaded when they are visited. */
 export const workReads = {
-  dead: (scope: Scope, queue: string | undefined) =>
-    pages(key(scope, "dead", queue ?? null), (cursor) => workApi.dead(scope, queue, cursor)),
+  dead: (scope: Scope, queue: string | undefined, group: string | undefined) =>
+    pages(key(scope, "dead", "jobs", queue ?? null, group ?? null), (cursor) =>
+      workApi.dead(scope, queue, group, cursor),
+    ),
+  /** The largest groups of dead jobs, at most so many. */
+  deadGroups: (scope: Scope, queue: string | undefined, limit: number) => {
+    const ofQueue = key(scope, "dead", "groups", queue ?? null);
+    return queryOptions({
+      queryKey: [...ofQueue, limit],
+      queryFn: () => workApi.deadGroups(scope, queue, limit),
+      // More groups of the same queue take the place of fewer.
+      placeholderData: (was, query) =>
+        ofQueue.every((part, n) => query?.queryKey[n] === part) ? was : undefined,
+      staleTime: 3_000,
+    });
+  },
+  /** Everything about dead jobs: a key to invalidate. */
+  allDead: (scope: Scope) => key(scope, "dead"),
   schedules: (scope: Scope) => pages(key(scope, "schedules"), (cursor) => workApi.schedules(scope, cursor)),
   schedule: (scope: Scope, id: string) =>
     queryOptions({

@@ -12,3 +12,8 @@ const reasons: Record<string, string> = {
 export function deadReason(reason: string | undefined): string {
   return (reason && (reasons[reason] ?? reason.replaceAll("_", " "))) || "";
 }
+
+/** What jobs of a group died of, in one line. */
+export function groupWords(group: { error?: string; dead_reason?: string }): string {
+  return group.error || deadReason(group.dead_reason) || "No error message";
+}

@@ -1,5 +1,7 @@
+import { parseSearchWith, stringifySearchWith } from "@tanstack/react-router";
 import { describe, expect, it } from "vitest";
-import { BadSearch, choice, oneOf, searchOf, text, texts } from "./search";
+import { parseDeadSearch } from "./dead-search";
+import { BadSearch, choice, exactJson, oneOf, searchOf, text, texts } from "./search";
 
 describe("the search of an address", () => {
   it("unsets what the page does not know, because the router would hand it through", () => {
@@ -22,5 +24,21 @@ describe("the search of an address", () => {
     });
     expect(choice({}, "tab", ["policies"])).toBeUndefined();
     expect(oneOf(["a"])).toBe("a");
+  });
+  it("keeps ids that look like numbers, typed by hand or written by the router", () => {
+    const read = parseSearchWith(exactJson);
+    const write = stringifySearchWith(JSON.stringify, exactJson);
+    for (const group of ["7199254740993123", "00ff000000000000", "12e4567890123456", "1e23456789012345"]) {
+      expect(parseDeadSearch(read(`?group=${group}`)), group).toEqual({ queue: undefined, group });
+      expect(parseDeadSearch(read(write({ queue: "42", group }))), group).toEqual({ queue: "42", group });
+    }
+  });
+  it("takes a group of dead jobs by its id only", () => {
+    expect(() => parseDeadSearch({ group: "out of stamps" })).toThrow("Use the ID of an error group");
+    expect(parseDeadSearch({ queue: "emails", error: "boom" })).toEqual({
+      queue: "emails",
+      group: undefined,
+      error: undefined,
+    });
   });
 });

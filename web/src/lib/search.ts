@@ -40,6 +40,16 @@ export function searchOf<S extends object>(parse: (raw: Raw) => S): (raw: Raw) =
   });
 }
 
+/**
+ * Reads one value as JSON, as the router does, but for numbers that would come out as
+ * others: an id of digits alone stays as it is. What this throws is taken as text.
+ */
+export function exactJson(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  if (typeof value === "number" && String(value) !== text) throw new SyntaxError("a number that changes");
+  return value;
+}
+
 /** One word or number; the router reads "42" as a number. */
 export function text(raw: Raw, name: string): string | undefined {
   const value = raw[name];

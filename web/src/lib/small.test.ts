@@ -8,6 +8,7 @@ import { nameProblem, queueNameProblem, suggestName } from "./names";
 import { isOwnPath } from "./next";
 import { signinProblemText, signinSearch } from "./signin-search";
 import { maskKey, snippets } from "./snippets";
+import { deadEquivalents } from "./work-equivalents";
 
 describe("backoff", () => {
   it("grows, stays under its cap and never is zero", () => {
@@ -134,6 +135,13 @@ describe("equivalents", () => {
     expect(curl).toContain("queue=emails&state=dead%2Cheld&tag=customer%3Aa%26b");
     expect(curl).toContain("$CORVO_API_KEY");
     expect(cli).toBe("corvo jobs --queue emails --state dead,held --tag 'customer:a&b'");
+  });
+  it("acts on dead jobs of one error by the error's group", () => {
+    const { curl, cli } = deadEquivalents("emails", "5f0e6c9a1b2d3c4e");
+    expect(curl).toContain("/dead?error_group=5f0e6c9a1b2d3c4e");
+    expect(curl).toContain('{"action":"retry","filter":{"error_group":"5f0e6c9a1b2d3c4e"}}');
+    expect(cli).toContain("corvo bulk retry --error-group 5f0e6c9a1b2d3c4e");
+    expect(deadEquivalents("a b").cli).toContain("corvo dead --groups --queue 'a b'");
   });
   it("makes names that Terraform takes", () => {
     expect(queueTerraform({ name: "1.mails", paused: false })).toContain('resource "corvo_queue" "_1_mails"');

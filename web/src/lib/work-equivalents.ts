@@ -5,14 +5,40 @@ const seg = encodeURIComponent;
 
 // The pages beyond single jobs and queues, by other means.
 
-export function deadEquivalents(queue: string | undefined): Equivalents {
-  if (!queue) return { curl: get("/dead"), cli: "corvo dead" };
-  const again = "# retry all of them";
+export function deadEquivalents(queue: string | undefined, group?: string): Equivalents {
+  if (group) {
+    const retry = "# retry all of them";
+    return {
+      curl: [
+        get(`/dead?error_group=${group}`),
+        "",
+        retry,
+        post("/jobs/bulk", { action: "retry", filter: { error_group: group } }),
+      ].join("\n"),
+      cli: [`corvo dead --error-group ${group}`, "", retry, `corvo bulk retry --error-group ${group}`].join(
+        "\n",
+      ),
+    };
+  }
+  const of = queue ? `?queue=${seg(queue)}` : "";
+  const flag = queue ? ` --queue ${shellQuote(queue)}` : "";
+  const counted = ["", "# counted by error"];
+  const again = queue ? ["", "# retry all of them"] : [];
   return {
-    curl: [get(`/dead?queue=${seg(queue)}`), "", again, post(`/queues/${seg(queue)}/requeue`)].join("\n"),
-    cli: [`corvo dead --queue ${shellQuote(queue)}`, "", again, `corvo requeue ${shellQuote(queue)}`].join(
-      "\n",
-    ),
+    curl: [
+      get(`/dead${of}`),
+      ...counted,
+      get(`/dead/groups${of}`),
+      ...again,
+      ...(queue ? [post(`/queues/${seg(queue)}/requeue`)] : []),
+    ].join("\n"),
+    cli: [
+      `corvo dead${flag}`,
+      ...counted,
+      `corvo dead --groups${flag}`,
+      ...again,
+      ...(queue ? [`corvo requeue ${shellQuote(queue)}`] : []),
+    ].join("\n"),
   };
 }
 

@@ -96,6 +96,7 @@ export function BatchesPage() {
               columns={columns}
               rows={rows}
               rowKey={(batch) => batch.id}
+              paged
               empty={
                 <EmptyState
                   icon={<Package aria-hidden />}

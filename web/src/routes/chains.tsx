@@ -78,6 +78,7 @@ export function ChainsPage() {
               columns={columns}
               rows={rows}
               rowKey={(chain) => chain.id}
+              paged
               empty={
                 <EmptyState
                   icon={<Workflow aria-hidden />}

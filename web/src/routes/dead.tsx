@@ -1,8 +1,8 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
-import { clsx } from "clsx";
-import { ArrowRightLeft, PartyPopper, RotateCw, Trash2 } from "lucide-react";
+import { ArrowRightLeft, PartyPopper, RotateCw, SearchX, Trash2 } from "lucide-react";
 import { lazy, Suspense, useMemo, useState } from "react";
+import { Rebuilding, updated } from "~/components/jobs/freshness";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Button, IconButton } from "~/components/ui/button";
@@ -14,62 +14,66 @@ import { KeyboardHint } from "~/components/ui/kbd";
 import { Page } from "~/components/ui/page";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
-import { type ToastOptions, toast } from "~/components/ui/toast";
+import { toast } from "~/components/ui/toast";
+import { More } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { type JobRow, jobsApi } from "~/data/jobs-api";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
-import { workApi } from "~/data/work-api";
+import type { Scope } from "~/data/token";
+import { type ErrorGroup, workApi } from "~/data/work-api";
 import { workReads } from "~/data/work-queries";
+import { Groups } from "~/features/dead/groups";
+import type { BulkVerb } from "~/features/jobs/bulk-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
-import { deadReason } from "~/lib/dead-reasons";
-import { each } from "~/lib/each";
-import { type ErrorGroup, errorGroups } from "~/lib/error-groups";
+import { deadReason, groupWords } from "~/lib/dead-reasons";
+import { get } from "~/lib/equivalents";
 import { count, plural } from "~/lib/numbers";
 import { useRowKeys } from "~/lib/row-keys";
 import { deadEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/dead");
 const Confirm = lazy(() => import("~/features/confirm"));
-const MoveDialog = lazy(() => import("~/features/jobs/move-dialog"));
+const BulkDialog = lazy(() => import("~/features/jobs/bulk-dialog"));
 
-/** A job whose error or, without one, the reason why it died. */
-type Dead = JobRow & { dead_reason?: string };
+const GROUPS_FIRST = 100;
+// What the service tells at once, at most.
+const GROUPS_MAX = 1_000;
+
+/** Of a group that the service did not count, the count is not known. */
+type Known = Omit<ErrorGroup, "count"> & { count?: number };
 
 type Asking =
-  | { what: "group" | "delete"; jobs: readonly string[] }
+  | { what: "job"; id: string }
   | { what: "queue"; queue: string; dead: number }
-  | { what: "move"; jobs: readonly Dead[] };
+  // The group as it was: it may be gone before the last of its jobs is.
+  | { what: "group"; verb: BulkVerb; group: Known };
 
-/** Jobs that gave up, by what they died of; the way back for one, or for many. */
+/** Jobs that gave up, by what they died of; the way back for one, or for all of one error. */
 export function DeadPage() {
   const scope = route.useParams();
-  const { queue, error: chosen } = route.useSearch();
+  const { queue, group: chosen } = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/dead" });
   const { access } = useRouteContext({ from: "/$tenant" });
   const client = useQueryClient();
   const queues = useQuery(reads.queues(scope));
-  const dead = useInfiniteQuery(workReads.dead(scope, queue));
+  const { groups, group, onMore } = useGroups(scope, queue, chosen);
+  const dead = useInfiniteQuery(workReads.dead(scope, queue, chosen));
   const [asking, setAsking] = useState<Asking | null>(null);
   const blocked = access.blocked(Permission.JOB_OPERATE);
-  const { queryKey } = workReads.dead(scope, queue);
-  useCopyAs(deadEquivalents(queue));
-  useRefresh(queryKey, (event) => event.data?.state === "dead" || event.data?.from === "dead");
-
-  const rows = useMemo(
-    () =>
-      dead.data?.pages
-        .flatMap((page) => page.rows as Dead[])
-        .map((row) => (row.last_error ? row : { ...row, last_error: deadReason(row.dead_reason) })),
-    [dead.data],
+  useCopyAs(deadEquivalents(queue, chosen));
+  useRefresh(
+    workReads.allDead(scope),
+    (event) => event.data?.state === "dead" || event.data?.from === "dead",
   );
-  const groups = useMemo(() => errorGroups(rows ?? []), [rows]);
-  const group = groups.find((entry) => entry.pattern === chosen);
-  const shown = chosen === undefined ? rows : group?.rows;
+
+  const rows = useMemo(() => dead.data?.pages.flatMap((page) => page.rows), [dead.data]);
   const withDead = (queues.data ?? []).filter((entry) => entry.dead > 0 || entry.name === queue);
   const total = withDead.reduce((sum, entry) => sum + (queue && entry.name !== queue ? 0 : entry.dead), 0);
+  const shown = group ?? groupOf(chosen, rows?.[0]);
 
   const changed = () => client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+  const showAll = () => void navigate({ search: queue ? { queue } : {} });
   const again = useMutation({
     mutationFn: (id: string) => jobsApi.retry(scope, id),
     onSuccess: (_, id) => {
@@ -82,30 +86,21 @@ export function DeadPage() {
 
   const list = useRowKeys<HTMLDivElement>({
     r: (id) => (blocked ? undefined : again.mutate(id)),
-    d: (id) => (blocked ? undefined : setAsking({ what: "delete", jobs: [id] })),
+    d: (id) => (blocked ? undefined : setAsking({ what: "job", id })),
   });
 
-  async function confirmed(asked: Exclude<Asking, { what: "move" }>) {
-    toast(await done(asked));
-    void navigate({ search: queue ? { queue } : {} });
+  async function confirmed(asked: Exclude<Asking, { what: "group" }>) {
+    if (asked.what === "job") {
+      await jobsApi.remove(scope, asked.id);
+      toast({ title: "Job deleted", description: asked.id });
+    } else {
+      const { requeued } = await workApi.requeue(scope, asked.queue);
+      toast({ title: `Retried ${plural(requeued, "job")}`, description: `All dead jobs in ${asked.queue}.` });
+    }
     await changed();
   }
 
-  async function done(asked: Exclude<Asking, { what: "move" }>): Promise<ToastOptions> {
-    if (asked.what === "queue") {
-      const { requeued } = await workApi.requeue(scope, asked.queue);
-      return { title: runAgain(requeued), description: `All dead jobs in ${asked.queue}.` };
-    }
-    const act = asked.what === "delete" ? jobsApi.remove : jobsApi.retry;
-    const failed = await each(asked.jobs, (id) => act(scope, id));
-    if (failed[0]) {
-      await changed();
-      throw failed[0].error;
-    }
-    return { title: asked.what === "delete" ? "Job deleted" : runAgain(asked.jobs.length) };
-  }
-
-  const columns: Column<Dead>[] = [
+  const columns: Column<JobRow>[] = [
     {
       id: "error",
       header: "Job",
@@ -123,7 +118,7 @@ export function DeadPage() {
             <span className="truncate">{row.id}</span>
           </Link>
           <span className="line-clamp-2 font-mono text-12 wrap-anywhere text-danger-text">
-            {row.last_error}
+            {row.last_error || deadReason(row.dead_reason)}
           </span>
         </span>
       ),
@@ -171,7 +166,7 @@ export function DeadPage() {
             label={`Delete ${row.id}`}
             shortcut="d"
             blockedBecause={blocked}
-            onClick={() => setAsking({ what: "delete", jobs: [row.id] })}
+            onClick={() => setAsking({ what: "job", id: row.id })}
           >
             <Trash2 aria-hidden />
           </IconButton>
@@ -180,19 +175,11 @@ export function DeadPage() {
     },
   ];
 
-  const empty = rows?.length === 0;
+  const none = rows?.length === 0;
   return (
     <Page
       title="Dead letter"
-      description={
-        queues.data
-          ? total === 0
-            ? queue
-              ? `No dead jobs in ${queue}.`
-              : "No dead jobs."
-            : `${plural(total, "dead job")}${queue ? ` in ${queue}` : ""}. They stay until you retry or delete them.`
-          : "Loading"
-      }
+      description={queues.data ? describe(total, queue, updated(groups.data)) : "Loading"}
       actions={
         <>
           <NativeSelect
@@ -208,25 +195,7 @@ export function DeadPage() {
               </option>
             ))}
           </NativeSelect>
-          {group && shown?.length ? (
-            <>
-              <Button
-                icon={<ArrowRightLeft aria-hidden />}
-                blockedBecause={blocked}
-                onClick={() => setAsking({ what: "move", jobs: shown })}
-              >
-                Move {count(shown.length)}
-              </Button>
-              <Button
-                variant="primary"
-                icon={<RotateCw aria-hidden />}
-                blockedBecause={blocked}
-                onClick={() => setAsking({ what: "group", jobs: shown.map((row) => row.id) })}
-              >
-                Retry {count(shown.length)}
-              </Button>
-            </>
-          ) : queue && total > 0 ? (
+          {queue && total > 0 && chosen === undefined ? (
             <Button
               variant="primary"
               icon={<RotateCw aria-hidden />}
@@ -239,9 +208,10 @@ export function DeadPage() {
         </>
       }
     >
+      <Rebuilding list={groups.data} />
       {dead.error && !rows ? (
         <Problem error={dead.error} onRetry={() => void dead.refetch()} />
-      ) : empty ? (
+      ) : none && chosen === undefined ? (
         <EmptyState
           icon={<PartyPopper aria-hidden />}
           title={queue ? `No dead jobs in ${queue}` : "No dead jobs"}
@@ -249,54 +219,76 @@ export function DeadPage() {
             queue ? <Button onClick={() => void navigate({ search: {} })}>Show all queues</Button> : undefined
           }
           snippet={
-            <CodeBlock language="shell" label="List dead jobs" code={deadEquivalents(queue).curl ?? ""} />
+            <CodeBlock
+              language="shell"
+              label="List dead jobs"
+              code={get(queue ? `/dead?queue=${encodeURIComponent(queue)}` : "/dead")}
+            />
           }
         >
           Jobs that run out of attempts, expire or are rejected appear here with their error. You can retry
           them.
         </EmptyState>
       ) : (
-        <div className="grid items-start gap-5 lg:grid-cols-[14rem_minmax(0,1fr)]">
-          <Groups groups={groups} chosen={chosen} queue={queue} scope={scope} all={rows?.length} />
-          <div ref={list} className="flex min-w-0 flex-col gap-2">
-            <Card flush>
-              <Table label="Dead jobs" columns={columns} rows={shown} rowKey={(row) => row.id} />
-            </Card>
-            <div className="flex flex-wrap items-center justify-between gap-3 px-1">
-              <span className="flex flex-wrap gap-4 max-sm:hidden">
+        <div className="grid items-start gap-5 lg:grid-cols-[17rem_minmax(0,1fr)]">
+          <Groups scope={scope} groups={groups} chosen={chosen} queue={queue} onMore={onMore} />
+          {none ? (
+            <EmptyState
+              icon={<SearchX aria-hidden />}
+              title="No dead jobs with this error"
+              action={<Button onClick={showAll}>Show all errors</Button>}
+            >
+              They have been retried, moved or deleted. Jobs that die of it again appear here.
+            </EmptyState>
+          ) : (
+            <div ref={list} className="flex min-w-0 flex-col gap-3">
+              {shown ? (
+                <GroupCard
+                  group={shown}
+                  blocked={blocked}
+                  onAsk={(verb) => setAsking({ what: "group", verb, group: shown })}
+                />
+              ) : null}
+              <Card flush>
+                <Table label="Dead jobs" columns={columns} rows={rows} rowKey={(row) => row.id} paged />
+              </Card>
+              <More list={dead} />
+              <span className="flex flex-wrap gap-4 px-1 max-sm:hidden">
                 <KeyboardHint keys="j">next</KeyboardHint>
                 <KeyboardHint keys="r">retry</KeyboardHint>
                 <KeyboardHint keys="d">delete</KeyboardHint>
               </span>
-              {dead.hasNextPage ? (
-                <Button size="sm" busy={dead.isFetchingNextPage} onClick={() => void dead.fetchNextPage()}>
-                  Show more
-                </Button>
-              ) : null}
             </div>
-          </div>
+          )}
         </div>
       )}
       <Suspense>
-        {asking?.what === "move" ? (
-          <MoveDialog
+        {asking?.what === "group" ? (
+          <BulkDialog
             scope={scope}
-            jobs={asking.jobs}
+            verb={asking.verb}
+            filter={{ error_group: asking.group.id }}
+            about={{ text: groupWords(asking.group), queue: asking.group.queue }}
+            jobs={asking.group.count}
             onClose={() => setAsking(null)}
-            onDone={() => void navigate({ search: {} })}
+            onDone={showAll}
           />
-        ) : asking ? (
+        ) : null}
+        {asking && asking.what !== "group" ? (
           <Confirm
             open
             onOpenChange={() => setAsking(null)}
-            title={question(asking)}
-            variant={asking.what === "delete" ? "danger" : "primary"}
-            confirmLabel={asking.what === "delete" ? "Delete job" : "Retry jobs"}
-            cancelLabel="Cancel"
+            title={
+              asking.what === "job"
+                ? "Delete this job?"
+                : `Retry ${plural(asking.dead, "dead job")} in ${asking.queue}?`
+            }
+            variant={asking.what === "job" ? "danger" : "primary"}
+            confirmLabel={asking.what === "job" ? "Delete job" : "Retry jobs"}
             describeError={describeError}
             onConfirm={() => confirmed(asking)}
           >
-            {asking.what === "delete"
+            {asking.what === "job"
               ? "This deletes its payload and errors, and can't be undone."
               : "Each job starts over at its first attempt. Jobs that keep failing become dead again."}
           </Confirm>
@@ -306,74 +298,91 @@ export function DeadPage() {
   );
 }
 
-function question(asking: Exclude<Asking, { what: "move" }>): string {
-  if (asking.what === "delete") return "Delete this job?";
-  if (asking.what === "queue") return `Retry ${plural(asking.dead, "dead job")} in ${asking.queue}?`;
-  return `Retry ${plural(asking.jobs.length, "job")}?`;
+/** The largest groups, the one that the link names, and how to see more of them. */
+function useGroups(scope: Scope, queue: string | undefined, chosen: string | undefined) {
+  const [limit, setLimit] = useState(GROUPS_FIRST);
+  const groups = useQuery(workReads.deadGroups(scope, queue, limit));
+  const group = groups.data?.groups.find((entry) => entry.id === chosen);
+  const more = groups.data?.has_more && limit < GROUPS_MAX;
+  // A link may lead to a small one.
+  if (chosen !== undefined && !group && more && !groups.isPlaceholderData) setLimit(GROUPS_MAX);
+  return { groups, group, onMore: limit < GROUPS_MAX ? () => setLimit(GROUPS_MAX) : undefined };
 }
 
-const runAgain = (jobs: number) => `Retried ${plural(jobs, "job")}`;
-
-interface GroupsProps {
-  scope: { tenant: string; namespace: string };
-  groups: readonly ErrorGroup<Dead>[];
-  chosen: string | undefined;
-  queue: string | undefined;
-  all: number | undefined;
+/** A group of which only a job is known, because there are too many groups. */
+function groupOf(id: string | undefined, row: JobRow | undefined): Known | undefined {
+  if (id === undefined || !row) return undefined;
+  const { queue, last_error: error, dead_reason } = row;
+  return { id, queue, ...(error ? { error } : {}), ...(dead_reason ? { dead_reason } : {}) };
 }
 
-/** What the loaded jobs died of. */
-function Groups({ scope, groups, chosen, queue, all }: GroupsProps) {
-  const rest = queue ? { queue } : {};
+function describe(total: number, queue: string | undefined, late: string | undefined): string {
+  const where = queue ? ` in ${queue}` : "";
+  const there =
+    total === 0
+      ? `No dead jobs${where}.`
+      : `${plural(total, "dead job")}${where}. They stay until you retry or delete them.`;
+  return late ? `${there} ${late}` : there;
+}
+
+interface GroupCardProps {
+  group: Known;
+  blocked: string | undefined;
+  onAsk: (verb: BulkVerb) => void;
+}
+
+/** The error that the jobs below have in common, and what can be done to all of them. */
+function GroupCard({ group, blocked, onAsk }: GroupCardProps) {
+  const size = group.count === undefined ? "all" : count(group.count);
   return (
-    <nav aria-label="Errors" className="flex min-w-0 flex-col gap-px lg:sticky lg:top-16">
-      <GroupLink scope={scope} search={rest} on={chosen === undefined} text="All errors" size={all} />
-      {groups.map((group) => (
-        <GroupLink
-          key={group.pattern}
-          scope={scope}
-          search={{ ...rest, error: group.pattern }}
-          on={group.pattern === chosen}
-          text={group.sample.split("\n", 1)[0] || "No error message"}
-          size={group.rows.length}
-          mono
-        />
-      ))}
-    </nav>
-  );
-}
-
-interface GroupLinkProps {
-  scope: { tenant: string; namespace: string };
-  search: { queue?: string; error?: string };
-  on: boolean;
-  text: string;
-  size: number | undefined;
-  mono?: boolean;
-}
-
-function GroupLink({ scope, search, on, text, size, mono }: GroupLinkProps) {
-  return (
-    <Link
-      to="/$tenant/$namespace/dead"
-      params={scope}
-      search={search}
-      resetScroll={false}
-      // Not the router's: two groups differ in their search only.
-      aria-current={on ? "true" : undefined}
-      className={clsx(
-        "flex min-h-9 items-start justify-between gap-3 rounded-md px-2.5 py-1.5 text-12",
-        on ? "bg-hover text-ink" : "text-ink-2 hover:bg-hover hover:text-ink",
-      )}
+    <section
+      aria-label="This error"
+      className="flex flex-col gap-3 rounded-xl border border-line bg-surface px-4 py-3 shadow-1"
     >
-      <span
-        className={clsx("line-clamp-2 min-w-0 leading-5 wrap-anywhere", mono ? "font-mono" : "font-medium")}
-      >
-        {text}
-      </span>
-      <span className="nums shrink-0 rounded-full bg-muted-soft px-1.5 text-11 leading-5 text-ink-2">
-        {size === undefined ? "…" : count(size)}
-      </span>
-    </Link>
+      <h2 className="line-clamp-4 font-mono text-13 wrap-anywhere text-danger-text">{groupWords(group)}</h2>
+      <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-3">
+        <p className="min-w-0 text-12 wrap-anywhere text-ink-2">
+          {group.count === undefined ? "Jobs" : plural(group.count, "job")} in {group.queue}
+          {group.first_at ? (
+            <>
+              , first <Time at={group.first_at} />
+            </>
+          ) : null}
+          {group.last_at && group.count !== 1 ? (
+            <>
+              , latest <Time at={group.last_at} />
+            </>
+          ) : null}
+        </p>
+        <div className="flex flex-wrap gap-2">
+          <Button
+            size="sm"
+            variant="danger-ghost"
+            icon={<Trash2 aria-hidden />}
+            blockedBecause={blocked}
+            onClick={() => onAsk("delete")}
+          >
+            Delete {size}
+          </Button>
+          <Button
+            size="sm"
+            icon={<ArrowRightLeft aria-hidden />}
+            blockedBecause={blocked}
+            onClick={() => onAsk("move")}
+          >
+            Move {size}
+          </Button>
+          <Button
+            size="sm"
+            variant="primary"
+            icon={<RotateCw aria-hidden />}
+            blockedBecause={blocked}
+            onClick={() => onAsk("retry")}
+          >
+            Retry {size}
+          </Button>
+        </div>
+      </div>
+    </section>
   );
 }

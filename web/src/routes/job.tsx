@@ -354,7 +354,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
         {asking === "hold" || asking === "approve" || asking === "reject" ? (
           <DecideDialog scope={scope} job={job} verb={asking} onClose={() => setAsking(null)} />
         ) : null}
-        {asking === "move" ? <MoveDialog scope={scope} jobs={[job]} onClose={() => setAsking(null)} /> : null}
+        {asking === "move" ? <MoveDialog scope={scope} job={job} onClose={() => setAsking(null)} /> : null}
       </Suspense>
       <ConfirmDialog
         open={asking === "cancel"}

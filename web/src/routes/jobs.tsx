@@ -3,30 +3,26 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { ArrowUp, SearchX } from "lucide-react";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react";
 import { Filters } from "~/components/jobs/filters";
+import { Rebuilding, updated } from "~/components/jobs/freshness";
 import { JobList } from "~/components/jobs/job-list";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
-import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { isNew, stateAfter } from "~/data/events";
-import type { JobFilter } from "~/data/jobs-api";
+import type { Freshness, JobFilter } from "~/data/jobs-api";
 import { useLive, useLiveEvents } from "~/data/live";
 import { PAGE, reads } from "~/data/queries";
 import { jobsEquivalents } from "~/lib/equivalents";
 import { isFiltered, type JobSearch, withinBound } from "~/lib/job-search";
 import { count, plural } from "~/lib/numbers";
 import { useShortcuts } from "~/lib/shortcuts";
-import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/jobs");
 
 const NoJobs = lazy(() => import("~/components/jobs/no-jobs"));
-
-// Behind by less than this nobody notices.
-const LAG_WORTH_SAYING_MS = 2_000;
 
 /** The jobs of a namespace, newest first; every filter is in the URL. */
 export function JobsPage() {
@@ -89,7 +85,7 @@ export function JobsPage() {
   return (
     <Page
       title="Jobs"
-      description={describe(rows?.length, jobs.hasNextPage, newest?.lag_ms)}
+      description={describe(rows?.length, jobs.hasNextPage, newest)}
       actions={
         live?.paused ? (
           <Button size="sm" onClick={() => void show()}>
@@ -99,14 +95,7 @@ export function JobsPage() {
       }
     >
       <Filters scope={scope} search={search} onChange={change} onClear={clear} />
-      {newest?.rebuilding ? (
-        <Banner tone="info" title="Rebuilding this list">
-          {newest.rebuild
-            ? `${count(newest.rebuild.jobs_done)} of about ${count(newest.rebuild.jobs_total)} jobs so far. `
-            : null}
-          Some jobs may be missing until it's done. Queue counts are exact, and jobs keep running.
-        </Banner>
-      ) : null}
+      <Rebuilding list={newest} />
       <p role="status" className="sr-only">
         {fresh.size > 0 ? `${plural(fresh.size, "new job")}, not shown yet` : ""}
       </p>
@@ -194,10 +183,9 @@ function prune(search: JobSearch): JobSearch {
   return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as JobSearch;
 }
 
-function describe(rows: number | undefined, more: boolean, lag: number | undefined): string {
+function describe(rows: number | undefined, more: boolean, list: Freshness | undefined): string {
   if (rows === undefined) return "Loading";
   const shown = more ? `Newest ${count(rows)}. Scroll for more` : `${plural(rows, "job")}, newest first`;
-  return lag !== undefined && lag > LAG_WORTH_SAYING_MS
-    ? `${shown}. Updated ${duration(lag, 1)} ago.`
-    : shown;
+  const late = updated(list);
+  return late ? `${shown}. ${late}` : shown;
 }

@@ -166,6 +166,7 @@ export function SchedulesPage() {
               columns={columns}
               rows={rows}
               rowKey={(schedule) => schedule.id}
+              paged
               initialSort={{ column: "name", descending: false }}
               empty={
                 <EmptyState

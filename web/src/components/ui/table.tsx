@@ -33,6 +33,8 @@ export interface TableProps<Row> {
   /** Marks a row that changed or is looked at. */
   rowClass?: (row: Row) => string | undefined;
   skeletonRows?: number;
+  /** True for rows that come page by page: all of them show. */
+  paged?: boolean;
 }
 
 // More rows than this at once make a page slow; the rest is a click, a filter or another order away.
@@ -48,9 +50,11 @@ export function Table<Row>({
   initialSort,
   rowClass,
   skeletonRows = 6,
+  paged = false,
 }: TableProps<Row>) {
   const [sort, setSort] = useState(initialSort);
-  const [limit, setLimit] = useState(SHOWN_AT_ONCE);
+  const [atOnce, setAtOnce] = useState(SHOWN_AT_ONCE);
+  const limit = paged ? Number.POSITIVE_INFINITY : atOnce;
   const sorted = useMemo(() => {
     const by = columns.find((column) => column.id === sort?.column)?.sort;
     if (!rows || !by) return rows;
@@ -189,7 +193,7 @@ export function Table<Row>({
         <span className="nums">
           {count(limit)} of {count(sorted.length)}
         </span>
-        <Button size="sm" onClick={() => setLimit(limit + SHOWN_AT_ONCE)}>
+        <Button size="sm" onClick={() => setAtOnce(limit + SHOWN_AT_ONCE)}>
           Show {count(Math.min(SHOWN_AT_ONCE, sorted.length - limit))} more
         </Button>
       </div>

@@ -9,48 +9,36 @@ import { describeError } from "~/data/control";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 import { workApi } from "~/data/work-api";
-import { each } from "~/lib/each";
 import { queueNameProblem } from "~/lib/names";
-import { plural } from "~/lib/numbers";
-
-interface Movable {
-  id: string;
-  queue: string;
-}
 
 interface MoveDialogProps {
   scope: Scope;
-  jobs: readonly Movable[];
+  job: { id: string; queue: string };
   onClose: () => void;
-  onDone?: () => void;
 }
 
-/** Puts jobs into another queue. */
-export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogProps) {
+/** Puts a job into another queue. */
+export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
   const client = useQueryClient();
   const queues = useQuery(reads.queues(scope));
   const listId = useId();
-  const [left, setLeft] = useState(jobs);
   const [to, setTo] = useState("");
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<string>();
   const name = to.trim();
   const problem = queueNameProblem(name);
-  const here = left.every((job) => job.queue === name);
+  const here = job.queue === name;
   const known = queues.data?.some((queue) => queue.name === name) ?? true;
-  const one = jobs.length === 1 ? jobs[0] : undefined;
 
   const refresh = () => client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
 
-  async function back(moved: readonly Movable[]) {
-    const failed = await each(moved, (job) => workApi.move(scope, job.id, job.queue));
-    if (failed.length > 0)
-      toast({
-        kind: "error",
-        title: `${plural(failed.length, "job")} couldn't be moved back`,
-        description: describeError(failed[0]?.error),
-      });
-    else toast({ title: moved.length === 1 ? "Moved back" : `${plural(moved.length, "job")} moved back` });
+  async function back() {
+    try {
+      await workApi.move(scope, job.id, job.queue);
+      toast({ title: `Moved back to ${job.queue}`, description: job.id });
+    } catch (error) {
+      toast({ kind: "error", title: "Couldn't move the job back", description: describeError(error) });
+    }
     await refresh();
   }
 
@@ -59,40 +47,30 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
     if (busy || name === "" || problem || here) return;
     setBusy(true);
     setFailure(undefined);
-    const failed = await each(left, (job) => workApi.move(scope, job.id, name));
-    const stayed = new Set(failed.map(({ item }) => item.id));
-    const moved = left.filter((job) => !stayed.has(job.id));
-    if (moved.length > 0)
+    try {
+      await workApi.move(scope, job.id, name);
       toast({
-        title: one ? `Moved to ${name}` : `${plural(moved.length, "job")} moved to ${name}`,
-        ...(one ? { description: one.id } : {}),
-        action: { label: "Undo", onClick: () => void back(moved) },
+        title: `Moved to ${name}`,
+        description: job.id,
+        action: { label: "Undo", onClick: () => void back() },
       });
-    setBusy(false);
-    await refresh();
-    if (failed.length === 0) {
-      onDone?.();
+      await refresh();
       onClose();
-      return;
+    } catch (error) {
+      setFailure(describeError(error));
+      setBusy(false);
     }
-    setLeft(failed.map(({ item }) => item));
-    const why = describeError(failed[0]?.error);
-    setFailure(one ? why : `${plural(failed.length, "job")} of ${left.length} stayed. ${why}`);
   }
 
   return (
     <Dialog
       open
       onOpenChange={onClose}
-      title={one ? "Move this job?" : `Move ${plural(left.length, "job")}?`}
-      description={
-        one
-          ? "It keeps its state, schedule and priority, and goes to the end of the queue."
-          : "They keep their state, schedule and priority, and go to the end of the queue."
-      }
+      title="Move this job?"
+      description="It keeps its state, schedule and priority, and goes to the end of the queue."
       footer={
         <>
-          <Button onClick={onClose}>Leave {one ? "it" : "them"}</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button
             type="submit"
             form="move"
@@ -104,7 +82,7 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
                 : (problem ?? (here ? "The job is already in this queue." : undefined))
             }
           >
-            Move
+            Move job
           </Button>
         </>
       }
@@ -117,9 +95,7 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
           hint={
             name !== "" && !problem && !known
               ? `This creates the queue ${name}.`
-              : one
-                ? `Currently in ${one.queue}.`
-                : undefined
+              : `Currently in ${job.queue}.`
           }
         >
           <Input
@@ -133,9 +109,7 @@ export default function MoveDialog({ scope, jobs, onClose, onDone }: MoveDialogP
         </Field>
         <datalist id={listId}>
           {queues.data?.map((queue) =>
-            left.every((job) => job.queue === queue.name) ? null : (
-              <option key={queue.name} value={queue.name} />
-            ),
+            queue.name === job.queue ? null : <option key={queue.name} value={queue.name} />,
           )}
         </datalist>
       </form>
