@@ -104,7 +104,7 @@ func (s *Server) beat(ctx context.Context) {
 			return
 		}
 		if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "could not renew what other processes go by", "error", err)
+			s.log.WarnContext(ctx, "can't renew this control plane's lease", "error", err)
 		}
 	}
 }

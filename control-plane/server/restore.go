@@ -82,7 +82,7 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 		}
 		w := celladmin.Writer{Source: "control/incarnation", Generation: r.generation, Incarnation: r.report.Incarnation, Replaces: known[i].Incarnation}
 		if _, err = cell.ApplyFor(ctx, w); err != nil {
-			err = fmt.Errorf("tell cell %s its new incarnation; run this again: %w", c.Cells[i].Name, err)
+			err = fmt.Errorf("tell cell %s its new incarnation (run this again): %w", c.Cells[i].Name, err)
 		}
 	}
 	return r.report, err
@@ -164,7 +164,7 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 	return nil
 }
 
-const whyForgotten = "it was deleted so long ago that the cell has forgotten it"
+const whyForgotten = "the cell deleted it long ago"
 
 // endForgotten ends what the copy has as living and its cell went by once, but knows
 // nothing of: it was deleted since, and the record of that has ended, too. The cell would
@@ -314,7 +314,7 @@ func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv
 	case errors.Is(err, store.ErrNotFound) && t.GetDeleted():
 		return false, false, nil
 	case errors.Is(err, store.ErrNotFound):
-		name, why := t.GetName(), "only the cell knew it; it has no members"
+		name, why := t.GetName(), "only the cell had it; it has no members"
 		if other, err := tx.GetTenantByName(ctx, name); err == nil {
 			name, why = otherName(name, t.GetId()), why+"; its name "+name+" belongs to tenant "+other.ID
 		} else if !errors.Is(err, store.ErrNotFound) {
@@ -330,7 +330,7 @@ func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv
 	}
 	is.DeletedAt, is.UpdatedAt = r.now, r.now
 	is.Generation++
-	r.note("updated", "tenant", is.ID, is.ID, is.Name, "it was deleted since")
+	r.note("updated", "tenant", is.ID, is.ID, is.Name, "it was deleted after the copy was made")
 	return false, true, tx.UpdateTenant(ctx, &is)
 }
 
@@ -371,14 +371,14 @@ func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespac
 		if err != nil {
 			return err
 		}
-		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), name, "only the cell knew it"+taken)
+		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), name, "only the cell had it"+taken)
 		return tx.InsertNamespace(ctx, store.Namespace{
 			TenantID: n.GetTenantId(), ID: n.GetId(), Name: name, CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 		})
 	case err != nil || !is.DeletedAt.IsZero() || !n.GetDeleted() && n.GetName() == is.Name:
 		return err
 	}
-	why := "it was deleted since"
+	why := "it was deleted after the copy was made"
 	if n.GetDeleted() {
 		is.DeletedAt = r.now
 	} else {
@@ -386,7 +386,7 @@ func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespac
 		if err != nil {
 			return err
 		}
-		is.Name, why = name, "it was renamed since"+taken
+		is.Name, why = name, "it was renamed after the copy was made"+taken
 	}
 	is.UpdatedAt = r.now
 	is.Generation++
@@ -409,9 +409,9 @@ func (r *restore) key(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned b
 	}
 	why := ""
 	if k.GetRevoked() {
-		is.RevokedAt, why = r.now, "it was revoked since"
+		is.RevokedAt, why = r.now, "it was revoked after the copy was made"
 	} else if versions := versionsOf(k, is.CreatedAt); !sameVersions(versions, is.Versions) {
-		is.Versions, why = versions, "its secret was rotated since"
+		is.Versions, why = versions, "its secret was rotated after the copy was made"
 	}
 	if why == "" {
 		return nil
@@ -435,9 +435,9 @@ func (r *restore) unknownKey(ctx context.Context, tx store.Tx, k *cellv1.Key, un
 	}
 	if unowned {
 		row.RevokedAt = r.now
-		r.note("revoked", "key", row.TenantID, row.ID, row.Name, "nobody who owns it is known")
+		r.note("revoked", "key", row.TenantID, row.ID, row.Name, "its owner isn't known")
 	} else {
-		r.note("adopted", "key", row.TenantID, row.ID, row.Name, "only the cell knew it; its digest is kept, who made it is not known")
+		r.note("adopted", "key", row.TenantID, row.ID, row.Name, "only the cell had it; it keeps working, but who created it isn't known")
 	}
 	return tx.InsertKey(ctx, row)
 }

@@ -43,7 +43,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 		return fmt.Errorf("tenant %q: %s", seed.Tenant, p)
 	}
 	if !ids.Is(ids.Tenant, seed.TenantID) || !ids.Is(ids.Namespace, seed.NamespaceID) {
-		return fmt.Errorf("tenant %q: id %q or %q of its namespace is not one", seed.Tenant, seed.TenantID, seed.NamespaceID)
+		return fmt.Errorf("tenant %q: its id %q or its namespace's id %q isn't valid", seed.Tenant, seed.TenantID, seed.NamespaceID)
 	}
 	if seed.Email != "" {
 		address, err := mail.Address(seed.Email)

@@ -103,7 +103,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if len(c.Cells) == 0 || c.TenantURL == nil {
-		return nil, errors.New("control plane: a cell and the form of a tenant's URL are needed")
+		return nil, errors.New("control plane: a cell and the pattern of tenant URLs are required")
 	}
 	if s.box, err = seal.New(c.MasterKeys...); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
@@ -216,13 +216,13 @@ const lagMax = 2 * time.Minute
 
 func (s *Server) checks() []server.Check {
 	return []server.Check{{Name: "database", Check: s.store.Ping}, {Name: "reconciler", Check: s.checkLag},
-		{Name: "the database is older than what its cell has seen; run corvo-cloud control --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
+		{Name: "the database is an older copy; run corvo-cloud control --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
 }
 
 func (s *Server) checkLag(context.Context) error {
 	h := s.loop.Health()
 	if lag := s.now().Sub(h.Oldest); h.Waiting > 0 && lag > lagMax {
-		return fmt.Errorf("%d changes wait, the oldest for %v: %s", h.Waiting, lag.Round(time.Second), h.LastProblem)
+		return fmt.Errorf("%d changes are waiting, the oldest for %v: %s", h.Waiting, lag.Round(time.Second), h.LastProblem)
 	}
 	return nil
 }

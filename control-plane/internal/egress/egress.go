@@ -28,9 +28,9 @@ const (
 
 // Errors of a refused address. Their text is for the people who chose it.
 var (
-	ErrAddress  = errors.New("the address is not allowed")
-	ErrRedirect = errors.New("the server answers with a redirect; give the address that it leads to")
-	ErrTooLarge = errors.New("the answer is too large")
+	ErrAddress  = errors.New("this address isn't allowed")
+	ErrRedirect = errors.New("the server redirects; use the address that it redirects to")
+	ErrTooLarge = errors.New("the response is too large")
 )
 
 // Resolver finds the addresses of a name; *net.Resolver is one.
@@ -89,15 +89,15 @@ func (o Options) CheckURL(u *url.URL) error {
 	case u.Opaque != "" || host == "":
 		return fmt.Errorf("%w: it has no host", ErrAddress)
 	case u.User != nil:
-		return fmt.Errorf("%w: it holds a user name", ErrAddress)
+		return fmt.Errorf("%w: it contains a user name", ErrAddress)
 	case len(host) > hostMax || strings.HasSuffix(host, ".") || strings.ContainsFunc(host, notHostRune):
-		return fmt.Errorf("%w: the host name must be plain, without dot at the end (write other letters as xn--…)", ErrAddress)
+		return fmt.Errorf("%w: the host name can only have letters, digits, dots and hyphens, and no dot at the end (write other characters as xn--…)", ErrAddress)
 	case u.Scheme == "http" && o.AllowPrivate && isThisMachine(host):
 		return nil
 	case u.Scheme != "https":
-		return fmt.Errorf("%w: it must begin with https://", ErrAddress)
+		return fmt.Errorf("%w: it must start with https://", ErrAddress)
 	case !o.AllowPrivate && u.Port() != "" && u.Port() != portHTTPS:
-		return fmt.Errorf("%w: only port 443 is called", ErrAddress)
+		return fmt.Errorf("%w: only port 443 is allowed", ErrAddress)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		return o.checkAddr(a)
@@ -191,7 +191,7 @@ func (o Options) checkAddr(a netip.Addr) error {
 	if isPublic(a) || o.AllowPrivate && isOwnNetwork(a) {
 		return nil
 	}
-	return fmt.Errorf("%w: it is not on the public internet", ErrAddress)
+	return fmt.Errorf("%w: it isn't on the public internet", ErrAddress)
 }
 
 // isOwnNetwork: this machine and private networks, nothing stranger.

@@ -60,14 +60,14 @@ func New(c Code, reason, format string, args ...any) *Error {
 }
 
 // Missing is the one answer for what is not there and what is not the caller's.
-func Missing(what string) *Error { return New(NotFound, "NOT_FOUND", "there is no such %s", what) }
+func Missing(what string) *Error { return New(NotFound, "NOT_FOUND", "%s not found", what) }
 
 // InvalidFields refuses a request for its fields, or returns nil for none.
 func InvalidFields(fields []Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return &Error{Code: Invalid, Reason: "INVALID_ARGUMENT", Message: "the request is not valid", Fields: fields}
+	return &Error{Code: Invalid, Reason: "INVALID_ARGUMENT", Message: "the request isn't valid", Fields: fields}
 }
 
 // InvalidField refuses a request for one field.

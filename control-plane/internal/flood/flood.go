@@ -49,7 +49,7 @@ func Count(ctx context.Context, tx store.Tx, now time.Time, limits ...Limit) (*f
 		}
 		wait := window.Add(l.Window).Sub(now).Round(time.Second) + time.Second
 		refusal := fault.New(fault.Exhausted, "TOO_MANY_REQUESTS",
-			"too many %s: at most %d in %s; try again in %s", l.What, l.Max, words(l.Window), words(wait))
+			"too many %s: the limit is %d in %s; try again in %s", l.What, l.Max, words(l.Window), words(wait))
 		refusal.RetryAfter = wait
 		if l.Help != "" {
 			refusal.Message += "; " + l.Help

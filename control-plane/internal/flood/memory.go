@@ -120,14 +120,14 @@ func (s *Strangers) Take(addr string, now time.Time) *fault.Error {
 	if wait == 0 {
 		return nil
 	}
-	return TooMany("TOO_MANY_REQUESTS", "calls from your network", wait)
+	return TooMany("TOO_MANY_REQUESTS", "requests from your network", wait)
 }
 
 // Check refuses like Take, and counts nothing: what is counted is only known afterwards,
 // as with credentials that turn out to be none.
 func (s *Strangers) Check(addr string, now time.Time) *fault.Error {
 	if wait := s.narrow.Wait(Peer(addr), now); wait > 0 {
-		return TooMany("TOO_MANY_REQUESTS", fmt.Sprintf("calls from %s with credentials that are not valid", Peer(addr)), wait)
+		return TooMany("TOO_MANY_REQUESTS", fmt.Sprintf("requests with invalid credentials from %s", Peer(addr)), wait)
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (s *Service) limits(ctx context.Context, email string) []flood.Limit {
 		{Bucket: "login.email:" + network + " " + email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-in emails for this address requested from your network"},
 		{
 			Bucket: "login.address:" + email, Window: addressWindow, Max: s.Limits.AddressPerWindow, What: "sign-in emails for this address",
-			Help: "the links sent to it in the last minutes still work: open the newest one",
+			Help: "the link in the newest email still works",
 		},
 	}
 }
@@ -247,7 +247,7 @@ func (s *Service) PreviewLogin(ctx context.Context, r *cloudv1.PreviewLoginReque
 	return res, nil
 }
 
-var errNoToken = fault.InvalidField("token", "give the token of the mail's link")
+var errNoToken = fault.InvalidField("token", "use the token from the link in the email")
 
 func askedOf(t store.Token) (what asked, _ error) {
 	if err := json.Unmarshal([]byte(t.Data), &what); err != nil {
@@ -307,11 +307,11 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 func worthless(t store.Token, err error, now time.Time) *fault.Error {
 	switch {
 	case err != nil || t.Subject == "":
-		return fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is not known here: it is incomplete, or long gone; ask for a new one")
+		return fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is incomplete or too old; request a new one")
 	case !t.UsedAt.IsZero():
-		return fault.New(fault.Conflict, "LINK_USED", "this sign-in link was used already; it works once. Ask for a new one if you are not signed in")
+		return fault.New(fault.Conflict, "LINK_USED", "this sign-in link has already been used; if you aren't signed in, request a new one")
 	case !now.Before(t.ExpiresAt):
-		return fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link has expired: it works for %d minutes; ask for a new one", int(life.Minutes()))
+		return fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link expired after %d minutes; request a new one", int(life.Minutes()))
 	}
 	return nil
 }
@@ -358,7 +358,7 @@ func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, what a
 func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv1.LogoutResponse, error) {
 	c, jar := access.From(ctx), cookies.From(ctx)
 	if c.UserID == "" {
-		return nil, fault.New(fault.Invalid, "NO_SESSION", "a key has no session to end; revoke the key instead")
+		return nil, fault.New(fault.Invalid, "NO_SESSION", "a key has no session to sign out of; revoke the key instead")
 	}
 	now, ended := s.Now(), 0
 	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {

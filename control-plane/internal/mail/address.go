@@ -20,19 +20,19 @@ func Address(text string) (string, error) {
 	a := strings.ToLower(strings.Trim(text, " "))
 	switch {
 	case a == "":
-		return "", errors.New("an e-mail address is needed, for example ada@example.com")
+		return "", errors.New("enter an email address, such as ada@example.com")
 	case len(a) > addressMax:
-		return "", errors.New("an e-mail address has at most 254 characters")
+		return "", errors.New("can't have more than 254 characters")
 	case !isPrintableASCII(a):
-		return "", errors.New("has characters that an e-mail address cannot have here: letters, digits and signs of ASCII only (write the domain as xn--… if it has others)")
+		return "", errors.New("can only have ASCII letters, digits and punctuation (write the domain as xn--… if it has other characters)")
 	}
 	parsed, err := mail.ParseAddress(a)
 	if err != nil || parsed.Name != "" || parsed.Address != a {
-		return "", errors.New("is not an e-mail address; it should look like ada@example.com")
+		return "", errors.New("isn't an email address; it should look like ada@example.com")
 	}
 	at := strings.LastIndexByte(a, '@')
 	if strings.ContainsAny(a[:at], `" (),:;<>[\]@`) || at > localMax || !isDomain(a[at+1:]) {
-		return "", errors.New("is not an e-mail address that we can write to; it should look like ada@example.com")
+		return "", errors.New("isn't an email address that we can send to; it should look like ada@example.com")
 	}
 	return a, nil
 }

@@ -100,7 +100,7 @@ func NoAccount(to, signup string, life time.Duration, now time.Time) (Message, e
 
 // Invitation asks somebody into a tenant.
 func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, now time.Time) (Message, error) {
-	from := "You have been invited"
+	from := "You've been invited"
 	if invitedBy != "" {
 		from = invitedBy + " has invited you"
 	}
@@ -111,21 +111,21 @@ func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, no
 		Link:    link, Label: "Accept invitation",
 		Outro: []string{
 			fmt.Sprintf("This link expires in %d days and can be used once.", int(life.Hours()/24)),
-			"The link is for you alone. If you do not know what this is about, do nothing.",
+			"If you weren't expecting this invitation, you can ignore this email.",
 		},
 	})
 }
 
 func compose(to string, expires time.Time, l letter) (Message, error) {
 	if strings.ContainsFunc(l.Subject, isControl) {
-		return Message{}, fmt.Errorf("compose a letter: the subject has control characters")
+		return Message{}, fmt.Errorf("compose email: the subject has control characters")
 	}
 	var html, text bytes.Buffer
 	if err := letterHTML.Execute(&html, l); err != nil {
-		return Message{}, fmt.Errorf("compose a letter: %w", err)
+		return Message{}, fmt.Errorf("compose email: %w", err)
 	}
 	if err := letterText.Execute(&text, l); err != nil {
-		return Message{}, fmt.Errorf("compose a letter: %w", err)
+		return Message{}, fmt.Errorf("compose email: %w", err)
 	}
 	return Message{To: to, Subject: l.Subject, Text: text.String(), HTML: html.String(), ExpiresAt: expires}, nil
 }

@@ -16,12 +16,12 @@ import (
 func Put(ctx context.Context, tx store.Tx, box *seal.Box, maker *ids.Maker, now time.Time, tenantID, subject string, m Message) error {
 	row, err := newRow(box, m)
 	if err != nil {
-		return fmt.Errorf("put letter about %s: %w", subject, err)
+		return fmt.Errorf("queue email about %s: %w", subject, err)
 	}
 	row.TenantID, row.ID, row.Subject = tenantID, maker.New(ids.Outbox, now), subject
 	row.CreatedAt, row.DueAt = now, now
 	if err := tx.InsertOutbox(ctx, row); err != nil {
-		return fmt.Errorf("put letter about %s: %w", subject, err)
+		return fmt.Errorf("queue email about %s: %w", subject, err)
 	}
 	return nil
 }
@@ -39,11 +39,11 @@ func newRow(box *seal.Box, m Message) (store.Outbox, error) {
 func Take(box *seal.Box, row store.Outbox) (Message, error) {
 	plain, err := box.Open(seal.Letter, row.Payload)
 	if err != nil {
-		return Message{}, fmt.Errorf("take letter %s: %w", row.ID, err)
+		return Message{}, fmt.Errorf("take email %s: %w", row.ID, err)
 	}
 	var m Message
 	if err := json.Unmarshal(plain, &m); err != nil {
-		return Message{}, fmt.Errorf("take letter %s: %w", row.ID, err)
+		return Message{}, fmt.Errorf("take email %s: %w", row.ID, err)
 	}
 	return m, nil
 }

@@ -37,10 +37,10 @@ const sendTimeout = 30 * time.Second
 
 // ErrRefused says that the SMTP server will never take this letter: trying again is
 // useless.
-var ErrRefused = errors.New("the mail server refuses the letter for good")
+var ErrRefused = errors.New("the mail server permanently refused the email")
 
 // ErrLocked says that a letter is sealed with a master key that this process was not given.
-var ErrLocked = errors.New("the letter can not be opened")
+var ErrLocked = errors.New("the email can't be decrypted")
 
 // Options is where letters go and whom they come from.
 type Options struct {
@@ -61,7 +61,7 @@ type Options struct {
 func ParseURL(text string) (Options, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return Options{}, errors.New("mail server: not a URL; want smtp://host:port or smtps://host") // err would repeat the password.
+		return Options{}, errors.New("mail server: not a URL; use smtp://host:port or smtps://host") // err would repeat the password.
 	}
 	o := Options{Host: u.Hostname(), Username: u.User.Username()}
 	o.Password, _ = u.User.Password() // Whether one was given does not matter.
@@ -70,10 +70,10 @@ func ParseURL(text string) (Options, error) {
 	case "smtps":
 		o.Security = SecurityTLS
 	default:
-		return Options{}, fmt.Errorf("mail server: scheme %q; want smtp:// or smtps://", u.Scheme)
+		return Options{}, fmt.Errorf("mail server: scheme %q; use smtp:// or smtps://", u.Scheme)
 	}
 	if o.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return Options{}, errors.New("mail server: want smtp://host:port or smtps://host, nothing more")
+		return Options{}, errors.New("mail server: use smtp://host:port or smtps://host and nothing else")
 	}
 	if p := u.Port(); p != "" {
 		if o.Port, err = strconv.Atoi(p); err != nil || o.Port < 1 || o.Port > 65535 {
@@ -97,7 +97,7 @@ type Sender struct {
 func NewSender(log *slog.Logger, box *seal.Box, now func() time.Time, o Options) (*Sender, error) {
 	from, err := mail.ParseAddress(o.From)
 	if err != nil || strings.ContainsFunc(from.Name, isControl) {
-		return nil, fmt.Errorf("mail sender %q: want \"Name <address>\"", o.From)
+		return nil, fmt.Errorf("mail sender %q: use \"Name <address>\"", o.From)
 	}
 	if from.Address, err = Address(from.Address); err != nil {
 		return nil, fmt.Errorf("mail sender: %w", err)
@@ -130,7 +130,7 @@ func (o Options) client() ([]gomail.Option, error) {
 	case SecuritySTARTTLS:
 		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	default:
-		return nil, fmt.Errorf("mail server: security %q; want starttls or tls", o.Security)
+		return nil, fmt.Errorf("mail server: security %q; use starttls or tls", o.Security)
 	}
 	if port == 0 {
 		port = 587
@@ -167,7 +167,7 @@ func (s *Sender) Deliver(ctx context.Context, row store.Outbox) error {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if !m.ExpiresAt.IsZero() && s.now().After(m.ExpiresAt) {
-		s.log.WarnContext(ctx, "letter dropped: its link has expired", "outbox", row.ID, "subject", row.Subject, "attempts", row.Attempts)
+		s.log.WarnContext(ctx, "email not sent: its link has expired", "outbox", row.ID, "subject", row.Subject, "attempts", row.Attempts)
 		return nil
 	}
 	return s.send(ctx, row.ID, m)
@@ -186,7 +186,7 @@ func (s *Sender) send(ctx context.Context, id string, m Message) error {
 	defer cancel()
 	err = client.DialAndSendWithContext(ctx, msg)
 	if err != nil && !msg.IsDelivered() { // What went wrong after the letter was taken harms nobody.
-		return fmt.Errorf("send letter %s: %w", id, classify(err))
+		return fmt.Errorf("send email %s: %w", id, classify(err))
 	}
 	return nil
 }
@@ -194,10 +194,10 @@ func (s *Sender) send(ctx context.Context, id string, m Message) error {
 func (s *Sender) message(id string, m Message) (*gomail.Msg, error) {
 	to, err := Address(m.To)
 	if err != nil {
-		return nil, fmt.Errorf("letter %s: recipient: %w", id, err)
+		return nil, fmt.Errorf("email %s: recipient: %w", id, err)
 	}
 	if strings.ContainsFunc(m.Subject, isControl) {
-		return nil, fmt.Errorf("letter %s: the subject has control characters", id)
+		return nil, fmt.Errorf("email %s: the subject has control characters", id)
 	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(s.from)

@@ -109,7 +109,7 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 		return "", err
 	}
 	if holder := access.From(ctx).Role; !access.MayGrant(holder, r.GetRole()) {
-		return "", fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot invite anybody as %s: nobody grants more than they hold", RoleName(holder), RoleName(r.GetRole()))
+		return "", fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't invite anyone as %s; ask an owner", RoleName(holder), RoleName(r.GetRole()))
 	}
 	return email, nil
 }
@@ -132,7 +132,7 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 		return nil, err
 	}
 	if len(open) >= InvitationsMax {
-		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are open; revoke those that nobody will accept", len(open)), nil
+		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)), nil
 	}
 	if err := tx.PutInvitation(ctx, i); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
 	case err != nil:
 		return err
 	}
-	return fault.New(fault.Exists, "ALREADY_MEMBER", "%s is a member already; change the role in the list of members", i.Email)
+	return fault.New(fault.Exists, "ALREADY_MEMBER", "%s is already a member; change their role in the member list", i.Email)
 }
 
 // RevokeInvitation makes a link worthless.
@@ -206,7 +206,7 @@ func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvit
 	return res, nil
 }
 
-var errNoToken = fault.InvalidField("token", "give the token of the mail's link")
+var errNoToken = fault.InvalidField("token", "use the token from the link in the email")
 
 // AcceptInvitation makes a member of the invited user. The link proves that somebody read
 // a mail, and not whose account that is: the inviter may have had it, or a colleague whom
@@ -261,7 +261,7 @@ func (s *Service) newcomer(ctx context.Context, tx store.Tx, t store.Tenant, ema
 	u := store.User{ID: s.IDs.New(ids.User, now), Email: email, Name: name, CreatedAt: now, SeenAt: now}
 	err := tx.InsertUser(ctx, u)
 	if errors.Is(err, store.ErrExists) {
-		return u, session.Opened{}, fault.New(fault.Unavailable, "TRY_AGAIN", "%s is signing up at this moment; try again", email)
+		return u, session.Opened{}, fault.New(fault.Unavailable, "TRY_AGAIN", "%s is being signed up by another request; try again", email)
 	}
 	if err != nil {
 		return u, session.Opened{}, err
@@ -281,7 +281,7 @@ func (s *Service) sessionOf(ctx context.Context, tx store.Tx, u store.User) (id 
 		return found.ID, nil
 	}
 	return "", fault.New(fault.Denied, "SIGN_IN_FIRST",
-		"%s has an account, and this link does not open it: sign in as %[1]s and accept then, or have a sign-in link sent to that address", u.Email)
+		"%s already has an account; sign in as %[1]s, or request a sign-in link for that address, and then accept the invitation", u.Email)
 }
 
 // OpenInvitation gives an invitation that can be accepted and its tenant, or says why it
@@ -294,7 +294,7 @@ func (s *Service) OpenInvitation(ctx context.Context, tx store.Tx, digest string
 	case err != nil:
 		return i, store.Tenant{}, err
 	case !s.Now().Before(i.ExpiresAt):
-		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation has expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
+		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
 	}
 	t, err := tx.GetTenant(ctx, i.TenantID)
 	return i, t, err
@@ -302,12 +302,12 @@ func (s *Service) OpenInvitation(ctx context.Context, tx store.Tx, digest string
 
 func (s *Service) unknownLink() error {
 	return fault.New(fault.NotFound, "LINK_UNKNOWN",
-		"this invitation is not open: it was accepted already, revoked, or replaced by a newer mail. If you accepted it, sign in at %s", s.URLs.Console("/signin"))
+		"this invitation has already been accepted, was revoked, or was replaced by a newer email; if you accepted it, sign in at %s", s.URLs.Console("/signin"))
 }
 
 func inviter(i store.Invitation) string {
 	if i.InvitedBy == "" {
-		return "whoever invited you"
+		return "the person who invited you"
 	}
 	return i.InvitedBy
 }
@@ -342,10 +342,10 @@ func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store
 func displayName(text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if utf8.RuneCountInString(name) > nameMax {
-		return "", fault.InvalidField("name", "at most %d characters", nameMax)
+		return "", fault.InvalidField("name", "can't have more than %d characters", nameMax)
 	}
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
-		return "", fault.InvalidField("name", "must not have control characters")
+		return "", fault.InvalidField("name", "can't contain control characters")
 	}
 	return name, nil
 }

@@ -83,7 +83,7 @@ func revokeKeys(
 	}
 	for i, id := range keep.IDs {
 		if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == id }) {
-			return nil, fault.InvalidField(fmt.Sprintf("keep_keys[%d]", i), "is not one of the keys that this change revokes; see ListMemberKeys")
+			return nil, fault.InvalidField(fmt.Sprintf("keep_keys[%d]", i), "isn't a key that this change revokes; ListMemberKeys lists them")
 		}
 	}
 	var ended, kept []string
@@ -117,7 +117,7 @@ func revoke(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, k
 		return err
 	}
 	return audit.Record(ctx, tx, maker, now, "key.revoke", audit.Target{Type: "key", ID: k.ID, Name: k.Name},
-		audit.Changes{"reason": {After: "made by " + u.Email + ", who lost the right to have made it"}})
+		audit.Changes{"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"}})
 }
 
 // mayInvite refuses a key whose maker is no member any more: it would bring them back, or
@@ -146,7 +146,7 @@ func mayInvite(ctx context.Context, tx store.Tx) error {
 		break
 	}
 	return fault.New(fault.Denied, "KEY_MAKER_LEFT",
-		"whoever made the management key %s is no longer a member, so it cannot invite anybody; use a key that a present member made", c.KeyID)
+		"the member who created the management key %s has left, so it can't invite anyone; use a key that a current member created", c.KeyID)
 }
 
 func keyMessage(k store.Key) *cloudv1.MemberKey {

@@ -84,7 +84,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 			return err
 		}
 		if r.GetEtag() != "" && r.GetEtag() != etag(m) {
-			return fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this member since you read it; read it again and repeat your change")
+			return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this member since you loaded it; reload it and try again")
 		}
 		if err := s.mayChange(ctx, tx, m, r.GetRole()); err != nil {
 			return err
@@ -108,15 +108,15 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 func (s *Service) mayChange(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
 	holder := access.From(ctx).Role
 	if !access.MayGrant(holder, m.Role) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot change a member who is %s; an owner can", RoleName(holder), RoleName(m.Role))
+		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't change a member with the role %s; ask an owner", RoleName(holder), RoleName(m.Role))
 	}
 	removal := to == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
 	if !removal && !access.MayGrant(holder, to) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and cannot make anybody %s: nobody grants more than they hold", RoleName(holder), RoleName(to))
+		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't give anyone the role %s; ask an owner", RoleName(holder), RoleName(to))
 	}
 	if !removal && m.ConnectionID != "" && to != m.Role {
 		return fault.New(fault.Conflict, "ROLE_FROM_SSO",
-			"this role comes from the groups of the identity provider and would be set again at the next sign-in; change the group mapping of connection %s instead", m.ConnectionID)
+			"this role comes from the identity provider's groups and would be set again at the next sign-in; change the group mapping of connection %s instead", m.ConnectionID)
 	}
 	return CheckLastOwner(ctx, tx, m, to)
 }
@@ -134,7 +134,7 @@ func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to clo
 	if n > 1 {
 		return nil
 	}
-	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs one; make somebody else owner first")
+	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs at least one; make someone else an owner first")
 }
 
 // SetRole writes a role, cuts off tokens that carry the old one, and revokes the keys
@@ -229,7 +229,7 @@ func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time,
 			return err
 		}
 		err := audit.Record(ctx, tx, maker, now, "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email},
-			audit.Changes{"reason": {After: u.Email + " may no longer invite as " + RoleName(i.Role)}})
+			audit.Changes{"reason": {After: u.Email + " can no longer invite with the role " + RoleName(i.Role)}})
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ type listing struct {
 
 func (s *Service) listing(ctx context.Context, size int32, token, method string) (listing, error) {
 	if size < 0 {
-		return listing{}, fault.InvalidField("page_size", "must not be negative")
+		return listing{}, fault.InvalidField("page_size", "can't be negative")
 	}
 	c := access.From(ctx)
 	l := listing{tenantID: c.TenantID, caller: c.TenantID + " " + c.ID(), method: method, size: min(int(size), pageSizeMax)}
@@ -313,7 +313,7 @@ func (s *Service) listing(ctx context.Context, size int32, token, method string)
 	}
 	var err error
 	if l.after, err = s.Seal.ParsePageToken(l.caller, l.method, token); err != nil {
-		return listing{}, fault.InvalidField("page_token", "take it from next_page_token of the same listing by the same caller")
+		return listing{}, fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
 	}
 	return l, nil
 }

@@ -35,7 +35,7 @@ func Tenant(name string) string {
 		return p
 	}
 	if slices.Contains(reserved(), name) {
-		return fmt.Sprintf("%q is kept for the service; choose another name", name)
+		return fmt.Sprintf("%q is reserved; choose another name", name)
 	}
 	return ""
 }
@@ -44,11 +44,11 @@ func Tenant(name string) string {
 func Namespace(name string) string {
 	switch {
 	case name == "":
-		return "give a name"
+		return "enter a name"
 	case len(name) < lenMin || len(name) > lenMax:
 		return fmt.Sprintf("must have %d to %d characters", lenMin, lenMax)
 	case !wellFormed(name):
-		return "only small letters, digits and hyphens; it begins with a letter and does not end with a hyphen"
+		return "can only have lowercase letters, digits and hyphens, must start with a letter and can't end with a hyphen"
 	}
 	return ""
 }

@@ -142,7 +142,7 @@ func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now t
 func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uint32, e *cellv1.AuditEvent) error {
 	ns, err := tx.FindNamespace(ctx, e.GetNamespaceId())
 	if errors.Is(err, store.ErrNotFound) {
-		l.o.Log.WarnContext(ctx, "an act in a namespace that this database does not know is not in any audit log",
+		l.o.Log.WarnContext(ctx, "an action isn't in any audit log, because the database doesn't have its namespace",
 			"cell", cell, "shard", shard, "number", e.GetNumber(), "namespace", e.GetNamespaceId(), "action", e.GetAction())
 		return nil
 	}

@@ -88,7 +88,7 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 		}
 		cell, ok := l.cells[p.cell]
 		if !ok {
-			return fmt.Errorf("%w: tenant %s lies in cell %q, which this control plane does not know", errRefused, p.tenantID, p.cell)
+			return fmt.Errorf("%w: tenant %s is in cell %q, which this control plane doesn't know", errRefused, p.tenantID, p.cell)
 		}
 		if err := l.guard(ctx, p.cell, cell, false); err != nil {
 			return err
@@ -129,13 +129,13 @@ func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p 
 		return err
 	})
 	if err != nil {
-		return picture{}, 0, fmt.Errorf("read what the cell shall know: %w", err)
+		return picture{}, 0, fmt.Errorf("read the desired state: %w", err)
 	}
 	return p, generation, nil
 }
 
 // errRefused is a refusal of our own.
-var errRefused = errors.New("this can not be carried out")
+var errRefused = errors.New("this change can't be applied")
 
 // isRefusal tells an answer that the same records will get again from trouble that
 // passes.

@@ -32,11 +32,11 @@ type RestoredError struct {
 
 // Error implements error.
 func (e *RestoredError) Error() string {
-	why := fmt.Sprintf("cell %s has seen generation %d, and this database has only come to %d", e.Cell, e.Knows.Generation, e.Generation)
+	why := fmt.Sprintf("cell %s has seen generation %d, but this database is only at %d", e.Cell, e.Knows.Generation, e.Generation)
 	if e.otherInstanceOf {
-		why = fmt.Sprintf("cell %s goes by incarnation %s of the database, and this is %s", e.Cell, e.Knows.Incarnation, e.Incarnation)
+		why = fmt.Sprintf("cell %s follows incarnation %s of the database, but this one is %s", e.Cell, e.Knows.Incarnation, e.Incarnation)
 	}
-	return why + ": it is an older copy, and nothing is written to the cell; stop this process and run the same command with --after-restore"
+	return why + ": the database is an older copy, so nothing is written to the cell; stop this process and run the same command with --after-restore"
 }
 
 type guardBook struct {
@@ -114,7 +114,7 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 	}
 	knows, err := cell.Control(ctx)
 	if err != nil {
-		return fmt.Errorf("ask cell %s which control plane it goes by: %w", name, err)
+		return fmt.Errorf("ask cell %s which control plane it follows: %w", name, err)
 	}
 	var id string
 	var generation uint64

@@ -202,7 +202,7 @@ func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.C
 			failures++
 			pause = min(pause, 2*l.backoff(failures))
 			l.health.fail(l.o.Now(), err)
-			l.o.Log.WarnContext(ctx, "background work of the control plane failed and will be repeated", "error", err, "failures", failures, "next_in", pause)
+			l.o.Log.WarnContext(ctx, "background work failed; retrying", "error", err, "failures", failures, "next_in", pause)
 		}
 		select {
 		case <-time.After(pause):
@@ -222,7 +222,7 @@ func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, wor
 		rows, err := l.claim(ctx, kinds)
 		if err != nil && ctx.Err() == nil {
 			l.health.fail(l.o.Now(), err)
-			l.o.Log.WarnContext(ctx, "outbox could not be read", "error", err)
+			l.o.Log.WarnContext(ctx, "can't read the outbox", "error", err)
 		}
 		for _, f := range work(rows) {
 			select {
@@ -312,7 +312,7 @@ func (l *Loop) fail(ctx context.Context, row store.Outbox, refused bool, cause e
 // park lets a row go for long, and says so once.
 func (l *Loop) park(ctx context.Context, row store.Outbox, wait time.Duration, cause error) {
 	if !strings.HasPrefix(row.LastError, parkedPrefix) {
-		l.o.Log.ErrorContext(ctx, "an outbox row can not be carried out and was parked; see its last_error",
+		l.o.Log.ErrorContext(ctx, "an outbox row keeps failing and was parked; see its last_error",
 			"outbox", row.ID, "kind", row.Kind, "tenant", row.TenantID, "subject", row.Subject, "attempts", row.Attempts, "error", cause)
 	}
 	l.letGo(ctx, row, l.o.Now().Add(wait), parkedPrefix+problemText(cause), cause)
@@ -327,7 +327,7 @@ func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, probl
 	if err != nil {
 		row.LastError = problem
 		l.kept.add(row)
-		l.o.Log.WarnContext(ctx, "could not note why an outbox row failed", "outbox", row.ID, "cause", cause, "error", err)
+		l.o.Log.WarnContext(ctx, "can't record why an outbox row failed", "outbox", row.ID, "cause", cause, "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func (l *Loop) sendOne(ctx context.Context, row store.Outbox) {
 	}
 	if refused {
 		l.health.fail(l.o.Now(), err)
-		l.o.Log.ErrorContext(ctx, "a letter was refused for good and is dropped", "outbox", row.ID, "tenant", row.TenantID, "subject", row.Subject, "error", err)
+		l.o.Log.ErrorContext(ctx, "an email was permanently refused and dropped", "outbox", row.ID, "tenant", row.TenantID, "subject", row.Subject, "error", err)
 	}
 	if done := l.finish(ctx, []store.Outbox{row}, nil); done != nil {
 		l.fail(ctx, row, false, errors.Join(done, err))

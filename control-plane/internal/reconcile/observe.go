@@ -70,5 +70,5 @@ func observedOf(ctx context.Context, tx store.Tx, kind store.OutboxKind, tenantI
 		k, err := tx.GetKey(ctx, tenantID, id)
 		return k.Observed, err
 	}
-	return 0, errors.New("a record of this kind is not observed")
+	return 0, errors.New("records of this kind aren't observed")
 }

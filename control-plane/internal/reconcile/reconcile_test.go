@@ -421,7 +421,7 @@ func TestClaim_EndsWithAnOutageOfTheDatabase(t *testing.T) {
 	o := r.options()
 	o.Claim = time.Hour
 	r.start(t, o)
-	eventually(t, "it could not note what became of the rows", func() bool { return strings.Contains(r.log.String(), "could not note") })
+	eventually(t, "it could not note what became of the rows", func() bool { return strings.Contains(r.log.String(), "can't record why") })
 	s.away.Store(false)
 	r.done(t)
 	r.wantCell(t, signedUp())
@@ -832,7 +832,7 @@ func TestMail_IsSentTriedAgainAndDroppedWhenRefused(t *testing.T) {
 	if tries.Load() != 4 {
 		t.Errorf("%d tries, want 4", tries.Load())
 	}
-	if !strings.Contains(r.log.String(), "refused for good") {
+	if !strings.Contains(r.log.String(), "permanently refused") {
 		t.Error("a dropped letter was not logged")
 	}
 }

@@ -185,7 +185,7 @@ func (l *Loop) mend(ctx context.Context, cell Cell, suspects map[string][]observ
 		if len(differ) == 0 {
 			continue
 		}
-		l.o.Log.WarnContext(ctx, "the cell holds something else than the database", "tenant", id, "records", len(differ), "first", differ[0])
+		l.o.Log.WarnContext(ctx, "the cell differs from the database; writing the database's records again", "tenant", id, "records", len(differ), "first", differ[0])
 		err = l.store.Tenant(ctx, id, func(tx store.Tx) error {
 			for _, d := range differ {
 				if err := l.leave(ctx, tx, d); err != nil {

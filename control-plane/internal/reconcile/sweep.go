@@ -46,7 +46,7 @@ func (l *Loop) sweep(ctx context.Context) error {
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("sweep %s: %w", what, failed))
 		} else if n > 0 {
-			l.o.Log.DebugContext(ctx, "swept what has expired", "what", what, "rows", n)
+			l.o.Log.DebugContext(ctx, "deleted expired rows", "what", what, "rows", n)
 		}
 	}
 	return err

@@ -7,7 +7,7 @@ import (
 
 // ErrPageToken refuses a page token that was changed, or made for another caller or
 // another filter.
-var ErrPageToken = errors.New("the page token does not belong to this caller and these filters")
+var ErrPageToken = errors.New("the page token doesn't belong to this caller and these filters")
 
 const (
 	pagePurpose  = "page-token"

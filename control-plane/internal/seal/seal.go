@@ -29,10 +29,10 @@ const (
 
 // Errors of Open.
 var (
-	ErrUnknownKey = errors.New("sealed with a master key that was not given")
+	ErrUnknownKey = errors.New("encrypted with a master key that this process doesn't have")
 	// ErrTampered stands for a wrong purpose as well: they can not be told apart.
-	ErrTampered  = errors.New("the sealed text was changed, or sealed for another purpose")
-	ErrMalformed = errors.New("not a sealed text")
+	ErrTampered  = errors.New("the encrypted text was changed, or encrypted for another purpose")
+	ErrMalformed = errors.New("not an encrypted text")
 )
 
 // Box seals and signs. It is safe for concurrent use.

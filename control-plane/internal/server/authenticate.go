@@ -24,9 +24,9 @@ var (
 	// errBadKey is for every key that is not good, whether it never was one, was
 	// revoked or has expired.
 	errBadKey = fault.New(fault.Unauthenticated, "UNAUTHENTICATED",
-		"this management key is not valid: it is mistyped, revoked or has expired")
+		"this management key isn't valid: it may be mistyped, revoked or expired")
 	errJobsKey = fault.New(fault.Unauthenticated, "KEY_FOR_JOBS",
-		"this is a key for jobs (corvo_dp_…) and works at the tenant URL; this API takes a management key (corvo_mg_…)")
+		"this is an API key for jobs (corvo_dp_…), which works at the tenant URL; this API needs a management key (corvo_mg_…)")
 	errBadSession = fault.New(fault.Unauthenticated, "SESSION_ENDED",
 		"your session has ended; sign in again")
 )

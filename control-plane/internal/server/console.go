@@ -13,7 +13,7 @@ const (
 	// hashedDir holds files whose name changes with their content.
 	hashedDir = "assets/"
 
-	notBuilt = "The console is not built into this program.\n\nBuild it with: make web\nThen build and start the program again.\n"
+	notBuilt = "The console isn't built into this program.\n\nBuild it with: make web\nThen build and start the program again.\n"
 )
 
 // console serves the built console. Pages are made in the browser, so every path that

@@ -82,7 +82,7 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 }
 
 var errCrossSite = fault.New(fault.Denied, "CROSS_SITE",
-	"a session cookie is good for calls from the console only; programs use a management key")
+	"a session cookie only works for requests from the console; use a management key in programs")
 
 // sameOrigin reports whether a browser proves that our own page, or its user by hand,
 // made the request.
@@ -121,7 +121,7 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		attrs := []any{"procedure", g.rule.procedure, "request_id", c.RequestID, "tenant", c.TenantID, "caller", c.ID(), "took", g.now().Sub(began)}
 		if err != nil {
 			refused := refuse(ctx, g.log, g.rule.procedure, err)
-			g.log.InfoContext(ctx, "call refused", append(attrs, "code", refused.Code().String())...)
+			g.log.InfoContext(ctx, "request refused", append(attrs, "code", refused.Code().String())...)
 			return nil, refused
 		}
 		jar.Write(g.policy, res.Header())
@@ -213,7 +213,7 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 	}
 	if named == "" {
 		if len(own) != 1 {
-			return c, fault.InvalidField("tenant", "say which one: you are a member of %s", listOf(own))
+			return c, fault.InvalidField("tenant", "choose one: you are a member of %s", listOf(own))
 		}
 		named = own[0].Tenant.ID
 	}
@@ -249,7 +249,7 @@ func denied(c access.Caller, p cloudv1.Permission) error {
 		}
 	}
 	slices.Sort(may)
-	return fault.New(fault.Denied, "PERMISSION_DENIED", "you are %s in tenant %s, which lacks the permission %s; the roles %s have it, and an owner or admin can give you one",
+	return fault.New(fault.Denied, "PERMISSION_DENIED", "your role %s in tenant %s doesn't have the permission %s; ask an owner or admin for one of the roles %s",
 		roleName(c.Role), c.Tenant, permissionName(p), strings.Join(may, ", "))
 }
 

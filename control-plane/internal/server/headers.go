@@ -94,7 +94,7 @@ func recovered(next http.Handler, log *slog.Logger) http.Handler {
 				"panic", apikey.Redact(fmt.Sprint(p)), "stack", string(debug.Stack()))
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = fmt.Fprintf(w, `{"code":"internal","message":"something went wrong on our side; if it lasts, tell us the request id %s"}`, id) // The client may be gone.
+			_, _ = fmt.Fprintf(w, `{"code":"internal","message":"something went wrong on our side; if it keeps happening, contact support with the request id %s"}`, id) // The client may be gone.
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -98,7 +98,7 @@ func match(all map[string]rule, methods []Method) error {
 			problems = append(problems, fmt.Errorf("%s: not an RPC of %s", m.procedure, apiPackage))
 		}
 		if given[m.procedure] {
-			problems = append(problems, fmt.Errorf("%s: given twice", m.procedure))
+			problems = append(problems, fmt.Errorf("%s: registered twice", m.procedure))
 		}
 		given[m.procedure] = true
 	}

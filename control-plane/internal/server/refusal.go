@@ -30,11 +30,11 @@ func refuse(ctx context.Context, log *slog.Logger, procedure string, err error) 
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return connect.NewError(connect.CodeCanceled, errors.New("the caller went away"))
+		return connect.NewError(connect.CodeCanceled, errors.New("the request was cancelled"))
 	case errors.Is(err, context.DeadlineExceeded):
 		return encode(fault.New(fault.Unavailable, "DEADLINE", "this took too long; try again"), c.RequestID)
 	case errors.Is(err, store.ErrStale):
-		return encode(fault.New(fault.Conflict, reasonEtag, "somebody else changed this at the same time; read it again and retry"), c.RequestID)
+		return encode(fault.New(fault.Conflict, reasonEtag, "someone else changed this at the same time; reload it and try again"), c.RequestID)
 	}
 	var own *connect.Error
 	if errors.As(err, &own) {
@@ -46,7 +46,7 @@ func refuse(ctx context.Context, log *slog.Logger, procedure string, err error) 
 }
 
 func internal(requestID string) *connect.Error {
-	e := connect.NewError(connect.CodeInternal, errors.New("something went wrong on our side; if it lasts, tell us the request id "+requestID))
+	e := connect.NewError(connect.CodeInternal, errors.New("something went wrong on our side; if it keeps happening, contact support with the request id "+requestID))
 	attach(e, &cloudv1.Refusal{Reason: "INTERNAL", RequestId: requestID})
 	return e
 }

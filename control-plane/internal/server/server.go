@@ -79,7 +79,7 @@ func New(o Options) (*Server, error) {
 		mux.Handle(m.procedure, unstored(s.guarded(m, all[m.procedure])))
 	}
 	if !built(o.Console) {
-		o.Log.Warn("the console is not built into this program; build it with: make web")
+		o.Log.Warn("the console isn't built into this program; build it with: make web")
 	}
 	s.handler = secured(introduced(recovered(limited(mux), o.Log), o.IDs, o.Now, o.Peer), o.URLs.Secure())
 	return s, nil

@@ -25,7 +25,7 @@ import (
 // signs anybody in: the link may be somebody else's, sent on to catch what is done next.
 func (s *Service) PreviewConfirm(ctx context.Context, r *cloudv1.PreviewConfirmRequest) (*cloudv1.PreviewConfirmResponse, error) {
 	if r.GetToken() == "" {
-		return nil, fault.InvalidField("token", "give the token of the mail's link")
+		return nil, fault.InvalidField("token", "use the token from the link in the email")
 	}
 	var su store.Signup
 	var refusal *fault.Error
@@ -78,15 +78,15 @@ func (s *Service) validateConfirm(r *cloudv1.ConfirmRequest) error {
 	byCode := r.GetSignupId() != "" || r.GetCode() != ""
 	switch {
 	case r.GetToken() == "" && !byCode:
-		return fault.InvalidField("token", "give the token of the mail's link, or signup_id and code")
+		return fault.InvalidField("token", "use the token from the link in the email, or signup_id and code")
 	case r.GetToken() != "" && byCode:
-		return fault.InvalidField("token", "give either the token, or signup_id and code, not both")
+		return fault.InvalidField("token", "use either the token, or signup_id and code")
 	case r.GetToken() != "":
 		return nil
 	case !ids.Is(ids.Signup, r.GetSignupId()):
-		return fault.InvalidField("signup_id", "not the id of a sign-up; it is in the answer of Start")
+		return fault.InvalidField("signup_id", "must be the signup_id from the response of Start")
 	case !isCode(r.GetCode()):
-		return fault.InvalidField("code", "has six digits; it is in the mail")
+		return fault.InvalidField("code", "must be the six digits from the email")
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (s *Service) find(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmReque
 		su, err = tx.GetSignup(ctx, r.GetSignupId())
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return su, fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-up is not known here: the link is incomplete, or older than a day; sign up again"), nil
+		return su, fault.New(fault.NotFound, "LINK_UNKNOWN", "this link is incomplete or too old; sign up again"), nil
 	}
 	if err != nil {
 		return su, nil, err
@@ -207,12 +207,12 @@ func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
 	switch {
 	case !su.ConfirmedAt.IsZero():
 		return fault.New(fault.Conflict, "LINK_USED",
-			"this sign-up is confirmed already and %s exists; its keys were shown then and cannot be shown again. Sign in at %s with the same address and make a new key",
+			"this sign-up is already confirmed, and %s exists; its keys can't be shown again. Sign in at %s with the same address and create a new key",
 			su.TenantName, s.URLs.Console("/signin"))
 	case su.ExpiresAt.Before(su.CreatedAt.Add(life)):
-		return fault.New(fault.Conflict, "LINK_REPLACED", "a newer mail was sent for %s; use its link or code, this one no longer works", su.TenantName)
+		return fault.New(fault.Conflict, "LINK_REPLACED", "a newer email was sent for %s; use its link or code instead", su.TenantName)
 	case !now.Before(su.ExpiresAt):
-		return fault.New(fault.Conflict, "LINK_EXPIRED", "this link has expired: it works for %d minutes; sign up again, the name is not lost", int(life.Minutes()))
+		return fault.New(fault.Conflict, "LINK_EXPIRED", "this link expired after %d minutes; sign up again to get a new one", int(life.Minutes()))
 	}
 	return nil
 }
@@ -221,17 +221,17 @@ func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
 // new mail would bring whoever guesses new attempts for ever.
 func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, code string, now time.Time) (*fault.Error, error) {
 	if su.Attempts >= attemptsMax {
-		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes for this mail; open its link, or sign up again for a new code"), nil
+		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes; open the link in the email, or sign up again for a new code"), nil
 	}
 	refusal, err := flood.Count(ctx, tx, now, flood.Limit{
-		Bucket: "signup.code:" + su.Email, Window: 24 * time.Hour, Max: s.Limits.CodesPerDay, What: "codes tried for this e-mail address",
+		Bucket: "signup.code:" + su.Email, Window: 24 * time.Hour, Max: s.Limits.CodesPerDay, What: "codes for this email address",
 	})
 	if err != nil {
 		return nil, err
 	}
 	if refusal != nil {
 		refusal.Reason = "TOO_MANY_CODES"
-		refusal.Message += "; the link in the mail works all the same"
+		refusal.Message += "; the link in the email still works"
 		return refusal, nil
 	}
 	if subtle.ConstantTimeCompare([]byte(su.CodeDigest), []byte(codeDigest(su.ID, code))) == 1 {
@@ -241,7 +241,7 @@ func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, 
 	if err := tx.UpdateSignup(ctx, *su); err != nil {
 		return nil, err
 	}
-	return fault.New(fault.Invalid, "WRONG_CODE", "this is not the code of the mail; attempts left: %d; or open the mail's link", attemptsMax-su.Attempts), nil
+	return fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts), nil
 }
 
 // findOrMakeUser fills in the user of an address.
@@ -257,7 +257,7 @@ func findOrMakeUser(ctx context.Context, tx store.Tx, email string, u *store.Use
 	u.Email = email
 	err = tx.InsertUser(ctx, *u)
 	if errors.Is(err, store.ErrExists) { // Another confirmation for the same address was faster.
-		return false, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up of %s is being confirmed at this moment; try again", email)
+		return false, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up with %s is being confirmed right now; try again", email)
 	}
 	return true, err
 }
@@ -276,7 +276,7 @@ func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, 
 	if owned < tenantsMax {
 		return nil, nil
 	}
-	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s owns %d tenants already, and more are not possible; use namespaces to keep things apart, or ask us", u.Email, owned), nil
+	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned), nil
 }
 
 // write makes tenant, namespace, membership and keys, with what the log and the cell

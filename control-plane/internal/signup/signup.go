@@ -187,7 +187,7 @@ func (s *Service) limits(su store.Signup) []flood.Limit {
 		{Bucket: "signup.email:" + network + " " + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this email address from your network"},
 		{
 			Bucket: "signup.address:" + su.Email, Window: time.Hour, Max: s.Limits.AddressPerHour, What: "sign-ups for this email address",
-			Help: "the links sent to it in the last half hour still work",
+			Help: "the link in the newest email still works",
 		},
 	}
 }
@@ -199,7 +199,7 @@ func nameProblem(name string) string {
 	}
 	// Host names with two hyphens are read as encoded ones (xn--…) by browsers.
 	if strings.Contains(name, "--") {
-		return "no two hyphens in a row"
+		return "can't have two hyphens in a row"
 	}
 	return ""
 }
@@ -227,16 +227,16 @@ func takenRefusal(ctx context.Context, tx store.Tx, name string) (*fault.Error, 
 
 func nameTaken(name string, free []string) *fault.Error {
 	return &fault.Error{
-		Code: fault.Exists, Reason: "TENANT_NAME_TAKEN", Message: "sign-up is not possible under this name",
+		Code: fault.Exists, Reason: "TENANT_NAME_TAKEN", Message: "this name isn't available",
 		Fields: []fault.Field{{Name: "tenant", Problem: takenText(name, free)}},
 	}
 }
 
 func takenText(name string, free []string) string {
 	if len(free) == 0 {
-		return fmt.Sprintf("%q is taken; choose another name, or sign in if it is yours", name)
+		return fmt.Sprintf("%q is taken; choose another name, or sign in if it's yours", name)
 	}
-	return fmt.Sprintf("%q is taken; free are for example %s; sign in if it is yours", name, strings.Join(free, ", "))
+	return fmt.Sprintf("%q is taken; available names include %s; sign in if it's yours", name, strings.Join(free, ", "))
 }
 
 // suggestions are names like the one given that nobody has at the moment.

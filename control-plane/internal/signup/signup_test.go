@@ -373,8 +373,8 @@ func TestCheckName_SaysWhyNotAndWhatInstead(t *testing.T) {
 	s := newService(w)
 	w.Tenant(t, "acme", "ada@example.com")
 	for name, problem := range map[string]string{
-		"fresh-name": "", "acme": "acme-hq", "www": "kept", "api": "kept", "xn--acme": "hyphens", "a": "characters", "Acme": "small letters",
-		"acme-": "hyphen", "-acme": "letter", "9acme": "letter", "": "give", strings.Repeat("a", 41): "characters", "acme.co": "letters",
+		"fresh-name": "", "acme": "acme-hq", "www": "reserved", "api": "reserved", "xn--acme": "hyphens", "a": "characters", "Acme": "lowercase letters",
+		"acme-": "hyphen", "-acme": "letter", "9acme": "letter", "": "enter", strings.Repeat("a", 41): "characters", "acme.co": "letters",
 	} {
 		res, err := s.CheckName(t.Context(), &cloudv1.CheckNameRequest{Tenant: name})
 		if err != nil {

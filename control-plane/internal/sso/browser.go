@@ -108,8 +108,8 @@ func (s *Service) start(w http.ResponseWriter, r *http.Request) {
 // notOffered is said of tenants that do not exist as well.
 func notOffered() *problem {
 	return &problem{
-		status: http.StatusNotFound, title: "Single sign-on is not set up",
-		text: "There is no single sign-on under this name. Check the spelling of your company's name, or sign in by e-mail.",
+		status: http.StatusNotFound, title: "Single sign-on isn't set up",
+		text: "No company with this name uses single sign-on. Check the spelling, or sign in by email.",
 	}
 }
 
@@ -146,8 +146,8 @@ func (s *Service) entrance(ctx context.Context, name string, r *http.Request, is
 // mayTry asks for a session, in this browser, of somebody who may set up single sign-on.
 func (s *Service) mayTry(ctx context.Context, tx store.Tx, t store.Tenant, r *http.Request) error {
 	denied := &problem{
-		status: http.StatusForbidden, title: "This trial is not yours to start",
-		text: "Open the trial from the console, in the browser that you are signed in with, as somebody who may set up single sign-on.",
+		status: http.StatusForbidden, title: "You can't start this test sign-in",
+		text: "Start it from the console, in the browser where you're signed in, with a role that can set up single sign-on.",
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		return denied
@@ -251,7 +251,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	q := r.URL.Query()
 	state := q.Get("state")
 	if state == "" || len(state) > paramMax || len(q["state"]) != 1 || len(q["code"]) > 1 || len(q["iss"]) > 1 {
-		return f, stale("The provider's answer is not complete (state). Start the sign-in again.")
+		return f, stale("The identity provider's response is incomplete (state). Sign in again.")
 	}
 	cookie := s.policy.Read(r.Header, cookieFor(state))
 	s.policy.Set(w.Header(), cookieFor(state), "", time.Time{})
@@ -263,13 +263,13 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return f, stale("This sign-in is not known here. Start it again.")
+		return f, stale("This sign-in is too old or was never started. Sign in again.")
 	case err != nil:
 		return f, fmt.Errorf("find the sign-in: %w", err)
 	case !t.UsedAt.IsZero():
-		return f, stale("This sign-in was finished already; its address works once. If you are not signed in, start again.")
+		return f, stale("This sign-in has already finished. If you aren't signed in, sign in again.")
 	case !now.Before(t.ExpiresAt):
-		return f, stale(fmt.Sprintf("This sign-in took longer than %d minutes. Start it again.", int(flowLife.Minutes())))
+		return f, stale(fmt.Sprintf("This sign-in took longer than %d minutes. Sign in again.", int(flowLife.Minutes())))
 	}
 	plain, err := s.Seal.Open(seal.SignIn, t.Data)
 	if err != nil {
@@ -279,7 +279,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return f, fmt.Errorf("read the sign-in: %w", err)
 	}
 	if cookie == "" || subtle.ConstantTimeCompare([]byte(seal.Digest(cookie)), []byte(f.Browser)) != 1 {
-		return f, stale("This sign-in was begun in another browser, or this one does not keep cookies. Start it again here.")
+		return f, stale("This sign-in was started in another browser, or this browser blocks cookies. Sign in again here.")
 	}
 	return f, nil
 }
@@ -295,7 +295,7 @@ func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Con
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {
-		return conn, person{}, stale("Single sign-on was changed while you were at the provider. Start again.")
+		return conn, person{}, stale("Single sign-on was changed while you were signing in. Sign in again.")
 	}
 	if err != nil {
 		return conn, person{}, fmt.Errorf("find the connection: %w", err)
@@ -331,11 +331,11 @@ func checkAnswer(p *provider, f flow, q url.Values) error {
 	switch {
 	case given && iss != f.Issuer, !given && p.said.AnswersWithIss:
 		// RFC 9207: the answer of one provider must not be carried to another.
-		return refused(nil, "this answer does not come from your company's provider (iss). Start again")
+		return refused(nil, "this response doesn't come from your company's identity provider (iss). Sign in again")
 	case q.Get("error") != "":
 		return answerProblem(q)
 	case q.Get("code") == "" || len(q.Get("code")) > paramMax:
-		return stale("The provider's answer is not complete (code). Start the sign-in again.")
+		return stale("The identity provider's response is incomplete (code). Sign in again.")
 	}
 	return nil
 }
@@ -352,13 +352,13 @@ func answerProblem(q url.Values) *problem {
 func answerText(q url.Values, cause error) *problem {
 	switch q.Get("error") {
 	case "access_denied":
-		return refused(cause, "your provider did not let you in (access_denied). If you did not cancel yourself, ask your administrator to assign you to this application")
+		return refused(cause, "your identity provider denied access (access_denied). Unless you cancelled, ask your administrator to assign you to this application")
 	case "login_required", "interaction_required", "consent_required", "account_selection_required":
-		return refused(cause, "your provider wants you to sign in there first. Start again")
+		return refused(cause, "your identity provider needs you to sign in there first. Then sign in here again")
 	case "temporarily_unavailable", "server_error":
-		return providerDown(cause, "your provider has a problem at the moment. Try again in a few minutes.")
+		return providerDown(cause, "your identity provider has a temporary problem. Try again in a few minutes.")
 	}
-	return refused(cause, "your provider refused the sign-in. Whoever manages single sign-on can see why by a trial in the console")
+	return refused(cause, "your identity provider refused the sign-in. The person who manages single sign-on can run a test sign-in in the console to see why")
 }
 
 // safeNext keeps to pages of this origin: an absolute path, nothing that a browser reads

@@ -76,7 +76,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 			return err
 		}
 		if len(all) >= connectionsMax {
-			return fault.New(fault.Exhausted, "CONNECTION_LIMIT", "a tenant has at most %d connections; delete one first", connectionsMax)
+			return fault.New(fault.Exhausted, "CONNECTION_LIMIT", "a tenant can have at most %d connections; delete one first", connectionsMax)
 		}
 		if err := tx.InsertConnection(ctx, conn); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 			return err
 		}
 		if r.GetEtag() != "" && r.GetEtag() != etag(before) {
-			return fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this connection since you read it; read it again and repeat your change")
+			return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this connection since you loaded it; reload it and try again")
 		}
 		after, err := s.changed(ctx, before, r)
 		if err != nil {
@@ -255,7 +255,7 @@ func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginR
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start trial: %w", err)
+		return nil, fmt.Errorf("start test sign-in: %w", err)
 	}
 	return &cloudv1.StartTestLoginResponse{Url: s.URLs.OIDCStart(c.Tenant) + "&connection=" + conn.ID + "&test=1"}, nil
 }
@@ -312,10 +312,10 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 	for _, m := range came {
 		// Their role may be older than the present mapping.
 		if holder := access.From(ctx).Role; !access.MayGrant(holder, m.Role) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "you are %s and would remove a member who is %s; an owner can delete this connection", roleName(holder), roleName(m.Role))
+			return fault.New(fault.Denied, "ABOVE_CALLER", "deleting this connection removes a member with the role %[2]s, and your role is %[1]s; ask an owner", roleName(holder), roleName(m.Role))
 		}
 		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
-			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make somebody owner who does not, then delete it")
+			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make someone else an owner first")
 		}
 		if _, err := members.Remove(ctx, tx, s.IDs, s.Now(), m.Membership, m.User, keep); err != nil {
 			return err
@@ -377,7 +377,7 @@ type repeat struct{ store.Answer }
 
 func repeatOf(ctx context.Context, method, requestID string, request proto.Message) (repeat, error) {
 	if requestID != "" && !regexp.MustCompile(uuidForm).MatchString(requestID) {
-		return repeat{}, fault.InvalidField("request_id", "must be a UUID; make a new one for each new request")
+		return repeat{}, fault.InvalidField("request_id", "must be a UUID; use a new one for each new request")
 	}
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
 	if err != nil {
@@ -399,7 +399,7 @@ func (r repeat) replay(ctx context.Context, tx store.Tx, into proto.Message) (bo
 	case err != nil:
 		return false, err
 	case a.Body != r.Body:
-		return false, fault.InvalidField("request_id", "was used for another request in the last 24 hours; make a new one")
+		return false, fault.InvalidField("request_id", "was already used for another request in the last 24 hours; use a new one")
 	}
 	return true, protojson.Unmarshal([]byte(a.Answer), into)
 }

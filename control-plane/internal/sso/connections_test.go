@@ -29,9 +29,9 @@ func TestCreate_StoresNothingUntilTheIssuerAnswers(t *testing.T) {
 		document func(map[string]any)
 		words    string
 	}{
-		"O12 another issuer":            {func(d map[string]any) { d["issuer"] = "https://evil.example" }, "to the letter"},
-		"O12 a slash more":              {func(d map[string]any) { d["issuer"] = b.idp.issuer() + "/" }, "to the letter"},
-		"O11 a template":                {func(d map[string]any) { d["issuer"] = "https://login.example/{tenantid}/v2.0" }, "to the letter"},
+		"O12 another issuer":            {func(d map[string]any) { d["issuer"] = "https://evil.example" }, "match exactly"},
+		"O12 a slash more":              {func(d map[string]any) { d["issuer"] = b.idp.issuer() + "/" }, "match exactly"},
+		"O11 a template":                {func(d map[string]any) { d["issuer"] = "https://login.example/{tenantid}/v2.0" }, "match exactly"},
 		"O13 keys at the metadata":      {func(d map[string]any) { d["jwks_uri"] = "https://169.254.169.254/keys" }, "jwks_uri"},
 		"O13 token by plain http":       {func(d map[string]any) { d["token_endpoint"] = "http://idp.example/token" }, "token_endpoint"},
 		"O13 userinfo in a file":        {func(d map[string]any) { d["userinfo_endpoint"] = "file:///etc/passwd" }, "userinfo_endpoint"},
@@ -40,7 +40,7 @@ func TestCreate_StoresNothingUntilTheIssuerAnswers(t *testing.T) {
 		"O3 PKCE by plain text only":    {func(d map[string]any) { d["code_challenge_methods_supported"] = []string{"plain"} }, "S256"},
 		"O6 signs with secrets or not":  {func(d map[string]any) { d["id_token_signing_alg_values_supported"] = []string{"none", "HS256"} }, "algorithms"},
 		"no code flow":                  {func(d map[string]any) { d["response_types_supported"] = []string{"id_token"} }, "code flow"},
-		"not a document":                {func(d map[string]any) { d["code_challenge_methods_supported"] = "S256" }, "cannot be read"},
+		"not a document":                {func(d map[string]any) { d["code_challenge_methods_supported"] = "S256" }, "can't read"},
 		"O13 as large as one can think": {func(d map[string]any) { d["x"] = strings.Repeat("a", 1<<20) }, "too large"},
 	} {
 		b.idp.with(func(p *idp) { p.document = tc.document })
@@ -183,7 +183,7 @@ func TestTrial_NotesItsResultAndChangesNothingElse(t *testing.T) {
 		before := b.stored(c.GetId())
 		audit := len(b.Audit(t, b.tenant.ID))
 		code, body := b.try(c)
-		if code != http.StatusOK || !strings.Contains(body, "close this window") || strings.Contains(body, "<script") {
+		if code != http.StatusOK || !strings.Contains(body, "Close this window") || strings.Contains(body, "<script") {
 			t.Fatalf("%d\n%s", code, body)
 		}
 		list, err := b.s.ListSsoConnections(b.ctx, &cloudv1.ListSsoConnectionsRequest{})

@@ -20,7 +20,7 @@ import (
 
 // noRole is who is known to the provider and nobody here.
 func noRole() *problem {
-	return refused(nil, "your company's provider knows you, but none of your groups gives you a role here. Ask your administrator to add you to one, or to set a default role for single sign-on")
+	return refused(nil, "you're signed in at your identity provider, but none of your groups has a role here. Ask your administrator to add you to a mapped group, or to set a default role for single sign-on")
 }
 
 // roleOf is what a person becomes; unspecified: no entry.
@@ -45,7 +45,7 @@ func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		refusal = nil
 		conn, err := tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
 		if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {
-			refusal = stale("Single sign-on was changed while you were at the provider. Start again.")
+			refusal = stale("Single sign-on was changed while you were signing in. Sign in again.")
 			return nil
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (s *Service) user(ctx context.Context, tx store.Tx, conn store.Connection, 
 			return u, false, err
 		}
 		if u.HomeTenant != conn.TenantID {
-			return u, false, fmt.Errorf("identity of user %s stands in tenant %s, whose user it is not", u.ID, conn.TenantID)
+			return u, false, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, conn.TenantID)
 		}
 		u.Email, u.Name, u.SeenAt = who.email, who.name, now
 		return u, true, tx.UpdateUser(ctx, u)
@@ -135,7 +135,7 @@ func (s *Service) user(ctx context.Context, tx store.Tx, conn store.Connection, 
 		TenantID: conn.TenantID, ConnectionID: conn.ID, Issuer: conn.Issuer, Subject: who.subject, UserID: u.ID, CreatedAt: now,
 	})
 	if errors.Is(err, store.ErrExists) { // The same person signs in twice at this moment.
-		return u, false, stale("You are signing in twice at the same time. Start again.")
+		return u, false, stale("You're signing in twice at the same time. Sign in again.")
 	}
 	return u, true, err
 }
@@ -170,7 +170,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 			return false, err
 		}
 		// A tenant without an owner could be helped by nobody.
-		s.Log.WarnContext(ctx, "the last owner keeps a role that the provider's groups no longer give", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
+		s.Log.WarnContext(ctx, "the last owner keeps the role, although the provider's groups no longer give it", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
 		return true, nil
 	}
 	// Nobody is asked which keys to keep, so none is.
@@ -211,7 +211,7 @@ func (s *Service) removed(ctx context.Context, tx store.Tx, conn store.Connectio
 }
 
 func wasRemoved(tenant string) *problem {
-	return refused(nil, "you were removed from %s. Signing in does not bring you back: ask an owner or admin to invite you", tenant)
+	return refused(nil, "you were removed from %s; to come back, ask an owner or admin to invite you", tenant)
 }
 
 // finishTrial writes down what a trial found, and shows it.
@@ -245,11 +245,11 @@ func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store
 // says which claim was missing, or what stood in it.
 func nobodyGetsIn(conn store.Connection, who person) *problem {
 	if !who.hasGroups {
-		return refused(nil, "the sign-in works, but nobody would get in: the provider sent no claim %q, and people without a mapped group have no role here. It sent: %s. "+
-			"Have the provider add the claim to the ID token or the userinfo, name the right one, or set a role for everybody else", conn.GroupsClaim, listed(who.claims))
+		return refused(nil, "the sign-in works, but it gives nobody a role: the provider sent no claim %q, and there is no default role. It sent: %s. "+
+			"Have the provider add the claim to the ID token or userinfo, use the name of another claim, or set a default role", conn.GroupsClaim, listed(who.claims))
 	}
-	return refused(nil, "the sign-in works, but you would not get in: the claim %q holds %s, no group of it is mapped, and people without a mapped group have no role here. "+
-		"Map one of these groups, or set a role for everybody else", conn.GroupsClaim, listed(who.groups))
+	return refused(nil, "the sign-in works, but it gives you no role: the claim %q contains %s, none of these groups is mapped, and there is no default role. "+
+		"Map one of these groups, or set a default role", conn.GroupsClaim, listed(who.groups))
 }
 
 // listed writes some names that a provider chose.
@@ -305,6 +305,6 @@ func (s *Service) note(ctx context.Context, conn store.Connection, t trial) {
 		})
 	}
 	if err != nil {
-		s.Log.ErrorContext(ctx, "note the result of a trial sign-in", "connection", conn.ID, "error", err)
+		s.Log.ErrorContext(ctx, "record the result of a test sign-in", "connection", conn.ID, "error", err)
 	}
 }

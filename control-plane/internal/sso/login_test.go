@@ -74,12 +74,12 @@ func TestState_IsOneTimeAndBoundToTheBrowser(t *testing.T) {
 
 	made := *back
 	made.RawQuery = url.Values{"code": back.Query()["code"], "state": {"made-up"}}.Encode()
-	checkRefusal(t, b.browser(), b.browser().get(made.String()), "not known here")
+	checkRefusal(t, b.browser(), b.browser().get(made.String()), "never started")
 
 	stranger := b.browser()
 	checkRefusal(t, stranger, stranger.get(back.String()), "another browser")
 	// It is used up by that: nobody may try out browsers.
-	checkRefusal(t, br, br.get(back.String()), "finished already")
+	checkRefusal(t, br, br.get(back.String()), "already finished")
 
 	planted := b.browser()
 	back = b.idp.authorize(planted.depart())
@@ -114,7 +114,7 @@ func TestReturn_CannotBeReplayed(t *testing.T) {
 	}
 	thief := b.browser()
 	thief.cookies = kept
-	checkRefusal(t, thief, thief.get(back.String()), "finished already")
+	checkRefusal(t, thief, thief.get(back.String()), "already finished")
 	// A code that the provider has seen is refused there, and shown as that.
 	br = b.browser()
 	q := b.idp.authorize(br.depart())
@@ -175,7 +175,7 @@ func TestToken_OneWrongClaimIsEnough(t *testing.T) {
 		"O5 two audiences without azp":        {set("aud", []string{clientID, "other"}), "azp"},
 		"O5 two audiences, azp is the other":  {func(c map[string]any) { c["aud"], c["azp"] = []string{clientID, "other"}, "other" }, "azp"},
 		"O5 one audience, azp is another":     {set("azp", "other"), "azp"},
-		"O5 azp of a wrong type":              {set("azp", []string{clientID}), "types"},
+		"O5 azp of a wrong type":              {set("azp", []string{clientID}), "wrong type"},
 		"O7 issuer is another":                {set("iss", "https://idp.example"), "issuer"},
 		"O7 issuer with a slash more":         {set("iss", b.idp.issuer()+"/"), "issuer"},
 		"O9 expired beyond the skew":          {set("exp", now(-61*time.Second)), "expired"},
@@ -191,7 +191,7 @@ func TestToken_OneWrongClaimIsEnough(t *testing.T) {
 		"groups of a wrong type":              {set("groups", 7), "list"},
 		"groups of wrong types":               {set("groups", []any{"a", 7}), "list"},
 		"too many groups":                     {set("groups", make([]string, groupsMax+1)), "list"},
-		"O18 groups left out by the provider": {set("_claim_names", map[string]string{"groups": "src1"}), "too long"},
+		"O18 groups left out by the provider": {set("_claim_names", map[string]string{"groups": "src1"}), "too many"},
 	} {
 		b.idp.with(func(p *idp) {
 			p.change = func(c map[string]any) {
@@ -280,7 +280,7 @@ func TestToken_SignatureIsTheProviders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sub := *b
 			sub.t = t
-			sub.mustRefuse("id token")
+			sub.mustRefuse("ID token")
 		})
 	}
 }
@@ -490,7 +490,7 @@ func TestGroups_AreFoundWhereProvidersPutThem(t *testing.T) {
 		t.Errorf("from userinfo: %s", got)
 	}
 	b.idp.with(func(p *idp) { p.userinfo["sub"] = "somebody-else" })
-	b.mustRefuse("somebody else")
+	b.mustRefuse("another person")
 }
 
 // O19: whatever session the browser had is gone after the sign-in.

@@ -43,11 +43,11 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, isTria
 	out := page{Title: p.title, Text: sentence(p.text), RequestID: id}
 	switch {
 	case isTrial:
-		out.Title = "The trial did not succeed"
+		out.Title = "Test sign-in failed"
 		if said := trialText(err); said != p.text {
 			out.Facts = []fact{{"Details", said}}
 		}
-		out.Text += " Close this window, correct the connection in the console, and try again."
+		out.Text += " Close this window, change the connection in the console, and try again."
 	case tenant != "":
 		out.Links = []link{{"Try again", startPath + "?tenant=" + url.QueryEscape(tenant)}, {"Other ways to sign in", signinPath}}
 	default:
@@ -93,20 +93,20 @@ func startURL(t store.Tenant, c store.Connection, next string) string {
 func (s *Service) showContinue(w http.ResponseWriter, r *http.Request, t store.Tenant, c store.Connection) {
 	s.show(w, r, http.StatusOK, page{
 		Title: "Sign in to " + t.Name, Good: true,
-		Text:  "Another site brought you here. Go on only if you want to sign in to this tenant of Corvo Cloud; whoever else is signed in with this browser will be signed out.",
+		Text:  "You came here from another site. Continue only if you want to sign in to this tenant of Corvo Cloud. Anyone else who is signed in with this browser will be signed out.",
 		Links: []link{{"Continue", startURL(t, c, safeNext(r.URL.Query().Get("next")))}},
 	})
 }
 
 func (s *Service) showTrial(w http.ResponseWriter, r *http.Request, c store.Connection, t trial) {
 	out := page{
-		Title: "The trial succeeded", Good: true,
-		Text: "Nobody was signed in and nothing else was changed. You can close this window and enable the connection in the console.",
+		Title: "Test sign-in succeeded", Good: true,
+		Text: "Nobody was signed in and nothing was changed. Close this window, then enable the connection in the console.",
 		Facts: []fact{
-			{"Connection", c.Name}, {"Issuer", c.Issuer}, {"Subject", clip(t.Subject)}, {"E-mail", orNone(t.Email)},
+			{"Connection", c.Name}, {"Issuer", c.Issuer}, {"Subject", clip(t.Subject)}, {"Email", orNone(t.Email)},
 		},
 	}
-	role := "none: this person would not get in"
+	role := "none: this person couldn't sign in"
 	if t.Role != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
 		role = roleName(t.Role)
 	}
@@ -118,7 +118,7 @@ func (s *Service) showTrial(w http.ResponseWriter, r *http.Request, c store.Conn
 func groupsText(groups []string, claim string) string {
 	const shown = 20
 	if len(groups) == 0 {
-		return "none in the claim " + claim
+		return "no groups in the claim " + claim
 	}
 	var b strings.Builder
 	for i, g := range groups[:min(len(groups), shown)] {

@@ -40,15 +40,15 @@ func (p *problem) Error() string {
 func (p *problem) Unwrap() error { return p.cause }
 
 func refused(cause error, text string, args ...any) *problem {
-	return &problem{status: http.StatusForbidden, title: "You are not signed in", text: fmt.Sprintf(text, args...), cause: cause}
+	return &problem{status: http.StatusForbidden, title: "You aren't signed in", text: fmt.Sprintf(text, args...), cause: cause}
 }
 
 func providerDown(cause error, text string, args ...any) *problem {
-	return &problem{status: http.StatusBadGateway, title: "The identity provider does not answer as it should", text: fmt.Sprintf(text, args...), cause: cause}
+	return &problem{status: http.StatusBadGateway, title: "Problem with the identity provider", text: fmt.Sprintf(text, args...), cause: cause}
 }
 
 func stale(text string) *problem {
-	return &problem{status: http.StatusBadRequest, title: "This sign-in cannot go on", text: text}
+	return &problem{status: http.StatusBadRequest, title: "Can't continue this sign-in", text: text}
 }
 
 // problemOf gives the problem in err; what is none is our own failure.
@@ -59,7 +59,7 @@ func problemOf(err error) *problem {
 	}
 	return &problem{
 		status: http.StatusInternalServerError, title: "Something went wrong on our side",
-		text: "The sign-in could not be finished. Try again; if it lasts, tell us the request id.", cause: err,
+		text: "The sign-in couldn't be finished. Try again; if it keeps happening, contact support with the request id.", cause: err,
 	}
 }
 
@@ -68,16 +68,16 @@ func discoveryProblem(err error) *problem {
 	var mismatch *oidc.IssuerMismatchError
 	switch {
 	case errors.As(err, &mismatch):
-		return providerDown(err, "the issuer calls itself %q; the two must be equal to the letter, also in the slash at the end", clip(mismatch.Discovered))
+		return providerDown(err, "the provider's discovery document says its issuer is %q; the two must match exactly, including a trailing slash", clip(mismatch.Discovered))
 	case errors.Is(err, egress.ErrAddress), errors.Is(err, egress.ErrRedirect), errors.Is(err, egress.ErrTooLarge):
 		return providerDown(err, "%s", innermost(err))
 	}
-	const what = "its discovery document (…/.well-known/openid-configuration) cannot be read"
+	const what = "can't read its discovery document (…/.well-known/openid-configuration)"
 	if strings.Contains(err.Error(), egress.ErrTooLarge.Error()) { // The library does not wrap it.
 		return providerDown(err, "%s: %s", what, egress.ErrTooLarge)
 	}
 	if status, _, ok := strings.Cut(err.Error(), " "); ok && len(status) == 3 && strings.Trim(status, "0123456789") == "" {
-		return providerDown(err, "%s: it answers with status %s", what, status)
+		return providerDown(err, "%s: it responded with status %s", what, status)
 	}
 	return unreachable(err, what)
 }
@@ -86,18 +86,18 @@ func discoveryProblem(err error) *problem {
 func tokenProblem(err error) *problem {
 	var answer *oauth2.RetrieveError
 	if !errors.As(err, &answer) {
-		return unreachable(err, "the provider could not be asked for a token")
+		return unreachable(err, "can't get a token from the provider")
 	}
 	// Not the error itself: it repeats the whole answer, whatever that is.
 	said := fmt.Errorf("status %d %s: %s", answer.Response.StatusCode, answer.ErrorCode, answer.ErrorDescription)
 	var p *problem
 	switch answer.ErrorCode {
 	case "invalid_client", "unauthorized_client":
-		p = providerDown(said, "the provider does not accept our client id and secret (%s); whoever manages single sign-on must correct them", answer.ErrorCode)
+		p = providerDown(said, "the provider doesn't accept the client ID and secret (%s); the person who manages single sign-on needs to correct them", answer.ErrorCode)
 	case "invalid_grant":
-		p = refused(said, "the provider does not accept the code of this sign-in (invalid_grant): it was used already, is too old, or was made for another redirect address. Start again")
+		p = refused(said, "the provider doesn't accept the code of this sign-in (invalid_grant): it was already used, has expired, or belongs to another redirect URL. Sign in again")
 	default:
-		p = providerDown(said, "the provider refused to give a token")
+		p = providerDown(said, "the provider refused to issue a token")
 	}
 	p.said = clip(said.Error())
 	return p
@@ -106,7 +106,7 @@ func tokenProblem(err error) *problem {
 func unreachable(err error, what string) *problem {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return providerDown(err, "%s: it does not answer in time", what)
+		return providerDown(err, "%s: it didn't respond in time", what)
 	}
 	for _, known := range []error{egress.ErrAddress, egress.ErrRedirect, egress.ErrTooLarge} {
 		if errors.Is(err, known) {

@@ -158,20 +158,20 @@ func (p *providers) check(got *provider) error {
 		}
 		u, err := url.Parse(text)
 		if err != nil || text == "" || u.Fragment != "" {
-			return providerDown(err, "its discovery document has no usable %s", name)
+			return providerDown(err, "its discovery document has no valid %s", name)
 		}
 		if err := p.egress.CheckURL(u); err != nil {
-			return providerDown(err, "its discovery document names a %s that cannot be used: %s", name, err)
+			return providerDown(err, "its discovery document has a %s that can't be used: %s", name, err)
 		}
 	}
 	if len(got.said.Challenges) > 0 && !slices.Contains(got.said.Challenges, "S256") {
-		return providerDown(nil, "the provider does not support PKCE with S256; turn it on for this client")
+		return providerDown(nil, "the provider doesn't support PKCE with S256; turn it on for this client")
 	}
 	if len(got.said.ResponseTypes) > 0 && !slices.Contains(got.said.ResponseTypes, "code") {
-		return providerDown(nil, "the provider does not support the authorization code flow")
+		return providerDown(nil, "the provider doesn't support the authorization code flow; turn it on for this client")
 	}
 	if len(got.signed()) == 0 {
-		return providerDown(nil, "the provider signs with none of the algorithms that we accept: %v", algorithms())
+		return providerDown(nil, "the provider uses none of the supported signing algorithms: %v", algorithms())
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (p *provider) oauth(clientID, secret, redirectURI string, scopes []string) 
 	return &oauth2.Config{ClientID: clientID, ClientSecret: secret, Endpoint: e, RedirectURL: redirectURI, Scopes: all}
 }
 
-var errKeysTooOften = errors.New("the key set was read a moment ago and will not be read again so soon")
+var errKeysTooOften = errors.New("the key set was read a moment ago; it isn't read again so soon")
 
 // keyClient is the client for one key set, which it reads so often and not more.
 func (p *providers) keyClient() *http.Client {

@@ -91,7 +91,7 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 		case err != nil:
 			return err
 		case before.Staged == "":
-			return fault.New(fault.Conflict, "NOTHING_STAGED", "no change of this connection is waiting to be switched to")
+			return fault.New(fault.Conflict, "NOTHING_STAGED", "this connection has no staged change")
 		case after.Tested != after.Settings:
 			return testNeeded()
 		}
@@ -148,11 +148,11 @@ func (s *Service) findToChange(ctx context.Context, tx store.Tx, id, readEtag st
 		return conn, err
 	}
 	if readEtag != "" && readEtag != etag(conn) {
-		return conn, fault.New(fault.Conflict, "ETAG_MISMATCH", "somebody changed this connection since you read it; read it again and repeat your change")
+		return conn, fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this connection since you loaded it; reload it and try again")
 	}
 	return conn, mayGrantAll(ctx, conn)
 }
 
 func testNeeded() error {
-	return fault.New(fault.Conflict, "SSO_TEST_NEEDED", "this needs a trial sign-in with these settings that succeeded; start one, then repeat this")
+	return fault.New(fault.Conflict, "SSO_TEST_NEEDED", "run a successful test sign-in with these settings first")
 }

@@ -27,7 +27,7 @@ const (
 	claimMax      = 200
 	mappingsMax   = 500
 	groupMax      = 512
-	controlReason = "must not have control characters"
+	controlReason = "can't contain control characters"
 )
 
 // validate lists everything that is wrong, and fills in defaults.
@@ -50,7 +50,7 @@ func (s *Service) validate(c *store.Connection, secret string) error {
 	check("scopes", scopesProblem(c.Scopes))
 	check("groups_claim", textProblem(c.GroupsClaim, claimMax))
 	if c.DefaultRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && access.Permissions(c.DefaultRole) == nil {
-		check("default_role", "must be a role, or unspecified: no entry for people in none of the mapped groups")
+		check("default_role", "must be a role, or unspecified, so that people without a mapped group can't sign in")
 	}
 	check("group_mappings", mappingsProblem(c.GroupMappings))
 	return fault.InvalidFields(fields)
@@ -59,9 +59,9 @@ func (s *Service) validate(c *store.Connection, secret string) error {
 func textProblem(text string, most int) string {
 	switch {
 	case text == "":
-		return "is needed"
+		return "is required"
 	case utf8.RuneCountInString(text) > most:
-		return fmt.Sprintf("at most %d characters", most)
+		return fmt.Sprintf("can't have more than %d characters", most)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, isControl):
 		return controlReason
 	}
@@ -75,11 +75,11 @@ func (s *Service) issuerProblem(issuer string) string {
 		return p
 	}
 	if strings.ContainsAny(issuer, "{}") {
-		return "holds a template such as {tenantid}; give the issuer of your own directory"
+		return "contains a placeholder such as {tenantid}; use the issuer of your own directory"
 	}
 	u, err := url.Parse(issuer)
 	if err != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return "must be the issuer's address as the provider writes it, for example https://idp.example.com/realms/staff, without query and fragment"
+		return "must be the issuer URL exactly as the provider writes it, such as https://idp.example.com/realms/staff, without a query or fragment"
 	}
 	if err := s.Egress.CheckURL(u); err != nil {
 		return err.Error()
@@ -100,15 +100,15 @@ func (s *Service) checkIssuer(ctx context.Context, issuer string) error {
 
 func scopesProblem(scopes []string) string {
 	if len(scopes) > scopesMax {
-		return fmt.Sprintf("at most %d", scopesMax)
+		return fmt.Sprintf("can't have more than %d", scopesMax)
 	}
 	for i, sc := range scopes {
 		// RFC 6749, 3.3.
 		if sc == "" || len(sc) > scopeMax || strings.ContainsFunc(sc, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
-			return fmt.Sprintf("%q is not a scope", sc)
+			return fmt.Sprintf("%q isn't a valid scope", sc)
 		}
 		if slices.Contains(scopes[:i], sc) {
-			return fmt.Sprintf("%q stands twice", sc)
+			return fmt.Sprintf("%q is listed twice", sc)
 		}
 	}
 	return ""
@@ -116,7 +116,7 @@ func scopesProblem(scopes []string) string {
 
 func mappingsProblem(all []store.GroupMapping) string {
 	if len(all) > mappingsMax {
-		return fmt.Sprintf("at most %d", mappingsMax)
+		return fmt.Sprintf("can't have more than %d", mappingsMax)
 	}
 	seen := map[string]bool{}
 	for i, m := range all {
@@ -124,7 +124,7 @@ func mappingsProblem(all []store.GroupMapping) string {
 			return fmt.Sprintf("group %d: %s", i+1, p)
 		}
 		if seen[m.Group] {
-			return fmt.Sprintf("group %q stands twice; the first that fits decides", m.Group)
+			return fmt.Sprintf("group %q is listed twice; remove one", m.Group)
 		}
 		seen[m.Group] = true
 		if access.Permissions(m.Role) == nil {
@@ -143,7 +143,7 @@ func mayGrantAll(ctx context.Context, c store.Connection) error {
 	}
 	for _, r := range given {
 		if r != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && !access.MayGrant(holder, r) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection makes people %s, and you are %s: nobody grants more than they hold; an owner can do this", roleName(r), roleName(holder))
+			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection gives people the role %s, and your role is %s; ask an owner", roleName(r), roleName(holder))
 		}
 	}
 	return nil
@@ -154,11 +154,11 @@ func checkMask(paths []string) error {
 	var fields []fault.Field
 	for _, p := range paths {
 		if !slices.Contains(allowed, p) {
-			fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q cannot be changed; possible are %q", p, allowed)})
+			fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can't be changed; these can: %q", p, allowed)})
 		}
 	}
 	if len(paths) == 0 {
-		fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("name what to change: %q", allowed)})
+		fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("list the fields to change: %q", allowed)})
 	}
 	return fault.InvalidFields(fields)
 }

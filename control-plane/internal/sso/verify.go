@@ -50,7 +50,7 @@ type idClaims struct {
 func (p *provider) verify(ctx context.Context, client *http.Client, token *oauth2.Token, want expected, groupsClaim string, now time.Time) (person, error) {
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
-		return person{}, refused(nil, "the provider gave no id token; the scope openid must be allowed for this client")
+		return person{}, refused(nil, "the provider sent no ID token; allow the scope openid for this client")
 	}
 	verifier := oidc.NewVerifier(want.issuer, p.keys, &oidc.Config{
 		ClientID: want.clientID, SupportedSigningAlgs: p.signed(),
@@ -58,12 +58,12 @@ func (p *provider) verify(ctx context.Context, client *http.Client, token *oauth
 	})
 	id, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		p := refused(err, "the provider's id token is not acceptable: %s", tokenFault(err))
+		p := refused(err, "the provider's ID token isn't valid: %s", tokenFault(err))
 		p.said = clip(err.Error())
 		return person{}, p
 	}
 	if err := checkToken(id, token.AccessToken, want, now); err != nil {
-		return person{}, refused(err, "the provider's id token is not acceptable: %s", err)
+		return person{}, refused(err, "the provider's ID token isn't valid: %s", err)
 	}
 	return p.person(ctx, client, id, token, groupsClaim)
 }
@@ -73,40 +73,40 @@ func tokenFault(err error) string {
 	var expired *oidc.TokenExpiredError
 	switch text := err.Error(); {
 	case errors.As(err, &expired):
-		return "it has expired; compare the provider's clock with ours"
+		return "it has expired; check the provider's clock"
 	case strings.Contains(text, "issued by a different provider"):
-		return "its issuer is another one"
+		return "it has another issuer (iss)"
 	case strings.Contains(text, "expected audience"):
-		return "it was made for another client (aud)"
+		return "it was issued for another client (aud)"
 	case strings.Contains(text, "signature algorithm"):
-		return "its signature algorithm is not accepted"
+		return "its signing algorithm isn't supported (alg)"
 	}
-	return "its signature could not be verified"
+	return "its signature doesn't match the provider's keys"
 }
 
 // checkToken makes the checks that the library leaves to its users.
 func checkToken(id *oidc.IDToken, accessToken string, want expected, now time.Time) error {
 	var c idClaims
 	if err := id.Claims(&c); err != nil {
-		return errors.New("its claims have wrong types")
+		return errors.New("some of its claims have the wrong type")
 	}
 	switch {
 	case want.nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(want.nonce)) != 1:
-		return errors.New("it does not belong to this sign-in (nonce)")
+		return errors.New("it doesn't belong to this sign-in (nonce)")
 	case len(id.Audience) > 1 && c.AuthorizedParty == "":
-		return errors.New("it was made for several clients and does not say which one asked (azp)")
+		return errors.New("it was issued for several clients and doesn't say which one asked for it (azp)")
 	case c.AuthorizedParty != "" && c.AuthorizedParty != want.clientID:
 		return errors.New("another client asked for it (azp)")
 	case id.Subject == "" || len(id.Subject) > subjectMax || strings.ContainsFunc(id.Subject, isControl):
-		return errors.New("it has no usable subject (sub)")
+		return errors.New("it has no valid subject (sub)")
 	case c.IssuedAt == nil:
-		return errors.New("it does not say when it was issued (iat)")
+		return errors.New("it doesn't say when it was issued (iat)")
 	case id.IssuedAt.After(now.Add(skewMax)):
-		return errors.New("it was issued in the future (iat); compare the provider's clock with ours")
+		return errors.New("it was issued in the future (iat); check the provider's clock")
 	case id.IssuedAt.Before(want.begun.Add(-skewMax)):
-		return errors.New("it was issued before this sign-in began (iat); compare the provider's clock with ours")
+		return errors.New("it was issued before this sign-in started (iat); check the provider's clock")
 	case c.NotBefore != nil && time.Unix(int64(*c.NotBefore), 0).After(now.Add(skewMax)):
-		return errors.New("it is not valid yet (nbf); compare the provider's clock with ours")
+		return errors.New("it isn't valid yet (nbf); check the provider's clock")
 	}
 	if id.AccessTokenHash != "" {
 		if err := id.VerifyAccessToken(accessToken); err != nil {
@@ -121,20 +121,20 @@ func checkToken(id *oidc.IDToken, accessToken string, want expected, now time.Ti
 func (p *provider) person(ctx context.Context, client *http.Client, id *oidc.IDToken, token *oauth2.Token, groupsClaim string) (person, error) {
 	claims := map[string]any{}
 	if err := id.Claims(&claims); err != nil {
-		return person{}, refused(err, "the provider's id token cannot be read")
+		return person{}, refused(err, "can't read the provider's ID token")
 	}
 	_, hasGroups := lookUp(claims, groupsClaim)
 	if _, hasEmail := claims["email"]; (!hasGroups || !hasEmail) && p.library.UserInfoEndpoint() != "" && token.AccessToken != "" {
 		more, err := p.library.UserInfo(oidc.ClientContext(ctx, client), oauth2.StaticTokenSource(token))
 		if err != nil {
-			return person{}, unreachable(err, "the provider's userinfo endpoint could not be asked")
+			return person{}, unreachable(err, "can't reach the provider's userinfo endpoint")
 		}
 		if more.Subject != id.Subject {
-			return person{}, refused(nil, "the provider's userinfo endpoint speaks of somebody else (sub)")
+			return person{}, refused(nil, "the provider's userinfo endpoint returned another person (sub)")
 		}
 		added := map[string]any{}
 		if err := more.Claims(&added); err != nil {
-			return person{}, refused(err, "the provider's userinfo cannot be read")
+			return person{}, refused(err, "can't read the provider's userinfo")
 		}
 		for k, v := range added {
 			if _, ok := claims[k]; !ok {
@@ -180,7 +180,7 @@ func lookUp(claims map[string]any, name string) (any, bool) {
 // left out because it was too long is not.
 func groupsOf(claims map[string]any, name string) ([]string, error) {
 	if elsewhere, ok := claims["_claim_names"].(map[string]any); ok && elsewhere[name] != nil {
-		return nil, refused(nil, "the provider left the list of groups out of the token because it is too long; have it send only the groups that are assigned to this application")
+		return nil, refused(nil, "the provider left the groups out of the token because there are too many; have it send only the groups that are assigned to this application")
 	}
 	v, ok := lookUp(claims, name)
 	if !ok || v == nil {
@@ -197,7 +197,7 @@ func groupsOf(claims map[string]any, name string) ([]string, error) {
 	for _, e := range list {
 		g, ok := e.(string)
 		if !ok {
-			return nil, refused(nil, "the claim %q must be a list of names; it holds something else", name)
+			return nil, refused(nil, "the claim %q must be a list of group names; it contains something else", name)
 		}
 		if !slices.Contains(out[max(0, len(out)-1):], g) {
 			out = append(out, g)

@@ -17,7 +17,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("%w: stop that one, or use PostgreSQL for several control planes", ErrInUse), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: stop that process, or use PostgreSQL to run several control planes", ErrInUse), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("take its lock: %w", err), f.Close())

@@ -56,7 +56,7 @@ func (f folders) ReadDir(name string) ([]fs.DirEntry, error) {
 }
 
 // errSchema: this build and the database do not go together.
-var errSchema = errors.New("the database's schema is not that of this version of corvo-cloud; use the version that the control plane runs")
+var errSchema = errors.New("the database has the schema of another version of corvo-cloud; use the same version as the control plane")
 
 // upToDate refuses a schema that migrate would change, or that is newer than this build.
 func upToDate(ctx context.Context, d goose.Dialect, db *sql.DB, files fs.FS) error {

@@ -48,7 +48,7 @@ func Open(ctx context.Context, url string, o Options) (Store, error) {
 	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
 		return openPostgres(ctx, url, o)
 	}
-	return nil, errors.New("the database URL is not of a kind we know: want sqlite:PATH or postgres://USER@HOST/DATABASE")
+	return nil, errors.New("the database URL isn't supported; use sqlite:PATH or postgres://USER@HOST/DATABASE")
 }
 
 // database is a Store over one of the two kinds.

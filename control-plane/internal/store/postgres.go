@@ -94,7 +94,7 @@ func checkRole(ctx context.Context, db *sql.DB, allow bool) error {
 	if !super && !bypass || allow {
 		return nil
 	}
-	return fmt.Errorf("role %q is a superuser or has BYPASSRLS, so the database would not keep tenants apart: "+
+	return fmt.Errorf("role %q is a superuser or has BYPASSRLS, so the database couldn't keep tenants apart: "+
 		"connect as a plain role that owns the database (CREATE ROLE corvo LOGIN; CREATE DATABASE corvo OWNER corvo)", role)
 }
 

@@ -24,7 +24,7 @@ const (
 // some that read.
 func openSQLite(ctx context.Context, path string, o Options) (Store, error) {
 	if path == "" {
-		return nil, errors.New("open database: sqlite: wants the path of a file behind it")
+		return nil, errors.New("open database: sqlite: must be followed by the path of a file")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -13,7 +13,7 @@ var (
 	// ErrStale: somebody else changed the record since it was read.
 	ErrStale = errors.New("the record has changed")
 	// ErrReference: the record refers to one that is not there, or not this tenant's.
-	ErrReference = errors.New("the record refers to one that does not exist")
+	ErrReference = errors.New("the record refers to one that doesn't exist")
 )
 
 // Store opens transactions. It is safe for concurrent use; f must use its Tx from one

@@ -53,7 +53,7 @@ func auditFilter(r *cloudv1.ListAuditEventsRequest) (store.AuditFilter, error) {
 			continue
 		}
 		if t.CheckValid() != nil {
-			wrong = append(wrong, fault.Field{Name: name, Problem: "not a time"})
+			wrong = append(wrong, fault.Field{Name: name, Problem: "must be a valid time"})
 		}
 		if name == "after" {
 			f.After = t.AsTime()

@@ -63,10 +63,10 @@ func (s *Service) accessMessage(id, name string, role cloudv1.TenantRole) *cloud
 func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*cloudv1.MintTokenResponse, error) {
 	c := access.From(ctx)
 	if c.UserID == "" {
-		return nil, fault.New(fault.Denied, "KEY_NEEDS_NO_TOKEN", "tokens are for signed-in people; use your key itself at the tenant URL %s", s.URLs.Tenant(c.Tenant))
+		return nil, fault.New(fault.Denied, "KEY_NEEDS_NO_TOKEN", "tokens are only for people who are signed in; use your key directly at the tenant URL %s", s.URLs.Tenant(c.Tenant))
 	}
 	if r.GetNamespace() == "" {
-		return nil, fault.InvalidField("namespace", "give its name or id")
+		return nil, fault.InvalidField("namespace", "enter its name or id")
 	}
 	n, _, err := s.namespace(ctx, r.GetNamespace())
 	if err != nil {

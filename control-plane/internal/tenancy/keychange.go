@@ -24,7 +24,7 @@ func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) 
 		return k, err
 	}
 	if !k.RevokedAt.IsZero() {
-		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked and stays so; make a new key", k.ID)
+		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked, which can't be undone; create a new key", k.ID)
 	}
 	return k, MayHold(access.From(ctx), k)
 }
@@ -49,7 +49,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		return nil, err
 	}
 	if r.GetExpiresAt() != nil && r.GetExpiresAt().CheckValid() != nil {
-		return nil, fault.InvalidField("expires_at", "not a time")
+		return nil, fault.InvalidField("expires_at", "must be a valid time")
 	}
 	var k store.Key
 	err = s.write(ctx, func(tx store.Tx) (err error) {
@@ -120,7 +120,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 	}
 	var wrong []fault.Field
 	if o := r.GetOverlapSeconds(); o < 0 || o > int64(overlapMax/time.Second) {
-		wrong = append(wrong, fault.Field{Name: "overlap_seconds", Problem: fmt.Sprintf("0 to %d (seven days)", int64(overlapMax/time.Second))})
+		wrong = append(wrong, fault.Field{Name: "overlap_seconds", Problem: fmt.Sprintf("must be 0 to %d (seven days)", int64(overlapMax/time.Second))})
 	}
 	if len(r.GetDigest()) > 0 {
 		wrong = append(wrong, checkDigest(r.GetDigest())...)
@@ -166,7 +166,7 @@ func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest) (secr
 	k.Versions = living(k.Versions, now)
 	if n := len(k.Versions); n > 1 {
 		return "", fault.New(fault.Conflict, "ROTATION_UNDERWAY",
-			"key %s has two secrets already; the older one ends at %s, then it can be rotated again", k.ID, k.Versions[0].ExpiresAt.UTC().Format(timeForm))
+			"key %s already has two secrets; rotate it again after the older one expires at %s", k.ID, k.Versions[0].ExpiresAt.UTC().Format(timeForm))
 	}
 	digest := r.GetDigest()
 	if len(digest) == 0 {
@@ -179,7 +179,7 @@ func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest) (secr
 	}
 	for i := range k.Versions {
 		if slices.Equal(k.Versions[i].Digest, digest) {
-			return "", fault.InvalidField("digest", "is the one that the key has; make a new secret")
+			return "", fault.InvalidField("digest", "is already the digest of this key; use a new secret")
 		}
 		k.Versions[i].ExpiresAt = now.Add(time.Duration(r.GetOverlapSeconds()) * time.Second)
 	}

@@ -66,17 +66,17 @@ func checkKey(k store.Key, now time.Time) error {
 	switch k.Kind {
 	case cloudv1.KeyKind_KEY_KIND_JOBS:
 		if len(k.Roles) == 0 {
-			add("roles", "a key for jobs needs one or more of admin, operator, producer, worker, viewer")
+			add("roles", "a key for jobs needs at least one of admin, operator, producer, worker, viewer")
 		}
 		if k.TenantRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-			add("tenant_role", "is for management keys; leave it out")
+			add("tenant_role", "only applies to management keys; leave it out")
 		}
 	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
 		if len(k.Roles) > 0 {
-			add("roles", "are for keys for jobs; leave them out and give tenant_role")
+			add("roles", "only apply to keys for jobs; leave them out and set tenant_role")
 		}
 		if len(k.NamespaceIDs) > 0 {
-			add("namespaces", "a management key is for the whole tenant; leave them out")
+			add("namespaces", "a management key always covers the whole tenant; leave this out")
 		}
 		if access.Permissions(k.TenantRole) == nil {
 			add("tenant_role", "a management key needs one of owner, admin, billing, developer, auditor, viewer")
@@ -86,19 +86,19 @@ func checkKey(k store.Key, now time.Time) error {
 	}
 	for i, r := range k.Roles {
 		if roleWord(r) == "" {
-			add(fmt.Sprintf("roles[%d]", i), "unknown role")
+			add(fmt.Sprintf("roles[%d]", i), "isn't a role")
 		} else if slices.Contains(k.Roles[:i], r) {
-			add(fmt.Sprintf("roles[%d]", i), "given twice")
+			add(fmt.Sprintf("roles[%d]", i), "is listed twice")
 		}
 	}
 	if len(k.NamespaceIDs) > keyNamespacesMax {
-		add("namespaces", "at most %d; give none for a key of all namespaces", keyNamespacesMax)
+		add("namespaces", "can't have more than %d; leave it empty for all namespaces", keyNamespacesMax)
 	}
 	if ended(k.ExpiresAt, now) {
-		add("expires_at", "lies in the past")
+		add("expires_at", "is in the past")
 	}
 	if k.ExpiresAt.After(now.Add(keyLifeMax)) {
-		add("expires_at", "lies more than a hundred years ahead; leave it out for a key that does not end")
+		add("expires_at", "is more than 100 years away; leave it out for a key that doesn't expire")
 	}
 	return fault.InvalidFields(wrong)
 }
@@ -111,13 +111,13 @@ func MayHold(c access.Caller, k store.Key) error {
 		if access.MayGrant(c.Role, k.TenantRole) {
 			return nil
 		}
-		return broader(c, "a management key of role "+tenantRoleWord(k.TenantRole))
+		return broader(c, "a management key with the role "+tenantRoleWord(k.TenantRole))
 	}
 	held := roleWords(access.NamespaceRoles(c.Role))
 	for _, r := range k.Roles {
 		for a := identity.Enqueue; a <= identity.Administer; a++ {
 			if identity.Allows([]string{roleWord(r)}, a) && !identity.Allows(held, a) {
-				return broader(c, "a key for jobs of role "+roleWord(r))
+				return broader(c, "a key for jobs with the role "+roleWord(r))
 			}
 		}
 	}
@@ -125,13 +125,13 @@ func MayHold(c access.Caller, k store.Key) error {
 }
 
 func broader(c access.Caller, what string) error {
-	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s may do more than you, who are %s in tenant %s; ask an owner or admin", what, tenantRoleWord(c.Role), c.Tenant)
+	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s can do more than your role %s in tenant %s; ask an owner or admin", what, tenantRoleWord(c.Role), c.Tenant)
 }
 
 // namespaceIDs resolves names and ids of living namespaces, without repetition.
 func namespaceIDs(ctx context.Context, tx store.Tx, namesOrIDs []string) ([]string, error) {
 	if len(namesOrIDs) > keyNamespacesMax {
-		return nil, fault.InvalidField("namespaces", "at most %d; give none for a key of all namespaces", keyNamespacesMax)
+		return nil, fault.InvalidField("namespaces", "can't have more than %d; leave it empty for all namespaces", keyNamespacesMax)
 	}
 	var out []string
 	for _, text := range namesOrIDs {

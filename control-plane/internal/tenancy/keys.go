@@ -86,7 +86,7 @@ func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k 
 	}
 	if r.GetExpiresAt() != nil {
 		if err := r.GetExpiresAt().CheckValid(); err != nil {
-			return k, "", fault.InvalidField("expires_at", "not a time")
+			return k, "", fault.InvalidField("expires_at", "must be a valid time")
 		}
 		k.ExpiresAt = r.GetExpiresAt().AsTime()
 	}
@@ -94,7 +94,7 @@ func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k 
 		return k, "", err
 	}
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && len(r.GetNamespaces()) > 0 {
-		return k, "", fault.InvalidField("namespaces", "a management key is for the whole tenant; leave them out")
+		return k, "", fault.InvalidField("namespaces", "a management key always covers the whole tenant; leave this out")
 	}
 	if err := MayHold(c, k); err != nil {
 		return k, "", err
@@ -122,7 +122,7 @@ func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k 
 func checkCallersKey(id string, digest []byte) error {
 	var wrong []fault.Field
 	if !apikey.IsID(id) {
-		wrong = append(wrong, fault.Field{Name: "key_id", Problem: "must be key_ and the 12 characters of your key's id; give it together with digest, or neither"})
+		wrong = append(wrong, fault.Field{Name: "key_id", Problem: "must be key_ followed by the 12 characters of the key's id; set both this and digest, or neither"})
 	}
 	return fault.InvalidFields(append(wrong, checkDigest(digest)...))
 }
@@ -140,7 +140,7 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	}
 	switch err := tx.InsertKey(ctx, k); {
 	case errors.Is(err, store.ErrExists):
-		return fault.New(fault.Exists, "KEY_EXISTS", "there is a key of the id %s; make a new key", k.ID)
+		return fault.New(fault.Exists, "KEY_EXISTS", "a key with the id %s already exists; generate a new one", k.ID)
 	case err != nil:
 		return err
 	}

@@ -89,15 +89,15 @@ func checkNamespace(name string, labels map[string]string) error {
 
 func checkLabels(labels map[string]string) (wrong []fault.Field) {
 	if len(labels) > labelsMax {
-		wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("at most %d", labelsMax)})
+		wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("can't have more than %d", labelsMax)})
 	}
 	form := regexp.MustCompile(labelKeyForm)
 	for _, k := range sortedKeys(labels) {
 		if !form.MatchString(k) {
-			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("key %q: want %s", k, labelKeyForm)})
+			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("key %q must match %s", k, labelKeyForm)})
 		}
 		if v := labels[k]; !utf8.ValidString(v) || utf8.RuneCountInString(v) > labelRunesMax {
-			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("value of %q: at most %d characters", k, labelRunesMax)})
+			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("the value of %q can't have more than %d characters", k, labelRunesMax)})
 		}
 	}
 	return wrong
@@ -119,7 +119,7 @@ func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.C
 		return store.Namespace{}, missing(err, "tenant")
 	}
 	if r.GetRegion() != "" && r.GetRegion() != t.Cell {
-		return store.Namespace{}, fault.InvalidField("region", "the namespaces of tenant %s live in %s; leave the region out", t.Name, t.Cell)
+		return store.Namespace{}, fault.InvalidField("region", "the namespaces of tenant %s are in %s; leave region out", t.Name, t.Cell)
 	}
 	if err := s.freeName(ctx, tx, tenantID, r.GetName()); err != nil {
 		return store.Namespace{}, err
@@ -161,7 +161,7 @@ func (s *Service) freeName(ctx context.Context, tx store.Tx, tenantID, name stri
 }
 
 func nameTaken(name string) error {
-	return fault.New(fault.Exists, "NAMESPACE_EXISTS", "this tenant has a namespace %s; choose another name, or use that one", name)
+	return fault.New(fault.Exists, "NAMESPACE_EXISTS", "this tenant already has a namespace %s; choose another name", name)
 }
 
 // namespaceObserved waits for a generation and gives the namespace as it is then.
@@ -325,7 +325,7 @@ func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespac
 			return err
 		}
 		if n.DeleteProtection {
-			return fault.New(fault.Conflict, "DELETE_PROTECTED", "namespace %s is protected from deletion; set delete_protection to false first", n.Name)
+			return fault.New(fault.Conflict, "DELETE_PROTECTED", "namespace %s is protected from deletion; turn off its delete protection first", n.Name)
 		}
 		ended, err = s.endNamespace(ctx, tx, n)
 		return err

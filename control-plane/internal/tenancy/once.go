@@ -27,7 +27,7 @@ type first struct {
 // firstOf checks the request id. An empty one makes the call an ordinary one.
 func firstOf(method, requestID string, request proto.Message) (first, error) {
 	if requestID != "" && !regexp.MustCompile(uuidForm).MatchString(requestID) {
-		return first{}, fault.InvalidField("request_id", "must be a UUID; make a new one for each new request")
+		return first{}, fault.InvalidField("request_id", "must be a UUID; use a new one for each new request")
 	}
 	body, err := bodyDigest(request)
 	return first{method: method, requestID: requestID, body: body}, err
@@ -62,7 +62,7 @@ func (f first) replay(ctx context.Context, tx store.Tx, into proto.Message) (boo
 	case err != nil:
 		return false, fmt.Errorf("look for the first answer: %w", err)
 	case a.Body != f.body:
-		return false, fault.InvalidField("request_id", "was used for another request in the last 24 hours; make a new one")
+		return false, fault.InvalidField("request_id", "was already used for another request in the last 24 hours; use a new one")
 	}
 	if err := protojson.Unmarshal([]byte(a.Answer), into); err != nil {
 		return false, fmt.Errorf("read the first answer: %w", err)
@@ -84,7 +84,7 @@ func (f first) keep(ctx context.Context, tx store.Tx, s *Service, answer proto.M
 		TenantID: c.TenantID, Principal: c.ID(), Method: f.method, RequestID: f.requestID, Body: f.body, Answer: string(raw), CreatedAt: s.Now(),
 	})
 	if errors.Is(err, store.ErrExists) {
-		return fault.New(fault.Exists, "IN_PROGRESS", "the same request is being answered; repeat it")
+		return fault.New(fault.Exists, "IN_PROGRESS", "the same request is already running; try again")
 	}
 	return err
 }

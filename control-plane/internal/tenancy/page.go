@@ -24,7 +24,7 @@ type listing struct {
 // listing reads size and token. method and filter bind the token to this listing.
 func (s *Service) listing(ctx context.Context, size int32, token, method string, filter ...any) (listing, error) {
 	if size < 0 {
-		return listing{}, fault.InvalidField("page_size", "must not be negative")
+		return listing{}, fault.InvalidField("page_size", "can't be negative")
 	}
 	c := access.From(ctx)
 	l := listing{caller: c.TenantID + " " + c.ID(), filter: method + " " + fmt.Sprintf("%q", filter), size: min(int(size), pageSizeMax)}
@@ -33,7 +33,7 @@ func (s *Service) listing(ctx context.Context, size int32, token, method string,
 	}
 	var err error
 	if l.after, err = s.Seal.ParsePageToken(l.caller, l.filter, token); err != nil {
-		return listing{}, fault.InvalidField("page_token", "take it from next_page_token of the same listing, by the same caller, with the same filters")
+		return listing{}, fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
 	}
 	return l, nil
 }

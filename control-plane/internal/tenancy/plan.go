@@ -84,7 +84,7 @@ func (s *Service) within(ctx context.Context, tx store.Tx, tenantID, what string
 	most := limit(limitsOf(t.Plan))
 	if n >= most.living {
 		// Not Exhausted: programs would wait and try again, and waiting does not help.
-		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s gives %d %s; remove one you do not need, or change the plan", t.Plan, t.Name, most.living, what)
+		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s allows %d %s; delete one that you don't need, or change the plan", t.Plan, t.Name, most.living, what)
 	}
 	refusal, err := flood.Count(ctx, tx, s.Now(), flood.Limit{
 		Bucket: "make." + what + ":" + tenantID, Window: 24 * time.Hour, Max: most.perDay, What: "new " + what + " in this tenant",

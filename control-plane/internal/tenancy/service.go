@@ -124,7 +124,7 @@ func checkEtag(given, id string, version int64) error {
 	if given == "" || given == etag(id, version) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "ETAG_MISMATCH", "this was changed since you read it; read it again and repeat your change")
+	return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this since you loaded it; reload it and try again")
 }
 
 // syncOf tells how far a change is on its way into the cell.
@@ -154,11 +154,11 @@ func masked(paths []string, allowed ...string) ([]string, error) {
 	var wrong []fault.Field
 	for _, p := range paths {
 		if !slices.Contains(allowed, p) {
-			wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can not be changed; possible are %q", p, allowed)})
+			wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can't be changed; these can: %q", p, allowed)})
 		}
 	}
 	if len(paths) == 0 {
-		wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("name what to change: %q", allowed)})
+		wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("list the fields to change: %q", allowed)})
 	}
 	return paths, fault.InvalidFields(wrong)
 }

@@ -22,15 +22,15 @@ const displayRunesMax = 100
 func displayName(s string) string {
 	switch {
 	case strings.TrimSpace(s) == "":
-		return "give a name"
+		return "enter a name"
 	case strings.TrimSpace(s) != s:
-		return "must not begin or end with a space"
+		return "can't start or end with a space"
 	case !utf8.ValidString(s) || utf8.RuneCountInString(s) > displayRunesMax:
-		return fmt.Sprintf("must have at most %d characters", displayRunesMax)
+		return fmt.Sprintf("can't have more than %d characters", displayRunesMax)
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "must have printable characters only"
+		return "can only have printable characters"
 	case apikey.Redact(s) != s:
-		return "holds an API key; names are seen by everybody, so revoke that key and choose a name"
+		return "contains an API key; everyone can see names, so revoke that key and choose another name"
 	}
 	return ""
 }

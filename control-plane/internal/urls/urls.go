@@ -24,7 +24,7 @@ func New(public string, tenant func(name string) string) (URLs, error) {
 		return URLs{}, fmt.Errorf("public URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return URLs{}, fmt.Errorf("public URL %q: want http(s)://host[:port]", public)
+		return URLs{}, fmt.Errorf("public URL %q: use http(s)://host[:port]", public)
 	}
 	return URLs{Public: public, tenant: tenant}, nil
 }

@@ -87,7 +87,7 @@ func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome
 
 // notBuilt is what stands for the console's page in a program without it. The table is the
 // same for both.
-const notBuilt = "The console is not built into this program."
+const notBuilt = "The console isn't built into this program."
 
 func (q request) sendOver(m *matrix, grpc bool) (answer, error) {
 	if grpc {
