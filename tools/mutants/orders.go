@@ -107,7 +107,7 @@ var orderMutations = []mutation{
 
 	{"a list leaves out what outlived a clear", readview, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
 	{"a list shows what was cleared", readview, "return generation >= q.Alive ||", "return generation > 0 ||"},
-	{"a list knows a job as of the generation it was made in", listfile, "generation = excluded.generation, cause", "cause"},
+	{"a list knows a job as of the generation it was made in", listfile, "reason = excluded.reason,\n generation = excluded.generation`", "reason = excluded.reason`"},
 
 	// Moving a job.
 	{"a job that a worker holds is moved", move, "if h.State.Leased() {", "if h.State == 0 {"},

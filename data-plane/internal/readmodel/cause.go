@@ -30,14 +30,6 @@ func ParseCause(text string) (Cause, bool) {
 	return Cause(n), err == nil && n > 0 && Cause(n).String() == text
 }
 
-// orNull is the column: rows without a cause are in none of its indexes.
-func (c Cause) orNull() any {
-	if c == 0 {
-		return nil
-	}
-	return int64(c)
-}
-
 // patternBytesMax of an error's first line tell causes apart.
 const patternBytesMax = 200
 
@@ -273,64 +265,131 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 	return out, nil
 }
 
-// read goes through the counts of all causes, which rows keep (see schema), and looks up
-// the jobs of the largest.
+// read adds up the totals of queues and looks up the largest groups, in one picture of the
+// file: a group of which the last job comes back to life meanwhile is there to the end.
 func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]state.DeletedQueue) (err error) {
-	s := &statement{}
-	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
-	if queue != "" {
-		s.add(` WHERE queue = ?`, queue)
-	}
-	s.add(` ORDER BY jobs DESC, queue, cause`)
-	rows, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("count causes: %w", err)
+		return fmt.Errorf("read causes: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	generations := make([]uint64, 0, limit)
-	for rows.Next() {
-		var g DeadGroup
-		var generation uint64
-		if err := rows.Scan(&g.Queue, &generation, &g.Cause, &g.Jobs); err != nil {
-			return fmt.Errorf("count causes: %w", err)
-		}
-		if q, deleted := gone[g.Queue]; deleted && !q.Has(generation, false) {
-			continue
-		}
-		d.All++
-		d.Jobs += g.Jobs
-		if len(d.Groups) < limit {
-			d.Groups, generations = append(d.Groups, g), append(generations, generation)
-		}
+	defer func() { err = errors.Join(err, finish(tx, err)) }()
+	if err := d.readTotals(ctx, tx, queue, gone); err != nil {
+		return err
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("count causes: %w", err)
+	largest, err := largestGroups(ctx, tx, queue, limit, gone)
+	if err != nil {
+		return err
 	}
-	for i := range d.Groups {
-		if err := d.Groups[i].look(ctx, db, generations[i]); err != nil {
+	for _, g := range largest {
+		one, err := lookAt(ctx, tx, g)
+		if err != nil {
 			return err
 		}
+		d.Groups = append(d.Groups, one)
 	}
 	return nil
 }
 
-// look reads what the oldest and the latest job of the group tell.
-func (g *DeadGroup) look(ctx context.Context, db *sql.DB, generation uint64) error {
-	const by = ` FROM job INDEXED BY job_by_death WHERE cause = ? AND generation = ? ORDER BY finished_at `
-	err := db.QueryRowContext(ctx, `SELECT finished_at`+by+`ASC LIMIT 1`, int64(g.Cause), int64(generation)).Scan(&g.First)
+// oneQueue narrows a walk over groups down to a queue.
+func (s *statement) oneQueue(queue string) {
+	if queue != "" {
+		s.add(` WHERE queue = ?`, queue)
+	}
+}
+
+// isGone reports whether the jobs of the group are those of a deleted queue.
+func (g groupKey) isGone(gone map[string]state.DeletedQueue) bool {
+	q, deleted := gone[g.queue]
+	return deleted && !q.Has(g.generation, false)
+}
+
+// readTotals reads a row per queue, however many groups there are.
+func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]state.DeletedQueue) (err error) {
+	s := &statement{}
+	s.add(`SELECT queue, generation, causes, jobs FROM dead_total`)
+	s.oneQueue(queue)
+	rows, err := tx.QueryContext(ctx, s.sql.String(), s.args...)
 	if err != nil {
-		return fmt.Errorf("first of cause %d: %w", g.Cause, err)
+		return fmt.Errorf("count dead jobs: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var q groupKey
+		var causes, jobs int64
+		if err := rows.Scan(&q.queue, &q.generation, &causes, &jobs); err != nil {
+			return fmt.Errorf("count dead jobs: %w", err)
+		}
+		if !q.isGone(gone) {
+			d.All += int(causes)
+			d.Jobs += jobs
+		}
+	}
+	return rows.Err()
+}
+
+// goneGroupsMax groups of deleted queues are walked over; what is behind them is found once
+// their jobs are swept, and counted meanwhile.
+const goneGroupsMax = 50_000
+
+// sized is a group and how many jobs are in it.
+type sized struct {
+	groupKey
+	jobs int64
+}
+
+// largestGroups walks the groups in the order of their sizes, no further than it has to.
+func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gone map[string]state.DeletedQueue) (out []sized, err error) {
+	s := &statement{}
+	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
+	s.oneQueue(queue)
+	s.add(` ORDER BY jobs DESC, cause, generation LIMIT ?`, limit+goneGroupsMax)
+	rows, err := tx.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return nil, fmt.Errorf("read causes: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for len(out) < limit && rows.Next() {
+		var g sized
+		if err := rows.Scan(&g.queue, &g.generation, &g.cause, &g.jobs); err != nil {
+			return nil, fmt.Errorf("read causes: %w", err)
+		}
+		if !g.isGone(gone) {
+			out = append(out, g)
+		}
+	}
+	return out, rows.Err()
+}
+
+// lookAt reads what the oldest and the latest job of the group tell.
+func lookAt(ctx context.Context, tx *sql.Tx, g sized) (DeadGroup, error) {
+	out := DeadGroup{Cause: g.cause, Queue: g.queue, Jobs: g.jobs}
+	const of = ` WHERE d.cause = ? AND d.generation = ? ORDER BY d.finished_at `
+	key := []any{int64(g.cause), int64(g.generation)}
+	err := tx.QueryRowContext(ctx, `SELECT d.finished_at FROM dead d`+of+`ASC LIMIT 1`, key...).Scan(&out.First)
+	if err != nil {
+		return DeadGroup{}, fmt.Errorf("first of cause %s: %w", g.cause, missing(err))
 	}
 	var id []byte
 	var reason uint8
-	err = db.QueryRowContext(ctx, `SELECT finished_at, id, last_error, reason`+by+`DESC LIMIT 1`, int64(g.Cause), int64(generation)).
-		Scan(&g.Last, &id, &g.SampleError, &reason)
-	if err != nil || len(id) != len(g.Sample) {
-		return errors.Join(fmt.Errorf("last of cause %d, id of %d bytes", g.Cause, len(id)), err)
+	err = tx.QueryRowContext(ctx, `SELECT d.finished_at, j.id, j.last_error, j.reason FROM dead d CROSS JOIN job j ON j.id = d.id`+of+`DESC LIMIT 1`, key...).
+		Scan(&out.Last, &id, &out.SampleError, &reason)
+	if err != nil {
+		return DeadGroup{}, fmt.Errorf("last of cause %s: %w", g.cause, missing(err))
 	}
-	g.Sample, g.Reason = job.ID(id), state.DeadReason(reason)
-	g.Pattern = pattern(g.SampleError, g.Reason)
-	return nil
+	if len(id) != len(out.Sample) {
+		return DeadGroup{}, fmt.Errorf("%w: last of cause %s has an id of %d bytes", errDamaged, g.cause, len(id))
+	}
+	out.Sample, out.Reason = job.ID(id), state.DeadReason(reason)
+	out.Pattern = pattern(out.SampleError, out.Reason)
+	return out, nil
+}
+
+// missing is err, or damage if a group that is counted has no job.
+func missing(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
 }
 
 // Exact reports whether the counts are those of the state.

@@ -1,8 +1,11 @@
 package readmodel
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -37,8 +40,8 @@ func TestErrorPattern_TakesOutWhatVaries(t *testing.T) {
 	}
 }
 
-func (r *rig) die(ns job.Namespace, queue, text string) job.ID {
-	c := r.newJob(ns, queue)
+func (r *rig) die(ns job.Namespace, queue, text string, tags ...command.Tag) job.ID {
+	c := r.newJob(ns, queue, tags...)
 	c.Retry.MaxRetries = 1
 	r.apply(c)
 	r.fail(ns, c.ID, text)
@@ -84,7 +87,16 @@ func TestDeadGroups_CountAllDeadJobsByCause(t *testing.T) {
 	if d := r.deadGroups(nsA, "", 1); d.All != 3 || d.Jobs != 4 || len(d.Groups) != 1 {
 		t.Fatalf("one at a time: %+v", d)
 	}
+	if got := r.page(nsA, Filter{Cause: g.Cause, Queue: "mail", Limit: 1, CountTo: 1}); got.Total != (Count{Jobs: 2, Exact: true}) {
+		t.Fatalf("total of the group: %+v", got.Total)
+	}
 	r.apply(&command.DeleteQueue{NS: nsA, Queue: "mail"})
+	if d := r.deadGroups(nsA, "", 1); d.All != 1 || len(d.Groups) != 1 || d.Groups[0].Queue != "print" {
+		t.Fatalf("the largest after the queue was deleted: %+v", d)
+	}
+	if got := r.page(nsA, Filter{Cause: g.Cause, CountTo: 10}); len(got.Rows) != 0 || got.Total != (Count{Exact: true}) {
+		t.Fatalf("jobs of a group of a deleted queue: %+v", got)
+	}
 	if d := r.deadGroups(nsA, "", 10); d.All != 1 || d.Jobs != 1 {
 		t.Fatalf("after the queue was deleted: %+v", d)
 	}
@@ -115,9 +127,16 @@ func TestDeadGroups_AreTheRowsInTheEnd(t *testing.T) {
 		r.settled(nsA)
 		want := map[Cause]int64{}
 		for _, row := range r.all(nsA, Filter{States: []job.State{job.Dead}, Limit: 100}) {
-			want[row.Cause]++
+			want[row.cause()]++
 		}
 		d := r.deadGroups(nsA, "", 100)
+		var all int64
+		for _, n := range want {
+			all += n
+		}
+		if d.All != len(want) || d.Jobs != all {
+			t.Fatalf("%s: %d groups with %d jobs, want %d with %d", when, d.All, d.Jobs, len(want), all)
+		}
 		for _, g := range d.Groups {
 			if want[g.Cause] != g.Jobs || len(r.all(nsA, Filter{Cause: g.Cause, Limit: 100})) != int(g.Jobs) {
 				t.Fatalf("%s: %+v, want %d", when, g, want[g.Cause])
@@ -135,4 +154,72 @@ func TestDeadGroups_AreTheRowsInTheEnd(t *testing.T) {
 	r.open()
 	r.run()
 	check("rebuilt")
+}
+
+// Some of many dead jobs come back to life, others than those beside them.
+func TestDeadGroups_FewOfManyDeadJobsChange(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	var dead []job.ID
+	for i := range 60 {
+		dead = append(dead, r.die(nsA, "mail", "smtp: 550"))
+		if i%20 == 0 {
+			r.finish(nsA, r.enqueue(nsA, "mail"))
+		}
+	}
+	r.wantTruth(nsA)
+	r.stop()
+	for _, i := range []int{0, 1, 30, 45, 59} {
+		r.apply(&command.Retry{NS: nsA, ID: dead[i]})
+	}
+	r.apply(&command.Delete{NS: nsA, ID: dead[31]})
+	r.apply(&command.Move{NS: nsA, ID: dead[50], Queue: "print"})
+	r.run()
+	r.wantTruth(nsA)
+	if d := r.deadGroups(nsA, "", 10); d.All != 2 || d.Jobs != 54 || d.Groups[0].Jobs != 53 {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// The last job of a group may come back to life while the group is read.
+func TestDeadGroups_AreOfOnePicture(t *testing.T) {
+	t.Parallel()
+	f, err := openFile(t.Context(), nsA, filepath.Join(t.TempDir(), "a.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.close() })
+	put := func(st job.State) error {
+		c := slice(0, 200)
+		for i := range c.rows {
+			c.rows[i].State = st
+		}
+		return f.apply(context.Background(), c)
+	}
+	if err := put(job.Dead); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 20 && err == nil; i++ {
+			err = errors.Join(put(job.Pending), put(job.Dead))
+		}
+		done <- err
+	}()
+	for reads := 0; ; reads++ {
+		var d DeadGroups
+		if err := d.read(t.Context(), f.read, "", 1000, nil); err != nil || len(d.Groups) != d.All || d.All%200 != 0 || d.Jobs != int64(d.All)*5 {
+			t.Fatalf("read %d: %d of %d groups with %d jobs, %v", reads, len(d.Groups), d.All, d.Jobs, err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		default:
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -18,8 +19,15 @@ type Count struct {
 }
 
 // count counts the jobs that fit f, whatever its cursor says. It looks at no more than
-// f.CountTo entries of an index: what it did not look at makes it inexact.
+// f.CountTo entries of an index: what it did not look at makes it inexact. Of a group of dead
+// jobs the count is there, and may be more.
 func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (_ Count, err error) {
+	if f.isNothing() {
+		return Count{Exact: true}, nil
+	}
+	if f.isGroup() {
+		return countGroup(ctx, db, f, gone)
+	}
 	byTag, err := leadingTag(ctx, db, f)
 	if err != nil {
 		return Count{}, err
@@ -27,12 +35,12 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.Del
 	s := &statement{}
 	// By queue and generation, because some of them may be gone.
 	s.add(`SELECT queue, generation, state, count(*), sum(fits) FROM (`)
-	if byTag >= 0 {
-		t := f.Tags[byTag]
+	if f.hasLead(byTag) {
 		s.add(`SELECT j.queue, j.generation, j.state, (1`)
-		f.conditionsByTag(s, byTag)
-		s.add(`) AS fits FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
-		f.between(s, "t.", nil)
+		f.conditionsByLead(s, byTag)
+		s.add(`) AS fits`)
+		f.lead(s, byTag)
+		f.between(s, "l.", nil)
 	} else {
 		for i, st := range f.states() {
 			if i > 0 {
@@ -71,11 +79,38 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.Del
 	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
 }
 
+// isGroup reports that all jobs of a cause fit. A new condition is one until it is named here.
+func (f *Filter) isGroup() bool {
+	none := Filter{
+		Cause: f.Cause, Queue: f.Queue, States: f.States, // The cause implies them, or isNothing.
+		Ascending: f.Ascending, Limit: f.Limit, Cursor: f.Cursor, CountTo: f.CountTo, AsItIs: f.AsItIs,
+	}
+	return f.Cause != 0 && reflect.DeepEqual(*f, none)
+}
+
+// countGroup reads the count of a cause, which is exact whatever it is.
+func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (c Count, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
+	if err != nil {
+		return Count{}, fmt.Errorf("count cause: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		g := groupKey{cause: f.Cause}
+		var jobs int
+		if err := rows.Scan(&g.queue, &g.generation, &jobs); err != nil {
+			return Count{}, fmt.Errorf("count cause: %w", err)
+		}
+		if !g.isGone(gone) && (f.Queue == "" || f.Queue == g.queue) {
+			c.Jobs += jobs
+		}
+	}
+	c.Exact = true
+	return c, rows.Err()
+}
+
 // states are those that are wanted.
 func (f *Filter) states() []job.State {
-	if len(f.States) == 0 && f.Cause != 0 {
-		return []job.State{job.Dead}
-	}
 	if len(f.States) == 0 {
 		return job.States()
 	}
@@ -84,13 +119,6 @@ func (f *Filter) states() []job.State {
 
 // in picks the index that lists the jobs in a state.
 func (f *Filter) in(s *statement, st job.State) {
-	if f.Cause != 0 {
-		s.add(`INDEXED BY job_by_cause WHERE j.cause = ? AND j.state = ?`, int64(f.Cause), int64(st))
-		if f.Queue != "" {
-			s.add(` AND j.queue = ?`, f.Queue)
-		}
-		return
-	}
 	if f.Queue != "" {
 		s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
 		return
@@ -98,8 +126,8 @@ func (f *Filter) in(s *statement, st job.State) {
 	s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
 }
 
-// conditionsByTag is everything that the walk over one tag has to check.
-func (f *Filter) conditionsByTag(s *statement, tag int) {
+// conditionsByLead is everything that the walk over one tag or cause has to check.
+func (f *Filter) conditionsByLead(s *statement, tag int) {
 	if f.Queue != "" {
 		s.add(` AND j.queue = ?`, f.Queue)
 	}

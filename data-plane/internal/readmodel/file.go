@@ -18,12 +18,12 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers.
-// The first two indexes serve every list: one without states is a merge over all states.
-// The other two hold dead jobs alone. The table cause counts them, whichever way a row comes,
-// changes or goes; a cause is of one queue.
+// The two indexes of job serve every list: one without states is a merge over all states.
+// Dead jobs stand in dead as well, with their cause, which is of one queue: so a job that
+// never dies pays for none of this. cause counts them, dead_total adds the counts up.
 const schema = `
 CREATE TABLE job (
  id BLOB PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -31,32 +31,26 @@ CREATE TABLE job (
  created_at INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
  finished_at INTEGER NOT NULL, failed_at INTEGER NOT NULL,
  worker TEXT NOT NULL, last_error TEXT NOT NULL, hold_reason TEXT NOT NULL, reason INTEGER NOT NULL, tags BLOB,
- generation INTEGER NOT NULL, cause INTEGER
+ generation INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_by_state ON job (state, created_at, id);
 CREATE INDEX job_by_queue ON job (queue, state, created_at, id);
-CREATE INDEX job_by_cause ON job (cause, created_at, id) WHERE cause IS NOT NULL;
-CREATE INDEX job_by_death ON job (cause, generation, finished_at) WHERE cause IS NOT NULL;
-CREATE TABLE cause (
- queue TEXT NOT NULL, generation INTEGER NOT NULL, cause INTEGER NOT NULL, jobs INTEGER NOT NULL,
- PRIMARY KEY (queue, generation, cause)
+CREATE TABLE dead (
+ id BLOB PRIMARY KEY, queue TEXT NOT NULL, generation INTEGER NOT NULL, cause INTEGER NOT NULL,
+ created_at INTEGER NOT NULL, finished_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TRIGGER died AFTER INSERT ON job WHEN NEW.cause IS NOT NULL BEGIN
- INSERT INTO cause VALUES (NEW.queue, NEW.generation, NEW.cause, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-END;
-CREATE TRIGGER changed_to AFTER UPDATE ON job
-WHEN NEW.cause IS NOT NULL AND (NEW.cause IS NOT OLD.cause OR NEW.generation <> OLD.generation) BEGIN
- INSERT INTO cause VALUES (NEW.queue, NEW.generation, NEW.cause, 1) ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-END;
-CREATE TRIGGER changed_from AFTER UPDATE ON job
-WHEN OLD.cause IS NOT NULL AND (NEW.cause IS NOT OLD.cause OR NEW.generation <> OLD.generation) BEGIN
- UPDATE cause SET jobs = jobs - 1 WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause;
- DELETE FROM cause WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause AND jobs = 0;
-END;
-CREATE TRIGGER went AFTER DELETE ON job WHEN OLD.cause IS NOT NULL BEGIN
- UPDATE cause SET jobs = jobs - 1 WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause;
- DELETE FROM cause WHERE queue = OLD.queue AND generation = OLD.generation AND cause = OLD.cause AND jobs = 0;
-END;
+CREATE INDEX dead_by_cause ON dead (cause, created_at, id);
+CREATE INDEX dead_by_time ON dead (cause, generation, finished_at);
+CREATE TABLE cause (
+ cause INTEGER NOT NULL, generation INTEGER NOT NULL, queue TEXT NOT NULL, jobs INTEGER NOT NULL,
+ PRIMARY KEY (cause, generation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cause_by_jobs ON cause (jobs DESC);
+CREATE INDEX cause_by_queue ON cause (queue, jobs DESC);
+CREATE TABLE dead_total (
+ queue TEXT NOT NULL, generation INTEGER NOT NULL, causes INTEGER NOT NULL, jobs INTEGER NOT NULL,
+ PRIMARY KEY (queue, generation)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE tag (
  key TEXT NOT NULL, value TEXT NOT NULL, created_at INTEGER NOT NULL, id BLOB NOT NULL,
  PRIMARY KEY (key, value, created_at, id)
@@ -94,8 +88,11 @@ type file struct {
 	upserts *sql.Stmt
 	tag     *sql.Stmt
 	minute  *sql.Stmt
-	refs    int // Guarded by the shelf.
-	used    uint64
+	// Of dead jobs: those from an id on, one that died, one that did not; the count of a group, and its end.
+	deadFrom, dead, undead, cause, uncause *sql.Stmt
+
+	refs int // Guarded by the shelf.
+	used uint64
 }
 
 const (
@@ -155,30 +152,36 @@ func (f *file) prepare(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: version %d", errDamaged, version)
 	}
-	var err error
-	if f.upsert, err = f.write.PrepareContext(ctx, upsertRows(1)); err != nil {
-		return err
+	for text, stmt := range map[string]**sql.Stmt{
+		upsertRows(1):          &f.upsert,
+		upsertRows(rowsAtOnce): &f.upserts,
+		`INSERT INTO tag VALUES (?,?,?,?) ON CONFLICT DO NOTHING`: &f.tag,
+		`INSERT INTO minute VALUES (?,?,?,?) ON CONFLICT (at) DO UPDATE SET
+ enqueued = enqueued + excluded.enqueued, completed = completed + excluded.completed, failed = failed + excluded.failed`: &f.minute,
+		`SELECT id, queue, generation, cause, created_at, finished_at FROM dead WHERE id >= ? AND id <= ? ORDER BY id`: &f.deadFrom,
+		`INSERT INTO dead VALUES (?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, generation = excluded.generation,
+ cause = excluded.cause, created_at = excluded.created_at, finished_at = excluded.finished_at`: &f.dead,
+		`DELETE FROM dead WHERE id = ?`: &f.undead,
+		`INSERT INTO cause VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs RETURNING jobs`: &f.cause,
+		`DELETE FROM cause WHERE cause = ? AND generation = ?`:                                                    &f.uncause,
+	} {
+		var err error
+		if *stmt, err = f.write.PrepareContext(ctx, text); err != nil {
+			return err
+		}
 	}
-	if f.upserts, err = f.write.PrepareContext(ctx, upsertRows(rowsAtOnce)); err != nil {
-		return err
-	}
-	if f.tag, err = f.write.PrepareContext(ctx, `INSERT INTO tag VALUES (?,?,?,?) ON CONFLICT DO NOTHING`); err != nil {
-		return err
-	}
-	f.minute, err = f.write.PrepareContext(ctx, `INSERT INTO minute VALUES (?,?,?,?) ON CONFLICT (at) DO UPDATE SET
- enqueued = enqueued + excluded.enqueued, completed = completed + excluded.completed, failed = failed + excluded.failed`)
-	return err
+	return nil
 }
 
 // upsertRows is the statement that puts n rows in.
 func upsertRows(n int) string {
-	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
  queue = excluded.queue, state = excluded.state, priority = excluded.priority, attempt = excluded.attempt,
  max_retries = excluded.max_retries, crashes = excluded.crashes, scheduled_at = excluded.scheduled_at,
  started_at = excluded.started_at, finished_at = excluded.finished_at, failed_at = excluded.failed_at,
  worker = excluded.worker, last_error = excluded.last_error, hold_reason = excluded.hold_reason, reason = excluded.reason,
- generation = excluded.generation, cause = excluded.cause`
+ generation = excluded.generation`
 }
 
 // create makes the schema; version and tables appear together or not at all.
@@ -204,7 +207,7 @@ func finish(tx *sql.Tx, err error) error {
 
 func (f *file) close() error {
 	var errs []error
-	for _, s := range []*sql.Stmt{f.upsert, f.upserts, f.tag, f.minute} {
+	for _, s := range []*sql.Stmt{f.upsert, f.upserts, f.tag, f.minute, f.deadFrom, f.dead, f.undead, f.cause, f.uncause} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -272,8 +275,10 @@ func (f *file) apply(ctx context.Context, c *change) error {
 }
 
 func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
+	dead := f.deathsIn(ctx, tx)
 	if c.clear {
-		if err := clearRange(ctx, tx, c.clearFrom, c.clearTo); err != nil {
+		s := spanOf(c.clearFrom, c.clearTo)
+		if err := errors.Join(clearSpan(ctx, tx, s), dead.clear(ctx, s)); err != nil {
 			return err
 		}
 	}
@@ -286,6 +291,12 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 		return err
 	}
 	if err := f.putTags(ctx, tx, c.rows); err != nil {
+		return err
+	}
+	if err := dead.change(ctx, c.rows, c.gone); err != nil {
+		return err
+	}
+	if err := dead.count(ctx); err != nil {
 		return err
 	}
 	if err := f.putMinutes(ctx, tx, c); err != nil {
@@ -329,7 +340,7 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 // values appends the row in the order of the table's columns.
 func (r *Row) values(to []any) []any {
 	return append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority), int64(r.Attempt), int64(r.MaxRetries), int64(r.Crashes),
-		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation), r.Cause.orNull())
+		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation))
 }
 
 func (f *file) putTags(ctx context.Context, tx *sql.Tx, rows []Row) error {
@@ -385,17 +396,8 @@ type tagged struct {
 	tags    []byte
 }
 
-func clearRange(ctx context.Context, tx *sql.Tx, from, to job.ID) (err error) {
-	span, args := `id > ? AND id <= ?`, []any{from[:], to[:]}
-	switch {
-	case from.IsZero() && to.IsZero():
-		span, args = `true`, nil
-	case to.IsZero():
-		span, args = `id > ?`, args[:1]
-	case from.IsZero():
-		span, args = `id <= ?`, args[1:]
-	}
-	rows, err := tx.QueryContext(ctx, `SELECT id, created_at, tags FROM job WHERE tags IS NOT NULL AND `+span, args...)
+func clearSpan(ctx context.Context, tx *sql.Tx, s span) (err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT id, created_at, tags FROM job WHERE tags IS NOT NULL AND `+s.where, s.args...)
 	if err != nil {
 		return fmt.Errorf("clear jobs: %w", err)
 	}
@@ -408,7 +410,7 @@ func clearRange(ctx context.Context, tx *sql.Tx, from, to job.ID) (err error) {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM job WHERE `+span, args...); err != nil {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM job WHERE `+s.where, s.args...); err != nil {
 		return fmt.Errorf("clear jobs: %w", err)
 	}
 	return nil

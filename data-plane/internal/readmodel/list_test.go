@@ -30,7 +30,7 @@ func (f *Filter) fits(r Row) bool {
 		in(f.Created, r.CreatedAt) && in(f.Scheduled, r.ScheduledAt) && in(f.Started, r.StartedAt) && completed &&
 		(f.Priority == nil || *f.Priority == r.Priority) && (f.AttemptMin == nil || r.Attempt >= *f.AttemptMin) &&
 		(f.AttemptMax == nil || r.Attempt <= *f.AttemptMax) && (f.Worker == "" || r.Worker == f.Worker) &&
-		(f.HasErrors == nil || *f.HasErrors == (r.FailedAt != 0))
+		(f.HasErrors == nil || *f.HasErrors == (r.FailedAt != 0)) && (f.Cause == 0 || r.State == job.Dead && f.Cause == r.cause())
 }
 
 // expected is what a list has to show.
@@ -95,6 +95,9 @@ func drawFilter(t *rapid.T, from, to int64) Filter {
 		p := rapid.SampledFrom([]job.Priority{job.High, job.Normal}).Draw(t, "priority")
 		f.Priority = &p
 	}
+	if maybe("by cause") {
+		f.Cause = rapid.SampledFrom([]Cause{causeOf("mail", "no stamps", state.DeadRetries), causeOf("print", "no ink", state.DeadRetries)}).Draw(t, "cause")
+	}
 	f.Ascending = rapid.Bool().Draw(t, "ascending")
 	f.Limit = rapid.IntRange(1, 40).Draw(t, "limit")
 	return f
@@ -120,6 +123,8 @@ func TestList_EveryFilterFindsWhatFits(t *testing.T) {
 				c.Priority = job.High
 				r.apply(c)
 				r.finish(nsA, c.ID)
+				r.die(nsA, "mail", "no stamps", command.Tag{Key: "team", Value: "red"})
+				r.die(nsA, "print", "no ink", command.Tag{Key: "team", Value: "blue"})
 			}
 			r.settled(nsA)
 			rapid.Check(t, func(rt *rapid.T) {
@@ -148,6 +153,7 @@ func TestTotal_IsExactOrSaysThatThereMayBeMore(t *testing.T) {
 		r.some(nsA)
 		r.enqueue(nsA, "print", command.Tag{Key: "team", Value: "blue"})
 		r.finish(nsA, r.enqueue(nsA, "mail", command.Tag{Key: "team", Value: "red"}))
+		r.die(nsA, "mail", "no stamps", command.Tag{Key: "team", Value: "red"})
 	}
 	r.settled(nsA)
 	all := len(r.expected(nsA, &Filter{}))
@@ -302,7 +308,7 @@ func TestStillFits_SaysWhatTheListWouldSay(t *testing.T) {
 	rows := r.truth(nsA)
 	rapid.Check(t, func(rt *rapid.T) {
 		f := drawFilter(rt, epoch, r.now)
-		f.Tags, f.Created = nil, Span{} // They never change.
+		f.Tags, f.Created, f.Cause = nil, Span{}, 0 // They never change, and CauseNow tells the cause.
 		for id, row := range rows {
 			h, err := state.ReadHead(r.store, nsA, id)
 			if err != nil {

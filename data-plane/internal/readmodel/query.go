@@ -47,7 +47,7 @@ const LimitMax = 1000
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
- j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation, j.cause`
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
 
 // statement gathers constant pieces of SQL and the values bound to them: no text
 // of a caller ever becomes part of a statement.
@@ -77,7 +77,7 @@ type found struct {
 // may be thousands of such queues, and what one row costs must not depend on how many.
 func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (found, error) {
 	from, err := f.position()
-	if err != nil {
+	if err != nil || f.isNothing() {
 		return found{}, err
 	}
 	byTag, err := leadingTag(ctx, db, f)
@@ -123,8 +123,8 @@ func onePage(ctx context.Context, limit int, from *Position, gone map[string]sta
 // listSome reads n rows behind a position.
 func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (rows []Row, err error) {
 	s := &statement{}
-	if byTag >= 0 {
-		f.byTag(s, byTag, from, n)
+	if f.hasLead(byTag) {
+		f.byLead(s, byTag, from, n)
 	} else {
 		f.byState(s, from, n)
 	}
@@ -171,13 +171,29 @@ func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
 	return best, nil
 }
 
-// byTag walks the jobs with one tag.
-func (f *Filter) byTag(s *statement, tag int, from *Position, n int) {
-	t := f.Tags[tag]
-	s.add(`SELECT `+columns+` FROM tag t CROSS JOIN job j ON j.id = t.id WHERE t.key = ? AND t.value = ?`, t.Key, t.Value)
-	f.between(s, "t.", from)
-	f.conditionsByTag(s, tag)
-	f.order(s, "t.", n)
+// isNothing reports that no job can fit: only dead ones have a cause.
+func (f *Filter) isNothing() bool {
+	return f.Cause != 0 && len(f.States) > 0 && !slices.Contains(f.States, job.Dead)
+}
+
+// hasLead tells that the rows of one tag, or of a cause, lead to all jobs that are wanted.
+func (f *Filter) hasLead(tag int) bool { return tag >= 0 || f.Cause != 0 }
+
+// lead begins the walk over those rows.
+func (f *Filter) lead(s *statement, tag int) {
+	if tag >= 0 {
+		s.add(` FROM tag l CROSS JOIN job j ON j.id = l.id WHERE l.key = ? AND l.value = ?`, f.Tags[tag].Key, f.Tags[tag].Value)
+		return
+	}
+	s.add(` FROM dead l INDEXED BY dead_by_cause CROSS JOIN job j ON j.id = l.id WHERE l.cause = ?`, int64(f.Cause))
+}
+
+func (f *Filter) byLead(s *statement, tag int, from *Position, n int) {
+	s.add(`SELECT ` + columns)
+	f.lead(s, tag)
+	f.between(s, "l.", from)
+	f.conditionsByLead(s, tag)
+	f.order(s, "l.", n)
 }
 
 // byState walks an index per state, each in order and no further than the page
@@ -216,7 +232,8 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 	}
 }
 
-// rest are the conditions without an index.
+// rest are the conditions without an index; but is the tag that leads the walk. Without one,
+// a cause leads it.
 func (f *Filter) rest(s *statement, but int) {
 	for i, t := range f.Tags {
 		if i != but {
@@ -233,8 +250,8 @@ func (f *Filter) rest(s *statement, but int) {
 		s.add(` AND j.state = ?`, int64(job.Completed))
 		f.Completed.add(s, `j.finished_at`)
 	}
-	if f.Cause != 0 {
-		s.add(` AND j.cause = ?`, int64(f.Cause))
+	if f.Cause != 0 && but >= 0 {
+		s.add(` AND EXISTS (SELECT 1 FROM dead x WHERE x.id = j.id AND x.cause = ?)`, int64(f.Cause))
 	}
 	if f.Priority != nil {
 		s.add(` AND j.priority = ?`, int64(*f.Priority))
@@ -300,9 +317,8 @@ func scanRow(found *sql.Rows) (Row, error) {
 	var r Row
 	var id, tags []byte
 	var st, priority, reason uint8
-	var cause sql.NullInt64
 	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
-		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation, &cause)
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation)
 	if err != nil {
 		return Row{}, fmt.Errorf("read row: %w", err)
 	}
@@ -310,7 +326,6 @@ func scanRow(found *sql.Rows) (Row, error) {
 		return Row{}, fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
 	}
 	copy(r.ID[:], id)
-	r.Cause = Cause(cause.Int64)
 	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), state.DeadReason(reason)
 	if r.Tags, err = decodeTags(tags); err != nil {
 		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)

@@ -33,12 +33,14 @@ type Row struct {
 	HoldReason  string // While it is held.
 	Reason      state.DeadReason
 	Tags        []command.Tag
-	Cause       Cause // Of a dead job.
 	// generation is the job's of its queue: the rows of a deleted queue are not shown.
 	generation uint64
 }
 
 func (r *Row) position() Position { return Position{r.CreatedAt, r.ID} }
+
+// cause is that of a dead job.
+func (r *Row) cause() Cause { return causeOf(r.Queue, r.LastError, r.Reason) }
 
 // rowFrom makes a job's row; its last error and why it is held are read from the state.
 func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b *state.Body) (Row, error) {
@@ -54,9 +56,6 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 	var err error
 	if r.LastError, err = lastError(store, ns, id, h); err != nil {
 		return Row{}, err
-	}
-	if h.State == job.Dead {
-		r.Cause = causeOf(r.Queue, r.LastError, r.Reason)
 	}
 	if h.State == job.Held {
 		hold, err := state.ReadHold(store, ns, id)
