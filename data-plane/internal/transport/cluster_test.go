@@ -142,8 +142,7 @@ type blockableLog struct {
 	gate    sync.Mutex
 	blocked atomic.Int32 // Writes that wait for gate.
 	reads   atomic.Int64 // Entries read.
-	writes  atomic.Int64
-	most    atomic.Int64 // Largest bytes of one write; a follower's write is one message.
+	most    atomic.Int64 // Largest bytes of one write of several; a follower's is one message.
 }
 
 func (l *blockableLog) StoreLogs(logs []*raft.Log) error {
@@ -151,12 +150,13 @@ func (l *blockableLog) StoreLogs(logs []*raft.Log) error {
 	l.gate.Lock()
 	defer l.gate.Unlock()
 	l.blocked.Add(-1)
-	bytes := int64(0)
-	for _, e := range logs {
-		bytes += int64(len(e.Data))
+	if len(logs) > 1 {
+		bytes := int64(0)
+		for _, e := range logs {
+			bytes += int64(len(e.Data))
+		}
+		l.most.Store(max(l.most.Load(), bytes)) // Under gate.
 	}
-	l.writes.Add(1)
-	l.most.Store(max(l.most.Load(), bytes)) // Under gate.
 	return l.InmemStore.StoreLogs(logs)
 }
 

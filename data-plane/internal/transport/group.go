@@ -36,8 +36,8 @@ type Raft interface {
 
 // Group is the raft transport of one group on this node.
 type Group struct {
-	// The embedded transport does everything except what the methods here and in
-	// health.go replace.
+	// The embedded transport does everything except what the methods here, in append.go
+	// and in health.go replace.
 	*raft.NetworkTransport
 
 	mux    *Mux
@@ -62,6 +62,8 @@ func newGroup(m *Mux, id uint32) *Group {
 		Stream:  s,
 		MaxPool: idlePerPeer,
 		Timeout: m.opts.RPCTimeout,
+
+		MaxRPCsInFlight: inFlightMax,
 	})
 	t.TimeoutScale = snapshotTimeoutBytes
 	g := &Group{

@@ -24,39 +24,6 @@ const yieldFor = 3 * time.Second
 // errUnfit is what raft is told of a message that was not sent.
 var errUnfit = errors.New("this node should not lead now")
 
-// AppendEntries sends heartbeats and entries, as a leader does.
-func (g *Group) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if g.mux.opts.Health.Silent() {
-		return errUnfit
-	}
-	return g.NetworkTransport.AppendEntries(id, target, args, resp)
-}
-
-// AppendEntriesPipeline opens the leader's pipeline to a peer.
-func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	if g.mux.opts.Health.Silent() {
-		return nil, errUnfit
-	}
-	p, err := g.NetworkTransport.AppendEntriesPipeline(id, target)
-	if err != nil {
-		return nil, err
-	}
-	return pipeline{p, g.mux.opts.Health}, nil
-}
-
-// pipeline is a library's pipeline that falls silent with the node.
-type pipeline struct {
-	raft.AppendPipeline
-	health *health.Health
-}
-
-func (p pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if p.health.Silent() {
-		return nil, errUnfit
-	}
-	return p.AppendPipeline.AppendEntries(args, resp)
-}
-
 // InstallSnapshot sends a snapshot over a connection of its own lane.
 func (g *Group) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	if g.mux.opts.Health.Silent() {

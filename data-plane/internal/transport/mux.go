@@ -83,7 +83,8 @@ type Options struct {
 	stockHeartbeats bool
 	// stockCommits leaves the commit index of incoming messages alone, for the control
 	// run of its test.
-	stockCommits bool
+	stockCommits    bool
+	requestBytesMax int64 // 0 means the constant of that name.
 }
 
 // Metrics are counts since Listen.
@@ -95,6 +96,7 @@ type Metrics struct {
 	HeartbeatsQueued  uint64 // Heartbeats the filter sent through the raft loop.
 	SnapshotsSent     uint64
 	SnapshotBytesSent uint64
+	RequestsTooLarge  uint64 // Each ended its connection.
 }
 
 // Mux shares one listener among the groups of a node.
@@ -116,6 +118,7 @@ type Mux struct {
 	accepted, refused, dialed     atomic.Uint64
 	fast, queued                  atomic.Uint64
 	snapshotsSent, snapshotsBytes atomic.Uint64
+	tooLarge                      atomic.Uint64
 }
 
 // Listen accepts the raft connections of this node's groups on ln, which the Mux
@@ -159,6 +162,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = handshakeTimeout
+	}
+	if o.requestBytesMax == 0 {
+		o.requestBytesMax = requestBytesMax
 	}
 	if o.RPCTimeout == 0 {
 		o.RPCTimeout = rpcTimeout
@@ -229,6 +235,7 @@ func (m *Mux) Metrics() Metrics {
 		HeartbeatsQueued:  m.queued.Load(),
 		SnapshotsSent:     m.snapshotsSent.Load(),
 		SnapshotBytesSent: m.snapshotsBytes.Load(),
+		RequestsTooLarge:  m.tooLarge.Load(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -51,6 +52,8 @@ func (s *stream) deliver(raw net.Conn, h hello) {
 	}
 	if h.lane == laneSnapshot {
 		c.readStall = s.mux.opts.SnapshotStall
+	} else {
+		c.requestMax = s.mux.opts.requestBytesMax
 	}
 	select {
 	case s.accepted <- c:
@@ -129,12 +132,18 @@ func (s *stream) untrack(c *conn) {
 	delete(s.conns, c)
 }
 
+// errTooLarge ends a connection on which a request does not end.
+var errTooLarge = errors.New("a request is larger than any that a node of the cell sends")
+
 // conn is one connection of a group. A stall, if not zero, is the longest that a
 // single Read or Write may take; it replaces the deadline of that direction.
+// requestMax, if not zero, bounds what is read between two answers: the library decodes
+// a request whole, however large it is. On such a connection one goroutine reads and writes.
 type conn struct {
 	net.Conn
 	stream                *stream
-	readStall, writeStall time.Duration // Set before first use.
+	readStall, writeStall time.Duration // Set before first use, like requestMax.
+	requestMax, request   int64         // Bytes allowed, and read since the last answer.
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -143,10 +152,21 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if c.requestMax == 0 {
+		return n, err
+	}
+	if c.request += int64(n); c.request > c.requestMax {
+		c.stream.mux.tooLarge.Add(1)
+		return 0, errTooLarge
+	}
+	return n, err
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	if c.requestMax > 0 {
+		c.request = 0
+	}
 	if c.writeStall > 0 {
 		if err := c.SetWriteDeadline(time.Now().Add(c.writeStall)); err != nil {
 			return 0, err
