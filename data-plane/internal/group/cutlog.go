@@ -14,7 +14,7 @@ func (g *Group) cutLog() {
 	defer g.wg.Done()
 	tick := time.NewTicker(snapshotPoll)
 	defer tick.Stop()
-	var lastBytes, lastIndex uint64
+	var lastBytes uint64
 	for {
 		select {
 		case <-tick.C:
@@ -24,26 +24,31 @@ func (g *Group) cutLog() {
 		if err := g.log.noteRest(); err != nil {
 			g.logger.Warn("log", "err", err)
 		}
-		bytes, index := g.fsm.bytes.Load(), g.AppliedIndex()
+		bytes := g.fsm.bytes.Load()
 		if bytes-lastBytes < snapshotBytes {
 			continue
 		}
-		if err := g.snapshot(bytes-lastBytes, index-lastIndex); err != nil {
+		if err := g.snapshot(trailingBytes); err != nil {
 			g.logger.Warn("snapshot", "err", err)
 			continue
 		}
-		lastBytes, lastIndex = bytes, index
+		lastBytes = bytes
 	}
 }
 
-func (g *Group) snapshot(bytes, entries uint64) error {
-	keep := min(max(trailingBytes/max(bytes/max(entries, 1), 1), trailingMin), trailingEntries)
+// snapshot makes the state durable and cuts the log to its newest entries, of so many
+// bytes. Raft counts them in entries, and these are of any size: so they are looked up.
+func (g *Group) snapshot(trailing uint64) error {
+	keep, err := g.log.NewestWithin(trailing)
+	if err != nil {
+		return fmt.Errorf("measure the log: %w", err)
+	}
 	g.reload.Lock()
 	rc := raft.ReloadableConfig{
-		TrailingLogs: keep, SnapshotInterval: 2 * time.Minute, SnapshotThreshold: snapshotThreshold,
+		TrailingLogs: min(keep, trailingEntries), SnapshotInterval: 2 * time.Minute, SnapshotThreshold: snapshotThreshold,
 		HeartbeatTimeout: g.raft.ReloadableConfig().HeartbeatTimeout, ElectionTimeout: g.raft.ReloadableConfig().ElectionTimeout,
 	}
-	err := g.raft.ReloadConfig(rc)
+	err = g.raft.ReloadConfig(rc)
 	g.reload.Unlock()
 	if err != nil {
 		return fmt.Errorf("set trailing logs: %w", err)

@@ -67,9 +67,37 @@ var _ raft.BatchingFSM = (*fsm)(nil)
 // Apply is never called: hashicorp/raft prefers ApplyBatch.
 func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 
-// ApplyBatch applies the entries in order within one Pebble commit. Entries at
-// or below the applied index were applied before a restart and are skipped.
+// applyBytesMax bounds the entries of one Pebble commit, unless a single one is larger.
+// What they write, two or three times as much, stays below half a memtable, beyond
+// which Pebble makes a batch a table of its own.
+const applyBytesMax = 4 << 20
+
+// ApplyBatch applies the entries in order. Raft bounds their number only, so they are
+// committed in parts; each leaves the state at an entry, as a batch of its own would.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	results := make([]any, 0, len(logs))
+	for len(logs) > 0 {
+		n := applicable(logs)
+		results = append(results, f.applyPart(logs[:n])...)
+		logs = logs[n:]
+	}
+	return results
+}
+
+// applicable is how many of the entries go into one commit.
+func applicable(logs []*raft.Log) int {
+	bytes := 0
+	for i, l := range logs {
+		if bytes += len(l.Data); bytes > applyBytesMax && i > 0 {
+			return i
+		}
+	}
+	return len(logs)
+}
+
+// applyPart applies the entries in order within one Pebble commit. Entries at or below
+// the applied index were applied before a restart and are skipped.
+func (f *fsm) applyPart(logs []*raft.Log) []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make([]any, len(logs))

@@ -24,6 +24,8 @@ type LogStore interface {
 	// StoreLogsAnd stores entries and a stable number in one batch, so that the number
 	// costs no sync of its own and is never newer on disk than the entries.
 	StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error
+	// NewestWithin is how many of the newest entries occupy at most so many bytes.
+	NewestWithin(bytes uint64) (entries uint64, err error)
 }
 
 // Transport carries the group's raft traffic. Bind gives it the replica's raft so
@@ -56,11 +58,13 @@ const (
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
 	enqueueTimeout = 5 * time.Second
 
-	maxAppendEntries  = 256
-	snapshotBytes     = 64 << 20 // State is synced and the log cut once this much was applied.
-	trailingBytes     = 256 << 20
-	trailingEntries   = 65536
-	trailingMin       = 1024
+	// maxAppendEntries is what raft reads at once to replicate or to apply, whatever its
+	// bytes: 64 MiB if all are full, for each follower that lags. A follower that catches
+	// up with small entries syncs once for so many, far more than its leader did.
+	maxAppendEntries  = 64
+	snapshotBytes     = 64 << 20  // State is synced and the log cut once this much was applied.
+	trailingBytes     = 256 << 20 // Of the log that stay for followers that lag,
+	trailingEntries   = 65536     // and at most so many entries.
 	snapshotPoll      = time.Second
 	snapshotThreshold = 65536
 	// checkEvery: one entry in so many carries the leader's digest.

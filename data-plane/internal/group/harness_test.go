@@ -25,10 +25,11 @@ const patience = 20 * time.Second
 // tally is a machine that keeps every payload under the entry's index and counts
 // how often it was asked to.
 type tally struct {
-	store *statedb.Group
-	mu    sync.Mutex // Guards the rest.
-	times []time.Time
-	runs  map[uint64]int
+	store     *statedb.Group
+	committed func(index uint64) // Called after each commit; may be nil.
+	mu        sync.Mutex         // Guards the rest.
+	times     []time.Time
+	runs      map[uint64]int
 }
 
 func (m *tally) key(index uint64) []byte {
@@ -48,8 +49,13 @@ func (m *tally) Apply(txn *statedb.Txn, e Entry) (any, error) {
 	return string(e.Payload), nil
 }
 
-func (m *tally) Committed(uint64) {}
-func (m *tally) Reset() error     { return nil }
+func (m *tally) Committed(index uint64) {
+	if m.committed != nil {
+		m.committed(index)
+	}
+}
+
+func (m *tally) Reset() error { return nil }
 
 // wire is an in-memory transport; loops of other replicas are connected by join.
 type wire struct{ *raft.InmemTransport }
@@ -81,6 +87,7 @@ type setup struct {
 	peers     []*replica
 	wrap      func(wire) Transport    // Replaces the transport; may be nil.
 	wrapLog   func(LogStore) LogStore // Replaces the log; may be nil.
+	committed func(index uint64)      // See tally; may be nil.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -100,7 +107,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		p.wire.Disconnect(raft.ServerAddress(s.id))
 		p.wire.Connect(raft.ServerAddress(s.id), inmem)
 	}
-	r.machine = &tally{store: db.Group(testGroup), runs: map[uint64]int{}}
+	r.machine = &tally{store: db.Group(testGroup), committed: s.committed, runs: map[uint64]int{}}
 	var trans Transport = r.wire
 	if s.wrap != nil {
 		trans = s.wrap(r.wire)

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // Now are the leader's times for the next entry.
@@ -20,8 +21,9 @@ func (g *Group) Standstill() time.Duration { return g.clock.standstill() }
 
 // Proposal is an entry on its way.
 type Proposal struct {
-	future raft.ApplyFuture
-	group  *Group
+	future  raft.ApplyFuture
+	group   *Group
+	refused error // It never went on its way.
 }
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
@@ -32,12 +34,20 @@ func (g *Group) Propose(now Times, payload []byte) Proposal {
 		e.check = true
 		e.checkIndex, e.checkDigest = g.fsm.status()
 	}
-	return Proposal{g.raft.Apply(e.encode(), enqueueTimeout), g}
+	entry := e.encode()
+	if len(entry) > transport.EntryBytesMax {
+		return Proposal{refused: fault.New(fault.TooLarge, "",
+			"what this call writes takes %d bytes in the log, and at most %d fit into one entry; split it", len(entry), transport.EntryBytesMax)}
+	}
+	return Proposal{future: g.raft.Apply(entry, enqueueTimeout), group: g}
 }
 
 // Wait blocks until the entry is applied here or its fate is unknown. It returns
 // the machine's result and the entry's index.
 func (p Proposal) Wait() (any, uint64, error) {
+	if p.refused != nil {
+		return nil, 0, p.refused
+	}
 	err := p.group.await(p.future)
 	p.group.watchTransfer(err)
 	if err != nil {

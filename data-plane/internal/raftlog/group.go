@@ -386,13 +386,34 @@ func (g *Group) commitDelete(from, to uint64) error {
 	return g.store.commit(batch)
 }
 
+// NewestWithin returns how many of the newest entries occupy at most so many bytes.
+func (g *Group) NewestWithin(bytes uint64) (uint64, error) {
+	g.write.Lock()
+	defer g.write.Unlock()
+	if err := g.store.enter(); err != nil {
+		return 0, err
+	}
+	defer g.store.life.RUnlock()
+	first, last, _, err := g.ends()
+	if err != nil || first == 0 {
+		return 0, err
+	}
+	beyond, err := g.beyond(bytes, first, last)
+	return last - beyond, err
+}
+
 // withinBudget lowers to as far as KeepBytes allows entries to stay. It returns
 // first-1 when nothing has to go.
 func (g *Group) withinBudget(first, to uint64) (uint64, error) {
-	keep := g.store.opts.KeepBytes
-	if keep == 0 {
+	if g.store.opts.KeepBytes == 0 {
 		return to, nil
 	}
+	return g.beyond(g.store.opts.KeepBytes, first, to)
+}
+
+// beyond returns the last entry, from first up to to, that does not lie within the
+// newest so many bytes of the log, and first-1 if all do.
+func (g *Group) beyond(bytes, first, to uint64) (uint64, error) {
 	_, _, through, err := g.ends()
 	if err != nil {
 		return 0, err
@@ -401,7 +422,7 @@ func (g *Group) withinBudget(first, to uint64) (uint64, error) {
 	n := sort.Search(int(to-first)+1, func(i int) bool {
 		before, err := g.cumulativeBefore(first, first+uint64(i))
 		failed = errors.Join(failed, err)
-		return through-before <= keep
+		return through-before <= bytes
 	})
 	return first + uint64(n) - 1, failed
 }

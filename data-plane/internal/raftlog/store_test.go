@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -247,6 +248,41 @@ func TestDeleteRange_KeepsPrefixWithinBudgetAndSuffixNever(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantLog(t, s.Group(1), logs[c.wantFirst-1:94])
+	}
+}
+
+// Entries are of any size, so how many fit is looked up, in all of the log.
+func TestNewestWithin_CountsBytesWhereverTheLargeEntriesAre(t *testing.T) {
+	t.Parallel()
+	s := open(t, vfs.NewMem(), Options{})
+	g := s.Group(1)
+	if n, err := g.NewestWithin(1 << 40); n != 0 || err != nil {
+		t.Fatalf("%d of no entries fit, %v", n, err)
+	}
+	var logs []*raft.Log
+	for i := uint64(1); i <= 60; i++ { // Small ones, then large ones, then small ones.
+		size := 10
+		if i > 20 && i <= 40 {
+			size = 100_000
+		}
+		logs = append(logs, entry(i, 1, strings.Repeat("x", size)))
+	}
+	small, large := entryBytes(logs[0]), entryBytes(logs[30])
+	store(t, g, logs)
+	if err := g.DeleteRange(1, 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ bytes, want uint64 }{
+		{0, 0},
+		{small, 1},
+		{20*small + large - 1, 20},
+		{20*small + large, 21},
+		{20*small + 20*large, 40},
+		{1 << 40, 55},
+	} {
+		if n, err := g.NewestWithin(c.bytes); n != c.want || err != nil {
+			t.Errorf("%d entries within %d bytes, want %d (%v)", n, c.bytes, c.want, err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // maker makes jobs for several goroutines.
@@ -95,6 +96,20 @@ func TestRequest_WithTooManyPartsIsRefused(t *testing.T) {
 	if fault.CodeOf(err) != fault.TooLarge {
 		t.Fatalf("refusal: %v", err)
 	}
+}
+
+// No door lets such a request in. If one ever does, followers would never take its entry.
+func TestRequest_AnEntryThatIsTooLargeForAMessageIsRefusedAndTheTermGoesOn(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	huge := s.newJob()
+	huge.Payload = make([]byte, transport.EntryBytesMax)
+	q := s.submit(Request{After: []command.Command{huge}})
+	s.step()
+	if rep := <-q.done; fault.CodeOf(rep.Err) != fault.TooLarge {
+		t.Fatalf("refusal: %v", rep.Err)
+	}
+	s.do(Request{After: []command.Command{s.newJob()}})
 }
 
 func TestRefuseJobs_OnlyNewJobsAreRefused(t *testing.T) {

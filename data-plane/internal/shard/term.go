@@ -146,10 +146,11 @@ func (t *term) round(first *request) bool {
 }
 
 // turnedAway: the entry was not committed. If raft did not even take it (it is
-// handing the leadership over, which may come to nothing) the term goes on, and
-// the memory, which has given out jobs for the entry, starts again from the state.
+// handing the leadership over, which may come to nothing, or the entry is larger than
+// any message) the term goes on, and the memory, which has given out jobs for the
+// entry, starts again from the state.
 func (t *term) turnedAway(err error) bool {
-	if fault.CodeOf(err) != fault.Unavailable {
+	if code := fault.CodeOf(err); code != fault.Unavailable && code != fault.TooLarge {
 		return false
 	}
 	for w, q := range t.parked {
