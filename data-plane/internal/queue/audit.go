@@ -209,6 +209,7 @@ func (f *JobFilter) describe() string {
 		}
 	}
 	say("queue", f.Queue)
+	say("error_group", f.ErrorGroup)
 	say("state", strings.Join(f.States, ","))
 	for _, t := range f.Tags {
 		say("tag", t.Key+":"+t.Value)
@@ -237,6 +238,7 @@ func (f *JobFilter) describe() string {
 	}
 	if f.Limit > 0 {
 		say("limit", strconv.Itoa(f.Limit))
+		say("order", f.Order)
 	}
 	return strings.Join(parts, " ")
 }

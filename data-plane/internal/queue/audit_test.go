@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -243,4 +244,33 @@ func TestAudit_SettingsThatStayedAreNotInTheEntry(t *testing.T) {
 		c.Principal + ` queue.update q 1/0 {"max_concurrency":"none","was_max_concurrency":"2"}`,
 		c.Principal + " queue.update q 1/0",
 	})
+}
+
+// What a bulk call was meant for is told by its filter alone: afterwards other jobs fit it.
+func TestAudit_TellsEveryConditionOfAFilter(t *testing.T) {
+	t.Parallel()
+	// How the list is shown, not which jobs are in it.
+	const not = " Sort Order Cursor Whole "
+	one, yes := 1, true
+	values := map[reflect.Type]any{
+		reflect.TypeFor[string](): "x", reflect.TypeFor[[]string](): []string{"x"}, reflect.TypeFor[[]JobTag](): []JobTag{{"k", "v"}},
+		reflect.TypeFor[time.Time](): time.Unix(1, 0), reflect.TypeFor[*int](): &one, reflect.TypeFor[*bool](): &yes, reflect.TypeFor[int](): 1,
+	}
+	told := map[string]string{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[JobFilter]()) {
+		if !field.IsExported() || strings.Contains(not, " "+field.Name+" ") {
+			continue
+		}
+		var f JobFilter
+		reflect.ValueOf(&f).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(values[field.Type]))
+		text := f.describe()
+		if text == "" || told[text] != "" {
+			t.Errorf("%s: %q, as %q", field.Name, text, told[text])
+		}
+		told[text] = field.Name
+	}
+	oldest := JobFilter{Queue: "q", Limit: 5, Order: "asc"}
+	if got := oldest.describe(); got != "queue=q limit=5 order=asc" {
+		t.Errorf("the five oldest: %q", got)
+	}
 }
