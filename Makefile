@@ -111,6 +111,14 @@ test-short: ## The Go tests without the long ones (seconds to a minute).
 test-race: ## The short tests under the race detector (needs a C compiler).
 	@$(call in-each,$(MODULES),CGO_ENABLED=1 go test -race -short -timeout 20m $(TEST_FLAGS) $(PKG))
 
+# What takes longer than CI may; run it before an issue is called resolved.
+.PHONY: test-long
+test-long: ## What make test has no time for: clocks that differ, kills, planted bugs, every fuzz target (about half an hour).
+	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
+	@$(MAKE) soak
+	@$(MAKE) mutants
+	@$(MAKE) fuzz FUZZTIME=10s
+
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).
 	cd services && CORVO_SOAK_KILLS=$(KILLS) go test ./e2e/nemesis -count=1 -v -timeout 60m

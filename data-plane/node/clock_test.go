@@ -34,6 +34,7 @@ type clockedRig struct {
 	nodes  []*node.Node
 	clocks []*offClock
 	caller identity.Identity
+	admin  *celladmin.Client
 }
 
 // call makes a call in the rig's namespace, or as a part of the cell.
@@ -92,6 +93,7 @@ func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
+	out.admin = admin
 	tenant, err := admin.CreateTenant(ctx, "acme", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +182,10 @@ func TestClock_ANodeThatIsAnHourAheadDoesNotLead(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(got["detail"]), "1h0m0s ahead of") {
 		t.Fatalf("/readyz of the odd one out: %d %v", code, got)
 	}
+	soon(t, "the others say why it is not reachable for them", func() bool {
+		nodes, err := r.admin.Nodes(t.Context())
+		return err == nil && len(nodes[2].GetCauses()) == 1 && nodes[2].GetCauses()[0].GetReason() == "clock"
+	})
 	wantNow(t, r.enqueue(t, 0, map[string]any{"queue": "q"}))
 	// A call that a proxy with a right clock sends to it.
 	if code, got := r.call(t, "POST", r.nodes[2].URL(), "/api/v1/enqueue", r.caller, map[string]any{"queue": "q"}); code != http.StatusServiceUnavailable {

@@ -146,9 +146,17 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header, body []byte) *refusal {
 	h := p.newHeld(r, addr, cl, body)
 	opts := forward.Options{
-		Path:     addr.path,
-		Body:     body,
-		Prepare:  func(to http.Header) { prepare(to, signed); h.prepare(to, p.now()) },
+		Path: addr.path,
+		Body: body,
+		Prepare: func(to http.Header) {
+			if h.tries > 1 { // What is the time may be better known by now.
+				if again, ref := p.sign(r, addr, cl.caller, signed.Get(identity.HeaderRequestID)); ref == nil {
+					signed = again
+				}
+			}
+			prepare(to, signed)
+			h.prepare(to, p.now())
+		},
 		Response: func(status int, from http.Header) { p.received(status, from, cl, isDocs(addr.path)) },
 		Refused:  h.refused,
 	}
@@ -189,6 +197,9 @@ func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forw
 			return ref, nil
 		}
 		if errors.Is(err, errNotDone) || errors.Is(err, errMaybeDone) {
+			if errors.Is(err, errClocks) && !h.maybe {
+				return refuseSkew, err
+			}
 			return h.refusal(), err // It answers; what is missing is a leader.
 		}
 		p.nodes.lost(n, err)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -27,6 +28,7 @@ const (
 // Refusals of a node that are not the client's yet: leadership has moved.
 var (
 	errNotDone   = errors.New("the node did nothing of it")
+	errClocks    = fmt.Errorf("%w: its clock and ours differ", errNotDone)
 	errMaybeDone = errors.New("the node does not know whether it was done")
 	errNoNode    = errors.New("no node could be asked")
 )
@@ -78,12 +80,15 @@ func (p *Proxy) newHeld(r *http.Request, addr address, cl *call, body []byte) *h
 	return h
 }
 
-// refused declines an answer of a node that says that leadership has moved.
+// refused declines an answer of a node that says that leadership has moved, or is about
+// to because its clock is off.
 func (h *held) refused(_ int, header http.Header) error {
 	switch outcome := header.Get(identity.HeaderOutcome); {
 	case h.cl.caller == nil:
 	case outcome == identity.OutcomeNone:
 		return errNotDone
+	case outcome == identity.OutcomeClock:
+		return errClocks
 	case outcome == identity.OutcomeUnknown && h.safe:
 		return errMaybeDone
 	}

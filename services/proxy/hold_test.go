@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -33,6 +34,32 @@ func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
 		if name == identity.HeaderOutcome {
 			t.Errorf("the client sees %s", name)
 		}
+	}
+}
+
+// A leader whose clock goes off is replaced within seconds: its refusals are not the
+// client's, unless they do not end.
+func TestHold_ANodeThatLivesInAnotherTimeIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	var asked, off atomic.Int64
+	off.Store(3)
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) <= off.Load() {
+			w.Header().Set(identity.HeaderOutcome, identity.OutcomeClock)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	})
+	r.up[0].handle.Store(&h)
+	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusCreated || asked.Load() != 4 {
+		t.Errorf("%d %s after %d tries", a.status, a.body, asked.Load())
+	}
+	off.Store(1 << 60)
+	r.proxy.holds.most = 0 // Not for ever: as if HoldFor were over.
+	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"CLOCK_SKEW"`) {
+		t.Errorf("in another time for good: %d %s", a.status, a.body)
 	}
 }
 

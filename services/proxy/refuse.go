@@ -87,6 +87,8 @@ var (
 		"can't check the key at the moment; try again").after(time.Second)
 	refuseClock = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
 		"this proxy does not know yet whether its clock is right; nothing was done, try again").after(time.Second)
+	refuseSkew = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
+		"the clocks of two machines of this service differ too much; nothing was done, try again in a moment").after(time.Second)
 	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
 		"no node can take the request at the moment; nothing was done, try again").after(time.Second)
 	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "The outcome is unknown",

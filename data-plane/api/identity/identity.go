@@ -37,11 +37,12 @@ const (
 	// HeaderIndex and the names beginning with HeaderClientPrefix are a client's
 	// own: they carry no authority and pass the proxy.
 	// HeaderOutcome is said between the processes of a cell with a refusal that was
-	// about leadership: whether the call was done. HeaderWaited is how long, in
+	// about leadership or clocks: whether the call was done. HeaderWaited is how long, in
 	// milliseconds, a long poll has waited elsewhere already.
 	HeaderOutcome  = "X-Corvo-Outcome"
 	HeaderWaited   = "X-Corvo-Waited"
 	OutcomeNone    = "none"    // Nothing was done.
+	OutcomeClock   = "clock"   // Nothing was done, because clocks differ.
 	OutcomeUnknown = "unknown" // Nobody knows.
 
 	HeaderIndex        = "X-Corvo-Index"

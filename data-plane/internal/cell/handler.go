@@ -63,6 +63,8 @@ func (c *Cell) sameCell(next http.Handler) http.Handler {
 	})
 }
 
+const wordClockSkew = "CLOCK_SKEW"
+
 // SignedOnly refuses every caller that is not a part of the cell, before a body is
 // read, and says the same whatever was wrong.
 func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
@@ -75,7 +77,7 @@ func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 		}
 		denied, status := fault.New(fault.Unauthorized, "UNAUTHORIZED", "the call is not signed by a part of this cell"), http.StatusUnauthorized
 		if errors.Is(err, identity.ErrExpired) { // Rightly signed.
-			denied, status = fault.New(fault.Unavailable, "CLOCK_SKEW", "the caller's clock and this node's differ by more than %s", identity.SkewMax), http.StatusServiceUnavailable
+			denied, status = fault.New(fault.Unavailable, wordClockSkew, "the caller's clock and this node's differ by more than %s", identity.SkewMax), http.StatusServiceUnavailable
 		}
 		if !refuse.IsSupported(r) {
 			http.Error(w, denied.Message, status)

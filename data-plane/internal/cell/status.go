@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 )
@@ -77,13 +78,23 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	}
 	res, err := m.peers.at(url).GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
 	if err != nil {
-		return &cellv1.NodeStatus{Node: n, Error: Fault(err).Error()}
+		return unreachable(n, Fault(err))
 	}
 	s := res.Msg.GetStatus()
 	if s.GetNode().GetId() != n.GetId() {
 		return &cellv1.NodeStatus{Node: n, Error: "another node answers at " + url + ": " + s.GetNode().GetId()}
 	}
 	s.Node, s.Reachable = n, true
+	return s
+}
+
+// unreachable is the status of a node that did not tell its own. One that refuses the
+// question because it lives in another time can not say so itself.
+func unreachable(n *cellv1.Node, why *fault.Error) *cellv1.NodeStatus {
+	s := &cellv1.NodeStatus{Node: n, Error: why.Error()}
+	if why.Reason == wordClockSkew {
+		s.Causes = []*cellv1.HealthCause{{Reason: string(health.Clock), Detail: why.Message}}
+	}
 	return s
 }
 

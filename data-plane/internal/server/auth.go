@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -25,11 +26,17 @@ func unauthorized(message string) error {
 	return fault.New(fault.Unauthorized, "UNAUTHORIZED", "%s", message)
 }
 
+const wordClockSkew = "CLOCK_SKEW"
+
+// skewLogEvery is how often the log says that calls are signed in another time: every
+// call of every client fails by it.
+const skewLogEvery = 10 * time.Second
+
 // errClockSkew: two processes of the cell disagree about the time. It is not the
 // caller's doing, so it is no 401, upon which clients give up.
 func errClockSkew() error {
 	return &fault.Error{
-		Code: fault.Unavailable, Reason: "CLOCK_SKEW", RetryAfter: time.Second,
+		Code: fault.Unavailable, Reason: wordClockSkew, RetryAfter: time.Second,
 		Message: "the clocks of two machines of this service differ too much; nothing was done, try again in a moment",
 	}
 }
@@ -40,6 +47,26 @@ type Signed struct {
 	signer *identity.Signer
 	now    func() time.Time
 	log    *slog.Logger
+	skew   skewLog
+}
+
+// skewLog counts what was refused because of clocks since the log last told of it.
+type skewLog struct {
+	mu      sync.Mutex // Guards the rest.
+	told    time.Time
+	refused int
+}
+
+// add reports whether the log is to tell of one more, and of how many since.
+func (s *skewLog) add(now time.Time) (refused int, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused++
+	if since := now.Sub(s.told); since >= 0 && since < skewLogEvery { // The wall may go back.
+		return 0, false
+	}
+	refused, s.refused, s.told = s.refused, 0, now
+	return refused, true
 }
 
 // NewSigned makes the authenticator of a node in a cell.
@@ -52,7 +79,9 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 	id, err := s.signer.VerifyRequest(r, s.now())
 	if err != nil {
 		if errors.Is(err, identity.ErrExpired) { // Rightly signed: by a part of the cell.
-			s.log.Warn("a call was signed in another time: clocks of the cell differ", "path", r.URL.Path, "peer", r.RemoteAddr)
+			if n, tell := s.skew.add(s.now()); tell {
+				s.log.Warn("calls were signed in another time: clocks of the cell differ", "calls", n, "path", r.URL.Path, "peer", r.RemoteAddr)
+			}
 			return nil, errClockSkew()
 		}
 		// The caller must not learn which check failed.

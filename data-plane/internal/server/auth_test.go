@@ -3,7 +3,9 @@ package server
 import (
 	"bytes"
 	"crypto/sha256"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +196,9 @@ func TestSigned_ASignatureOfAnotherTimeIsTryAgain(t *testing.T) {
 		a := b.do("GET", path, "", headersFor(t, id, path)...)
 		if a.status != 503 || !bytes.Contains(a.body, []byte(`"CLOCK_SKEW"`)) {
 			t.Errorf("%s off: %d %s", off, a.status, a.body)
+		}
+		if got := a.header.Get(identity.HeaderOutcome); got != identity.OutcomeClock {
+			t.Errorf("%s off: the proxy is told %q", off, got)
 		}
 		// Whoever changes it is told nothing.
 		forged := append(headersFor(t, id, path), "X-Corvo-Roles", "admin")
@@ -410,5 +415,39 @@ func TestRPC_RefusalAtTheDoorSpeaksTheDialect(t *testing.T) {
 	k.send(&frameIn{RequestId: 1})
 	if _, err := k.s.Receive(); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("stream: %v", err)
+	}
+}
+
+// Every call of every client fails while a leader's clock is off. The log says so, and
+// how often, not each time.
+func TestSigned_TheLogTellsOfAnotherTimeOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	now := time.Now()
+	a := NewSigned(newSigner(t), func() time.Time { return now }, slog.New(slog.NewTextHandler(&lines, nil)))
+	id := signed(nsA, "viewer")
+	id.ExpiresAt = now.Add(-time.Hour)
+	ask := func() {
+		r := httptest.NewRequest("GET", "/api/v1/queues", nil)
+		h := headersFor(t, id, "/api/v1/queues")
+		for i := 0; i < len(h); i += 2 {
+			r.Header.Set(h[i], h[i+1])
+		}
+		if _, err := a.Authenticate(r); err == nil {
+			t.Fatal("accepted")
+		}
+	}
+	for range 1000 {
+		ask()
+	}
+	now = now.Add(skewLogEvery)
+	ask()
+	if n := strings.Count(lines.String(), "level=WARN"); n != 2 || !strings.Contains(lines.String(), "calls=1000") {
+		t.Errorf("%d lines:\n%s", n, lines.String())
+	}
+	now = now.Add(-8 * time.Hour) // Set right.
+	ask()
+	if n := strings.Count(lines.String(), "level=WARN"); n != 3 {
+		t.Errorf("%d lines after the clock went back", n)
 	}
 }

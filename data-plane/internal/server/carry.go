@@ -129,8 +129,8 @@ func (s *Server) carryOnce(c *call, safe bool) error {
 // leaderMoved is why an answer is not for the client, if the call may be sent again.
 func leaderMoved(h http.Header, safe bool) error {
 	switch outcome := h.Get(identity.HeaderOutcome); {
-	case outcome == identity.OutcomeNone:
-		return errNotDone
+	case outcome == identity.OutcomeNone, outcome == identity.OutcomeClock:
+		return errNotDone // A leader whose clock is off is not one for long.
 	case outcome == identity.OutcomeUnknown && safe:
 		return errUnknown
 	}
@@ -141,8 +141,11 @@ func leaderMoved(h http.Header, safe bool) error {
 func (c *call) inCell() bool { return c.who != nil && (c.who.Forwarded || c.who.Identity.ProxyStream) }
 
 // markOutcome tells the rest of the cell what it may do about a refusal for the sake of
-// leadership.
+// leadership or clocks.
 func markOutcome(c *call, f *fault.Error) {
+	if c != nil && wordOf(f) == wordClockSkew { // Rightly signed: the cell asks.
+		c.w.Header().Set(identity.HeaderOutcome, identity.OutcomeClock)
+	}
 	if c == nil || !c.inCell() || c.route.stream || c.route.events {
 		return // A stream's headers are out, and it is not repeated.
 	}

@@ -15,11 +15,17 @@ import (
 // for the tests of its own process.
 const binaryVariable = "CORVO_E2E_CLOUD"
 
-const buildTimeout = 5 * time.Minute
+const buildTimeout = 10 * time.Minute
 
 // Main is the body of TestMain: it builds corvo-cloud, runs the tests and returns
 // the exit code.
 func Main(m *testing.M) int {
+	return mainWith(m, func(string) ([]string, error) { return nil, nil })
+}
+
+// mainWith is Main with arguments for go build; they may name files in a folder that
+// stays until the tests have ended.
+func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
 	if os.Getenv(binaryVariable) != "" {
 		return m.Run()
 	}
@@ -30,7 +36,11 @@ func Main(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // A temporary folder.
 	bin := filepath.Join(dir, "corvo-cloud")
-	if err := build(bin); err != nil {
+	more, err := flags(dir)
+	if err == nil {
+		err = build(bin, more)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
@@ -41,14 +51,15 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-func build(bin string) error {
+func build(bin string, flags []string) error {
 	_, self, _, ok := runtime.Caller(0)
 	if !ok {
 		return fmt.Errorf("find the sources")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin, "./cmd/corvo-cloud")
+	args := append([]string{"build", "-buildvcs=false", "-o", bin}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/corvo-cloud")...)
 	cmd.Dir = filepath.Join(filepath.Dir(self), "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build corvo-cloud: %w\n%s", err, out)

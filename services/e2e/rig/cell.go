@@ -29,6 +29,9 @@ type CellOptions struct {
 	ProxyArgs []string
 	// TLS puts everything inside the cell under mutual TLS.
 	TLS bool
+	// Walls gives every process a wall clock that the test can move, and moves those of
+	// the first nodes from the start. It needs MainWithWalls.
+	Walls []time.Duration
 }
 
 // Cell is a cell of separate processes with the tenant "acme", its namespace
@@ -52,6 +55,7 @@ type CellNode struct {
 	ID       string
 	URL      string
 	Dir      string
+	Wall     *Wall // Nil unless asked for.
 
 	t    testing.TB
 	args []string
@@ -61,6 +65,7 @@ type CellNode struct {
 type CellProxy struct {
 	*Process // The latest.
 	URL      string
+	Wall     *Wall // Nil unless asked for.
 
 	t    testing.TB
 	args []string
@@ -135,12 +140,21 @@ func (c *Cell) plan(o CellOptions) {
 	for i, n := range c.Nodes {
 		n.args = c.nodeArgs(n, api[i], raft[i], "--peers", strings.Join(peers, ","))
 		n.args = append(n.args, o.NodeArgs...)
+		if o.Walls != nil {
+			n.Wall = newWall(c.t)
+			if i < len(o.Walls) {
+				n.Wall.Move(o.Walls[i])
+			}
+		}
 	}
 	for i := range o.Proxies {
 		p := &CellProxy{URL: "http://" + public[i], t: c.t}
 		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(c.URLs(), ","), "--data", c.t.TempDir(),
 			"--name", fmt.Sprint(i + 1)}, c.flags(fmt.Sprintf("proxy%d", i+1))...)
 		p.args = append(p.args, o.ProxyArgs...)
+		if o.Walls != nil {
+			p.Wall = newWall(c.t)
+		}
 		c.Proxies = append(c.Proxies, p)
 	}
 }
@@ -280,7 +294,7 @@ func (c *Cell) number(id string) int {
 // Start starts the node's process, also again.
 func (n *CellNode) Start() {
 	n.t.Helper()
-	n.Process = Start(n.t, n.ID, n.args...)
+	n.Process = start(n.t, n.ID, n.Wall.env(), n.args...)
 }
 
 // WaitReady waits for the line that a node prints when it can take work.
@@ -292,7 +306,7 @@ func (n *CellNode) WaitReady(limit time.Duration) {
 // Start starts the proxy's process, also again.
 func (p *CellProxy) Start() {
 	p.t.Helper()
-	p.Process = Start(p.t, "proxy", p.args...)
+	p.Process = start(p.t, "proxy", p.Wall.env(), p.args...)
 }
 
 // WaitReady waits for the line that a proxy prints when it serves.

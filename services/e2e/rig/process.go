@@ -30,6 +30,12 @@ type Process struct {
 // Start runs corvo-cloud with args.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
+	return start(t, name, nil, args...)
+}
+
+// start is Start with more variables of the environment.
+func start(t testing.TB, name string, env []string, args ...string) *Process {
+	t.Helper()
 	bin := os.Getenv(binaryVariable)
 	if bin == "" {
 		t.Fatal("TestMain does not call rig.Main")
@@ -37,6 +43,7 @@ func Start(t testing.TB, name string, args ...string) *Process {
 	p := &Process{Name: name, t: t, out: &output{}, err: &output{}, done: make(chan struct{})}
 	p.cmd = exec.Command(bin, args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = dieWithParent()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)

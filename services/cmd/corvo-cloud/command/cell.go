@@ -458,9 +458,6 @@ func (s *session) write(text func(io.Writer)) error {
 
 // nodeHealth is why a node should not lead.
 func nodeHealth(n *cellv1.NodeStatus) string {
-	if !n.GetReachable() {
-		return "unknown"
-	}
 	var causes []string
 	for _, c := range n.GetCauses() {
 		text := c.GetReason()
@@ -469,7 +466,11 @@ func nodeHealth(n *cellv1.NodeStatus) string {
 		}
 		causes = append(causes, text)
 	}
-	if len(causes) == 0 {
+	switch {
+	case len(causes) > 0:
+	case !n.GetReachable():
+		return "unknown"
+	default:
 		return "ok"
 	}
 	return strings.Join(causes, ", ")
