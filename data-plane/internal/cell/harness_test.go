@@ -153,6 +153,16 @@ func (l *memLog) StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error 
 	return errors.Join(l.StoreLogs(logs), l.SetUint64(key, value))
 }
 
+// NewestWithin holds every entry for small.
+func (l *memLog) NewestWithin(uint64) (uint64, error) {
+	first, err := l.FirstIndex()
+	if err != nil || first == 0 {
+		return 0, err
+	}
+	last, err := l.LastIndex()
+	return last - first + 1, err
+}
+
 func (n *testNode) log(group uint32) *memLog {
 	if n.logs[group] == nil {
 		n.logs[group] = &memLog{raft.NewInmemStore()}
