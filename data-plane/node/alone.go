@@ -112,7 +112,7 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 		text := strings.TrimSpace(string(b))
 		k, err := apikey.Parse(text)
 		if err != nil {
-			return "", fmt.Errorf("%w: %s does not hold an API key: put the key back, or remove the file, and a new key is made", ErrKeyFile, path)
+			return "", fmt.Errorf("%w: %s doesn't contain an API key: put the key back, or remove the file to get a new key", ErrKeyFile, path)
 		}
 		if _, known := n.cell.View().KeyByID(k.ID()); known {
 			return text, nil
@@ -162,7 +162,7 @@ type local struct {
 func (l *local) Authenticate(r *http.Request) (*server.Principal, error) {
 	if !namesThisMachine(r.Host) || l.browser.Check(r) != nil {
 		return nil, fault.New(fault.Forbidden, "CROSS_ORIGIN",
-			"without keys this server answers programs of this machine, at localhost or 127.0.0.1, and no page of another site; start it with --require-key to reach it otherwise")
+			"without API keys, this server only answers programs on this machine, at localhost or 127.0.0.1, and no pages of other sites; start it with --require-key to reach it from elsewhere")
 	}
 	o := l.open.Load()
 	if o == nil {

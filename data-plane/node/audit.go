@@ -15,7 +15,7 @@ const auditPageMax = 500
 func (n *Node) readAudit(ctx context.Context, req *cellv1.ListAuditRequest) (*cellv1.ListAuditResponse, error) {
 	s := n.groups.shard(req.GetGroup())
 	if s == nil || !s.Group().Leading() {
-		return nil, fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead shard %d", req.GetGroup())
+		return nil, fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node doesn't lead shard %d", req.GetGroup())
 	}
 	limit := auditPageMax
 	if asked := int(req.GetLimit()); asked > 0 && asked < limit {

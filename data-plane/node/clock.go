@@ -59,7 +59,7 @@ func (n *Node) onClock(s cellclock.State) {
 	case cellclock.Off:
 		n.fitness.Set(health.Clock, s.Detail)
 	default:
-		n.logger.Log(n.loopCtx, slog.LevelWarn, "whether this node's clock is right is not known", "why", s.Detail)
+		n.logger.Log(n.loopCtx, slog.LevelWarn, "it isn't known yet whether this node's clock is right", "why", s.Detail)
 	}
 }
 

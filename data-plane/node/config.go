@@ -118,17 +118,17 @@ func (c *Config) check() error {
 			problems = append(problems, errors.New(what))
 		}
 	}
-	need(c.ID != "", "node id is missing")
-	need(c.Dir != "", "data directory is missing")
-	need(c.API != nil, "API listener is missing")
-	need(c.Raft != nil, "raft listener is missing")
-	need(!c.alone() || len(c.Peers) == 1, "a node alone names itself and nobody else as peer")
-	need(!c.Relaxed || len(c.Peers) == 1, "relaxed is only for a node alone: replicas that do not sync can lose what they confirmed to each other")
-	need(!c.AcceptLoss || len(c.Peers) == 1, "accepting loss is only for a node alone; in a cell, let the node rejoin with an empty directory")
-	need(len(c.Secret) > 0 || len(c.Peers) == 1, "the cell's secret is missing")
+	need(c.ID != "", "the node id is required")
+	need(c.Dir != "", "the data directory is required")
+	need(c.API != nil, "the API listener is required")
+	need(c.Raft != nil, "the raft listener is required")
+	need(!c.alone() || len(c.Peers) == 1, "a single node can only have itself as a peer")
+	need(!c.Relaxed || len(c.Peers) == 1, "relaxed is only for a single node: replicas that don't sync can lose what they confirmed to each other")
+	need(!c.AcceptLoss || len(c.Peers) == 1, "accepting loss is only for a single node; in a cell, replace the node with one that has a new id and an empty folder")
+	need(len(c.Secret) > 0 || len(c.Peers) == 1, "the cell's secret is required")
 	if len(c.Peers) > 0 {
 		_, found := c.peer(c.ID)
-		need(found, fmt.Sprintf("node %q is not among the peers", c.ID))
+		need(found, fmt.Sprintf("node %q isn't among the peers", c.ID))
 	}
 	return errors.Join(problems...)
 }
@@ -184,7 +184,7 @@ func (c *Config) secret() ([]byte, error) {
 		return b, nil
 	}
 	if err == nil {
-		return nil, fmt.Errorf("%w: the cell secret in %s has %d bytes, not %d: the file is damaged; remove it, and a new one is made", ErrKeyFile, path, len(b), secretBytes)
+		return nil, fmt.Errorf("%w: the cell secret in %s has %d bytes, not %d: the file is damaged; remove it to get a new one", ErrKeyFile, path, len(b), secretBytes)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read cell secret: %w", err)

@@ -66,7 +66,7 @@ func (n *Node) removeModels() {
 func (n *Node) removeOtherModels(v *cell.View) {
 	known := func(ns job.Namespace) bool { _, ok := v.NamespaceByID(ns); return ok }
 	if err := n.models.RemoveOthers(known); err != nil {
-		n.logger.Warn("read models of forgotten namespaces were not removed", "err", err)
+		n.logger.Warn("can't remove the lists of old deleted namespaces", "err", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (n *Node) retireModels(v *cell.View) {
 	for _, shard := range v.Shards() {
 		for _, ns := range v.Deleted(shard) {
 			if err := n.models.Retire(ns); err != nil {
-				n.logger.Warn("the read model of a deleted namespace was not removed", "namespace", ns, "err", err)
+				n.logger.Warn("can't remove the lists of a deleted namespace", "namespace", ns, "err", err)
 			}
 		}
 	}

@@ -36,14 +36,14 @@ type Found struct {
 func NewCellID() string { return newCellID + ulid.Make().String() }
 
 // waiting is what a node without a cell says to its operator.
-const waiting = "the folder of this node belongs to no cell, so it has no vote and waits: form a new cell with `corvo-cloud cell form --nodes URL,...`, " +
-	"or start it with --join to add it to one. If it was part of a cell, its data is gone: give the cell a node with a new id instead"
+const waiting = "this node's folder doesn't belong to a cell, so the node can't vote and waits: form a new cell with `corvo-cloud cell form --nodes URL,...`, " +
+	"or start it with --join to add it to one. If it was part of a cell, its data is gone: add a node with a new id instead"
 
 // found makes this node one of the first of its cell.
 func (n *Node) found(ctx context.Context, f Found) error {
 	r := n.folderRecord()
 	if r.CellID == "" && !f.Fresh {
-		return fmt.Errorf("%w: folder %s belongs to no cell, and the cell it is part of was formed before", ErrWiped, n.cfg.Dir)
+		return fmt.Errorf("%w: folder %s doesn't belong to a cell, but this node's cell was already formed", ErrWiped, n.cfg.Dir)
 	}
 	if r.CellID == "" {
 		nodes := make([]known, 0, len(n.cfg.Peers))
@@ -80,7 +80,7 @@ func (n *Node) admit(ctx context.Context) error {
 		if f := cell.Fault(err); f.Reason == cell.ReasonNodeIDUsed {
 			return fmt.Errorf("%w: %s", ErrRefused, f.Message)
 		}
-		n.logger.Warn("not yet admitted to the cell", "by", n.cfg.Join, "err", err)
+		n.logger.Warn("not in the cell yet; retrying", "by", n.cfg.Join, "err", err)
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -126,7 +126,7 @@ func (f formation) Prepare(_ context.Context, req *connect.Request[cellv1.Prepar
 		case r.CellID == "":
 			r.CellID, r.First, r.Nodes = req.Msg.GetCellId(), true, members
 		case r.CellID != req.Msg.GetCellId() || !sameIDs(r.Nodes, members):
-			refused = fault.New(fault.Conflict, "CELL_EXISTS", "node %s belongs to cell %s already", r.NodeID, r.CellID)
+			refused = fault.New(fault.Conflict, "CELL_EXISTS", "node %s already belongs to cell %s", r.NodeID, r.CellID)
 		}
 	})
 	if err := errors.Join(refused, err); err != nil {
@@ -144,7 +144,7 @@ func (f formation) checkMembers(cellID string, members []known) error {
 		}
 		if !reachableFrom(m.RaftAddress, m.APIURL) {
 			return fault.InvalidFields([]fault.Field{{Path: "members", Message: fmt.Sprintf(
-				"node %s does not say where others reach it (%s, %s): start it with --advertise-raft and --advertise-api", m.ID, m.RaftAddress, m.APIURL)}})
+				"node %s doesn't say where others can reach it (%s, %s): start it with --advertise-raft and --advertise-api", m.ID, m.RaftAddress, m.APIURL)}})
 		}
 	}
 	switch {
@@ -153,7 +153,7 @@ func (f formation) checkMembers(cellID string, members []known) error {
 	case !strings.HasPrefix(cellID, newCellID):
 		return fault.InvalidFields([]fault.Field{{Path: "cell_id", Message: "want " + newCellID + " and 26 characters"}})
 	case mine == nil || mine.FolderID != self.GetFolderId():
-		return fault.New(fault.Conflict, "FOLDER_CHANGED", "node %s has folder %s, which is not among the members; start over", self.GetId(), self.GetFolderId())
+		return fault.New(fault.Conflict, "FOLDER_CHANGED", "node %s has folder %s, which isn't among the members; start over", self.GetId(), self.GetFolderId())
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (f formation) Begin(_ context.Context, req *connect.Request[cellv1.BeginReq
 	var refused error
 	err := f.n.setRecord(func(r *record) {
 		if r.CellID == "" || r.CellID != req.Msg.GetCellId() {
-			refused = fault.New(fault.Conflict, "OTHER_CELL", "node %s is not prepared for cell %s; its folder belongs to %q", r.NodeID, req.Msg.GetCellId(), r.CellID)
+			refused = fault.New(fault.Conflict, "OTHER_CELL", "node %s isn't prepared for cell %s; its folder belongs to %q", r.NodeID, req.Msg.GetCellId(), r.CellID)
 			return
 		}
 		r.Begun = true

@@ -26,7 +26,7 @@ func (n *Node) askToJoin(client cellv1connect.CellServiceClient, self *cellv1.No
 			n.logger.Info("joined the cell", "by", n.cfg.Join)
 			return
 		}
-		n.logger.Warn("not yet a member of every group", "err", err)
+		n.logger.Warn("not in every group yet; retrying", "err", err)
 		select {
 		case <-time.After(joinPause):
 		case <-n.loopCtx.Done():

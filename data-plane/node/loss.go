@@ -14,7 +14,7 @@ var ErrInUse = raftlog.ErrInUse
 // ErrStorage is in every error of a start that failed because what the node has
 // stored cannot be opened or does not fit together. It wants somebody to look: a
 // program ends with ExitStopped.
-var ErrStorage = errors.New("the node's stored data cannot be used")
+var ErrStorage = errors.New("the node's stored data can't be used")
 
 func storageError(err error) error {
 	if err == nil || errors.Is(err, ErrInUse) {

@@ -220,13 +220,13 @@ func (n *Node) openLog() error {
 		OnStall:   func(op string, _ time.Time) { n.onStall(op) },
 		OnRecover: n.onRecover,
 		OnDead: func(op string, since time.Time) {
-			n.cfg.Fatal(fmt.Errorf("disk: %s has not returned for %s", op, time.Since(since).Round(time.Second)))
+			n.cfg.Fatal(fmt.Errorf("disk: %s hasn't returned for %s", op, time.Since(since).Round(time.Second)))
 		},
 		Logger: n.logger,
 	})
 	var err error
 	n.ballast, err = disk.NewBallast(n.cfg.fs, n.cfg.fs.PathJoin(n.cfg.Dir, "ballast"), ballastBytes, n.logger, func() {
-		n.fitness.Set(health.DiskFull, "a write found no room")
+		n.fitness.Set(health.DiskFull, "a write found no space")
 	})
 	if err != nil {
 		return err
@@ -425,7 +425,7 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Serve
 
 // ErrStuck: the shutdown did not end before its deadline. Whoever called it ends the
 // process, with ExitStuck.
-var ErrStuck = errors.New("the node did not shut down in time")
+var ErrStuck = errors.New("the node didn't shut down in time")
 
 // Shutdown ends the node in order: no new work, leadership given away, streams told
 // where to go, running calls answered, stores closed. With hurry the node does not

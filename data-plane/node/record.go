@@ -88,7 +88,7 @@ func (n *Node) loadRecord() error {
 		return fmt.Errorf("decode the record of folder %s: %w", n.cfg.Dir, err)
 	}
 	if r.NodeID != n.cfg.ID {
-		return fmt.Errorf("folder %s belongs to node %s, not to node %s: give each node the folder it began with", n.cfg.Dir, r.NodeID, n.cfg.ID)
+		return fmt.Errorf("folder %s belongs to node %s, not to node %s: start each node with its own folder", n.cfg.Dir, r.NodeID, n.cfg.ID)
 	}
 	if r.Refused != "" {
 		return fmt.Errorf("%w: %s", ErrRefused, r.Refused)

@@ -89,7 +89,7 @@ func (n *Node) health(context.Context) server.Health {
 		return h
 	}
 	if !h.Working {
-		h.Reason = "the disk does not answer"
+		h.Reason = "the disk doesn't respond"
 		return h
 	}
 	if n.fitness.Has(health.ShuttingDown) {
@@ -117,7 +117,7 @@ func (n *Node) health(context.Context) server.Health {
 		h.Leader, _ = n.cellPeers.URL(leader)
 	}
 	if len(n.shardList()) == 0 {
-		h.Reason = "the shards are not open yet"
+		h.Reason = "the shards aren't open yet"
 		return h
 	}
 	h.Ready = true
@@ -161,7 +161,7 @@ func (n *Node) listLag(id uint32) *int64 {
 	}
 	lag, err := s.Views.Lag()
 	if err != nil {
-		n.logger.Debug("how late the lists are is not known", "shard", id, "err", err)
+		n.logger.Debug("it isn't known how far the lists are behind", "shard", id, "err", err)
 		return nil
 	}
 	ms := lag.Milliseconds()
@@ -186,10 +186,10 @@ func (n *Node) Ready(ctx context.Context) error {
 
 const readyPoll = 5 * time.Millisecond
 
-// onStall: the disk does not answer. Raft's loop may be stuck in the write, so
+// onStall: the disk doesn't respond. Raft's loop may be stuck in the write, so
 // nothing can be handed over: the node falls silent, and the others elect (R4).
 func (n *Node) onStall(op string) {
-	n.fitness.Set(health.DiskStalled, op+" does not return")
+	n.fitness.Set(health.DiskStalled, op+" doesn't return")
 }
 
 func (n *Node) onRecover() { n.fitness.Clear(health.DiskStalled) }
@@ -247,7 +247,7 @@ func (n *Node) probe() {
 		select {
 		case <-tick.C:
 			if err := n.log.SyncProbe(); err != nil {
-				n.logger.Error("the raft log does not take a write", "err", err)
+				n.logger.Error("the raft log doesn't accept a write", "err", err)
 			}
 		case <-n.loopCtx.Done():
 			return
@@ -260,6 +260,6 @@ const probeEvery = 5 * time.Second
 // announce keeps the cell's record of this node's addresses true.
 func (n *Node) announce() {
 	if err := n.members.Announce(n.loopCtx, n.self()); err != nil && n.loopCtx.Err() == nil {
-		n.logger.Error("the cell does not take this node's addresses", "err", err)
+		n.logger.Error("the cell doesn't accept this node's addresses", "err", err)
 	}
 }

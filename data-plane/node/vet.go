@@ -71,7 +71,7 @@ func (n *Node) ask(peers []string) (told []string, objection error) {
 			case final(err) && refusesUs(err, n.cfg.ID):
 				objection = err
 			default:
-				n.logger.Debug("a peer was not told how far this node is", "peer", id, "err", err)
+				n.logger.Debug("can't tell a peer how far this node is", "peer", id, "err", err)
 			}
 		})
 	}
@@ -144,14 +144,14 @@ func (n *Node) Standings(id uint32) []transport.Standing {
 	if id != 0 {
 		s, err := n.standing(id)
 		if err != nil {
-			n.logger.Error("how far the folder is cannot be read", "group", id, "err", err)
+			n.logger.Error("can't read how far the folder is", "group", id, "err", err)
 			return nil
 		}
 		return []transport.Standing{s}
 	}
 	ids, err := n.log.GroupIDs()
 	if err != nil {
-		n.logger.Error("how far the folder is cannot be read", "err", err)
+		n.logger.Error("can't read how far the folder is", "err", err)
 		return nil
 	}
 	var out []transport.Standing
@@ -203,7 +203,7 @@ func (n *Node) refused(objection error) error {
 // end stops taking part at once and tells the owner of the node why.
 func (n *Node) end(err error) {
 	n.ending.Do(func() {
-		n.logger.Error("the node ends", "err", err)
+		n.logger.Error("the node stops", "err", err)
 		n.fitness.Set(health.ShuttingDown, "")
 		n.ended <- err
 		for _, id := range n.groups.IDs() {

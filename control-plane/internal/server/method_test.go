@@ -99,7 +99,7 @@ func TestMatch_WantsOneImplementationForEachRPC(t *testing.T) {
 	}
 	for problem, methods := range map[string][]Method{
 		"/s/B: no implementation": of("/s/A"),
-		"/s/A: registered twice":       of("/s/A", "/s/A", "/s/B"),
+		"/s/A: registered twice":  of("/s/A", "/s/A", "/s/B"),
 		"/s/C: not an RPC":        of("/s/A", "/s/B", "/s/C"),
 	} {
 		if err := match(all, methods); err == nil || !strings.Contains(err.Error(), problem) {

@@ -59,7 +59,7 @@ type Client struct {
 // connect before the first call.
 func New(secret []byte, urls []string, o Options) (*Client, error) {
 	if len(urls) == 0 {
-		return nil, errors.New("no node address given")
+		return nil, errors.New("no node address is set")
 	}
 	signer, err := identity.NewSigner(secret)
 	if err != nil {
@@ -81,7 +81,7 @@ func New(secret []byte, urls []string, o Options) (*Client, error) {
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Path != "" {
-		return fmt.Errorf("node address %q is not http://HOST:PORT or https://HOST:PORT", text)
+		return fmt.Errorf("node address %q isn't http://HOST:PORT or https://HOST:PORT", text)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ type StaleError struct {
 
 // Error implements error.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("generation %d of %q is not new: %v", e.Generation, e.Source, e.Refusal)
+	return fmt.Sprintf("generation %d of %q isn't new: %v", e.Generation, e.Source, e.Refusal)
 }
 
 // Unwrap gives the cell's answer.

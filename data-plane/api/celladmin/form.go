@@ -65,7 +65,7 @@ func Form(ctx context.Context, secret []byte, urls []string, o Options) (Formed,
 	})
 }
 
-var errSilent = errors.New("every node must answer")
+var errSilent = errors.New("every node must respond")
 
 func pause(ctx context.Context) bool {
 	select {

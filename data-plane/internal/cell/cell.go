@@ -207,15 +207,15 @@ func (c *Cell) propose(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.A
 func encode(req *cellv1.ApplyRequest) ([]byte, error) {
 	payload, err := marshal(req)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set cannot be encoded: %v", err)
+		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set can't be encoded: %v", err)
 	}
 	if len(payload) > entryBytesMax {
-		return nil, fault.New(fault.TooLarge, "TOO_LARGE", "the change set has %d bytes, at most %d fit into one call", len(payload), entryBytesMax)
+		return nil, fault.New(fault.TooLarge, "TOO_LARGE", "the change set has %d bytes, but one call can have at most %d; split it", len(payload), entryBytesMax)
 	}
 	// As every replica will read it: a nil record inside a change is an empty one.
 	again, err := decode(payload)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set is not understood: %v", err)
+		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set can't be decoded: %v", err)
 	}
 	return payload, validate(again)
 }
@@ -234,7 +234,7 @@ func (c *Cell) newestIndex(context.Context, *cellv1.GetIndexRequest) (*cellv1.Ge
 }
 
 func (c *Cell) notLeader() error {
-	f := fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead the cell")
+	f := fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node doesn't lead the cell")
 	if n, ok := c.View().NodeByID(c.group.Leader()); ok {
 		f.Leader = n.GetApiUrl()
 	}

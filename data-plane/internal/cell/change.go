@@ -15,11 +15,11 @@ import (
 func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequest) error {
 	g := m.group(req.GetGroup())
 	if g == nil || !g.Leading() {
-		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead group %d", req.GetGroup())
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node doesn't lead group %d", req.GetGroup())
 	}
 	anybody := req.GetAction() == cellv1.GroupAction_GROUP_ACTION_TRANSFER && req.GetNodeId() == ""
 	if !anybody && !isNodeID(req.GetNodeId()) {
-		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "not a node id"}})
+		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "isn't a node id"}})
 	}
 	switch req.GetAction() {
 	case cellv1.GroupAction_GROUP_ACTION_TRANSFER:
@@ -33,7 +33,7 @@ func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequ
 		}
 	}
 	if !m.begin(g.ID()) {
-		return busy("the group's members are being changed")
+		return busy("the group's members are already being changed")
 	}
 	defer m.end(g.ID())
 	return membersHere(g, req.GetAction(), req.GetNodeId())
@@ -54,7 +54,7 @@ func membersHere(g *group.Group, action cellv1.GroupAction, nodeID string) error
 		}
 		if !learner {
 			// The library would add it as a voter at once.
-			return fault.New(fault.Conflict, "NOT_A_LEARNER", "node %s is no learner of group %d", nodeID, g.ID())
+			return fault.New(fault.Conflict, "NOT_A_LEARNER", "node %s isn't a learner of group %d", nodeID, g.ID())
 		}
 		return g.Promote(nodeID)
 	case cellv1.GroupAction_GROUP_ACTION_REMOVE:
@@ -66,7 +66,7 @@ func membersHere(g *group.Group, action cellv1.GroupAction, nodeID string) error
 		}
 		return g.Remove(nodeID)
 	}
-	return fault.InvalidFields([]fault.Field{{Path: "action", Message: "unknown action"}})
+	return fault.InvalidFields([]fault.Field{{Path: "action", Message: "isn't an action"}})
 }
 
 // transferHere: one transfer in flight per node, never repeated here (R5). Without
@@ -87,7 +87,7 @@ func (m *Membership) transferHere(ctx context.Context, g *group.Group, toNode st
 		// With none known the library picks: this is somebody's wish.
 		toNode, _ = newSuccession(nodes, m.cell.NodeID()).pick(g.ID(), health.Unfit)
 	} else if causes := causesOf(statusOf(nodes, toNode)); health.StandingOf(causes) > m.cell.health.Standing() {
-		return fault.New(fault.Conflict, "NODE_UNFIT", "node %s should not lead: %s", toNode, health.Text(causes))
+		return fault.New(fault.Conflict, "NODE_UNFIT", "node %s can't lead right now: %s", toNode, health.Text(causes))
 	}
 	return m.transferTo(g, toNode)
 }
@@ -95,7 +95,7 @@ func (m *Membership) transferHere(ctx context.Context, g *group.Group, toNode st
 // transferTo hands over, unless another transfer is under way.
 func (m *Membership) transferTo(g *group.Group, toNode string) error {
 	if !m.transfers.TryLock() {
-		return busy("another leadership is being handed over by this node")
+		return busy("this node is already handing over another group")
 	}
 	defer m.transfers.Unlock()
 	return g.Transfer(toNode)
@@ -117,10 +117,10 @@ func (m *Membership) waitCaughtUp(ctx context.Context, g *group.Group, nodeID st
 			}
 		}
 		if !g.Leading() {
-			return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node does not lead group %d", g.ID())
+			return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node doesn't lead group %d", g.ID())
 		}
 		if pause(ctx, catchUpPoll) != nil {
-			return fault.New(fault.Conflict, reasonNotCaughtUp, "node %s gets no vote in group %d yet: %s", nodeID, g.ID(), why)
+			return fault.New(fault.Conflict, reasonNotCaughtUp, "node %s can't vote in group %d yet: %s", nodeID, g.ID(), why)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (m *Membership) waitCaughtUp(ctx context.Context, g *group.Group, nodeID st
 func (m *Membership) learnerStatus(ctx context.Context, id uint32, nodeID string) (*cellv1.GroupStatus, string) {
 	n, ok := m.cell.View().NodeByID(nodeID)
 	if !ok {
-		return nil, "the cell has no record of it"
+		return nil, "the cell has no record of this node"
 	}
 	s := m.ask(ctx, n)
 	if !s.GetReachable() {
@@ -136,7 +136,7 @@ func (m *Membership) learnerStatus(ctx context.Context, id uint32, nodeID string
 	}
 	st := groupOf(s, id)
 	if st == nil || st.GetRole() == "stopped" {
-		return nil, "it has not opened the group"
+		return nil, "it hasn't opened the group yet"
 	}
 	return st, ""
 }
@@ -145,9 +145,9 @@ func (m *Membership) learnerStatus(ctx context.Context, id uint32, nodeID string
 func behind(start, now group.Status, learner *cellv1.GroupStatus) string {
 	switch {
 	case learner.GetAppliedIndex() < start.AppliedIndex || learner.GetCommitIndex() < start.CommitIndex:
-		return "it has not reached where the leader stood"
+		return "it hasn't caught up with the leader yet"
 	case learner.GetCommitIndex()+lagEntriesMax < now.CommitIndex:
-		return "it is too far behind"
+		return "it's too far behind the leader"
 	}
 	return ""
 }

@@ -134,7 +134,7 @@ func (e *edit) count(family byte, what string, most uint64) error {
 		return err
 	}
 	if n >= most {
-		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell holds %d %s, its limit", most, what)
+		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell already has %d %s, its limit", most, what)
 	}
 	e.setNumber(e.layout.count(family), n+1)
 	return nil
@@ -160,13 +160,13 @@ func (e *edit) born(q *quota, tenant string) error {
 		return err
 	}
 	if own >= q.each {
-		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the tenant has %d %s, the most that one may have in a cell; remove some first", own, q.what)
+		return fault.New(fault.Exhausted, "LIMIT_REACHED", "the tenant has %d %s, the most that one tenant can have in a cell; delete some first", own, q.what)
 	}
 	e.setNumber(e.own(q.family, tenant), own+1)
 	if own < q.reserved {
 		return nil
 	}
-	return e.count(q.family, q.what+" beyond what each tenant has for sure", q.shared)
+	return e.count(q.family, q.what+" above the reserve of each tenant", q.shared)
 }
 
 // died takes a record off that lives no more. What was of a deleted tenant is not shared
@@ -223,7 +223,7 @@ func (e *edit) generation(req *cellv1.ApplyRequest) error {
 		}
 	}
 	if generation <= seen {
-		return fault.New(fault.Conflict, "STALE_GENERATION", "generation %d of %q is not above %d, which was applied", generation, source, seen)
+		return fault.New(fault.Conflict, "STALE_GENERATION", "generation %d of %q isn't above generation %d, which is already applied", generation, source, seen)
 	}
 	e.setNumber(key, generation)
 	if req.GetIncarnation() != "" {
@@ -244,7 +244,7 @@ func (e *edit) control(req *cellv1.ApplyRequest) error {
 		return err
 	}
 	if is := known.GetIncarnation(); is != "" && is != req.GetIncarnation() && is != req.GetReplacesIncarnation() {
-		return fault.New(fault.Conflict, "OTHER_INCARNATION", "the cell goes by incarnation %s of the control plane's database, not by %s", is, req.GetIncarnation())
+		return fault.New(fault.Conflict, "OTHER_INCARNATION", "the cell follows incarnation %s of the control plane's database, not %s", is, req.GetIncarnation())
 	}
 	if known.GetIncarnation() == req.GetIncarnation() && known.GetGeneration() >= req.GetGeneration() {
 		return nil
@@ -295,7 +295,7 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 		return err
 	}
 	if old.GetDeleted() && !t.GetDeleted() {
-		return fault.New(fault.Conflict, "TENANT_DELETED", "tenant %s was deleted, and what it had was removed; make a new one", t.GetId())
+		return fault.New(fault.Conflict, "TENANT_DELETED", "tenant %s was deleted with everything in it; create a new one", t.GetId())
 	}
 	if err := e.countTenant(t, known && !old.GetDeleted()); err != nil {
 		return err
@@ -339,7 +339,7 @@ func (e *edit) claim(key, owner []byte, what, name string) error {
 		return err
 	}
 	if held != nil {
-		return fault.New(fault.Conflict, "NAME_TAKEN", "another %s is called %q", what, name)
+		return fault.New(fault.Conflict, "NAME_TAKEN", "another %s is already called %q", what, name)
 	}
 	e.set(key, owner)
 	return nil
@@ -354,7 +354,7 @@ func (e *edit) requireTenant(id string, created bool) error {
 		return err
 	}
 	if !known || created && t.GetDeleted() {
-		return fault.New(fault.NotFound, "TENANT_NOT_FOUND", "there is no tenant %s", id)
+		return fault.New(fault.NotFound, "TENANT_NOT_FOUND", "tenant %s not found", id)
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 	case known && old.GetTenantId() != in.GetTenantId():
 		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "namespace %s belongs to another tenant", in.GetId())
 	case old.GetDeleted() && !in.GetDeleted():
-		return nil, fault.New(fault.Conflict, "NAMESPACE_DELETED", "namespace %s was deleted, and its jobs with it; make a new one", in.GetId())
+		return nil, fault.New(fault.Conflict, "NAMESPACE_DELETED", "namespace %s was deleted with its jobs; create a new one", in.GetId())
 	}
 	wasLive := known && !old.GetDeleted()
 	if err := e.requireTenant(in.GetTenantId(), !wasLive && !in.GetDeleted()); err != nil {
@@ -415,7 +415,7 @@ func (e *edit) countOwn(q *quota, tenant string, wasLive, live bool) error {
 // keepShard: the jobs of a namespace lie on its shard, so it stays.
 func keepShard(n, old *cellv1.Namespace) error {
 	if n.GetShard() != 0 && n.GetShard() != old.GetShard() {
-		return fault.New(fault.Conflict, "SHARD_FIXED", "namespace %s is on shard %d and does not move", n.GetId(), old.GetShard())
+		return fault.New(fault.Conflict, "SHARD_FIXED", "namespace %s is on shard %d and can't move", n.GetId(), old.GetShard())
 	}
 	n.Shard = old.GetShard()
 	return nil
@@ -486,7 +486,7 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 	case old.GetTenantId() != k.GetTenantId():
 		return nil, fault.New(fault.Conflict, "WRONG_TENANT", "key %s belongs to another tenant", k.GetId())
 	case old.GetRevoked() && !k.GetRevoked():
-		return nil, fault.New(fault.Conflict, "KEY_REVOKED", "key %s is revoked for ever; make a new one", k.GetId())
+		return nil, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked, which can't be undone; create a new one", k.GetId())
 	}
 	if err := e.requireTenant(k.GetTenantId(), !known); err != nil {
 		return nil, err
@@ -535,7 +535,7 @@ func (e *edit) node(n *cellv1.Node) (*cellv1.Node, error) {
 		return nil, err
 	}
 	if gone != nil {
-		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed, "node %s was removed; a node that comes back takes a new id", n.GetId())
+		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed, "node %s was removed from the cell; start the node with a new id and an empty folder", n.GetId())
 	}
 	key := e.key(famNode, n.GetId())
 	var old cellv1.Node
@@ -553,7 +553,7 @@ func (e *edit) node(n *cellv1.Node) (*cellv1.Node, error) {
 		n.FolderId = folder
 	case folder != "" && n.GetFolderId() != folder:
 		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed,
-			"node %s is in the cell with another folder, and what it confirmed is in that one; remove it from the cell and start this one under a new id", n.GetId())
+			"node %s is in the cell with another folder, which has the data it confirmed; start it with that folder, or remove it from the cell and start this one with a new id", n.GetId())
 	}
 	return n, e.setRecord(key, n)
 }
@@ -569,7 +569,7 @@ func (e *edit) removeNode(id string, index uint64) error {
 		return err
 	}
 	if known == nil {
-		return fault.New(fault.NotFound, "NODE_NOT_FOUND", "there is no node %s", id)
+		return fault.New(fault.NotFound, "NODE_NOT_FOUND", "node %s not found", id)
 	}
 	if err := e.uncount(famNode, id); err != nil {
 		return err
@@ -587,7 +587,7 @@ func (e *edit) shards(s *cellv1.Shards) error {
 		return err
 	}
 	if known && !slices.Equal(old.GetIds(), s.GetIds()) {
-		return fault.New(fault.Conflict, "SHARDS_FIXED", "the shards of the cell are set and do not change")
+		return fault.New(fault.Conflict, "SHARDS_FIXED", "the shards of a cell can't change once they are set")
 	}
 	return e.setRecord(key, s)
 }

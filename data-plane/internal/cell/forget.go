@@ -37,7 +37,7 @@ func (g grave) encode() []byte {
 
 func decodeGrave(b []byte) (grave, error) {
 	if len(b) < 8 {
-		return grave{}, fmt.Errorf("the note of a deletion has %d bytes", len(b))
+		return grave{}, fmt.Errorf("the record of a deletion has %d bytes", len(b))
 	}
 	return grave{binary.BigEndian.Uint64(b), string(b[8:])}, nil
 }
@@ -212,7 +212,7 @@ func (e *edit) swept(text string) (*cellv1.Namespace, error) {
 		return nil, err
 	}
 	if !known || !n.GetDeleted() && tenant && !t.GetDeleted() {
-		return nil, fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "there is no deleted namespace %s", text)
+		return nil, fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "deleted namespace %s not found", text)
 	}
 	n.Swept = true
 	return n, e.setRecord(e.layout.namespace(id), n)
@@ -264,7 +264,7 @@ func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
 		return len(out) < forgetMax, nil
 	})
 	if err := errors.Join(err, picture.Close()); err != nil {
-		return nil, fmt.Errorf("look for records to end: %w", err)
+		return nil, fmt.Errorf("look for records to remove: %w", err)
 	}
 	if len(tenants) > 0 {
 		out = append(out, v.goneTenants(tenants)...)
@@ -319,9 +319,9 @@ func (c *Cell) forgetDeleted(ctx context.Context) {
 		ended, err := c.forgetOnce(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			c.logger.Warn("records of what was deleted long ago could not be removed; it is tried again", "err", err)
+			c.logger.Warn("can't remove records of old deletions; retrying", "err", err)
 		case ended > 0:
-			c.logger.Info("removed records of what was deleted long ago", "records", ended)
+			c.logger.Info("removed records of old deletions", "records", ended)
 			rest = min(rest, forgetPause)
 		}
 		_ = pause(ctx, rest) // The loop sees the end.

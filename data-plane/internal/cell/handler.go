@@ -75,9 +75,9 @@ func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		denied, status := fault.New(fault.Unauthorized, "UNAUTHORIZED", "the call is not signed by a part of this cell"), http.StatusUnauthorized
+		denied, status := fault.New(fault.Unauthorized, "UNAUTHORIZED", "the request isn't signed with this cell's secret"), http.StatusUnauthorized
 		if errors.Is(err, identity.ErrExpired) { // Rightly signed.
-			denied, status = fault.New(fault.Unavailable, wordClockSkew, "the caller's clock and this node's differ by more than %s", identity.SkewMax), http.StatusServiceUnavailable
+			denied, status = fault.New(fault.Unavailable, wordClockSkew, "the caller's clock and this node's clock differ by more than %s; correct the one that is wrong", identity.SkewMax), http.StatusServiceUnavailable
 		}
 		if !refuse.IsSupported(r) {
 			http.Error(w, denied.Message, status)

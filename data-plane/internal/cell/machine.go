@@ -21,7 +21,7 @@ const GroupID uint32 = 1
 
 // errUnknownChange stops the node: skipping what another version applied would
 // make the replicas differ.
-var errUnknownChange = errors.New("the entry holds a change this version does not know")
+var errUnknownChange = errors.New("the entry has a change that this version doesn't know")
 
 // Machine is the deterministic part of the meta group. Apply, Committed and Reset
 // are called by the group's one applying goroutine; View by anybody.

@@ -80,7 +80,7 @@ func (m *Membership) all() []uint32 { return append([]uint32{GroupID}, m.cell.Vi
 // be done. When it fails, the node is left a member that does no harm; ask again.
 func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {
 	if !m.nodes.TryLock() {
-		return false, busy("another node is being added or removed")
+		return false, busy("another node is already being added or removed")
 	}
 	defer m.nodes.Unlock()
 	if _, err := encode(nodeChange(n)); err != nil {
@@ -105,7 +105,7 @@ func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, e
 // raft to it. Refused for an id that was used with another folder (R11).
 func (m *Membership) AdmitNode(ctx context.Context, n *cellv1.Node) error {
 	if n.GetFolderId() == "" {
-		return fault.InvalidFields([]fault.Field{{Path: "node.folder_id", Message: "a node that joins names its folder"}})
+		return fault.InvalidFields([]fault.Field{{Path: "node.folder_id", Message: "is required for a node that joins"}})
 	}
 	_, err := m.cell.Apply(ctx, nodeChange(n))
 	return err
@@ -148,11 +148,11 @@ func (m *Membership) join(ctx context.Context, id uint32, nodeID string) (bool, 
 // back. Refused when what is left of a group would have no reachable quorum.
 func (m *Membership) RemoveNode(ctx context.Context, nodeID string) error {
 	if !m.nodes.TryLock() {
-		return busy("another node is being added or removed")
+		return busy("another node is already being added or removed")
 	}
 	defer m.nodes.Unlock()
 	if !isNodeID(nodeID) {
-		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "not a node id"}})
+		return fault.InvalidFields([]fault.Field{{Path: "node_id", Message: "isn't a node id"}})
 	}
 	if err := m.checkRemoval(ctx, nodeID); err != nil {
 		return err
@@ -226,7 +226,7 @@ func quorumWithout(id uint32, nodeID string, voters []string, nodes []*cellv1.No
 	}
 	if reachable < rest/2+1 {
 		return fault.New(fault.Conflict, "NO_QUORUM_LEFT",
-			"without %s only %d of %d voters of group %d could be reached; bring nodes back or add one first", nodeID, reachable, rest, id)
+			"without %s, only %d of the %d remaining voters of group %d can be reached; bring nodes back or add one first", nodeID, reachable, rest, id)
 	}
 	return nil
 }
@@ -338,7 +338,7 @@ func (m *Membership) leaderOf(ctx context.Context, id uint32) string {
 }
 
 func noLeader(id uint32) error {
-	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "group %d has no leader that can be reached", id)
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "can't reach a leader of group %d; try again", id)
 }
 
 func busy(what string) error {

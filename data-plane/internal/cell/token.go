@@ -32,7 +32,7 @@ func (e *edit) tokenKey(k *cellv1.TokenKey) error {
 			return err
 		}
 	case !bytes.Equal(old.GetPublicKey(), k.GetPublicKey()):
-		return fault.New(fault.Conflict, "KEY_CHANGED", "token key %s has another public key; a new key takes a new id", k.GetId())
+		return fault.New(fault.Conflict, "KEY_CHANGED", "token key %s already has another public key; use a new id for a new key", k.GetId())
 	}
 	return e.setRecord(key, k)
 }
@@ -44,7 +44,7 @@ func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
 		return nil, err
 	}
 	if in.GetNotBeforeNs() > e.now.Add(cutoffAheadMax).UnixNano() {
-		return nil, fault.New(fault.Conflict, "TIME_AHEAD", "the time lies more than %v ahead of the cell's clock", cutoffAheadMax)
+		return nil, fault.New(fault.Conflict, "TIME_AHEAD", "not_before_ns is more than %v ahead of the cell's clock", cutoffAheadMax)
 	}
 	if e.cutoffs == nil {
 		e.cutoffs = &cellv1.UserCutoffs{}
@@ -58,7 +58,7 @@ func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
 	}
 	e.cutoffs.List = withCutoff(e.cutoffs.GetList(), out, e.now)
 	if len(e.cutoffs.GetList()) > cutoffsMax {
-		return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell remembers %d cut-off users, its limit; some are forgotten within %v", cutoffsMax, cutoffKept)
+		return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell already remembers %d cut-off users, its limit; try again in up to %v", cutoffsMax, cutoffKept)
 	}
 	return out, nil
 }

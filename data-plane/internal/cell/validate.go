@@ -36,11 +36,11 @@ func (p *problems) require(ok bool, field, format string, args ...any) {
 // validate checks the form of a change set, all problems at once.
 func validate(req *cellv1.ApplyRequest) error {
 	p := &problems{}
-	p.require(len(req.GetChanges()) <= changesMax, "changes", "at most %d changes in one call", changesMax)
-	p.require(len(req.GetChanges()) > 0 || req.GetSource() != "", "changes", "nothing to do")
-	p.require(len(req.GetSource()) <= sourceBytesMax && isPrintable(req.GetSource()), "source", "at most %d printable characters", sourceBytesMax)
+	p.require(len(req.GetChanges()) <= changesMax, "changes", "can't have more than %d changes", changesMax)
+	p.require(len(req.GetChanges()) > 0 || req.GetSource() != "", "changes", "is empty")
+	p.require(len(req.GetSource()) <= sourceBytesMax && isPrintable(req.GetSource()), "source", "can only have up to %d printable characters", sourceBytesMax)
 	for field, id := range map[string]string{"incarnation": req.GetIncarnation(), "replaces_incarnation": req.GetReplacesIncarnation()} {
-		p.require(len(id) <= sourceBytesMax && isPrintable(id), field, "at most %d printable characters", sourceBytesMax)
+		p.require(len(id) <= sourceBytesMax && isPrintable(id), field, "can only have up to %d printable characters", sourceBytesMax)
 	}
 	for i, c := range req.GetChanges() {
 		p.path = fmt.Sprintf("changes[%d].", i)
@@ -63,7 +63,7 @@ func (p *problems) change(c *cellv1.Change) {
 	case *cellv1.Change_Node:
 		p.node(c.Node)
 	case *cellv1.Change_RemoveNodeId:
-		p.require(isNodeID(c.RemoveNodeId), "remove_node_id", "not a node id")
+		p.require(isNodeID(c.RemoveNodeId), "remove_node_id", "isn't a node id")
 	case *cellv1.Change_Shards:
 		p.shards(c.Shards)
 	case *cellv1.Change_TokenKey:
@@ -72,38 +72,38 @@ func (p *problems) change(c *cellv1.Change) {
 		p.userCutoff(c.UserCutoff)
 	case *cellv1.Change_SweptNamespaceId:
 		_, err := job.ParseNamespace(c.SweptNamespaceId)
-		p.require(err == nil, "swept_namespace_id", "want ns_ and 26 characters")
+		p.require(err == nil, "swept_namespace_id", "must be ns_ followed by 26 characters")
 	case *cellv1.Change_Forget:
 		p.forget(c.Forget)
 	}
 }
 
 func (p *problems) tenant(t *cellv1.Tenant) {
-	p.require(isTenantID(t.GetId()), "tenant.id", "want tn_ and 26 characters")
+	p.require(isTenantID(t.GetId()), "tenant.id", "must be tn_ followed by 26 characters")
 	p.name("tenant.name", t.GetName())
 	p.require(!isReservedName(t.GetName()), "tenant.name", "%q is reserved", t.GetName())
 	l := t.GetLimits()
-	p.require(l.GetPayloadBytesMax() >= 0 && l.GetPayloadBytesMax() <= math.MaxInt32, "tenant.limits.payload_bytes_max", "out of range")
-	p.require(l.GetEnqueuePerSecond() >= 0, "tenant.limits.enqueue_per_second", "must not be negative")
-	p.require(l.GetStreamsMax() >= 0, "tenant.limits.streams_max", "must not be negative")
+	p.require(l.GetPayloadBytesMax() >= 0 && l.GetPayloadBytesMax() <= math.MaxInt32, "tenant.limits.payload_bytes_max", "is out of range")
+	p.require(l.GetEnqueuePerSecond() >= 0, "tenant.limits.enqueue_per_second", "can't be negative")
+	p.require(l.GetStreamsMax() >= 0, "tenant.limits.streams_max", "can't be negative")
 }
 
 func (p *problems) name(field, name string) {
-	p.require(isName(name), field, "want 3 to 40 characters a-z, 0-9 and -, starting with a letter and not ending with -")
+	p.require(isName(name), field, "must be 3 to 40 characters a-z, 0-9 and -, start with a letter and not end with -")
 }
 
 func (p *problems) namespace(n *cellv1.Namespace) {
 	_, err := job.ParseNamespace(n.GetId())
-	p.require(err == nil, "namespace.id", "want ns_ and 26 characters")
-	p.require(isTenantID(n.GetTenantId()), "namespace.tenant_id", "want tn_ and 26 characters")
+	p.require(err == nil, "namespace.id", "must be ns_ followed by 26 characters")
+	p.require(isTenantID(n.GetTenantId()), "namespace.tenant_id", "must be tn_ followed by 26 characters")
 	p.name("namespace.name", n.GetName())
 }
 
 func (p *problems) key(k *cellv1.Key) {
-	p.require(isKeyID(k.GetId()), "key.id", "want key_ and %d letters and digits", keyIDChars)
-	p.require(isTenantID(k.GetTenantId()), "key.tenant_id", "want tn_ and 26 characters")
-	p.require(len(k.GetName()) <= keyNameBytesMax, "key.name", "at most %d bytes", keyNameBytesMax)
-	p.require(k.GetNotAfterNs() >= 0, "key.not_after_ns", "must not be negative")
+	p.require(isKeyID(k.GetId()), "key.id", "must be key_ followed by %d letters and digits", keyIDChars)
+	p.require(isTenantID(k.GetTenantId()), "key.tenant_id", "must be tn_ followed by 26 characters")
+	p.require(len(k.GetName()) <= keyNameBytesMax, "key.name", "can't have more than %d bytes", keyNameBytesMax)
+	p.require(k.GetNotAfterNs() >= 0, "key.not_after_ns", "can't be negative")
 	p.digests(k)
 	p.roles(k.GetRoles())
 	p.keyNamespaces(k.GetNamespaceIds())
@@ -112,22 +112,22 @@ func (p *problems) key(k *cellv1.Key) {
 func (p *problems) digests(k *cellv1.Key) {
 	// A revoked key needs no digest any more.
 	enough := len(k.GetDigests()) >= 1 || k.GetRevoked()
-	p.require(enough && len(k.GetDigests()) <= digestsMax, "key.digests", "want 1 to %d", digestsMax)
-	p.require(len(k.GetDigestEndsNs()) <= len(k.GetDigests()), "key.digest_ends_ns", "at most one for each digest")
+	p.require(enough && len(k.GetDigests()) <= digestsMax, "key.digests", "must have 1 to %d", digestsMax)
+	p.require(len(k.GetDigestEndsNs()) <= len(k.GetDigests()), "key.digest_ends_ns", "can't have more than one for each digest")
 	for i, at := range k.GetDigestEndsNs() {
-		p.require(at >= 0, fmt.Sprintf("key.digest_ends_ns[%d]", i), "must not be negative")
+		p.require(at >= 0, fmt.Sprintf("key.digest_ends_ns[%d]", i), "can't be negative")
 	}
-	p.require(len(k.GetRetiredDigests()) <= retiredMax, "key.retired_digests", "at most %d", retiredMax)
+	p.require(len(k.GetRetiredDigests()) <= retiredMax, "key.retired_digests", "can't have more than %d", retiredMax)
 	for i, d := range k.GetDigests() {
-		p.require(len(d) == digestBytes, fmt.Sprintf("key.digests[%d]", i), "want %d bytes", digestBytes)
+		p.require(len(d) == digestBytes, fmt.Sprintf("key.digests[%d]", i), "must have %d bytes", digestBytes)
 	}
 }
 
 func (p *problems) roles(roles []string) {
-	p.require(len(roles) > 0, "key.roles", "want at least one")
+	p.require(len(roles) > 0, "key.roles", "must have at least one")
 	for i, r := range roles {
-		p.require(isRole(r), fmt.Sprintf("key.roles[%d]", i), "unknown role")
-		p.require(!slices.Contains(roles[:i], r), fmt.Sprintf("key.roles[%d]", i), "given twice")
+		p.require(isRole(r), fmt.Sprintf("key.roles[%d]", i), "isn't a role")
+		p.require(!slices.Contains(roles[:i], r), fmt.Sprintf("key.roles[%d]", i), "is listed twice")
 		if i == keyNamespacesMax {
 			return // Certainly refused: there are fewer roles than that.
 		}
@@ -136,43 +136,43 @@ func (p *problems) roles(roles []string) {
 
 func (p *problems) keyNamespaces(ids []string) {
 	if len(ids) > keyNamespacesMax {
-		p.add("key.namespace_ids", "at most %d", keyNamespacesMax)
+		p.add("key.namespace_ids", "can't have more than %d", keyNamespacesMax)
 		return
 	}
 	for i, id := range ids {
 		_, err := job.ParseNamespace(id)
-		p.require(err == nil, fmt.Sprintf("key.namespace_ids[%d]", i), "want ns_ and 26 characters")
-		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("key.namespace_ids[%d]", i), "given twice")
+		p.require(err == nil, fmt.Sprintf("key.namespace_ids[%d]", i), "must be ns_ followed by 26 characters")
+		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("key.namespace_ids[%d]", i), "is listed twice")
 	}
 }
 
 func (p *problems) tokenKey(k *cellv1.TokenKey) {
-	p.require(isTokenKeyID(k.GetId()), "token_key.id", "want tk_ and %d hexadecimal digits", tokenKeyHex)
-	p.require(k.GetDeleted() || len(k.GetPublicKey()) == publicKeyBytes, "token_key.public_key", "want %d bytes", publicKeyBytes)
-	p.require(len(k.GetPublicKey()) <= publicKeyBytes, "token_key.public_key", "want %d bytes", publicKeyBytes)
-	p.require(k.GetNotAfterNs() >= 0, "token_key.not_after_ns", "must not be negative")
+	p.require(isTokenKeyID(k.GetId()), "token_key.id", "must be tk_ followed by %d hexadecimal digits", tokenKeyHex)
+	p.require(k.GetDeleted() || len(k.GetPublicKey()) == publicKeyBytes, "token_key.public_key", "must have %d bytes", publicKeyBytes)
+	p.require(len(k.GetPublicKey()) <= publicKeyBytes, "token_key.public_key", "must have %d bytes", publicKeyBytes)
+	p.require(k.GetNotAfterNs() >= 0, "token_key.not_after_ns", "can't be negative")
 }
 
 func (p *problems) userCutoff(c *cellv1.UserCutoff) {
-	p.require(isTenantID(c.GetTenantId()), "user_cutoff.tenant_id", "want tn_ and 26 characters")
-	p.require(isUserID(c.GetUserId()), "user_cutoff.user_id", "want usr_ and 26 characters")
-	p.require(c.GetNotBeforeNs() > 0, "user_cutoff.not_before_ns", "must be above 0")
+	p.require(isTenantID(c.GetTenantId()), "user_cutoff.tenant_id", "must be tn_ followed by 26 characters")
+	p.require(isUserID(c.GetUserId()), "user_cutoff.user_id", "must be usr_ followed by 26 characters")
+	p.require(c.GetNotBeforeNs() > 0, "user_cutoff.not_before_ns", "must be more than 0")
 }
 
 func (p *problems) forget(f *cellv1.Forget) {
-	p.require(len(f.GetGone()) > 0 && len(f.GetGone()) <= forgetMax, "forget.gone", "want 1 to %d", forgetMax)
+	p.require(len(f.GetGone()) > 0 && len(f.GetGone()) <= forgetMax, "forget.gone", "must have 1 to %d", forgetMax)
 	for i, g := range f.GetGone() {
 		_, err := job.ParseNamespace(g.GetId())
-		p.require(err == nil || isTenantID(g.GetId()) || isKeyID(g.GetId()), fmt.Sprintf("forget.gone[%d].id", i), "want the id of a tenant, a namespace or a key")
-		p.require(g.GetAtNs() >= 0, fmt.Sprintf("forget.gone[%d].at_ns", i), "must not be negative")
+		p.require(err == nil || isTenantID(g.GetId()) || isKeyID(g.GetId()), fmt.Sprintf("forget.gone[%d].id", i), "must be the id of a tenant, namespace or key")
+		p.require(g.GetAtNs() >= 0, fmt.Sprintf("forget.gone[%d].at_ns", i), "can't be negative")
 	}
 }
 
 func (p *problems) node(n *cellv1.Node) {
-	p.require(isNodeID(n.GetId()), "node.id", "want 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
-	p.require(isAddress(n.GetRaftAddress()), "node.raft_address", "want host:port")
-	p.require(n.GetFolderId() == "" || isNodeID(n.GetFolderId()), "node.folder_id", "want 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
-	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "want http://host:port or https://host:port without a path")
+	p.require(isNodeID(n.GetId()), "node.id", "must be 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
+	p.require(isAddress(n.GetRaftAddress()), "node.raft_address", "must be host:port")
+	p.require(n.GetFolderId() == "" || isNodeID(n.GetFolderId()), "node.folder_id", "must be 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
+	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "must be http://host:port or https://host:port, without a path")
 }
 
 // isAddress and isBaseURL are our own few lines, because apply must judge alike
@@ -196,10 +196,10 @@ func isBaseURL(s string) bool {
 
 func (p *problems) shards(s *cellv1.Shards) {
 	ids := s.GetIds()
-	p.require(len(ids) > 0 && len(ids) <= shardsMax, "shards.ids", "want 1 to %d", shardsMax)
+	p.require(len(ids) > 0 && len(ids) <= shardsMax, "shards.ids", "must have 1 to %d", shardsMax)
 	for i, id := range ids {
 		if id <= GroupID || i > 0 && id <= ids[i-1] {
-			p.add("shards.ids", "want ascending group numbers above %d", GroupID)
+			p.add("shards.ids", "must be ascending group numbers above %d", GroupID)
 			return
 		}
 	}

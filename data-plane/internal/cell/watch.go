@@ -73,7 +73,7 @@ func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 		select {
 		case <-moved:
 		case <-late.C:
-			return fault.New(fault.Unavailable, "NODE_BEHIND", "this node stands at %d, the watcher has seen %d; try another node", c.View().Index(), index)
+			return fault.New(fault.Unavailable, "NODE_BEHIND", "this node is at index %d, but the watcher has already seen %d; try another node", c.View().Index(), index)
 		case <-c.ending:
 			return errEnding()
 		case <-ctx.Done():

@@ -41,13 +41,13 @@ func newWatchers() *watchers { return &watchers{byID: make(map[string]*watching)
 // enter notes one watch of a proxy until leave is called.
 func (w *watchers) enter(id string) (leave func(), err error) {
 	if len(id) > proxyIDBytesMax || !isPrintable(id) {
-		return nil, fault.InvalidFields([]fault.Field{{Path: "proxy_id", Message: "want printable characters, not many"}})
+		return nil, fault.InvalidFields([]fault.Field{{Path: "proxy_id", Message: "must be a short name of printable characters"}})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[id] == nil {
 		if len(w.byID) >= watchersMax {
-			return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "this node is followed by %d proxies, its limit", watchersMax)
+			return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "this node is already watched by %d proxies, its limit; watch another node", watchersMax)
 		}
 		w.byID[id] = &watching{}
 	}

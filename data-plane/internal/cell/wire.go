@@ -74,7 +74,7 @@ func ToConnect(err error) error {
 	return out
 }
 
-var errInternal = errors.New("internal error; the node's log has the details")
+var errInternal = errors.New("internal error; see the node's log")
 
 func setMeta(h http.Header, name, value string) {
 	if value != "" {
@@ -106,7 +106,7 @@ func Fault(err error) *fault.Error {
 		}
 	}
 	if forward.NeverSent(err) {
-		return fault.New(fault.Unavailable, reasonUnreachable, "the node can not be reached: %v", err)
+		return fault.New(fault.Unavailable, reasonUnreachable, "can't reach the node: %v", err)
 	}
-	return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME", "the call to the node did not end: %v", err)
+	return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME", "the node didn't answer, so the outcome isn't known: %v", err)
 }
