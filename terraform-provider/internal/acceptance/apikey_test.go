@@ -182,7 +182,7 @@ func TestAPIKey_RotatesUnderItsIDWithOverlap(t *testing.T) {
 			},
 			{
 				Config:      head + keyHCL("r", third, 3, roles+`rotation_overlap = "0s"`),
-				ExpectError: regexp.MustCompile(`has two\s+secrets already`),
+				ExpectError: regexp.MustCompile(`already\s+has\s+two\s+secrets`),
 			},
 		},
 	})
@@ -263,7 +263,7 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 					})
 				},
 				Config:      head + keyHCL("h", second, 2, roles),
-				ExpectError: regexp.MustCompile(`(?s)end the predecessor.*next\s+apply\s+tries\s+again`),
+				ExpectError: regexp.MustCompile(`(?s)revoke the previous key.*next\s+apply\s+tries\s+again`),
 			},
 			{
 				PreConfig:        func() { m.set(func(m *meddler) { m.decide = nil }) },

@@ -102,7 +102,7 @@ func TestCLI_AKeyMadeAnewUnderTheSameVersionIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := w.must("plan", "-no-color", "-input=false")
-	for _, want := range []string{"API key again is gone", "raise secret_wo_version", "1 to add"} {
+	for _, want := range []string{"API key again is gone", "increase secret_wo_version", "1 to add"} {
 		if !strings.Contains(strings.Join(strings.Fields(strings.ReplaceAll(plan, "│", "")), " "), want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}
@@ -114,7 +114,7 @@ func TestCLI_AWrongEndpointIsToldFromARefusal(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	for endpoint, want := range map[string]string{
-		s.endpoint() + "/signup": "no Corvo Cloud at the provider's endpoint",
+		s.endpoint() + "/signup": "the endpoint isn't a Corvo Cloud",
 		s.url():                  "is a tenant URL",
 	} {
 		w := newWorkspace(t, s, endpoint, namespaceHCL(name(t, "nowhere"), ``))
@@ -208,7 +208,7 @@ resource "corvo_namespace" "denied" {
 }
 `, k.Reveal(), ns))
 	out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false")
-	refused := regexp.MustCompile(`(?s)the token may not do this.*permission\s+NAMESPACE_WRITE.*Request id: \S+`)
+	refused := regexp.MustCompile(`(?s)the token isn't allowed to do this.*permission\s+NAMESPACE_WRITE.*Request id: \S+`)
 	if code == 0 || !refused.MatchString(out) {
 		t.Fatalf("ended with %d:\n%s", code, out)
 	}
@@ -237,7 +237,7 @@ func TestCLI_SecondOfTwoPlansIsRefused(t *testing.T) {
 	mine.must("plan", "-out=plan", "-no-color", "-input=false")
 	theirs.apply()
 	out, code := mine.run("apply", "-no-color", "-input=false", "plan")
-	if code == 0 || !strings.Contains(out, "changed by somebody else after this plan was made") || !strings.Contains(out, "Request id:") {
+	if code == 0 || !strings.Contains(out, "Someone else changed it after this plan was made") || !strings.Contains(out, "Request id:") {
 		t.Fatalf("ended with %d:\n%s", code, out)
 	}
 	theirs.settled()
@@ -353,7 +353,7 @@ func TestCLI_ServiceThatIsAwayIsNamedInTheError(t *testing.T) {
 	w := newWorkspace(t, s, "http://127.0.0.1:1", "provider \"corvo\" {\n  max_retries = 1\n}\n"+namespaceHCL("away", ``))
 	began := time.Now()
 	out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false")
-	if code == 0 || !strings.Contains(out, "cannot be reached") || time.Since(began) > time.Minute {
+	if code == 0 || !strings.Contains(out, "can't be reached") || time.Since(began) > time.Minute {
 		t.Fatalf("ended with %d:\n%s", code, out)
 	}
 }
@@ -364,13 +364,13 @@ func TestProvider_RefusesBeforeAnythingIsChanged(t *testing.T) {
 	const read = "data \"corvo_current_identity\" \"me\" {}\n"
 	for _, c := range []struct{ name, config, want string }{
 		{"another tenant", block(s, "", `tenant = "acme"`), `(?s)belongs to another tenant.*acme.*demo`},
-		{"clear text", block(s, "http://203.0.113.7"), `(?s)clear text.*allow_http`},
+		{"clear text", block(s, "http://203.0.113.7"), `(?s)plain\s+text.*allow_http`},
 		{"key for jobs", fmt.Sprintf("provider \"corvo\" {\n endpoint = %q\n token = %q\n}\n", s.endpoint(), s.env["CORVO_API_KEY"]), `management key`},
 		{"revoked or foreign key", fmt.Sprintf("provider \"corvo\" {\n endpoint = %q\n token = %q\n}\n", s.endpoint(), newKey(t, apikey.Management).Reveal()),
 			`(?s)token is not\s+accepted`},
 		{"no duration", block(s, "", `request_timeout = "soon"`), `(?i)duration`},
 		{"no time at all", block(s, "", `operation_timeout = "0s"`), `Out of range`},
-		{"authorities", block(s, "", `ca_pem = "x"`), `no certificate`},
+		{"authorities", block(s, "", `ca_pem = "x"`), `no\s+PEM\s+certificate`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -412,9 +412,9 @@ func TestPlan_WrongValuesAreRefusedBeforeAnyCall(t *testing.T) {
 	k, mg := newKey(t, apikey.DataPlane), newKey(t, apikey.Management)
 	ns := `"default"`
 	for _, c := range []struct{ name, config, want string }{
-		{"namespace name", namespaceHCL("Orders", ``), `lower-case`},
+		{"namespace name", namespaceHCL("Orders", ``), `lowercase`},
 		{"namespace name too short", namespaceHCL("ab", ``), `3 to 40`},
-		{"label key", namespaceHCL("orders", `labels = { Team = "x" }`), `(?s)labels.*lower-case`},
+		{"label key", namespaceHCL("orders", `labels = { Team = "x" }`), `(?s)labels.*lowercase`},
 		{"queue name", queueHCL("-mail", ns, ``), `1 to 128`},
 		{"concurrency", queueHCL("mail", ns, `max_concurrency = 0`), `(?s)max_concurrency.*between 1`},
 		{"throttle", queueHCL("mail", ns, `throttle = { limit = 0, window_ms = 1 }`), `(?s)limit.*between 1`},

@@ -197,7 +197,7 @@ func TestNamespace_NameThatIsTakenTellsHowToImport(t *testing.T) {
 		ProtoV6ProviderFactories: factories(),
 		Steps: []resource.TestStep{{
 			Config:      block(s, "") + namespaceHCL(n, ``),
-			ExpectError: regexp.MustCompile(`(?s)it exists already.*terraform import\s+<address>\s+` + res.Msg.GetNamespace().GetId() + `.*Request id:`),
+			ExpectError: regexp.MustCompile(`(?s)it already exists.*terraform import\s+<address>\s+` + res.Msg.GetNamespace().GetId() + `.*Request id:`),
 		}},
 	})
 }
@@ -221,7 +221,7 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 					})
 				},
 				Config:      config,
-				ExpectError: regexp.MustCompile(`the service cannot be\s+reached now`),
+				ExpectError: regexp.MustCompile(`the service can't be\s+reached`),
 			},
 			{
 				PreConfig: func() {

@@ -155,7 +155,7 @@ func TestQueue_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 			{ResourceName: queueAddr, ImportState: true, ImportStateVerify: true, ImportStateId: ns + "/" + q},
 			{
 				ResourceName: queueAddr, ImportState: true, ImportStateId: q,
-				ExpectError: regexp.MustCompile(`want namespace/name`),
+				ExpectError: regexp.MustCompile(`isn't namespace/name`),
 			},
 			{
 				Config:           head + queueHCL(q, nsAddr+".id", `paused = false`),
@@ -191,7 +191,7 @@ func TestQueue_NamingTheNamespaceOtherwiseKeepsTheQueue(t *testing.T) {
 			{Config: head + namespaceHCL(b, ``) + queueHCL("q", nsAddr+".name", ``)},
 			{
 				Config:      head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".name", ``),
-				ExpectError: regexp.MustCompile(`(?s)Cannot tell whether this is the same.*namespace.s\s+id`),
+				ExpectError: regexp.MustCompile(`(?s)Can't tell whether this is the same.*namespace.s\s+id`),
 			},
 		},
 	})

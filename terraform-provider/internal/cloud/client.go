@@ -78,7 +78,7 @@ func New(o Options) (*Client, error) {
 		return nil, &OptionError{"endpoint", err.Error()}
 	}
 	if before, _, isTenant := strings.Cut(endpoint+"/", "/t/"); isTenant {
-		return nil, &OptionError{"endpoint", fmt.Sprintf("%s is a tenant URL; the service is at %s", o.Endpoint, before)}
+		return nil, &OptionError{"endpoint", fmt.Sprintf("%s is a tenant URL; use %s", o.Endpoint, before)}
 	}
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
@@ -153,23 +153,23 @@ func (l listening) RoundTrip(req *http.Request) (*http.Response, error) {
 // checkURL refuses addresses at which a token could be read on the way.
 func checkURL(raw string, allowHTTP bool) (string, error) {
 	if raw == "" {
-		return "", fmt.Errorf("not set: give the base URL of the service, for example https://app.corvo.cloud")
+		return "", fmt.Errorf("isn't set: use the base URL of the service, such as https://app.corvo.cloud")
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%q is not a URL like https://app.corvo.cloud", raw)
+		return "", fmt.Errorf("%q isn't a URL such as https://app.corvo.cloud", raw)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("must hold neither credentials, query nor fragment")
+		return "", fmt.Errorf("can't contain credentials, a query or a fragment")
 	}
 	switch u.Scheme {
 	case "https":
 	case "http":
 		if !allowHTTP && !isLoopback(u.Hostname()) {
-			return "", fmt.Errorf("%s://%s would send the token in clear text over the network: use https, or set allow_http if the network is yours", u.Scheme, u.Host)
+			return "", fmt.Errorf("%s://%s would send the token over the network in plain text: use https, or set allow_http if the network is private", u.Scheme, u.Host)
 		}
 	default:
-		return "", fmt.Errorf("scheme %q is not https", u.Scheme)
+		return "", fmt.Errorf("scheme %q isn't https", u.Scheme)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
@@ -185,7 +185,7 @@ func isLoopback(host string) bool {
 // checkToken never repeats any part of the token.
 func checkToken(token string) error {
 	if token == "" {
-		return &OptionError{"token", "not set: give a management key (corvo_mg_…), best by the environment variable CORVO_TOKEN"}
+		return &OptionError{"token", "isn't set: use a management key (corvo_mg_…), preferably in the environment variable CORVO_TOKEN"}
 	}
 	k, err := apikey.Parse(token)
 	if err != nil {
@@ -209,7 +209,7 @@ func newTransport(caPEM string) (*http.Transport, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM([]byte(caPEM)) {
-		return nil, &OptionError{"ca_pem", "holds no certificate in PEM form"}
+		return nil, &OptionError{"ca_pem", "contains no PEM certificate"}
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return t, nil

@@ -42,12 +42,12 @@ func (c *Client) askIdentity(ctx context.Context) (Identity, error) {
 		return Identity{}, err
 	}
 	if len(res.Msg.GetTenants()) != 1 {
-		return Identity{}, unexpected(call, "the service says that the token belongs to %d tenants; a management key belongs to one", len(res.Msg.GetTenants()))
+		return Identity{}, unexpected(call, "the service says that the token belongs to %d tenants, but a management key belongs to one", len(res.Msg.GetTenants()))
 	}
 	t := res.Msg.GetTenants()[0]
 	base, err := checkURL(t.GetTenantUrl(), c.allowHTTP)
 	if err != nil {
-		return Identity{}, unexpected(call, "the tenant URL that the service gave: %v", err)
+		return Identity{}, unexpected(call, "the tenant URL from the service isn't valid: %v", err)
 	}
 	id := Identity{
 		TenantID: t.GetTenantId(), Tenant: t.GetTenant(), TenantURL: base, Role: RoleName(t.GetRole()),

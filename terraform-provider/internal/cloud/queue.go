@@ -120,7 +120,7 @@ func (c *Client) do(call string, req *http.Request, out any) (err error) {
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	data, err := io.ReadAll(io.LimitReader(res.Body, answerMax))
 	if err != nil {
-		return &Error{Kind: Unavailable, Call: call, Message: "the answer was cut off: " + err.Error(), transient: isBroken(err), cause: err}
+		return &Error{Kind: Unavailable, Call: call, Message: "the response was cut off: " + err.Error(), transient: isBroken(err), cause: err}
 	}
 	if res.StatusCode/100 != 2 {
 		return fromProblem(call, res, data)
@@ -129,7 +129,7 @@ func (c *Client) do(call string, req *http.Request, out any) (err error) {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return unexpected(call, "the answer is not what was expected: %v", err)
+		return unexpected(call, "unexpected response: %v", err)
 	}
 	return nil
 }

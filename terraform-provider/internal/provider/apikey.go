@@ -68,12 +68,12 @@ func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest,
 func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "An API key whose secret is generated on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud only gets the key's " +
+		MarkdownDescription: "An API key whose secret is generated on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud only receives the key's " +
 			"id and SHA-256 digest; the key itself is never stored in a plan or the state, and can't be read back.\n\n" +
-			"**Rotation.** Raise `secret_wo_version`: the resource takes the secret of that run, and the old one works for `rotation_overlap` longer, so that " +
-			"everything that uses it can be moved over. Between two raises the secret of the run is not looked at, so plans stay empty although the " +
-			"ephemeral resource forms another key each time. A rotation with a key of another id (the usual one: every run forms a new id) makes a new key, " +
-			"`key_id` changes, and the old key is listed in `retiring` until it has expired. Destroying ends all of them at once.",
+			"**Rotation.** Increase `secret_wo_version`: the key gets the secret of that run, and the old secret keeps working for `rotation_overlap`, so that " +
+			"you can switch everything that uses it. As long as the version stays the same, the secret is ignored, so plans stay empty although the " +
+			"ephemeral resource generates another key in every run. If the new secret has another key id, as it usually does, the rotation creates a new key: " +
+			"`key_id` changes, and `retiring` lists the old key until it has expired. Destroying the resource revokes all of them at once.",
 		Attributes: map[string]schema.Attribute{
 			"key_id": schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`, which is part of the key itself."},
 			"tenant_id": schema.StringAttribute{
@@ -172,7 +172,7 @@ func tenantRoles() []string {
 }
 
 func displayName() validator.String {
-	return stringvalidator.RegexMatches(regexp.MustCompile(`^\S(.*\S)?$`), "must not be empty, nor begin or end with a space")
+	return stringvalidator.RegexMatches(regexp.MustCompile(`^\S(.*\S)?$`), "can't be empty, or start or end with a space")
 }
 
 func keyID() validator.String {
@@ -214,7 +214,7 @@ func (r *apiKeyResource) ValidateConfig(ctx context.Context, req resource.Valida
 		return
 	}
 	wrong := func(name, problem string) {
-		resp.Diagnostics.AddAttributeError(path.Root(name), "Does not go with kind "+m.Kind.ValueString(), problem)
+		resp.Diagnostics.AddAttributeError(path.Root(name), "Doesn't apply to kind "+m.Kind.ValueString(), problem)
 	}
 	hasRoles := m.Roles.IsUnknown() || len(m.Roles.Elements()) > 0
 	switch apikey.Kind(m.Kind.ValueString()) {
@@ -223,22 +223,22 @@ func (r *apiKeyResource) ValidateConfig(ctx context.Context, req resource.Valida
 			wrong("roles", "A key of kind dp needs at least one of "+strings.Join(namespaceRoles(), ", ")+".")
 		}
 		if !m.TenantRole.IsNull() {
-			wrong("tenant_role", "Only a key of kind mg has a role in the tenant; give a key of kind dp roles.")
+			wrong("tenant_role", "Only a key of kind mg has a tenant_role. Set roles for a key of kind dp.")
 		}
 	case apikey.Management:
 		if m.TenantRole.IsNull() {
 			wrong("tenant_role", "A key of kind mg needs one of "+strings.Join(tenantRoles(), ", ")+".")
 		}
 		if m.Namespaces.IsUnknown() || len(m.Namespaces.Elements()) > 0 {
-			wrong("namespaces", "A key of kind mg is for the whole tenant; leave namespaces out.")
+			wrong("namespaces", "A key of kind mg always covers the whole tenant. Leave namespaces out.")
 		}
 		if hasRoles && !m.Roles.IsNull() {
-			wrong("roles", "Only a key of kind dp has roles; give a key of kind mg a tenant_role.")
+			wrong("roles", "Only a key of kind dp has roles. Set tenant_role for a key of kind mg.")
 		}
 	default:
 	}
 	if k, err := apikey.Parse(m.SecretWO.ValueString()); err == nil && string(k.Kind()) != m.Kind.ValueString() {
-		wrong("secret_wo", fmt.Sprintf("The secret is a key of kind %s. Give ephemeral.corvo_api_key_secret the same kind.", k.Kind()))
+		wrong("secret_wo", fmt.Sprintf("The secret is for a key of kind %s. Set the same kind in ephemeral.corvo_api_key_secret.", k.Kind()))
 	}
 }
 
@@ -269,14 +269,14 @@ func (r *apiKeyResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 }
 
 // sameVersion is what a new secret under an old number means for those that keep it.
-const sameVersion = "Whatever stores the secret only takes the new one when its own version changes: raise secret_wo_version here, and the version of " +
-	"each write-only argument that the secret goes to, in the same apply."
+const sameVersion = "The places that store the secret only take the new one when their own version changes: in the same apply, increase secret_wo_version here and the version of " +
+	"each write-only argument that gets the secret."
 
 // warnSameVersion: a key that is replaced has a new secret, whatever its number says.
 func warnSameVersion(plan, state apiKeyModel, diags *diag.Diagnostics) {
 	replaced := !plan.Kind.Equal(state.Kind) || !plan.TenantRole.Equal(state.TenantRole)
 	if replaced && plan.SecretWOVersion.Equal(state.SecretWOVersion) {
-		diags.AddAttributeWarning(path.Root("secret_wo_version"), "The key is replaced under the same secret version", "The new key has a new secret. "+sameVersion)
+		diags.AddAttributeWarning(path.Root("secret_wo_version"), "The key is replaced, but secret_wo_version stays the same", "The new key has a new secret. "+sameVersion)
 	}
 }
 
@@ -316,10 +316,10 @@ func secretFrom(ctx context.Context, attribute func(context.Context, path.Path, 
 	}
 	k, err := apikey.Parse(text.ValueString())
 	if err == nil && string(k.Kind()) != m.Kind.ValueString() {
-		err = fmt.Errorf("the secret is a key of kind %s, but kind is %s: give ephemeral.corvo_api_key_secret the same kind", k.Kind(), m.Kind.ValueString())
+		err = fmt.Errorf("the secret is for a key of kind %s, but kind is %s: set the same kind in ephemeral.corvo_api_key_secret", k.Kind(), m.Kind.ValueString())
 	}
 	if err != nil {
-		diags.AddAttributeError(path.Root("secret_wo"), "The secret cannot be used", err.Error())
+		diags.AddAttributeError(path.Root("secret_wo"), "Invalid secret", err.Error())
 	}
 	return k
 }
@@ -351,7 +351,7 @@ func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, res
 	key, err := r.get(ctx, m.KeyID.ValueString())
 	if cloud.Is(err, cloud.NotFound) {
 		resp.Diagnostics.AddWarning("API key "+m.Name.ValueString()+" is gone",
-			fmt.Sprintf("%s was revoked outside of Terraform, so the next apply makes a new key with a new secret. %s", m.KeyID.ValueString(), sameVersion))
+			fmt.Sprintf("%s was revoked outside of Terraform, so the next apply creates a new key with a new secret. %s", m.KeyID.ValueString(), sameVersion))
 		resp.State.RemoveResource(ctx)
 		return
 	}
@@ -402,7 +402,7 @@ func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest,
 	plan.fill(key, plan.Namespaces)
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	if err := r.retire(ctx, &plan); err != nil {
-		addError(&resp.Diagnostics, "end the predecessor of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
+		addError(&resp.Diagnostics, "revoke the previous key of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	plan.fill(r.await(ctx, key, &resp.Diagnostics), plan.Namespaces)
@@ -560,12 +560,12 @@ func (r *apiKeyResource) ImportState(ctx context.Context, req resource.ImportSta
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
 	if _, err := apikey.Parse(req.ID); err == nil {
-		resp.Diagnostics.AddError("Not the import id of an API key", "This is a whole key with its secret. Import by its id, key_<12 characters>; and consider the key known.")
+		resp.Diagnostics.AddError("Invalid import ID", "This is a whole key with its secret. Import it by its id, key_<12 characters>. The secret may now be in your shell history or logs: rotate the key.")
 		return
 	}
 	key, err := r.get(ctx, req.ID)
 	if err != nil {
-		addError(&resp.Diagnostics, fmt.Sprintf("import API key %q (want an id key_…)", apikey.Redact(req.ID)), err)
+		addError(&resp.Diagnostics, fmt.Sprintf("import API key %q (use its id, key_…)", apikey.Redact(req.ID)), err)
 		return
 	}
 	m := apiKeyModel{

@@ -24,10 +24,10 @@ func addError(diags *diag.Diagnostics, doing string, err error) {
 func addFieldErrors(diags *diag.Diagnostics, doing string, err error, known attributes) {
 	var e *cloud.Error
 	if !errors.As(err, &e) {
-		diags.AddError("Could not "+doing, err.Error())
+		diags.AddError("Couldn't "+doing, err.Error())
 		return
 	}
-	summary, rest := "Could not "+doing+headline(e.Kind), 0
+	summary, rest := "Couldn't "+doing+headline(e.Kind), 0
 	for _, f := range e.Fields {
 		first, _, _ := strings.Cut(strings.ReplaceAll(f.Name, "[", "."), ".")
 		if name, ok := known[first]; ok {
@@ -44,23 +44,23 @@ func addFieldErrors(diags *diag.Diagnostics, doing string, err error, known attr
 func headline(k cloud.Kind) string {
 	switch k {
 	case cloud.Invalid:
-		return ": the request is not valid"
+		return ": the request isn't valid"
 	case cloud.Unauthenticated:
-		return ": the token is not accepted"
+		return ": the token isn't valid"
 	case cloud.Denied:
-		return ": the token may not do this"
+		return ": the token isn't allowed to do this"
 	case cloud.NotFound:
 		return ": not found"
 	case cloud.Exists:
-		return ": it exists already"
+		return ": it already exists"
 	case cloud.Conflict:
-		return ": its state does not allow it"
+		return ": its current state doesn't allow it"
 	case cloud.Exhausted:
 		return ": a limit was reached"
 	case cloud.Unavailable:
-		return ": the service cannot be reached now"
+		return ": the service can't be reached"
 	case cloud.Elsewhere:
-		return ": there is no Corvo Cloud at the provider's endpoint"
+		return ": the endpoint isn't a Corvo Cloud"
 	case cloud.Failed:
 	}
 	return ""
@@ -75,18 +75,18 @@ func trailer(text string, e *cloud.Error) string {
 	switch e.Kind {
 	case cloud.Denied:
 		if e.Permission != "" {
-			lines = append(lines, fmt.Sprintf("%s needs the permission %s. Use a management key of a role that has it; "+
-				"data.corvo_current_identity shows what this key may do.", e.Call, e.Permission))
+			lines = append(lines, fmt.Sprintf("%s needs the permission %s. Use a management key whose role has it; "+
+				"data.corvo_current_identity shows what this key can do.", e.Call, e.Permission))
 		}
 	case cloud.Unauthenticated:
-		lines = append(lines, "The key may be revoked, expired, or of another service than the endpoint's.")
+		lines = append(lines, "The key may be revoked or expired, or it may belong to another service than the endpoint.")
 	case cloud.Elsewhere:
-		lines = []string{fmt.Sprintf("The endpoint answered %q, which is not an answer of Corvo Cloud. Check endpoint in the provider block, "+
-			"or CORVO_ENDPOINT: it is the address of the console, such as https://app.corvo.cloud, not a tenant URL or a page.", text)}
+		lines = []string{fmt.Sprintf("The endpoint responded with %q, which isn't a response of Corvo Cloud. Check endpoint in the provider block "+
+			"or CORVO_ENDPOINT: it must be the address of the console, such as https://app.corvo.cloud, not a tenant URL or a page.", text)}
 	case cloud.Conflict:
 		if e.Reason == reasonEtag {
-			lines = append(lines, "It was changed by somebody else after this plan was made, and that change was left alone. "+
-				"Plan again to see it, then apply.")
+			lines = append(lines, "Someone else changed it after this plan was made. That change was kept. "+
+				"Run plan again to see it, then apply.")
 		}
 	default:
 	}

@@ -54,7 +54,7 @@ func (s *identitySource) Read(ctx context.Context, _ datasource.ReadRequest, res
 	defer cancel()
 	id, err := s.cloud.Identity(ctx)
 	if err != nil {
-		addError(&resp.Diagnostics, "ask whose token this is", err)
+		addError(&resp.Diagnostics, "identify the token", err)
 		return
 	}
 	permissions, diags := types.SetValueFrom(ctx, types.StringType, id.Permissions)

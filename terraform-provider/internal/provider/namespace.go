@@ -111,14 +111,14 @@ func (r *namespaceResource) Schema(_ context.Context, _ resource.SchemaRequest, 
 
 func namespaceName() validator.String {
 	return stringvalidator.RegexMatches(regexp.MustCompile(`^[a-z][a-z0-9-]{1,38}[a-z0-9]$`),
-		"must be 3 to 40 characters: lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen")
+		"must be 3 to 40 characters: lowercase letters, digits and hyphens, starting with a letter and not ending with a hyphen")
 }
 
 func labelsForm() []validator.Map {
 	return []validator.Map{
 		mapvalidator.SizeAtMost(64),
 		mapvalidator.KeysAre(stringvalidator.RegexMatches(regexp.MustCompile(`^[a-z][a-z0-9._/-]{0,62}$`),
-			"must be at most 63 lower-case letters, digits, dots, underscores, slashes and hyphens, beginning with a letter")),
+			"must be at most 63 lowercase letters, digits, dots, underscores, slashes and hyphens, starting with a letter")),
 		mapvalidator.ValueStringsAre(stringvalidator.UTF8LengthAtMost(256)),
 	}
 }
@@ -149,8 +149,8 @@ func (r *namespaceResource) Create(ctx context.Context, req resource.CreateReque
 		return
 	}
 	if created := ns.GetCreatedAt().AsTime(); began.Sub(created) > adoptedAfter {
-		resp.Diagnostics.AddWarning("An earlier run had created it",
-			fmt.Sprintf("Namespace %s (%s) was created at %s by a request for exactly the same, whose answer did not reach the state. It was taken over.",
+		resp.Diagnostics.AddWarning("An earlier run already created it",
+			fmt.Sprintf("Namespace %s (%s) was created at %s by an identical request whose response never reached the state. Terraform manages it from now on.",
 				ns.GetName(), ns.GetId(), created.UTC().Format(time.RFC3339)))
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
@@ -288,8 +288,8 @@ func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteReque
 		return
 	}
 	if m.DeleteProtection.ValueBool() {
-		resp.Diagnostics.AddAttributeError(path.Root("delete_protection"), "The namespace is protected",
-			fmt.Sprintf("Namespace %s (%s) has delete_protection. Nothing was destroyed. To destroy it, set delete_protection = false, apply, and destroy then.",
+		resp.Diagnostics.AddAttributeError(path.Root("delete_protection"), "The namespace is protected from deletion",
+			fmt.Sprintf("Namespace %s (%s) has delete_protection, so nothing was destroyed. To destroy it, set delete_protection = false, apply, and then destroy.",
 				m.Name.ValueString(), m.ID.ValueString()))
 		return
 	}
@@ -307,7 +307,7 @@ func (r *namespaceResource) ImportState(ctx context.Context, req resource.Import
 	defer cancel()
 	ns, err := r.get(ctx, req.ID)
 	if err != nil {
-		addError(&resp.Diagnostics, fmt.Sprintf("import namespace %q (want an id ns_… or a name)", req.ID), err)
+		addError(&resp.Diagnostics, fmt.Sprintf("import namespace %q (use its id, ns_…, or its name)", req.ID), err)
 		return
 	}
 	m := namespaceModel{Labels: types.MapNull(types.StringType)}

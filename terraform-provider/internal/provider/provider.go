@@ -147,8 +147,8 @@ func refuseUnknown(m providerModel, diags *diag.Diagnostics) {
 		"operation_timeout": m.OperationTimeout, "ca_pem": m.CAPEM, "allow_http": m.AllowHTTP,
 	} {
 		if v.IsUnknown() {
-			diags.AddAttributeError(path.Root(name), "Not known before apply",
-				fmt.Sprintf("The provider is configured before anything is created, but %s depends on a resource that does not exist yet. "+
+			diags.AddAttributeError(path.Root(name), "Value isn't known before apply",
+				fmt.Sprintf("The provider is configured before anything is created, but %s depends on a resource that doesn't exist yet. "+
 					"Use a fixed value, a variable or an environment variable.", name))
 		}
 	}
@@ -157,10 +157,10 @@ func refuseUnknown(m providerModel, diags *diag.Diagnostics) {
 func addOptionError(diags *diag.Diagnostics, err error) {
 	var oe *cloud.OptionError
 	if errors.As(err, &oe) {
-		diags.AddAttributeError(path.Root(oe.Option), "The provider cannot be used as configured", oe.Option+": "+oe.Problem)
+		diags.AddAttributeError(path.Root(oe.Option), "Invalid provider configuration", oe.Option+": "+oe.Problem)
 		return
 	}
-	diags.AddError("The provider cannot be used as configured", err.Error())
+	diags.AddError("Invalid provider configuration", err.Error())
 }
 
 func guardTenant(ctx context.Context, client *cloud.Client, want string, diags *diag.Diagnostics) {
@@ -168,13 +168,13 @@ func guardTenant(ctx context.Context, client *cloud.Client, want string, diags *
 	defer cancel()
 	id, err := client.Identity(ctx)
 	if err != nil {
-		addError(diags, "ask whose token this is", err)
+		addError(diags, "identify the token", err)
 		return
 	}
 	if want != id.TenantID && want != id.Tenant {
 		diags.AddAttributeError(path.Root("tenant"), "The token belongs to another tenant",
-			fmt.Sprintf("The provider block asks for tenant %q, but the token is of tenant %q (%s). Nothing was changed. "+
-				"Use a management key of tenant %q, or correct the guard.", want, id.Tenant, id.TenantID, want))
+			fmt.Sprintf("The provider is configured for tenant %q, but the token belongs to tenant %q (%s). Nothing was changed. "+
+				"Use a management key of tenant %q, or change tenant in the provider block or CORVO_TENANT.", want, id.Tenant, id.TenantID, want))
 	}
 }
 
@@ -235,7 +235,7 @@ func (c *configured) set(data any, diags *diag.Diagnostics) {
 	}
 	client, ok := data.(*cloud.Client)
 	if !ok {
-		diags.AddError("The provider is broken", fmt.Sprintf("got %T for a client; please report this", data))
+		diags.AddError("Bug in the provider", fmt.Sprintf("got %T as a client; report this to the provider's developers", data))
 		return
 	}
 	c.cloud = client

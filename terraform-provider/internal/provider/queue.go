@@ -137,7 +137,7 @@ func retrySchema() schema.Attribute {
 
 func queueName() validator.String {
 	return stringvalidator.RegexMatches(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`),
-		"must be 1 to 128 characters: letters, digits, dots, underscores and hyphens, beginning with a letter or digit")
+		"must be 1 to 128 characters: letters, digits, dots, underscores and hyphens, starting with a letter or digit")
 }
 
 func queueFields() attributes {
@@ -164,9 +164,9 @@ func (r *queueResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 		case err == nil && ns.GetId() == id.ValueString():
 			return
 		case cloud.Is(err, cloud.NotFound):
-			resp.Diagnostics.AddAttributeError(path.Root("namespace"), "Cannot tell whether this is the same namespace",
-				fmt.Sprintf("There is no namespace %q yet. If the namespace is about to get that name, replacing the queue would delete its jobs; "+
-					"write the namespace's id (corvo_namespace.….id, now %s) instead, which stays.", is.ValueString(), id.ValueString()))
+			resp.Diagnostics.AddAttributeError(path.Root("namespace"), "Can't tell whether this is the same namespace",
+				fmt.Sprintf("Namespace %q doesn't exist yet. If the queue's namespace is about to get that name, replacing the queue would delete its jobs. "+
+					"Use the namespace's id instead (corvo_namespace.….id, now %s), which doesn't change.", is.ValueString(), id.ValueString()))
 			return
 		case err != nil:
 			addError(&resp.Diagnostics, "look up namespace "+is.ValueString(), err)
@@ -226,7 +226,7 @@ func (r *queueResource) put(ctx context.Context, verb string, m, planned *queueM
 }
 
 // errStale ends an apply whose plan was made for other settings.
-var errStale = errors.New("its settings changed after this plan was made, and that change was kept. Plan again to see it, then apply")
+var errStale = errors.New("its settings changed after this plan was made; that change was kept. Run plan again to see it, then apply")
 
 // staleTries bounds how often a queue that changes under the apply is looked at again.
 const staleTries = 3
@@ -271,7 +271,7 @@ func (r *queueResource) readyNamespace(ctx context.Context, nameOrID string) (*c
 		return nil, err
 	}
 	if ns, err = awaitNamespace(ctx, r.cloud, ns); err != nil {
-		return nil, fmt.Errorf("namespace %s is not in force yet; apply again later: %w", nameOrID, err)
+		return nil, fmt.Errorf("namespace %s isn't in use everywhere yet; apply again later: %w", nameOrID, err)
 	}
 	return ns, nil
 }
@@ -337,7 +337,7 @@ func (r *queueResource) ImportState(ctx context.Context, req resource.ImportStat
 	defer cancel()
 	namespace, name, ok := strings.Cut(req.ID, "/")
 	if !ok || namespace == "" || name == "" {
-		resp.Diagnostics.AddError("Not the import id of a queue", fmt.Sprintf("%q: want namespace/name, the namespace by its name or id (ns_…).", req.ID))
+		resp.Diagnostics.AddError("Invalid import ID", fmt.Sprintf("%q isn't namespace/name. The namespace can be a name or an id (ns_…).", req.ID))
 		return
 	}
 	m := queueModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}

@@ -30,10 +30,10 @@ func (*secretResource) Metadata(_ context.Context, _ ephemeral.MetadataRequest, 
 // Schema implements ephemeral.EphemeralResource.
 func (*secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Forms a whole API key on this machine, from 256 random bits, without any call. Hand `key` to the write-only argument of a " +
-			"secrets manager and to `secret_wo` of `corvo_api_key`: Corvo Cloud learns its id and SHA-256 digest only, and neither plan nor state holds it.\n\n" +
-			"**The key is another one in every run**, as ephemeral values are. That makes no plan differ: whoever takes it does so only when a version " +
-			"number changes (`secret_wo_version` of `corvo_api_key`, and its like of the secrets manager). Give both the same number, and raise it to rotate.",
+		MarkdownDescription: "Generates an API key on this machine from 256 random bits, without calling the service. Pass `key` to the write-only argument of a " +
+			"secrets manager and to `secret_wo` of `corvo_api_key`. Corvo Cloud only receives its id and SHA-256 digest, and neither the plan nor the state contains it.\n\n" +
+			"**Every run generates a new key**, because the resource is ephemeral. Plans don't change: a new key is only used when a version " +
+			"number changes (`secret_wo_version` of `corvo_api_key`, and that of the secrets manager). Use the same number for both, and increase it to rotate the key.",
 		Attributes: map[string]schema.Attribute{
 			"kind": schema.StringAttribute{
 				Required:            true,
@@ -44,7 +44,7 @@ func (*secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp
 				Optional:   true,
 				Computed:   true,
 				Validators: []validator.String{keyID()},
-				MarkdownDescription: "Id of the key (`key_…`). Default: a new one. Give the id of an existing key, written out, to rotate that key under its own id; " +
+				MarkdownDescription: "Id of the key (`key_…`). Default: a new one. To rotate an existing key and keep its id, write its id here; " +
 					"a reference to `corvo_api_key` would be a cycle.",
 			},
 			"key": schema.StringAttribute{
@@ -65,7 +65,7 @@ func (*secretResource) Open(ctx context.Context, req ephemeral.OpenRequest, resp
 	}
 	k, err := form(apikey.Kind(m.Kind.ValueString()), m.KeyID.ValueString())
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("key_id"), "Could not form a key", err.Error())
+		resp.Diagnostics.AddAttributeError(path.Root("key_id"), "Couldn't generate a key", err.Error())
 		return
 	}
 	m.KeyID, m.Key = types.StringValue(k.ID()), types.StringValue(k.Reveal())

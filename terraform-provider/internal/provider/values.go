@@ -165,15 +165,15 @@ func (v positiveDuration) ValidateString(ctx context.Context, req validator.Stri
 		return // The type says it.
 	}
 	if d < 0 || v.most == 0 && d == 0 || v.most > 0 && d > v.most {
-		resp.Diagnostics.AddAttributeError(req.Path, "Out of range", fmt.Sprintf("%s: want %s.", req.ConfigValue.ValueString(), v.Description(ctx)))
+		resp.Diagnostics.AddAttributeError(req.Path, "Out of range", fmt.Sprintf("%s: must be %s.", req.ConfigValue.ValueString(), v.Description(ctx)))
 	}
 }
 
 // warnPending says what a wait that ended too early means.
 func warnPending(diags *diag.Diagnostics, what string, err error) {
-	diags.AddWarning("Not in force yet",
-		fmt.Sprintf("%s was written, but the service did not confirm within operation_timeout that it is in force everywhere (%v). "+
-			"It is kept with status \"pending\"; the next apply waits on.", what, err))
+	diags.AddWarning("Not in use everywhere yet",
+		fmt.Sprintf("%s was saved, but the service didn't confirm within operation_timeout that it is in use everywhere (%v). "+
+			"Its status is \"pending\"; the next apply continues waiting.", what, err))
 }
 
 // waitOnIfPending plans an update, which will only wait, for what is not in force yet.
