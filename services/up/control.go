@@ -67,7 +67,7 @@ func (s *Service) startControl(ctx context.Context) error {
 		Database:  database,
 		PublicURL: s.base, TenantURL: s.tenantURL,
 		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secret: s.secret}},
-		MasterKeys: [][]byte{s.master}, Mail: mail, Console: s.cfg.Console,
+		MasterKeys: s.masters, Mail: mail, Console: s.cfg.Console,
 		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers,
 		// The door in front of it, in this process, has written who the client is.
 		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },

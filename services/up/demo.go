@@ -59,8 +59,9 @@ func (s *Service) secrets() error {
 	if err != nil {
 		return err
 	}
-	if s.master, err = hex.DecodeString(strings.TrimSpace(string(master))); err != nil {
-		return fmt.Errorf("read %s: %w", s.dir.Join(masterFile), err)
+	// The same lines that --master-key-file reads, so that the key can be changed.
+	if s.masters, err = server.ParseMasterKeys(master); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrMasterKeys, s.dir.Join(masterFile), err)
 	}
 	return nil
 }

@@ -45,6 +45,10 @@ var ErrStuck = errors.New("not everything stopped in time")
 // ErrShape says that the number of nodes or shards is not the one of the data.
 var ErrShape = errors.New("made in another shape")
 
+// ErrMasterKeys says that the file of master keys is damaged. A new one would not open what
+// the old one sealed.
+var ErrMasterKeys = errors.New("the master key file is damaged")
+
 // ErrIncomplete says that the data of a node is gone. With an empty directory under
 // its old name the node would forget what it confirmed to the others.
 var ErrIncomplete = errors.New("a node's data is missing")
@@ -110,11 +114,11 @@ type Service struct {
 	cfg     Config
 	dir     *datadir.Dir
 	log     *slog.Logger
-	base    string // The public door, as others reach it.
-	here    string // The same, as this process reaches it.
-	mailURL string // Of the mailbox page.
-	secret  []byte // The cell's.
-	master  []byte // The control plane's.
+	base    string   // The public door, as others reach it.
+	here    string   // The same, as this process reaches it.
+	mailURL string   // Of the mailbox page.
+	secret  []byte   // The cell's.
+	masters [][]byte // The control plane's, the one that seals first.
 	nodes   []*node.Node
 	peers   []node.Peer
 	urls    []string // The peers' APIs.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -342,4 +343,54 @@ func goroutines(t *testing.T, u *rig.Up) int {
 		t.Fatalf("a service told of %d goroutines:\n%s", n, u.Stderr())
 	}
 	return n
+}
+
+// The key file of `up` is the one that `control` and its commands read: a new first line
+// seals from the next start on, and the old one goes when reseal says so.
+func TestUp_ChangesItsMasterKey(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a service several times")
+	}
+	data := t.TempDir()
+	file := filepath.Join(data, "control.key")
+	ctx := ctxFor(t, 3*time.Minute)
+	u := rig.StartUp(t, data)
+	restart := func(keys ...string) {
+		u.Signal(syscall.SIGTERM)
+		if code := u.WaitExit(30 * time.Second); code != 0 {
+			t.Fatalf("exit %d\n%s", code, u.Stderr())
+		}
+		if err := os.WriteFile(file, []byte(strings.Join(keys, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u = rig.StartUp(t, data)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := strings.TrimSpace(string(text)), strings.Repeat("5e", 32)
+	restart(second, first)
+	database := "sqlite:" + filepath.Join(data, "control.db")
+	eventually(t, "the old key is removable", func() error {
+		out, talk, exit := rig.Run(t, time.Minute, "control", "reseal", "--database", database, "--master-key-file", file, "-o", "json")
+		if exit != 0 {
+			return fmt.Errorf("exit %d\n%s%s", exit, out, talk)
+		}
+		var report struct {
+			OldKeys []struct {
+				Removable bool `json:"removable"`
+			} `json:"old_keys"`
+		}
+		err := json.Unmarshal([]byte(out), &report)
+		if err == nil && (len(report.OldKeys) != 1 || !report.OldKeys[0].Removable) {
+			t.Fatalf("reseal says %s", out)
+		}
+		return err
+	})
+	restart(second)
+	if _, err := u.SignUp(ctx, "after@example.com", "after"); err != nil {
+		t.Fatal(err)
+	}
 }

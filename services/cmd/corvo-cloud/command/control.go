@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -20,8 +19,6 @@ import (
 )
 
 const (
-	masterKeyBytes = 32
-
 	controlReadHeader = 10 * time.Second
 	// controlRead is for a whole request: a slow body must not hold its connection for ever
 	// where no proxy of ours stands before this.
@@ -235,16 +232,9 @@ func readMasterKeys(path string) ([][]byte, error) {
 	if err != nil {
 		return nil, usagef("--master-key-file: %v", err)
 	}
-	var keys [][]byte
-	for line := range strings.FieldsSeq(string(text)) {
-		key, err := hex.DecodeString(line)
-		if err != nil || len(key) != masterKeyBytes {
-			return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " must contain 64 hex digits per line", Fix: howTo}
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " is empty", Fix: howTo}
+	keys, err := server.ParseMasterKeys(text)
+	if err != nil {
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--master-key-file: " + path + " must contain 64 hex digits per line", Why: err.Error(), Fix: howTo}
 	}
 	return keys, nil
 }

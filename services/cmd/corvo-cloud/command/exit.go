@@ -74,6 +74,8 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
 	case errors.Is(err, up.ErrIncomplete):
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or choose another --data; up does not replace a node"
+	case errors.Is(err, up.ErrMasterKeys):
+		f.Exit, f.Code, f.Fix = ExitConflict, "KEY_FILE", "put it back from a backup: one key of 64 hex digits per line, the current one first"
 	case errors.Is(err, node.ErrRefused):
 		f.Exit, f.Code = ExitConflict, "NODE_REFUSED"
 		f.Fix = "take its id out with `corvo-cloud cell remove-node`, if it is still in, and start a node with a new id, an empty --data and --join"
