@@ -242,11 +242,23 @@ func TestAgo(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, at := range map[string]time.Time{
-		"-": {}, "now": now, "5s ago": now.Add(-5 * time.Second), "3m ago": now.Add(-3 * time.Minute), "47h ago": now.Add(-47 * time.Hour),
-		"2d ago": now.Add(-48 * time.Hour), "in 10m": now.Add(10 * time.Minute),
+		"-": {}, "just now": now, "5 s ago": now.Add(-5 * time.Second), "3 min ago": now.Add(-3 * time.Minute), "47 h ago": now.Add(-47 * time.Hour),
+		"2 d ago": now.Add(-48 * time.Hour), "in 10 min": now.Add(10 * time.Minute),
 	} {
 		if got := ago(at, now); got != want {
 			t.Errorf("%s: %q, want %q", at, got, want)
+		}
+	}
+}
+
+func TestDuration_HasAtMostTwoUnits(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"0 ms": 0, "340 ms": 340 * time.Millisecond, "4.2 s": 4250 * time.Millisecond, "5 s": 5 * time.Second, "42 s": 42900 * time.Millisecond,
+		"2 min 5 s": 125 * time.Second, "10 min": 10 * time.Minute, "1 h": time.Hour + 5*time.Second, "1 d 2 h": 26*time.Hour + 3*time.Minute,
+	} {
+		if got := duration(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -204,43 +203,4 @@ func cut(text string, room int) string {
 		return text
 	}
 	return string([]rune(text)[:room-1]) + "…"
-}
-
-// ago is a time as people say it.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	d := now.Sub(t)
-	if d < 0 {
-		return "in " + span(-d)
-	}
-	if d < time.Second {
-		return "now"
-	}
-	return span(d) + " ago"
-}
-
-// shortDuration is a duration as people type it: 1m, not 1m0s.
-func shortDuration(d time.Duration) string {
-	text := d.String()
-	for _, unit := range []string{"m", "h"} {
-		if strings.HasSuffix(text, unit+"0s") || strings.HasSuffix(text, unit+"0m") {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
-
-func span(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
 }

@@ -45,7 +45,7 @@ func (q *queueView) limits() string {
 		parts = append(parts, fmt.Sprintf("%d at a time", q.MaxConcurrency))
 	}
 	if q.RateLimit > 0 {
-		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, shortDuration(time.Duration(q.RateWindowMS)*time.Millisecond)))
+		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, typed(time.Duration(q.RateWindowMS)*time.Millisecond)))
 	}
 	if parts = append(parts, q.retries()...); len(parts) == 0 {
 		return "-"
@@ -65,7 +65,7 @@ func (r *queueRetry) retries() []string {
 		ms   *int64
 	}{{"from", r.RetryBaseDelayMS}, {"up to", r.RetryMaxDelayMS}} {
 		if limit.ms != nil {
-			pauses = append(pauses, limit.word+" "+shortDuration(time.Duration(*limit.ms)*time.Millisecond))
+			pauses = append(pauses, limit.word+" "+duration(time.Duration(*limit.ms)*time.Millisecond))
 		}
 	}
 	if r.RetryBackoff != "" || len(pauses) > 0 {

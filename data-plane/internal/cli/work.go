@@ -223,7 +223,7 @@ func (h *jobRunner) tell(j *corvo.Job[json.RawMessage], result json.RawMessage, 
 		outcome, reason = "failed", err.Error()
 	}
 	if !s.machine() {
-		line := fmt.Sprintf("%s  %s  attempt %d of %d  %s", j.ID, outcome, j.Attempt, j.MaxRetries, took.Round(time.Millisecond))
+		line := fmt.Sprintf("%s  %s  attempt %d of %d  %s", j.ID, outcome, j.Attempt, j.MaxRetries, duration(took))
 		if reason != "" {
 			line += "  " + strings.ReplaceAll(reason, "\n", " | ")
 		}
