@@ -58,10 +58,6 @@ const (
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
 	enqueueTimeout = 5 * time.Second
 
-	// maxAppendEntries is what raft reads at once to replicate or to apply, whatever its
-	// bytes: 64 MiB if all are full, for each follower that lags. A follower that catches
-	// up with small entries syncs once for so many, far more than its leader did.
-	maxAppendEntries  = 64
 	snapshotBytes     = 64 << 20  // State is synced and the log cut once this much was applied.
 	trailingBytes     = 256 << 20 // Of the log that stay for followers that lag,
 	trailingEntries   = 65536     // and at most so many entries.
@@ -283,7 +279,7 @@ func (g *Group) config(o Options) *raft.Config {
 	c.LeaderLeaseTimeout = c.HeartbeatTimeout / 2
 	c.CommitTimeout = o.Timings.Commit
 	c.BatchApplyCh = true
-	c.MaxAppendEntries = maxAppendEntries
+	c.MaxAppendEntries = transport.MessageEntriesMax
 	c.SnapshotThreshold = snapshotThreshold
 	c.TrailingLogs = trailingEntries
 	c.NoSnapshotRestoreOnStart = true

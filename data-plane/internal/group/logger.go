@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // newLogger lets hashicorp/raft write to slog. Its information messages are
@@ -76,7 +79,7 @@ func (r *raftLogger) Trace(string, ...any)          {}
 func (r *raftLogger) Debug(msg string, args ...any) { r.Log(hclog.Debug, msg, args...) }
 func (r *raftLogger) Info(msg string, args ...any)  { r.Log(hclog.Info, msg, args...) }
 func (r *raftLogger) Warn(msg string, args ...any)  { r.Log(warnLevel(msg), msg, args...) }
-func (r *raftLogger) Error(msg string, args ...any) { r.Log(hclog.Error, msg, args...) }
+func (r *raftLogger) Error(msg string, args ...any) { r.Log(errorLevel(args), msg, args...) }
 func (r *raftLogger) With(args ...any) hclog.Logger {
 	return &raftLogger{r.Logger, r.l.With(args...), r.said}
 }
@@ -93,4 +96,14 @@ func warnLevel(msg string) hclog.Level {
 		return hclog.Debug
 	}
 	return hclog.Warn
+}
+
+// errorLevel: that a pipeline ends because its follower has to catch up is no error.
+func errorLevel(args []any) hclog.Level {
+	for _, a := range args {
+		if err, ok := a.(error); ok && errors.Is(err, transport.ErrBehind) {
+			return hclog.Debug
+		}
+	}
+	return hclog.Error
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 func TestLogger_WhatIsWrongWithAPeerIsSaidOnce(t *testing.T) {
@@ -17,8 +19,9 @@ func TestLogger_WhatIsWrongWithAPeerIsSaidOnce(t *testing.T) {
 		l.Error("failed to heartbeat to", "peer", "n2", "error", errors.New("refused"))
 		l.With("group", 2).Error("failed to heartbeat to", "peer", "n3", "error", errors.New("refused"))
 		l.Error("failed to take a snapshot", "error", errors.New("no space"))
+		l.Error("failed to pipeline appendEntries", "peer", "n4", "error", transport.ErrBehind)
 	}
-	for what, want := range map[string]int{"peer=n2": 1, "peer=n3": 1, "no space": 100} {
+	for what, want := range map[string]int{"peer=n2": 1, "peer=n3": 1, "no space": 100, "peer=n4": 0} {
 		if got := strings.Count(out.String(), what); got != want {
 			t.Errorf("%q was said %d times, want %d", what, got, want)
 		}

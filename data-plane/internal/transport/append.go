@@ -24,6 +24,11 @@ const (
 	// requestBytesMax is what a node reads as one request: more than any that is sent.
 	requestBytesMax = MessageBytesMax + EntryBytesMax
 
+	// MessageEntriesMax is how many entries raft reads for one message, whatever their
+	// bytes: 64 MiB if all are full, for each follower that lags. A follower that catches
+	// up with small ones syncs once for so many, far more than its leader did.
+	MessageEntriesMax = 64
+
 	// entryOverhead is what surrounds an entry's data in a message, rounded up.
 	entryOverhead = 128
 
@@ -34,6 +39,10 @@ const (
 
 // errRejected ends a pipeline of which the follower did not take a request.
 var errRejected = errors.New("the follower rejected an append")
+
+// ErrBehind ends a pipeline to a follower that does not keep up. It is no fault: raft
+// goes back to single requests, and from them to a pipeline once the follower is there.
+var ErrBehind = errors.New("the follower is too far behind for a pipeline")
 
 // parts cuts req into messages within MessageBytesMax. Each names the entry before its
 // first. All but the last are shorter than raft made them, so they also commit less:
@@ -111,7 +120,8 @@ func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddres
 }
 
 // pipeline is a library's pipeline that sends in parts, falls silent with the node and
-// ends with the first refusal. One goroutine sends.
+// ends with the first refusal, or when there is more to send than one message holds. One
+// goroutine sends.
 type pipeline struct {
 	raft.AppendPipeline
 	health *health.Health
@@ -120,7 +130,15 @@ type pipeline struct {
 
 // AppendEntries sends args. Raft meets the answer to each part at the Consumer, and so
 // counts parts one by one.
+//
+// In a pipeline raft sends one message for each entry that is written, or, when none is,
+// each 50 to 100 ms. A follower that came back would get a full message at that pace,
+// and a write that waits for it would wait for all of them. Single requests follow one
+// another without a pause.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if len(args.Entries) >= MessageEntriesMax {
+		return nil, ErrBehind
+	}
 	list := parts(args)
 	for _, part := range list[:len(list)-1] {
 		if _, err := p.send(part, new(raft.AppendEntriesResponse)); err != nil {

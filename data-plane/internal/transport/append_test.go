@@ -20,9 +20,10 @@ func bigData(seed, size int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%07d
 // reads each entry about once for it.
 func TestAppend_AFollowerThatWasAwayGetsBoundedMessages(t *testing.T) {
 	t.Parallel()
-	for name, pipelines := range map[string]bool{"request by request": false, "pipeline": true} {
+	for name, appends := range map[string]int{"request by request": 256, "pipeline": MessageEntriesMax - 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			pipelines := appends < MessageEntriesMax
 			n := newNetwork()
 			follower := startPrepared(t, n, Options{NodeID: "n3"}, time.Minute, nil, func(m *member) { prepareLog(t, m, false) })
 			leader := startPrepared(t, n, Options{NodeID: "n1"}, 200*time.Millisecond, nil, func(m *member) {
@@ -40,9 +41,9 @@ func TestAppend_AFollowerThatWasAwayGetsBoundedMessages(t *testing.T) {
 				follower.logs.gate.Lock() // The pipeline stays open, and nothing is answered.
 			}
 			var last uint64
-			for i := range appendsMax {
+			for i := range appends {
 				size := bigEntry
-				if i == appendsMax/2 {
+				if i == appends/2 {
 					size = MessageBytesMax + bigEntry // Travels alone.
 				}
 				f := leader.raft.Apply(bigData(i, size), time.Second)
@@ -60,17 +61,47 @@ func TestAppend_AFollowerThatWasAwayGetsBoundedMessages(t *testing.T) {
 			eventually(t, "catching up", func() bool { return follower.raft.AppliedIndex() >= last })
 
 			most, reads := follower.logs.most.Load(), leader.logs.reads.Load()-reads
-			t.Logf("%d entries of %d KiB: at most %d KiB in a message of several, %d entries read", appendsMax, bigEntry>>10, most>>10, reads)
+			t.Logf("%d entries of %d KiB: at most %d KiB in a message of several, %d entries read", appends, bigEntry>>10, most>>10, reads)
 			if most > MessageBytesMax {
 				t.Errorf("a message of several entries had %d bytes", most)
 			}
-			if reads > 4*appendsMax {
-				t.Errorf("the leader read %d entries to send %d", reads, appendsMax)
+			if reads > 2*int64(appends) {
+				t.Errorf("the leader read %d entries to send %d", reads, appends)
 			}
 			if err := sameLogs(leader, follower, last); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A follower that was away for a moment, of which the pipeline still stands, does not get
+// one message a tick.
+func TestPipeline_AFollowerThatIsBehindCatchesUpWithoutWaitingForTicks(t *testing.T) {
+	t.Parallel()
+	const (
+		tick     = 500 * time.Millisecond
+		messages = 64 // More ticks than the test has patience for.
+	)
+	n := newNetwork()
+	follower := startPrepared(t, n, Options{NodeID: "n3"}, time.Minute, nil, func(m *member) { prepareLog(t, m, false) })
+	leader := startPrepared(t, n, Options{NodeID: "n1"}, 200*time.Millisecond, nil, func(m *member) {
+		prepareLog(t, m, false)
+		m.wire.pipelines = true
+		m.conf.CommitTimeout = tick
+	})
+	eventually(t, "leadership", func() bool { return leader.raft.State() == raft.Leader })
+	leader.apply(t, "before")
+	eventually(t, "the follower", func() bool { return follower.fsm.has("before") })
+	follower.logs.gate.Lock()
+	for i := range messages * MessageEntriesMax {
+		leader.apply(t, fmt.Sprint(i))
+	}
+	last := leader.raft.LastIndex()
+	follower.logs.gate.Unlock()
+	eventually(t, "catching up", func() bool { return follower.raft.LastIndex() >= last })
+	if err := sameLogs(leader, follower, last); err != nil {
+		t.Error(err)
 	}
 }
 

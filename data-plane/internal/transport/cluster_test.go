@@ -22,9 +22,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testGroup = 7
 
-// appendsMax is how many entries raft puts into one message in tests.
-const appendsMax = 256
-
 var testSecret = []byte("0123456789abcdef0123456789abcdef")
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -129,6 +126,7 @@ func (n *network) heal(links ...link) {
 // member is one raft node over the production transport.
 type member struct {
 	id   string
+	conf *raft.Config
 	raft *raft.Raft
 	fsm  *recorder
 	wire *appendHolder
@@ -271,13 +269,13 @@ func startMember(t testing.TB, n *network, opts Options, timeout time.Duration, 
 }
 
 // startPrepared is startMember on a log that is not empty: prepare fills it, and may
-// set up the wire, before raft starts.
+// set up wire and configuration, before raft starts.
 func startPrepared(t testing.TB, n *network, opts Options, timeout time.Duration, voters []string, prepare func(*member)) *member {
 	t.Helper()
 	mux := n.listen(t, opts)
 	wire := &appendHolder{Group: mux.Group(testGroup)}
 	conf := raft.DefaultConfig()
-	conf.MaxAppendEntries = appendsMax
+	conf.MaxAppendEntries = MessageEntriesMax
 	conf.LocalID = raft.ServerID(opts.NodeID)
 	conf.HeartbeatTimeout, conf.ElectionTimeout, conf.LeaderLeaseTimeout = timeout, timeout, timeout/2
 	conf.CommitTimeout = 5 * time.Millisecond
@@ -295,7 +293,7 @@ func startPrepared(t testing.TB, n *network, opts Options, timeout time.Duration
 	} else if err := raft.BootstrapCluster(conf, logs, logs, snaps, wire, raft.Configuration{Servers: servers}); err != nil {
 		t.Fatal(err)
 	}
-	m := &member{id: opts.NodeID, fsm: fsm, wire: wire, logs: logs}
+	m := &member{id: opts.NodeID, conf: conf, fsm: fsm, wire: wire, logs: logs}
 	prepare(m)
 	r, err := raft.NewRaft(conf, fsm, logs, logs, snaps, wire)
 	if err != nil {
