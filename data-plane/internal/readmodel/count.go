@@ -22,8 +22,8 @@ type Count struct {
 // f.CountTo entries of an index: what it did not look at makes it inexact. Of a group of dead
 // jobs the count is there, and may be more.
 func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (_ Count, err error) {
-	if f.isNothing() {
-		return Count{Exact: true}, nil
+	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
+		return Count{Exact: err == nil}, err
 	}
 	if f.isGroup() {
 		return countGroup(ctx, db, f, gone)

@@ -592,16 +592,13 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
 	p.shelf.pace.turn(ctx)
 	began := time.Now()
-	heads, to, last, err := state.NewHeadReader(p.store).Heads(ns, t.rebuiltTo, sliceMax)
-	if err != nil {
-		return err
-	}
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
-	ids := make([]job.ID, len(heads))
-	for i := range heads {
-		ids[i] = heads[i].ID
-	}
-	if err := p.read(ns, ids, &c); err != nil {
+	to, last, err := state.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *state.Head, b *state.Body) error {
+		r, err := rowFrom(p.store, ns, id, h, b)
+		c.rows = append(c.rows, r)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i := range c.rows {

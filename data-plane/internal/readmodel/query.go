@@ -77,7 +77,10 @@ type found struct {
 // may be thousands of such queues, and what one row costs must not depend on how many.
 func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (found, error) {
 	from, err := f.position()
-	if err != nil || f.isNothing() {
+	if err != nil {
+		return found{}, err
+	}
+	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
 		return found{}, err
 	}
 	byTag, err := leadingTag(ctx, db, f)
@@ -171,9 +174,21 @@ func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
 	return best, nil
 }
 
-// isNothing reports that no job can fit: only dead ones have a cause.
-func (f *Filter) isNothing() bool {
-	return f.Cause != 0 && len(f.States) > 0 && !slices.Contains(f.States, job.Dead)
+// isNothing reports that no job can fit, without a look at the jobs of a group: a cause is
+// of dead jobs and of one queue.
+func (f *Filter) isNothing(ctx context.Context, db *sql.DB) (bool, error) {
+	if f.Cause == 0 {
+		return false, nil
+	}
+	if len(f.States) > 0 && !slices.Contains(f.States, job.Dead) {
+		return true, nil
+	}
+	var groups int
+	err := db.QueryRowContext(ctx, `SELECT count(*) FROM cause WHERE cause = ? AND ? IN ('', queue)`, int64(f.Cause), f.Queue).Scan(&groups)
+	if err != nil {
+		return false, fmt.Errorf("look at cause: %w", err)
+	}
+	return groups == 0, nil
 }
 
 // hasLead tells that the rows of one tag, or of a cause, lead to all jobs that are wanted.

@@ -107,6 +107,33 @@ func BenchmarkProject(b *testing.B) {
 	}
 }
 
+// BenchmarkRebuild measures a rebuild that has the machine for itself, and what a job takes of a processor.
+func BenchmarkRebuild(b *testing.B) {
+	for name, tagged := range map[string]bool{"plain": false, "two tags": true} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b)
+			const jobs = 200_000
+			r.fillWith(nsA, jobs, tagged)
+			var used time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				r.halt()
+				if err := r.shelf.remove(nsA); err != nil {
+					b.Fatal(err)
+				}
+				r.open()
+				before := cpuTime(b)
+				b.StartTimer()
+				r.run()
+				r.settledWithin(nsA, 10*time.Minute)
+				used += cpuTime(b) - before
+			}
+			b.ReportMetric(float64(jobs*b.N)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(float64(used.Microseconds())/float64(jobs*b.N), "cpu-µs/job")
+		})
+	}
+}
+
 // cpuTime is what the process has used of the processors.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage

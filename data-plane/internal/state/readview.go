@@ -106,11 +106,40 @@ func (r *HeadReader) job(heads, bodies *statedb.Lookup, ns job.Namespace, id job
 	if err != nil {
 		return nil, nil, err
 	}
-	if v, err = bodies.Get(r.space.Job(ns, keys.Body, id)); err != nil {
-		return nil, nil, err // Not found: deleted since its head was read.
+	b, err := r.body(bodies, ns, id)
+	return &h, b, err
+}
+
+// body reads the body of a job whose head was read; ErrNotFound: it was deleted since, or
+// added since bodies was taken.
+func (r *HeadReader) body(bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*Body, error) {
+	v, err := bodies.Get(r.space.Job(ns, keys.Body, id))
+	if err != nil {
+		return nil, err
 	}
 	b, err := decodeBody(v)
-	return &h, &b, err
+	return &b, err
+}
+
+// JobsAfter walks over up to limit heads of a namespace after an id and hands over the jobs
+// that are there, as Jobs does: each head is read once. It ends at last; done tells that
+// there are no more. A job that comes or goes meanwhile may be missing.
+func (r *HeadReader) JobsAfter(ns job.Namespace, after job.ID, limit int, f func(job.ID, *Head, *Body) error) (last job.ID, done bool, err error) {
+	bodies, err := r.store.Lookup()
+	if err != nil {
+		return job.ID{}, false, err
+	}
+	defer func() { err = errors.Join(err, bodies.Close()) }()
+	return r.walk(ns, after, limit, func(id job.ID, h *Head) error {
+		b, err := r.body(bodies, ns, id)
+		if errors.Is(err, statedb.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("job %s: %w", id, err)
+		}
+		return f(id, h, b)
+	})
 }
 
 func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h Head, there bool, err error) {
@@ -131,6 +160,14 @@ func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h Head, ther
 // Heads walks over up to limit heads of a namespace after an id and lists those of
 // jobs that are there, by id. It ends at last; done tells that there are no more.
 func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDHead, last job.ID, done bool, err error) {
+	last, done, err = r.walk(ns, after, limit, func(id job.ID, h *Head) error {
+		out = append(out, IDHead{id, *h})
+		return nil
+	})
+	return out, last, done, err
+}
+
+func (r *HeadReader) walk(ns job.Namespace, after job.ID, limit int, f func(job.ID, *Head) error) (last job.ID, done bool, err error) {
 	walked := 0
 	from, to := r.space.Heads(ns, after)
 	err = r.store.Scan(from, to, func(key, value []byte) (bool, error) {
@@ -139,17 +176,17 @@ func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDH
 			return false, err
 		}
 		h, there, err := r.decode(ns, id, value)
+		if err == nil && there {
+			err = f(id, &h)
+		}
 		if err != nil {
 			return false, err
-		}
-		if there {
-			out = append(out, IDHead{id, h})
 		}
 		last = id
 		walked++
 		return walked < limit, nil
 	})
-	return out, last, walked < limit, err
+	return last, walked < limit, err
 }
 
 // DeletedQueue is a queue whose jobs are gone but not yet swept: those of a generation
