@@ -1,6 +1,6 @@
 // A stranger opens the hosted page and has run a first job a minute later.
 import { execFileSync } from "node:child_process";
-import { expect, MailServer, test } from "./fixtures.ts";
+import { demoOwner, expect, MailServer, refusals, signIn, test } from "./fixtures.ts";
 
 test("sign-up: mail, key once, the snippet as printed, the first job live", async ({ page, service, mail }) => {
   await page.goto(`${service.url}/signup`);
@@ -11,12 +11,15 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
   await expect(page.getByRole("heading", { name: "Check your email" })).toBeVisible();
 
   const link = MailServer.link(await mail.next("grace@initech.example", /confirm/i));
+  const refused = refusals(page);
   await page.goto(link);
   // Opening the link makes nothing: it says whose tenant it will be, and asks.
   await expect(page.getByText("grace@initech.example").first()).toBeVisible();
-  await expect(page.getByText("not started in this browser")).toHaveCount(0);
+  await expect(page.getByText("wasn't started in this browser")).toHaveCount(0);
   await page.getByRole("button", { name: "Create initech" }).click();
   await expect(page.getByRole("heading", { name: "Welcome, initech" })).toBeVisible();
+  // The link is used up: nothing asks about it again.
+  expect(refused).toEqual([]);
   await page.getByRole("button", { name: "Show the API key" }).click();
   const key = await page.locator("[data-secret]").first().innerText();
   expect(key).toMatch(/^corvo_dp_[0-9A-Za-z]{61}$/);
@@ -74,7 +77,13 @@ test("sign-up: somebody else's link signs nobody in without a click, and says wh
   await page.request.post(`${service.url}/corvo.cloud.v1.SignupService/Start`, { data: { email: "mallory@evil.example", tenant: "bait" } });
   await page.context().clearCookies();
   await page.goto(MailServer.link(await mail.next("mallory@evil.example", /confirm/i)));
-  await expect(page.getByText("This sign-up was not started in this browser")).toBeVisible();
+  await expect(page.getByText("This sign-up wasn't started in this browser")).toBeVisible();
   await expect(page.getByText("mallory@evil.example").first()).toBeVisible();
   expect(await page.context().cookies()).toHaveLength(0);
+});
+
+test("a sign-in link is not asked about once it is used", async ({ page, service, mail }) => {
+  const refused = refusals(page);
+  await signIn(page, service, mail, demoOwner);
+  expect(refused).toEqual([]);
 });

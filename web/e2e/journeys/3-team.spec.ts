@@ -19,7 +19,7 @@ test("an invited viewer sees jobs and changes nothing; the audit log knows it al
   const pause = vera.page.getByRole("button", { name: "Pause team" });
   await expect(pause).toHaveAttribute("aria-disabled", "true");
   await vera.page.goto(`${service.url}/demo/default/keys`);
-  await expect(vera.page.getByText(/may not see API keys/i)).toBeVisible();
+  await expect(vera.page.getByText(/can't see API keys/i)).toBeVisible();
 
   // What the page does not offer, the API refuses.
   const refused = await vera.page.request.post(`${service.url}/corvo.cloud.v1.NamespaceService/CreateNamespace`, {

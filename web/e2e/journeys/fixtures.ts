@@ -84,6 +84,16 @@ export async function signIn(page: Page, service: Service, mail: MailServer, add
   await expect(page.getByRole("navigation").first()).toBeVisible();
 }
 
+/** What a page asked for and was refused, from now on. */
+export function refusals(page: Page): string[] {
+  const refused: string[] = [];
+  page.on("response", (answer) => {
+    // Nobody is signed in yet, which the page asks to know.
+    if (answer.status() >= 400 && answer.status() !== 401) refused.push(`${answer.status()} ${answer.url()}`);
+  });
+  return refused;
+}
+
 /** A browser of another person: nothing shared with the test's own. */
 export async function otherPerson(page: Page): Promise<{ page: Page; context: BrowserContext }> {
   const browser = page.context().browser();

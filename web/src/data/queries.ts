@@ -98,3 +98,11 @@ export function newQueryClient(onSignedOut: () => void): QueryClient {
     },
   });
 }
+
+/**
+ * Forgets what was read as somebody else. The page's own read of its one-time link stays:
+ * the link is used up, and asking again would show the page that says so.
+ */
+export function forgetAllBut(client: QueryClient, kept: string): void {
+  client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== kept });
+}

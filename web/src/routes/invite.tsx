@@ -9,7 +9,7 @@ import { Field, Input } from "~/components/ui/field";
 import { roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { control, describeError, refusalReason } from "~/data/control";
-import { reads } from "~/data/queries";
+import { forgetAllBut, reads } from "~/data/queries";
 import type { PreviewInvitationResponse } from "~/gen/corvo/cloud/v1/member_pb";
 import { tokenHolder } from "~/lib/fragment";
 
@@ -73,7 +73,7 @@ function Invitation({ token, invitation, signedInAs }: InvitationProps) {
   const accept = useMutation({
     mutationFn: () => admin.members.acceptInvitation({ token, name: name.trim() }),
     onSuccess: async (answer) => {
-      client.clear();
+      forgetAllBut(client, "invitation");
       await navigate({ to: "/$tenant", params: { tenant: answer.tenant }, replace: true });
     },
   });
@@ -92,7 +92,7 @@ function Invitation({ token, invitation, signedInAs }: InvitationProps) {
       <form onSubmit={submit} className="flex flex-col gap-5">
         {accept.error ? <Banner tone="danger" title={describeError(accept.error)} /> : null}
         {signedInAs && !mine ? (
-          <Banner tone="warn" title={`You are signed in as ${signedInAs}`}>
+          <Banner tone="warn" title={`You're signed in as ${signedInAs}`}>
             Accepting signs you out and creates an account for {email}.
           </Banner>
         ) : null}
@@ -119,8 +119,8 @@ function Invitation({ token, invitation, signedInAs }: InvitationProps) {
 function Asks({ invitation: { tenant, email, role, invitedBy } }: { invitation: PreviewInvitationResponse }) {
   return (
     <>
-      {invitedBy || "Your team"} invited <strong className="font-medium text-ink">{email}</strong> to {tenant}{" "}
-      with the role {roleNames[role].toLowerCase()}.
+      {invitedBy || "Your team"} invited <strong className="font-medium text-ink">{email}</strong> to join{" "}
+      {tenant}. Role: {roleNames[role].toLowerCase()}.
     </>
   );
 }
@@ -152,7 +152,7 @@ function SignInFirst({ token, invitation, signedInAs }: InvitationProps) {
         {start.error ? <Banner tone="danger" title={describeError(start.error)} /> : null}
         <p className="text-13 text-ink-2">
           {signedInAs && signedInAs !== email
-            ? `You are signed in as ${signedInAs}. To accept, sign in to the account that was invited.`
+            ? `You're signed in as ${signedInAs}. To accept, sign in to the account that was invited.`
             : "This address already has an account. To accept, sign in to it."}
         </p>
         <Button

@@ -5,6 +5,7 @@ import { useEffect, useState } from "react";
 import { Entry } from "~/components/entry";
 import { Button, buttonClass } from "~/components/ui/button";
 import { control, describeError } from "~/data/control";
+import { forgetAllBut } from "~/data/queries";
 import { tokenHolder } from "~/lib/fragment";
 import { takeNext } from "~/lib/next";
 
@@ -30,7 +31,7 @@ export function SigninConfirmPage() {
   const finish = useMutation({
     mutationFn: () => control.auth.finishLogin({ token }),
     onSuccess: ({ joined }) => {
-      client.clear();
+      forgetAllBut(client, "signin-link");
       const next = takeNext();
       router.history.replace(joined ? `/${joined}` : (next ?? "/"));
     },

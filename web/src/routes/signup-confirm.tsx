@@ -9,7 +9,7 @@ import { CopyButton } from "~/components/ui/copy";
 import { admin } from "~/data/admin";
 import { describeError } from "~/data/control";
 import { type FreshKeys, holdKeys } from "~/data/onboarding";
-import { reads } from "~/data/queries";
+import { forgetAllBut, reads } from "~/data/queries";
 import { tokenHolder } from "~/lib/fragment";
 import { maskKey } from "~/lib/snippets";
 
@@ -37,7 +37,7 @@ export function SignupConfirmPage() {
     onSuccess: ({ tenant, namespace, tenantUrl, apiKey, token: management }) => {
       holdKeys({ tenant, namespace, tenantUrl, apiKey, token: management });
       // Whoever this browser was before, it is the new owner now.
-      client.clear();
+      forgetAllBut(client, "signup-link");
     },
   });
 
@@ -90,12 +90,12 @@ export function SignupConfirmPage() {
     >
       <div className="flex flex-col gap-5">
         {startedHere ? null : (
-          <Banner tone="warn" title="This sign-up was not started in this browser">
+          <Banner tone="warn" title="This sign-up wasn't started in this browser">
             If {email} isn't your address, close this page.
           </Banner>
         )}
         {signedInAs && signedInAs !== email ? (
-          <Banner tone="warn" title={`You are signed in as ${signedInAs}`}>
+          <Banner tone="warn" title={`You're signed in as ${signedInAs}`}>
             Continuing signs you out of that account.
           </Banner>
         ) : null}
@@ -131,19 +131,19 @@ function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {
             onChange={(event) => setKept(event.target.checked)}
             className="mt-0.5 size-4.5 accent-(--accent)"
           />
-          I stored them where I keep secrets.
+          I saved both keys.
         </label>
         <Link
           to="/$tenant/$namespace"
           params={{ tenant: keys.tenant, namespace: keys.namespace }}
           className={buttonClass("primary", "lg", "w-full")}
         >
-          {kept ? "Run the first job" : "Continue, and copy the key there"}
+          {kept ? "Run your first job" : "Continue without saving"}
           <ArrowRight aria-hidden />
         </Link>
         <p className="flex items-start gap-2 text-12 text-ink-3">
           <TriangleAlert aria-hidden className="mt-0.5 size-3.5 shrink-0" />
-          Lost one? Create another under API keys and revoke the old one.
+          Lost a key? Create a new one under API keys and revoke the old one.
         </p>
       </div>
     </Entry>
@@ -154,11 +154,11 @@ function Secret({ name, use, value }: { name: string; use: string; value: string
   const [shown, setShown] = useState(false);
   return (
     <div className="rounded-lg border border-line bg-surface shadow-1">
-      <div className="flex items-center justify-between gap-3 border-b border-line px-3 py-2">
-        <div className="flex min-w-0 items-center gap-2 text-13">
-          <KeyRound aria-hidden className="size-4 shrink-0 text-accent-text" />
+      <div className="flex items-start gap-2 border-b border-line px-3 py-2 text-13">
+        <KeyRound aria-hidden className="mt-0.5 size-4 shrink-0 text-accent-text" />
+        <div className="flex min-w-0 flex-wrap items-baseline gap-x-2">
           <span className="font-medium">{name}</span>
-          <span className="truncate text-12 text-ink-3">{use}</span>
+          <span className="text-12 text-ink-3">{use}</span>
         </div>
       </div>
       <div className="flex items-center gap-2 px-3 py-2">
