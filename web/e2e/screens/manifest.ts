@@ -159,7 +159,7 @@ export const views: readonly View[] = [
       await page.getByRole("button", { name: "Continue" }).click();
     },
   },
-  { name: "signup-confirm", as: "nobody", path: newcomer, shows: "not started in this browser", refused: true },
+  { name: "signup-confirm", as: "nobody", path: newcomer, shows: "wasn't started in this browser", refused: true },
   { name: "signup-confirm-keys", as: "nobody", path: newcomer, shows: "Management key", act: click(/^Create newcomer-/), refused: true },
   {
     name: "signup-link-broken",
@@ -376,7 +376,7 @@ export const views: readonly View[] = [
   { name: "viewer-dead", as: "viewer", path: `${busy}/dead`, shows: "TemplateError" },
   { name: "viewer-approvals", as: "viewer", path: `${busy}/approvals`, shows: "The second refund" },
   { name: "viewer-usage", as: "viewer", path: `${busy}/usage`, shows: "reviews.summarize" },
-  { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /may not see API keys/i },
+  { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /can't see API keys/i },
   { name: "viewer-namespaces", as: "viewer", path: "/acme/settings/namespaces", shows: "sandbox" },
   { name: "viewer-members", as: "viewer", path: "/acme/settings/members", shows: "grace@acme.example" },
   { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "You can't view" },

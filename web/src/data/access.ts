@@ -56,6 +56,6 @@ export function accessOf(entry: TenantAccess): Access {
     blocked: (permission) =>
       allowed.has(permission)
         ? undefined
-        : `Your role ${roleNames[entry.role].toLowerCase()} may not ${deeds[permission] ?? "do this"}. An owner or admin of ${entry.tenant} can change your role.`,
+        : `Your role (${roleNames[entry.role].toLowerCase()}) can't ${deeds[permission] ?? "do this"}. An owner or admin of ${entry.tenant} can change your role.`,
   };
 }

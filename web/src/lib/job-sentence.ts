@@ -118,7 +118,7 @@ function dead(job: Job, lastError: string | undefined): Sentence {
       next,
     };
   return {
-    what: `All ${plural(job.max_retries, "attempt")} failed${lastError ? `: ${firstLine(lastError)}` : "."}`,
+    what: `${job.max_retries === 1 ? "The only attempt" : `All ${plural(job.max_retries, "attempt")}`} failed${lastError ? `: ${firstLine(lastError)}` : "."}`,
     next,
   };
 }

@@ -74,6 +74,11 @@ describe("why a job does not run", () => {
     expect(sentence.what).toBe("Attempt 2 of 3 failed: SMTP 421.");
     expect(sentence.next).toBe("Next attempt in 30 s.");
   });
+  it("counts the attempts that failed, also a single one", () => {
+    const dead = { ...job, state: "dead" as const, dead_reason: "max_retries", errors: [] };
+    expect(jobSentence({ ...dead, max_retries: 3 }, queue, now).what).toBe("All 3 attempts failed.");
+    expect(jobSentence({ ...dead, max_retries: 1 }, queue, now).what).toBe("The only attempt failed.");
+  });
   it("tells dead by crashes from dead by failures", () => {
     expect(
       jobSentence({ ...job, state: "dead", dead_reason: "crash_loop", crashes: 5 }, queue, now).what,

@@ -39,7 +39,7 @@ const curl: Snippet[] = [
   -d '{"queue": "hello", "payload": {"name": "Ada"}}'`,
   },
   {
-    title: "Be the worker: fetch it, then finish it",
+    title: "Act as the worker: fetch the job, then complete it",
     language: "shell",
     code: `JOB=$(curl -s "$CORVO_URL/api/v1/fetch" -H "X-API-Key: $CORVO_API_KEY" \\
   -d '{"queues": ["hello"], "worker_id": "terminal", "timeout": 30}' \\

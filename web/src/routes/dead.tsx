@@ -238,7 +238,7 @@ export function DeadPage() {
               title="No dead jobs with this error"
               action={<Button onClick={showAll}>Show all errors</Button>}
             >
-              They have been retried, moved or deleted. Jobs that die of it again appear here.
+              They may have been retried, moved or deleted. New ones appear here.
             </EmptyState>
           ) : (
             <div ref={list} className="flex min-w-0 flex-col gap-3">
@@ -267,7 +267,7 @@ export function DeadPage() {
           <BulkDialog
             scope={scope}
             verb={asking.verb}
-            filter={{ error_group: asking.group.id }}
+            filter={{ queue: asking.group.queue, error_group: asking.group.id }}
             about={{ text: groupWords(asking.group), queue: asking.group.queue }}
             jobs={asking.group.count}
             onClose={() => setAsking(null)}
@@ -343,14 +343,14 @@ function GroupCard({ group, blocked, onAsk }: GroupCardProps) {
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-3">
         <p className="min-w-0 text-12 wrap-anywhere text-ink-2">
           {group.count === undefined ? "Jobs" : plural(group.count, "job")} in {group.queue}
-          {group.first_at ? (
+          {group.last_at ? (
             <>
-              , first <Time at={group.first_at} />
+              , {group.count === 1 ? "died" : "latest"} <Time at={group.last_at} />
             </>
           ) : null}
-          {group.last_at && group.count !== 1 ? (
+          {group.first_at && group.count !== 1 ? (
             <>
-              , latest <Time at={group.last_at} />
+              , first <Time at={group.first_at} />
             </>
           ) : null}
         </p>

@@ -147,7 +147,7 @@ function columns(
       cell: (key) => (
         <span>
           {rolesOf(key)}
-          <span className="text-ink-3"> in {whereOf(key, names)}</span>
+          <span className="text-ink-3">{whereOf(key, names)}</span>
         </span>
       ),
     },
@@ -203,17 +203,17 @@ function time(at: Date | undefined): ReactNode {
 }
 
 function whereOf(key: ApiKey, names: Map<string, string>): string {
-  if (key.kind === KeyKind.MANAGEMENT) return "the tenant";
-  if (key.namespaceIds.length === 0) return "every namespace";
-  return key.namespaceIds.map((id) => names.get(id) ?? "a deleted namespace").join(", ");
+  if (key.kind === KeyKind.MANAGEMENT) return "";
+  if (key.namespaceIds.length === 0) return " in all namespaces";
+  return ` in ${key.namespaceIds.map((id) => names.get(id) ?? "a deleted namespace").join(", ")}`;
 }
 
 function KeyState({ apiKey }: { apiKey: ApiKey }) {
   if (apiKey.revokedAt) return <Badge>revoked</Badge>;
   const ends = dateOf(apiKey.expiresAt);
-  if (ends && ends.getTime() < Date.now()) return <Badge tone="danger">ended</Badge>;
-  if (apiKey.versions.length > 1) return <Badge tone="warn">two secrets work</Badge>;
-  if (apiKey.sync === Sync.PENDING) return <Badge tone="warn">on its way to the cell</Badge>;
+  if (ends && ends.getTime() < Date.now()) return <Badge tone="danger">expired</Badge>;
+  if (apiKey.versions.length > 1) return <Badge tone="warn">2 active secrets</Badge>;
+  if (apiKey.sync === Sync.PENDING) return <Badge tone="warn">not active yet</Badge>;
   return null;
 }
 

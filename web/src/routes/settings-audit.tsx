@@ -60,14 +60,14 @@ export function AuditPage() {
           <div className="flex flex-wrap items-center gap-2">
             <Choice
               label="Action"
-              className="w-40! sm:w-52!"
+              className="w-full! sm:w-60!"
               options={actionOptions(search.action ?? "")}
               value={search.action ?? ""}
               onChange={(action) => narrow({ action })}
             />
             <Choice
               label="Namespace"
-              className="w-40! sm:w-52!"
+              className="w-full! sm:w-60!"
               options={namespaceOptions(
                 namespaces.data?.map(({ name }) => name) ?? [],
                 search.namespace ?? "",

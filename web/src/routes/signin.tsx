@@ -57,14 +57,14 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
         description={
           <>
             If <strong className="font-medium text-ink">{email.trim()}</strong> belongs to a member, a sign-in
-            link is on its way. It works once
+            link is on its way.{" "}
             {start.data.expiresAt ? (
               <>
-                {" "}
-                and stops working <Time at={timestampDate(start.data.expiresAt)} />
+                It expires <Time at={timestampDate(start.data.expiresAt)} /> and can be used once.
               </>
-            ) : null}
-            .
+            ) : (
+              "It can be used once."
+            )}
           </>
         }
         below={below}

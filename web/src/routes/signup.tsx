@@ -175,12 +175,12 @@ function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentPr
       title="Check your email"
       description={
         <>
-          We sent a link to <strong className="font-medium text-ink">{email}</strong>. Open it on this machine
-          and you are in.
+          We sent a link to <strong className="font-medium text-ink">{email}</strong>. Open it in this browser
+          to finish signing up.
           {expiresAt ? (
             <>
               {" "}
-              It stops working <Time at={expiresAt} />.
+              The link expires <Time at={expiresAt} />.
             </>
           ) : null}
         </>

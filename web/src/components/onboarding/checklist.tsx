@@ -148,8 +148,7 @@ function Celebration({ scope, first, total }: { scope: Scope; first: FirstJob; t
       <Mark className="absolute -right-3 -bottom-4 size-24 opacity-15" />
       <p className="text-14 font-semibold">That was your first job.</p>
       <p className="mt-0.5 text-13 text-ink-2">
-        From enqueue to done in <strong className="nums font-medium text-ink">{total}</strong>. It can do this
-        all day.
+        It took <strong className="nums font-medium text-ink">{total}</strong> from enqueue to done.
       </p>
       <div className="relative mt-3 flex flex-wrap gap-2">
         <Link

@@ -116,7 +116,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
             />
           </section>
           <section className="flex flex-col gap-2">
-            <h2 className="text-14 font-semibold">2. Enqueue a job, and be its worker</h2>
+            <h2 className="text-14 font-semibold">2. Enqueue a job and run it</h2>
             <Tabs
               label="Language"
               value={language}
@@ -147,7 +147,9 @@ export function Onboarding({ scope }: { scope: Scope }) {
         <Checklist scope={scope} status={live?.status ?? "idle"} first={first} />
         <section aria-label="Try it here" className="rounded-xl border border-line bg-surface p-4 shadow-1">
           <h2 className="text-13 font-semibold">No terminal at hand?</h2>
-          <p className="mt-0.5 text-12 text-ink-3">These really enqueue and really work, in queue {QUEUE}.</p>
+          <p className="mt-0.5 text-12 text-ink-3">
+            These buttons do the same from this page, with a real job in the queue {QUEUE}.
+          </p>
           <div className="mt-3 grid gap-2">
             <Button
               icon={<Send aria-hidden />}

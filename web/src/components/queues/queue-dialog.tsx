@@ -216,7 +216,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         ) : null}
         <Field
           label="Maximum active jobs"
-          hint="Empty: as many as workers take. Jobs that already run are not stopped."
+          hint="Leave empty for no limit. Jobs that are already active keep running."
           error={problems.max ?? refused.max_concurrency}
         >
           <Input
@@ -229,7 +229,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
         <div className="grid grid-cols-[1fr_9rem] items-start gap-2">
           <Field
             label="Rate limit"
-            hint="Empty: no limit. A retry is a start too."
+            hint="Leave empty for no limit. Retries count too."
             error={problems.rate ?? refused["throttle.limit"] ?? refused.throttle}
           >
             <Input
@@ -239,7 +239,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
               onChange={(event) => setRate(event.target.value)}
             />
           </Field>
-          <Field label="in each">
+          <Field label="Per">
             <WindowSelect value={windowMs} onChange={setWindowMs} />
           </Field>
         </div>
@@ -258,7 +258,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
             </Field>
             <Field label="Backoff" error={refused.retry_backoff}>
               <NativeSelect value={retry.backoff} onChange={(backoff) => setRetry({ ...retry, backoff })}>
-                <option value="">exponentially (default)</option>
+                <option value="">exponential (default)</option>
                 {["exponential", "linear", "fixed", "none"].map((backoff) => (
                   <option key={backoff} value={backoff}>
                     {backoff}

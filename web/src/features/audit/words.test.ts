@@ -10,6 +10,8 @@ test("changes are words: no JSON for lists, no underscores in names, a dash for 
       roles: { after: ["producer", "worker"] },
       group_mappings: { before: [], after: ["engineering → developer"] },
       name: { before: "", after: "shop" },
+      per_job_usd: { before: null, after: 1.5 },
+      default_role: { before: "unspecified", after: "viewer" },
     },
   });
   expect(changesOf(event)).toEqual([
@@ -17,6 +19,8 @@ test("changes are words: no JSON for lists, no underscores in names, a dash for 
     { field: "roles", before: "–", after: "producer, worker" },
     { field: "group mappings", before: "none", after: "engineering → developer" },
     { field: "name", before: "–", after: "shop" },
+    { field: "per job USD", before: "–", after: "1.5" },
+    { field: "default role", before: "–", after: "viewer" },
   ]);
 });
 

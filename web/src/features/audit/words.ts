@@ -98,7 +98,15 @@ export function targetOf(event: AuditEvent): { kind: string; name: string } {
     return { kind: "", name: typeof affected === "number" ? plural(affected, "entry", "entries") : "" };
   const name = namedByChange(event) ? String(afterOf(event, "name")) : event.target || event.targetId;
   // An id begins with what it is the id of.
-  return { kind: isId.test(name) ? "" : event.targetType.replaceAll("_", " "), name };
+  return { kind: isId.test(name) ? "" : words(event.targetType), name };
+}
+
+const short = /\b(id|ids|sso|url|usd)\b/g;
+const spelled: Record<string, string> = { id: "ID", ids: "IDs", sso: "SSO", url: "URL", usd: "USD" };
+
+/** "per_job_usd" → "per job USD" */
+function words(name: string): string {
+  return name.replaceAll("_", " ").replace(short, (word) => spelled[word] ?? word);
 }
 
 const isId = /^[a-z]+_[0-9A-Z]{26}$/;
@@ -150,7 +158,7 @@ export function changesOf(event: AuditEvent): FieldChange[] {
     .map(([field, change]) => {
       const { before, after } = (change ?? {}) as { before?: unknown; after?: unknown };
       return {
-        field: fieldNames[field] ?? field.replaceAll("_", " "),
+        field: fieldNames[field] ?? words(field),
         before: text(before),
         after: text(after),
       };
@@ -162,7 +170,7 @@ function afterOf(event: AuditEvent, field: string): unknown {
 }
 
 function text(value: unknown): string {
-  if (value === undefined || value === null || value === "") return "–";
+  if (value === undefined || value === null || value === "" || value === "unspecified") return "–";
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.map(text).join(", ");
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -43,7 +43,8 @@ export function Groups({ scope, groups, chosen, queue, onMore }: GroupsProps) {
           on={group.id === chosen}
           size={group.count}
         >
-          <span className="line-clamp-2 font-mono wrap-anywhere">{groupWords(group)}</span>
+          {/* The end of an address tells errors apart: no space is left empty before it. */}
+          <span className="line-clamp-3 font-mono break-all">{groupWords(group)}</span>
           <span className="block truncate text-11 text-ink-3">
             {queue ? null : `${group.queue} · `}
             {group.last_at ? <Time at={group.last_at} /> : null}

@@ -16,17 +16,17 @@ export const namespaceRoleNames: Record<NamespaceRole, string> = {
 export const presets = {
   app: {
     label: "Producer and worker",
-    description: "Puts jobs in and works on them: what an application needs.",
+    description: "Enqueues and runs jobs. Enough for most applications.",
     roles: [NamespaceRole.PRODUCER, NamespaceRole.WORKER],
   },
   producer: {
     label: "Producer",
-    description: "Puts jobs in.",
+    description: "Enqueues jobs.",
     roles: [NamespaceRole.PRODUCER],
   },
   worker: {
     label: "Worker",
-    description: "Takes jobs out and finishes them.",
+    description: "Fetches jobs and reports how they ended.",
     roles: [NamespaceRole.WORKER],
   },
   operator: {
@@ -51,6 +51,6 @@ export const presetOptions: Option<Preset>[] = (Object.keys(presets) as Preset[]
 
 /** What a key may do, in a few words. */
 export function rolesOf(key: ApiKey): string {
-  if (key.kind === KeyKind.MANAGEMENT) return `manages as ${roleNames[key.tenantRole].toLowerCase()}`;
+  if (key.kind === KeyKind.MANAGEMENT) return `tenant ${roleNames[key.tenantRole].toLowerCase()}`;
   return key.roles.map((role) => namespaceRoleNames[role]).join(", ");
 }

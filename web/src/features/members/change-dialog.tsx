@@ -40,7 +40,7 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
       title={
         removal
           ? `Remove ${member.email}?`
-          : `Change role of ${member.email} to ${roleNames[role].toLowerCase()}?`
+          : `Change the role of ${member.email} to ${roleNames[role].toLowerCase()}?`
       }
       variant={removal || list.length > 0 ? "danger" : "primary"}
       confirmLabel={removal ? "Remove member" : "Change role"}
@@ -50,15 +50,15 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
       <div className="flex flex-col gap-3">
         {removal ? (
           <p>
-            This signs them out of {tenant} everywhere. They can't come back, not even through single sign-on,
-            until somebody invites them.
+            This signs them out of {tenant} everywhere. They can't come back, even with single sign-on, until
+            someone invites them again.
           </p>
         ) : null}
         {keys.error ? <Banner tone="warn" title={describeError(keys.error)} /> : null}
         {list.length > 0 ? (
           <fieldset className="flex flex-col gap-2">
             <legend className="mb-1 font-medium text-ink">
-              This revokes the keys they created, except those you keep:
+              This revokes the API keys they created, except those you keep:
             </legend>
             {list.map((key) => (
               <label key={key.id} className="flex items-start gap-2.5 text-13">
@@ -80,7 +80,7 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
             ))}
           </fieldset>
         ) : keys.data ? (
-          <p>No keys are revoked.</p>
+          <p>No API keys are revoked.</p>
         ) : null}
       </div>
     </ConfirmDialog>

@@ -57,7 +57,7 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
             autoComplete="off"
             autoFocus
             required
-            placeholder="grace@example.com"
+            placeholder="name@company.com"
             value={email}
             onChange={(event) => setEmail(event.target.value)}
           />
