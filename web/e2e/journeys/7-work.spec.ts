@@ -78,6 +78,7 @@ async function countedDead(demo: Tenant, queue: string, jobs: number): Promise<{
 }
 
 test("dead letters are counted by their error, however many there are, and one error is retried as a whole", async ({ owner: page, service, demo }) => {
+  test.slow(); // Each job is enqueued, leased and failed.
   // More than a page of the list, of which one error alone fills a page.
   const errors = [
     ...Array.from({ length: 110 }, (_, n) => `order ${48_000 + n} has no address`),
