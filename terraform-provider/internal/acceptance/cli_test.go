@@ -290,7 +290,7 @@ provider "corvo" {
 		}
 	})
 	out := w.apply()
-	if !regexp.MustCompile(`status\s+"pending"`).MatchString(out) {
+	if !regexp.MustCompile(`status\s+is\s+"pending"`).MatchString(out) {
 		t.Fatalf("said nothing about it:\n%s", out)
 	}
 	state := string(w.read("terraform.tfstate"))
@@ -367,7 +367,7 @@ func TestProvider_RefusesBeforeAnythingIsChanged(t *testing.T) {
 		{"clear text", block(s, "http://203.0.113.7"), `(?s)plain\s+text.*allow_http`},
 		{"key for jobs", fmt.Sprintf("provider \"corvo\" {\n endpoint = %q\n token = %q\n}\n", s.endpoint(), s.env["CORVO_API_KEY"]), `management key`},
 		{"revoked or foreign key", fmt.Sprintf("provider \"corvo\" {\n endpoint = %q\n token = %q\n}\n", s.endpoint(), newKey(t, apikey.Management).Reveal()),
-			`(?s)token is not\s+accepted`},
+			`(?s)token\s+isn't\s+valid`},
 		{"no duration", block(s, "", `request_timeout = "soon"`), `(?i)duration`},
 		{"no time at all", block(s, "", `operation_timeout = "0s"`), `Out of range`},
 		{"authorities", block(s, "", `ca_pem = "x"`), `no\s+PEM\s+certificate`},

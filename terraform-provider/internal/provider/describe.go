@@ -79,7 +79,7 @@ func trailer(text string, e *cloud.Error) string {
 				"data.corvo_current_identity shows what this key can do.", e.Call, e.Permission))
 		}
 	case cloud.Unauthenticated:
-		lines = append(lines, "The key may be revoked or expired, or it may belong to another service than the endpoint.")
+		lines = append(lines, "Check that it is a key of the service at the provider's endpoint.")
 	case cloud.Elsewhere:
 		lines = []string{fmt.Sprintf("The endpoint responded with %q, which isn't a response of Corvo Cloud. Check endpoint in the provider block "+
 			"or CORVO_ENDPOINT: it must be the address of the console, such as https://app.corvo.cloud, not a tenant URL or a page.", text)}
