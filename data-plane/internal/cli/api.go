@@ -113,7 +113,7 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 		}
 		if r.status == http.StatusForbidden && a.manage.Token != "" {
 			a.key, a.namespace, a.manage = a.manage.Token, first(a.namespace, a.manage.Namespace), profile{}
-			a.log.Debug("the profile's management key is used: its API key may not do this")
+			a.log.Debug("using the profile's management key: its API key isn't allowed to do this")
 			continue
 		}
 		f := fromReply(r)
@@ -206,7 +206,7 @@ func encodeBody(body any) ([]byte, error) {
 // means that something else answered.
 func (a *api) decode(r *reply, v any) error {
 	if err := json.Unmarshal(r.body, v); err != nil {
-		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: a.base.String() + " is not a Corvo server",
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: a.base.String() + " isn't a Corvo server",
 			Why: err.Error(), Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant", Status: r.status}
 	}
 	return nil

@@ -107,10 +107,10 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 	report, err := s.benchRun(ctx, o, f)
 	s.clearProgress()
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run did not finish"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run didn't finish"}
 	}
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the benchmark could not run", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the benchmark couldn't run", Why: err.Error()}
 	}
 	if err := s.emitValue(report, report.WriteText); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (f *benchFlags) check(c *cobra.Command) error {
 		}
 	}
 	if f.nodes != 1 && f.nodes != 3 && f.nodes != 5 {
-		return usagef("--nodes %d is not 1, 3 or 5", f.nodes)
+		return usagef("--nodes must be 1, 3 or 5, not %d", f.nodes)
 	}
 	if f.nodes > 1 && (f.relaxed || f.options.ProfileFile != "") {
 		return usagef("--relaxed and --profile need --nodes 1")
@@ -224,7 +224,7 @@ func programs() (corvo, cloud string, err error) {
 
 func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags) error {
 	if f.suite != "aims" {
-		return usagef("--suite %q is not a suite: use aims", f.suite)
+		return usagef("--suite %q isn't a suite: use aims", f.suite)
 	}
 	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "rate", "spawn", "sync-delay", "relaxed",
 		"data-dir", "nodes", "profile", "pprof-url", "server", "payload-bytes"} {
@@ -246,10 +246,10 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 	result, err := suite.Run(ctx)
 	s.clearProgress()
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite did not finish"}
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite didn't finish"}
 	}
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite did not finish", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite didn't finish", Why: err.Error()}
 	}
 	if err := s.emitSuite(result); err != nil {
 		return err

@@ -129,7 +129,7 @@ func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkF
 // read or sent.
 func (f *bulkFlags) checkAction(action string) error {
 	if !slices.Contains(bulkActions, action) {
-		bad := usagef("%q is not a bulk action", action)
+		bad := usagef("%q isn't a bulk action", action)
 		bad.Fix = "use " + strings.Join(bulkActions[:len(bulkActions)-1], ", ") + " or " + bulkActions[len(bulkActions)-1]
 		return bad
 	}
@@ -167,7 +167,7 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 	l := &f.list
 	flags := l.queue != "" || f.group != "" || len(l.states)+len(l.tags) > 0 || l.after != "" || l.before != ""
 	if l.limit < 0 {
-		return nil, usagef("--limit must not be negative")
+		return nil, usagef("--limit can't be negative")
 	}
 	if f.filter != "" {
 		var filter map[string]any
@@ -228,7 +228,7 @@ func (s *session) idsFromStdin() ([]string, error) {
 	}
 	in, err := io.ReadAll(io.LimitReader(s.proc.Stdin, bulkInputMax+1))
 	if err != nil {
-		return nil, &Failure{Exit: ExitFail, Code: "INPUT", What: "cannot read stdin", Why: err.Error()}
+		return nil, &Failure{Exit: ExitFail, Code: "INPUT", What: "can't read stdin", Why: err.Error()}
 	}
 	if len(in) > bulkInputMax {
 		return nil, usagef("more than %d MiB on stdin; send ids instead of jobs, or a filter", bulkInputMax>>20)

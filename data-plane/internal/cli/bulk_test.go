@@ -112,7 +112,7 @@ func TestBulk_WhatIsNotClearIsNotDone(t *testing.T) {
 		"bulk retry --queue q --after tomorrow": "tomorrow",
 		"bulk delete --queue q":                 "--yes",
 		"bulk cancel --queue q":                 "--yes",
-		"bulk explode":                          `"explode" is not a bulk action`,
+		"bulk explode":                          `"explode" isn't a bulk action`,
 		"bulk explode job_1":                    "retry, delete, cancel",
 		"bulk move job_1":                       "needs --to",
 		"bulk retry job_1 --priority high":      "only for change_priority",

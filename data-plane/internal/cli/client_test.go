@@ -144,7 +144,7 @@ func TestRequest_CarriesKeyNamespaceAndTenantPath(t *testing.T) {
 func TestRequest_AnswerThatIsNotOursIsCalledSo(t *testing.T) {
 	t.Parallel()
 	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
-	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "is not a Corvo server") {
+	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "isn't a Corvo server") {
 		t.Errorf("%+v", got)
 	}
 	missing := answer(t, http.NotFound)

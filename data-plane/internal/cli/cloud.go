@@ -37,7 +37,7 @@ func (s *session) cloud(flag string) (*cloud, error) {
 	}
 	u, err := url.Parse(c.endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usagef("the control plane's address %q is not an http or https URL", c.endpoint)
+		return nil, usagef("the control plane's address %q isn't an http or https URL", c.endpoint)
 	}
 	c.endpoint = strings.TrimRight(c.endpoint, "/")
 	return c, nil

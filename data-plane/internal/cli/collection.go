@@ -26,7 +26,7 @@ type collection[T any] struct {
 // list prints at most limit things, page by page; 0 is all.
 func list[T any](ctx context.Context, s *session, c collection[T], limit int) error {
 	if limit < 0 {
-		return usagef("--limit must not be negative")
+		return usagef("--limit can't be negative")
 	}
 	a, err := s.api()
 	if err != nil {
@@ -40,7 +40,7 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	for i, r := range raw {
 		var thing T
 		if err := json.Unmarshal(r, &thing); err != nil {
-			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
+			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "can't read the response", Why: err.Error()}
 		}
 		rows[i] = c.row(&thing, time.Now())
 	}

@@ -156,9 +156,9 @@ func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
 		"jobs mine":                      `"mine" is one argument too many for corvo jobs`,
 		"pause":                          "corvo pause needs QUEUE\n",
 		"replay job_1":                   "--from is required",
-		"replay job_1 --from x":          `--from "x" is not a whole number`,
-		"enqueue q --delay soon":         `--delay "soon" is not a duration such as 90s`,
-		"budget set queue q --daily ten": `--daily "ten" is not a number such as 0.5`,
+		"replay job_1 --from x":          `--from "x" isn't a whole number`,
+		"enqueue q --delay soon":         `--delay "soon" isn't a duration such as 90s`,
+		"budget set queue q --daily ten": `--daily "ten" isn't a number such as 0.5`,
 		"budget set queue":               "corvo budget set needs TARGET",
 	} {
 		got := run(t, "http://127.0.0.1:1", strings.Fields(line)...)

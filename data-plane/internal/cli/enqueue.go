@@ -234,7 +234,7 @@ func (s *session) payload(args []string, file string) (json.RawMessage, error) {
 		raw = []byte(args[0])
 	}
 	if err != nil {
-		return nil, &Failure{Exit: ExitUsage, Code: "PAYLOAD", What: "cannot read the payload", Why: err.Error()}
+		return nil, &Failure{Exit: ExitUsage, Code: "PAYLOAD", What: "can't read the payload", Why: err.Error()}
 	}
 	return checkJSON("the payload", raw)
 }
@@ -297,7 +297,7 @@ func (s *session) enqueueBatch(ctx context.Context, args []string, f batchFlags)
 	if err := b.sendLines(ctx, in, f); err != nil {
 		return b.explain(err)
 	}
-	s.talkf("%d jobs added", b.accepted)
+	s.talkf("%s added", count(b.accepted, "job"))
 	return b.finish()
 }
 
@@ -307,7 +307,7 @@ func (s *session) openLines(args []string) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(args[0])
 	if err != nil {
-		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "cannot read " + args[0], Why: rootCause(err)}
+		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "can't read " + args[0], Why: rootCause(err)}
 	}
 	return file, nil
 }
@@ -352,13 +352,13 @@ func (b *batchSender) sendLines(ctx context.Context, in io.Reader, f batchFlags)
 func batchLine(line []byte, number int, f batchFlags) (json.RawMessage, error) {
 	if f.payloads {
 		if !json.Valid(line) {
-			return nil, usagef("line %d is not JSON", number)
+			return nil, usagef("line %d isn't JSON", number)
 		}
 		return marshal(enqueueRequest{Queue: f.queue, Payload: line})
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil || fields == nil {
-		return nil, usagef("line %d is not a JSON object; use --payloads if lines are payloads", number)
+		return nil, usagef("line %d isn't a JSON object; use --payloads if lines are payloads", number)
 	}
 	if _, named := fields["queue"]; !named {
 		if f.queue == "" {
@@ -448,7 +448,7 @@ func (b *batchSender) explain(err error) error {
 		f.Why = first(f.Why, "the lines before were accepted")
 	}
 	if len(b.jobs) > 0 {
-		f.What = fmt.Sprintf("%s (chunk from line %d; %d jobs accepted before it)", f.What, b.firstLine, b.accepted)
+		f.What = fmt.Sprintf("%s (chunk from line %d; %s accepted before it)", f.What, b.firstLine, count(b.accepted, "job"))
 	}
 	if ferr := b.finish(); ferr != nil {
 		return ferr

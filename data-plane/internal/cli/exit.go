@@ -76,22 +76,22 @@ func fromTransport(ctx context.Context, method, base string, err error) *Failure
 	case errors.Is(ctx.Err(), context.Canceled):
 		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the server responded"}
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
-		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "" + base + " did not respond in time",
+		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "" + base + " didn't respond in time",
 			Fix: "check `corvo status`, or raise --timeout"}
 		if method != "GET" {
 			f.Why = "the request may have taken effect"
 		}
 		return f
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: "nothing is listening there",
+		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "can't reach " + base, Why: "nothing is listening there",
 			Fix: "start a server with `corvo server`, or set --server or CORVO_URL"}
 	default:
 		var dns *net.DNSError
 		fix := "check --server or CORVO_URL"
 		if errors.As(err, &dns) {
-			fix = "the host name does not resolve; " + fix
+			fix = "the host name can't be resolved; " + fix
 		}
-		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "cannot reach " + base, Why: rootCause(err), Fix: fix}
+		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "can't reach " + base, Why: rootCause(err), Fix: fix}
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *session) listJobs(ctx context.Context, f listFlags) error {
 	rows := make([]jobRow, len(raw))
 	for i, r := range raw {
 		if err := json.Unmarshal(r, &rows[i]); err != nil {
-			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
+			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "can't read the response", Why: err.Error()}
 		}
 	}
 	if err := s.emitAll(raw, func(w io.Writer) { s.printJobs(w, rows, time.Now()) }); err != nil {
@@ -128,7 +128,7 @@ func (s *session) listJobs(ctx context.Context, f listFlags) error {
 
 func (f listFlags) query(now time.Time) (url.Values, error) {
 	if f.limit < 0 {
-		return nil, usagef("--limit must not be negative")
+		return nil, usagef("--limit can't be negative")
 	}
 	q := url.Values{}
 	if f.queue != "" {
@@ -164,7 +164,7 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("%q is not a time such as 2026-11-21T10:00:00Z or a duration such as 90m", text)
+		return at, usagef("%q isn't a time such as 2026-11-21T10:00:00Z or a duration such as 90m", text)
 	}
 	return at, nil
 }

@@ -116,7 +116,7 @@ func (s *session) checkGlobals(c *cobra.Command, _ []string) error {
 	default:
 		bad := s.output
 		s.output = outputText
-		return usagef("--output %q is not a format: use text, json or jsonl", bad)
+		return usagef("--output %q isn't a format: use text, json or jsonl", bad)
 	}
 	if _, err := parseLevel(s.logLevel); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *session) checkGlobals(c *cobra.Command, _ []string) error {
 func parseLevel(text string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(text)); err != nil {
-		return 0, usagef("--log-level %q is not a level: use debug, info, warn or error", text)
+		return 0, usagef("--log-level %q isn't a level: use debug, info, warn or error", text)
 	}
 	return level, nil
 }
@@ -160,7 +160,7 @@ func (s *session) serverURL() (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, usagef("the server address %q is not an http or https URL", text)
+		return nil, usagef("the server address %q isn't an http or https URL", text)
 	}
 	if u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, usagef("the server address %q can only have a host and a path", u.Redacted())
@@ -183,7 +183,7 @@ func (s *session) key() (string, error) {
 	}
 	raw, err := s.readKeyFile()
 	if err != nil {
-		return "", &Failure{Exit: ExitUsage, Code: "KEY_FILE", What: "cannot read the API key", Why: err.Error(),
+		return "", &Failure{Exit: ExitUsage, Code: "KEY_FILE", What: "can't read the API key", Why: err.Error(),
 			Fix: "check the path given to --api-key-file"}
 	}
 	key := strings.TrimSpace(string(raw))
@@ -220,7 +220,7 @@ func (s *session) readKeyFile() ([]byte, error) {
 		return nil, err
 	}
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		s.talkf("warning: %s is readable by other users; chmod 600 it", filepath.Clean(s.apiKeyFile))
+		s.talkf("warning: other users can read %s; run chmod 600 on it", filepath.Clean(s.apiKeyFile))
 	}
 	return os.ReadFile(s.apiKeyFile)
 }
@@ -245,7 +245,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	f := usagef("%q is not a command of %s", args[0], c.CommandPath())
+	f := usagef("%q isn't a command of %s", args[0], c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		f.Fix = "did you mean `" + c.CommandPath() + " " + near[0] + "`?"
 	} else {

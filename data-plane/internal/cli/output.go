@@ -88,7 +88,7 @@ func (s *session) writeJSON(raw json.RawMessage, indent string) error {
 		err = json.Indent(&b, raw, "", indent)
 	}
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "the server's answer is not JSON", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "the server's response isn't JSON", Why: err.Error()}
 	}
 	b.WriteByte('\n')
 	return s.write(b.Bytes())
@@ -102,7 +102,7 @@ func (s *session) writeText(text func(io.Writer)) error {
 
 func (s *session) write(data []byte) error {
 	if _, err := s.proc.Stdout.Write(data); err != nil {
-		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "cannot write to stdout", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "can't write to stdout", Why: err.Error()}
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (s *session) savedProfile() (profile, error) {
 	}
 	all, err := readProfiles(path)
 	if err != nil {
-		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "cannot read your profile", Why: err.Error(),
+		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "can't read your profile", Why: err.Error(),
 			Fix: "fix or delete the file, or set CORVO_URL and CORVO_API_KEY"}
 	}
 	return all.Profiles[all.Current], nil

@@ -48,7 +48,7 @@ func (a *api) queues(ctx context.Context) ([]queueView, error) {
 	queues := make([]queueView, len(rows))
 	for i, row := range rows {
 		if err := json.Unmarshal(row, &queues[i]); err != nil {
-			return nil, &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "cannot read the response", Why: err.Error()}
+			return nil, &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "can't read the response", Why: err.Error()}
 		}
 		queues[i].raw = row
 	}

@@ -333,5 +333,5 @@ func readThrottle(what, text string) (*queueThrottle, error) {
 }
 
 func usage(what, text, want string) *Failure {
-	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf("%s %q is not %s", what, text, want)}
+	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf("%s %q isn't %s", what, text, want)}
 }

@@ -25,8 +25,8 @@ func (s *session) drainCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use + " QUEUE",
 		Short: "Take no new jobs and wait until the queue is empty",
-		Long: `The queue takes no new jobs while workers finish the ones it has. Held jobs are not waited
-for. corvo resume lets the queue take jobs again.`,
+		Long: `The queue takes no new jobs while workers finish the ones it has. It doesn't wait for held
+jobs. "corvo resume" lets the queue take jobs again.`,
 		Example:           "  {cmd} emails\n  {cmd} emails --wait 10m\n  {cmd} emails --no-wait",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeFirstQueue,

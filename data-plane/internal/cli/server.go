@@ -99,14 +99,14 @@ func olderFlags() map[string]string {
 func explainServerFlag(_ *cobra.Command, err error) error {
 	name, found := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if why := olderFlags()[name]; found && why != "" {
-		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " is not a flag of this server", Why: why, Fix: "leave it out"}
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " isn't a flag of this server", Why: why, Fix: "leave it out"}
 	}
 	return err
 }
 
 func (f *serverFlags) check() error {
 	if !f.durable {
-		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--durable=false does not exist", Fix: "use --relaxed, and read its warning"}
+		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--durable=false doesn't exist", Fix: "use --relaxed, and read its warning"}
 	}
 	if f.relaxed && f.syncDelay > 0 {
 		return usagef("use --relaxed or --sync-delay, not both")
@@ -151,7 +151,7 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 	s.announce(f)
 	profiler, err := serveProfiler(f.pprofBind, log)
 	if err != nil {
-		return &Failure{Exit: ExitFail, Code: "SERVER", What: "cannot serve the profiler", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "SERVER", What: "can't serve the profiler", Why: err.Error()}
 	}
 	defer profiler.close()
 	ready := func(url, key, keyFile string) error {
@@ -175,9 +175,9 @@ func nodeFailure(err error) *Failure {
 	f := &Failure{Exit: ExitFail, Code: "SERVER", What: "the node stopped", Why: err.Error()}
 	switch {
 	case errors.Is(err, node.ErrStuck):
-		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start again"
+		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
 	case errors.Is(err, node.ErrStorage):
-		f.Exit, f.Code, f.Fix = ExitStopped, "STORAGE", "do not start it again in a loop: keep a copy of the directory and look at the disk"
+		f.Exit, f.Code, f.Fix = ExitStopped, "STORAGE", "don't restart it in a loop: copy the directory and check the disk"
 	case errors.Is(err, node.ErrKeyFile):
 		f.Exit, f.Code = ExitConflict, "KEY_FILE"
 	}

@@ -68,7 +68,7 @@ func settle(ctx context.Context, n *node.Node, f serverFlags, events serverEvent
 }
 
 func listenFailure(address string, err error) error {
-	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: "cannot listen on " + address, Why: rootCause(err), Fix: "use an address of this machine, such as --bind 127.0.0.1:8080"}
+	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: "can't listen on " + address, Why: rootCause(err), Fix: "use an address of this machine, such as --bind 127.0.0.1:8080"}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		f.Exit, f.Code, f.Why = ExitConflict, "PORT_IN_USE", "another process is using this port"
 		f.Fix = "stop that process, or choose another port with --bind (port 0 picks a free one)"

@@ -100,7 +100,7 @@ func (s *session) checkOwner(ctx context.Context, c *cloud, client cloudv1connec
 	}
 	if f.email != "" && !strings.EqualFold(f.email, seen.GetEmail()) {
 		return &Failure{Exit: ExitUsage, Code: "OTHER_ADDRESS", What: "this link is for " + seen.GetEmail() + ", not for " + f.email,
-			Fix: "use the link of the mail to " + f.email + ", or leave --email out"}
+			Fix: "use the link from the email to " + f.email + ", or leave --email out"}
 	}
 	s.talkf("Creating %s, owned by %s.", seen.GetTenant(), seen.GetEmail())
 	return nil
@@ -215,7 +215,7 @@ func (s *session) whoami(ctx context.Context, endpoint string) error {
 		return err
 	}
 	if c.token == "" {
-		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "you are not signed in",
+		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "you aren't signed in",
 			Fix: "create a tenant with `corvo signup`, or set CORVO_ENDPOINT and CORVO_TOKEN"}
 	}
 	who, err := ask(ctx, c, s, cloudv1connect.NewAuthServiceClient(c.http, c.endpoint).GetCurrentIdentity, &cloudv1.GetCurrentIdentityRequest{})

@@ -96,7 +96,7 @@ func (s *session) status(ctx context.Context) error {
 		return refused
 	}
 	if !view.Healthy {
-		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " is not healthy", Fix: "check the server's log"}
+		return &Failure{Exit: ExitFail, Code: "UNHEALTHY", Status: health.status, What: view.URL + " isn't healthy", Fix: "check the server's log"}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (s *session) clusterPart(ctx context.Context, a *api, view *statusView) err
 		view.Cluster = jsonOrNull(cluster.body)
 		return nil
 	case errors.As(err, &f) && f.Status != http.StatusUnauthorized && f.Status != 0:
-		a.log.Debug("the cluster is not shown to this key", "status", f.Status, "code", f.Code)
+		a.log.Debug("this key isn't allowed to see the cluster", "status", f.Status, "code", f.Code)
 		return nil
 	}
 	return err

@@ -132,7 +132,7 @@ func shellCompletion(root *cobra.Command) {
 			if len(args) == 0 {
 				return nil
 			}
-			f := usagef("%q is not a supported shell", args[0])
+			f := usagef("%q isn't a supported shell", args[0])
 			f.Fix = "use bash, zsh, fish or powershell"
 			return f
 		}

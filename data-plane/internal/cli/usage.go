@@ -46,7 +46,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	case len(args) > most:
 		return fmt.Sprintf("%q is one argument too many for %s", args[most], c.CommandPath())
 	}
-	return "the arguments are not those of " + c.CommandPath()
+	return "the arguments don't fit " + c.CommandPath()
 }
 
 // flagFailure says of a flag's value what it should have been.

@@ -87,7 +87,7 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
-		return usagef("cannot run %s: %s", command[0], rootCause(err))
+		return usagef("can't run %s: %s", command[0], rootCause(err))
 	}
 	client, err := s.sdkClient()
 	if err != nil {

@@ -143,7 +143,7 @@ func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
 		return nil, unauthorized("no API key: send it in X-API-Key or as a bearer token")
 	}
 	if fromCookie && k.browser.Check(r) != nil { // A browser adds cookies to what other sites send.
-		return nil, fault.New(fault.Forbidden, "FORBIDDEN", "a key in a cookie is not accepted from another site")
+		return nil, fault.New(fault.Forbidden, "FORBIDDEN", "a key in a cookie isn't accepted from another site")
 	}
 	parsed, err := apikey.Parse(text)
 	if err != nil || parsed.Kind() != apikey.DataPlane && parsed.Kind() != apikey.Management {
@@ -156,7 +156,7 @@ func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
 	name, ok := askedNamespace(r, key.Default)
 	ns, known := key.Namespaces[name]
 	if !ok || !known {
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "this namespace does not exist for this API key")
+		return nil, fault.New(fault.NotFound, "NOT_FOUND", "this API key has no such namespace")
 	}
 	id := identity.Identity{
 		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(),

@@ -283,6 +283,6 @@ func (s *Server) unknown(routes []Route) http.Handler {
 			writeStatus(w, c.r, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "this path does not support "+r.Method)
 			return
 		}
-		writeProblem(w, c.r, s.log, fault.New(fault.NotFound, "NOT_FOUND", "there is nothing at this path"))
+		writeProblem(w, c.r, s.log, fault.New(fault.NotFound, "NOT_FOUND", "this path doesn't exist"))
 	})
 }
