@@ -24,7 +24,7 @@ const (
 var (
 	ErrInUse        = errors.New("in use by another process")
 	ErrOtherVersion = errors.New("written by another version")
-	ErrForeign      = errors.New("not a data directory of this kind")
+	ErrForeign      = errors.New("not a data directory of this command")
 )
 
 // Dir is a claimed directory.
@@ -82,10 +82,10 @@ func (d *Dir) check(kind string) error {
 		return fmt.Errorf("%w: its file %s says %.40q", ErrForeign, versionFile, text)
 	}
 	if foundKind != kind {
-		return fmt.Errorf("%w: it belongs to `corvo-cloud %s`, not to `corvo-cloud %s`", ErrForeign, foundKind, kind)
+		return fmt.Errorf("%w: it belongs to `corvo-cloud %s`, not `corvo-cloud %s`", ErrForeign, foundKind, kind)
 	}
 	if found != Version {
-		return fmt.Errorf("%w: it has layout %d, this program reads layout %d", ErrOtherVersion, found, Version)
+		return fmt.Errorf("%w: it has layout %d, but this program reads layout %d", ErrOtherVersion, found, Version)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (d *Dir) mark(kind string) error {
 	for _, e := range entries {
 		// lost+found is there when the directory is a file system of its own.
 		if name := e.Name(); name != lockFile && name != "lost+found" && !strings.HasPrefix(name, tempPrefix) {
-			return fmt.Errorf("%w: it is not empty (%s) and has no file %s", ErrForeign, name, versionFile)
+			return fmt.Errorf("%w: it isn't empty (%s) and has no file %s", ErrForeign, name, versionFile)
 		}
 	}
 	return WriteFile(d.Join(versionFile), fmt.Appendf(nil, "corvo-cloud %s %d\n", kind, Version))

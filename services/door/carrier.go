@@ -71,7 +71,7 @@ func NewCarrier(base string, o CarrierOptions) (*Carrier, error) {
 		return nil, fmt.Errorf("parse the control plane's address: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
-		return nil, fmt.Errorf("the control plane's address %q is not http://HOST:PORT or https://HOST:PORT", base)
+		return nil, fmt.Errorf("the control plane's address %q isn't http://HOST:PORT or https://HOST:PORT", base)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -115,7 +115,7 @@ func (c *Carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case forward.ClientGone(r.Context(), err):
 		panic(http.ErrAbortHandler)
 	default:
-		c.log.Warn("the control plane does not answer", "at", c.target.Host, "err", err)
+		c.log.Warn("the control plane isn't responding", "at", c.target.Host, "err", err)
 		if forward.NeverSent(err) || r.Method == http.MethodGet || r.Method == http.MethodHead {
 			c.refuse(w, r, unavailable)
 			return
@@ -214,12 +214,12 @@ type refusal struct {
 }
 
 var (
-	unavailable = refusal{503, connect.CodeUnavailable, "CONTROL_PLANE_UNAVAILABLE", "the control plane does not answer just now; nothing was done, and jobs and workers are not affected; try again"}
-	unknown     = refusal{503, connect.CodeUnavailable, "UNKNOWN_OUTCOME", "the control plane was lost before it answered; look whether it happened before you try again"}
-	busy        = refusal{503, connect.CodeUnavailable, "OVERLOADED", "too many requests wait for the control plane; nothing was done; try again"}
-	tooMany     = refusal{429, connect.CodeResourceExhausted, "TOO_MANY_REQUESTS", "too many requests from your network wait for the control plane; nothing was done; try again"}
+	unavailable = refusal{503, connect.CodeUnavailable, "CONTROL_PLANE_UNAVAILABLE", "the control plane isn't responding, so nothing was changed; jobs and workers aren't affected; try again"}
+	unknown     = refusal{503, connect.CodeUnavailable, "UNKNOWN_OUTCOME", "lost the control plane before it responded; check whether the change was made before you try again"}
+	busy        = refusal{503, connect.CodeUnavailable, "OVERLOADED", "too many requests are waiting for the control plane, so nothing was changed; try again"}
+	tooMany     = refusal{429, connect.CodeResourceExhausted, "TOO_MANY_REQUESTS", "too many requests from your network are waiting for the control plane, so nothing was changed; try again"}
 	tooLarge    = refusal{413, connect.CodeResourceExhausted, "PAYLOAD_TOO_LARGE", "the request body is over 4 MiB"}
-	tooSlow     = refusal{408, connect.CodeDeadlineExceeded, "REQUEST_TIMEOUT", "the request body did not arrive within 30 seconds"}
+	tooSlow     = refusal{408, connect.CodeDeadlineExceeded, "REQUEST_TIMEOUT", "the request body didn't arrive within 30 seconds"}
 )
 
 // refuse answers in the language of whoever asks: a page, an RPC or JSON.
@@ -244,7 +244,7 @@ func (c *Carrier) refuse(w http.ResponseWriter, r *http.Request, ref refusal) {
 		return
 	}
 	body, err := json.Marshal(map[string]any{
-		"error": ref.text, "code": ref.code, "type": "about:blank", "title": "The control plane was not asked, or did not answer",
+		"error": ref.text, "code": ref.code, "type": "about:blank", "title": "The control plane wasn't reached or didn't respond",
 		"status": ref.status, "detail": ref.text,
 	})
 	if err != nil {
@@ -283,14 +283,14 @@ const unavailablePage = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="refresh" content="5">
-<title>Corvo Cloud is not available just now</title>
+<title>Corvo Cloud is temporarily unavailable</title>
 <style>` + unavailableStyle + `</style>
 </head>
 <body>
 <main>
-<h1>The console is not available just now</h1>
-<p>The control plane does not answer. Your jobs and workers are not affected: they do not depend on it.</p>
-<p>This page asks again every five seconds. <a href="">Ask again now</a></p>
+<h1>The console is temporarily unavailable</h1>
+<p>The control plane isn't responding. Your jobs and workers aren't affected.</p>
+<p>This page tries again every 5 seconds. <a href="">Try again now</a></p>
 </main>
 </body>
 </html>

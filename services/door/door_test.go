@@ -225,7 +225,7 @@ func TestCarrier_ADeadControlPlaneIsSaidInTheCallersLanguageAndTouchesNothingEls
 		header       []string
 		kind, says   string
 	}{
-		"browser": {"GET", "/", []string{"Accept", "text/html,*/*"}, "text/html", "jobs and workers are not affected"},
+		"browser": {"GET", "/", []string{"Accept", "text/html,*/*"}, "text/html", "jobs and workers aren't affected"},
 		"RPC":     {"POST", "/corvo.cloud.v1.X/Y", []string{"Content-Type", "application/json", "Connect-Protocol-Version", "1"}, "application/json", `"code":"unavailable"`},
 		"script":  {"GET", "/anything", nil, "application/problem+json", "CONTROL_PLANE_UNAVAILABLE"},
 	} {

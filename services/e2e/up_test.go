@@ -242,7 +242,7 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 		says         string
 	}{
 		"port in use":                  {t.TempDir(), busy.Addr().String(), 5, "choose another port with --listen"},
-		"no such address":              {t.TempDir(), "127.0.0.1:port", 1, "cannot listen on --listen"},
+		"no such address":              {t.TempDir(), "127.0.0.1:port", 1, "can't listen on --listen"},
 		"directory in use":             {held, "127.0.0.1:0", 5, "in use by another process"},
 		"directory of another version": {other, "127.0.0.1:0", 5, "layout 99"},
 		"directory of somebody":        {foreign, "127.0.0.1:0", 5, "thesis.txt"},

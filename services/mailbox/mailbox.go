@@ -93,7 +93,7 @@ func New(o Options) (*Mailbox, error) {
 		return nil, fmt.Errorf("mailbox: listen on %s: %w", o.Addr, err)
 	}
 	if addr, ok := ln.Addr().(*net.TCPAddr); !ok || !addr.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("mailbox: %s is not a loopback address: mail for development is taken from this machine only", o.Addr), ln.Close())
+		return nil, errors.Join(fmt.Errorf("mailbox: %s isn't a loopback address: the development mailbox only accepts email from this machine", o.Addr), ln.Close())
 	}
 	m := &Mailbox{listener: ln, secret: rand.Text(), console: o.Console, log: o.Logger, now: o.Now}
 	m.server = smtp.NewServer(smtp.BackendFunc(m.session))
@@ -209,12 +209,12 @@ func (s *session) Logout() error { s.box.sessions.Add(-1); return nil }
 func (s *session) Data(r io.Reader) error {
 	raw, err := io.ReadAll(r) // Bounded by the server.
 	if err != nil {
-		return fmt.Errorf("read letter: %w", err)
+		return fmt.Errorf("read email: %w", err)
 	}
 	msg := &Message{From: s.from, To: s.to, Date: s.box.now().UTC()}
 	msg.Subject, msg.Text, msg.HTML = parse(raw)
 	s.box.keep(msg)
 	// Nothing of the letter, not even its subject: it may hold what signs somebody in.
-	s.box.log.Info("mail taken", "id", msg.ID)
+	s.box.log.Info("email received", "id", msg.ID)
 	return nil
 }

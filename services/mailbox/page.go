@@ -122,7 +122,7 @@ func (m *Mailbox) listMessages(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			http.Error(w, "limit: want a number from 1 on", http.StatusBadRequest)
+			http.Error(w, "limit: must be a number, at least 1", http.StatusBadRequest)
 			return
 		}
 		list = list[:min(n, len(list))]
@@ -133,7 +133,7 @@ func (m *Mailbox) listMessages(w http.ResponseWriter, r *http.Request) {
 func (m *Mailbox) showMessage(w http.ResponseWriter, r *http.Request) {
 	msg := m.find(r.PathValue("id"))
 	if msg == nil {
-		http.Error(w, "There is no such letter; the last 200 are kept while the program runs.", http.StatusNotFound)
+		http.Error(w, "Email not found. The last 200 emails are kept while the program runs.", http.StatusNotFound)
 		return
 	}
 	m.writeJSON(w, msg)
@@ -143,7 +143,7 @@ func (m *Mailbox) writeJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		m.log.Error("marshal mail", "err", err)
-		http.Error(w, "The letters could not be written.", http.StatusInternalServerError)
+		http.Error(w, "Couldn't write the emails.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -180,7 +180,7 @@ func (m *Mailbox) showPage(w http.ResponseWriter, _ *http.Request) {
 	var body bytes.Buffer
 	if err := page.Execute(&body, view); err != nil {
 		m.log.Error("write the page", "err", err)
-		http.Error(w, "The page could not be written.", http.StatusInternalServerError)
+		http.Error(w, "Couldn't write the page.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

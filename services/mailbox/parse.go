@@ -38,7 +38,7 @@ func parse(raw []byte) (subject, text, html string) {
 		}
 		body, err := io.ReadAll(p.Body)
 		if err != nil { // Cut off: what came is shown.
-			body = append(body, "\n[the rest of the letter can not be read]"...)
+			body = append(body, "\n[the rest of this email can't be read]"...)
 		}
 		kind, _, err := inline.ContentType()
 		if err != nil {

@@ -25,7 +25,7 @@ var longAgo = time.Unix(1, 0)
 
 // Causes with which the proxy itself ends a call.
 var (
-	errNoLongerAllowed = errors.New("the key may no longer do this")
+	errNoLongerAllowed = errors.New("the key isn't allowed to do this any more")
 	errExpired         = errors.New("the key has expired")
 	errTokenExpired    = errors.New("the user token has expired")
 	errWithdrawn       = errors.New("the user's access was withdrawn")

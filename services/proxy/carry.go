@@ -134,7 +134,7 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 	h := make(http.Header, 16)
 	if err := p.signer.Sign(h, id, addr.path); err != nil {
 		// Only the host is the client's own choice here.
-		p.log.Debug("identity can not be signed", "request_id", requestID, "err", err)
+		p.log.Debug("can't sign the identity", "request_id", requestID, "err", err)
 		return nil, refuseBadRequest
 	}
 	return h, nil
@@ -224,7 +224,7 @@ func (h *held) refusal() *refusal {
 	return refuseNoNode
 }
 
-var errCutShort = errors.New("the answer was cut short")
+var errCutShort = errors.New("the response was cut short")
 
 // try is one attempt. Forward panics when an answer breaks off half-way; the node
 // is then the first to be suspected.
@@ -304,7 +304,7 @@ func (p *Proxy) received(status int, h http.Header, cl *call, docs bool) {
 		cl.events = true
 	}
 	if status == http.StatusUnauthorized {
-		p.log.Error("a node refused the proxy's signature: cell secrets or clocks differ")
+		p.log.Error("a node refused the proxy's signature: check the cell secret and the clocks")
 	}
 }
 

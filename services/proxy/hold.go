@@ -27,10 +27,10 @@ const (
 
 // Refusals of a node that are not the client's yet: leadership has moved.
 var (
-	errNotDone   = errors.New("the node did nothing of it")
+	errNotDone   = errors.New("the node did nothing")
 	errClocks    = fmt.Errorf("%w: its clock and ours differ", errNotDone)
-	errMaybeDone = errors.New("the node does not know whether it was done")
-	errNoNode    = errors.New("no node could be asked")
+	errMaybeDone = errors.New("the node doesn't know whether it was done")
+	errNoNode    = errors.New("no node could be reached")
 )
 
 // holds counts the calls that are held, in all and for each tenant.

@@ -106,7 +106,7 @@ func (s *nodes) reconcile(ctx context.Context, known []*cellv1.Node) {
 	for _, k := range known {
 		base, err := parseNodeURL(k.GetApiUrl())
 		if err != nil {
-			s.log.Warn("node has no usable address", "node", k.GetId(), "api_url", k.GetApiUrl(), "err", err)
+			s.log.Warn("a node has no valid address", "node", k.GetId(), "api_url", k.GetApiUrl(), "err", err)
 			continue
 		}
 		take(k.GetId(), base)
@@ -181,7 +181,7 @@ func (s *nodes) askLeads(ctx context.Context, n *node) {
 	defer cancel()
 	resp, err := n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
 	if err != nil {
-		s.log.Debug("node status not known", "node", n.id, "err", err)
+		s.log.Debug("can't get the status of a node", "node", n.id, "err", err)
 		return
 	}
 	for _, g := range resp.Msg.GetStatus().GetGroups() {

@@ -89,7 +89,7 @@ func (f *stateFiles) load() (*cellv1.State, error) {
 		if err == nil {
 			return state, nil
 		}
-		f.log.Warn("state file is damaged, taking the one before it", "file", f.path(seq), "err", err)
+		f.log.Warn("the state file is damaged; using the previous one", "file", f.path(seq), "err", err)
 	}
 	return nil, nil
 }

@@ -198,7 +198,7 @@ func (o Options) withDefaults() Options {
 
 func parseSeeds(texts []string) ([]*url.URL, error) {
 	if len(texts) == 0 {
-		return nil, errors.New("proxy: no node address given")
+		return nil, errors.New("proxy: no node address is set")
 	}
 	out := make([]*url.URL, 0, len(texts))
 	for _, text := range texts {
@@ -241,7 +241,7 @@ func (p *Proxy) start() error {
 	if state != nil {
 		p.view.open(state, p.now())
 		p.applied.set(p.view.current().index)
-		p.log.Info("state taken from disk", "index", p.view.current().index, "keys", p.view.current().keys.size,
+		p.log.Info("read the cell's state from disk", "index", p.view.current().index, "keys", p.view.current().keys.size,
 			"confirmed", time.Unix(0, state.GetConfirmedNs()).UTC())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -269,7 +269,7 @@ func (p *Proxy) sweep(ctx context.Context) {
 		case <-tick.C:
 			now := p.now()
 			if p.view.expire(now) {
-				p.log.Warn("no node has confirmed the cell's state for long, so no key counts until one does", "longest", celladmin.CopyKept)
+				p.log.Warn("no node has confirmed the cell's state for a long time, so no key works until one does", "longest", celladmin.CopyKept)
 			}
 			p.calls.recheck(nil, p.view.current(), touched{}, now)
 			p.calls.sweep(now)

@@ -64,29 +64,29 @@ var (
 	refuseWithdrawn = refuse(401, "TOKEN_WITHDRAWN", connect.CodeUnauthenticated, titleNoAuth,
 		"the user's access to this tenant was withdrawn or changed; request a new token").orNew()
 	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
-		"a key in a cookie is not accepted from another site")
+		"a key in a cookie isn't accepted from another site")
 	refuseOtherTenant = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
-		"the API key does not belong to the tenant of this address")
+		"the API key doesn't belong to the tenant of this URL")
 	refuseNoNamespace = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"this namespace does not exist for this API key").orNew()
+		"this API key has no such namespace").orNew()
 	refuseNotFound = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"there is nothing at this path")
+		"this path doesn't exist")
 	refuseBadPath = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
 		"the path has empty or dot segments or encoded separators")
 	refuseBadMethod = refuse(405, "METHOD_NOT_ALLOWED", connect.CodeUnimplemented, "Method not allowed",
-		"this path does not support this method")
+		"this path doesn't support this method")
 	refuseBadRequest = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
 		"the request can't be parsed")
 	refuseTooLarge = refuse(413, "PAYLOAD_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
 		"the request body is too large")
 	refuseSlowBody = refuse(408, "REQUEST_TIMEOUT", connect.CodeDeadlineExceeded, "Too slow",
-		"the request body did not arrive in time")
+		"the request body didn't arrive in time")
 	refuseBusy = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
 		"the cell is busy; try again").after(time.Second)
 	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
 		"can't check the key at the moment; try again").after(time.Second)
 	refuseClock = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
-		"this proxy does not know yet whether its clock is right; nothing was done, try again").after(time.Second)
+		"this proxy doesn't know yet whether its clock is right; nothing was done, try again").after(time.Second)
 	refuseSkew = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
 		"the clocks of two machines of this service differ too much; nothing was done, try again in a moment").after(time.Second)
 	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,

@@ -12,7 +12,7 @@ import (
 const plainRefusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 
 var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR", refuseBadRequest.rpc, titleInvalid,
-	"the request could not be read: check the address, where % is written as %25, and the headers")
+	"the request can't be read: check the URL, where % must be written as %25, and the headers")
 
 // Spoken makes what net/http refuses by itself on ln an answer in the form of all others.
 // Under TLS it changes nothing: it sees what is encrypted.

@@ -41,9 +41,9 @@ const (
 )
 
 var (
-	errBehind = errors.New("the node is behind what is already known")
+	errBehind = errors.New("the node is behind the state that this proxy already has")
 	errSilent = errors.New("the node went silent")
-	errLeaves = errors.New("the node is not ready, others are")
+	errLeaves = errors.New("the node isn't ready, but others are")
 )
 
 // watch follows the cell's state on one node after another until ctx ends.
@@ -199,7 +199,7 @@ func (p *Proxy) save(last *saved) {
 	state.ConfirmedNs = confirmed
 	if err := p.files.save(state); err != nil {
 		// Serving goes on from memory.
-		p.log.Error("state was not written to disk", "index", cur.index, "err", err)
+		p.log.Error("can't write the cell's state to disk", "index", cur.index, "err", err)
 		p.noteUnsaved()
 		return
 	}
@@ -249,7 +249,7 @@ func parseNodeURL(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("parse node address: %w", err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || (u.Path != "" && u.Path != "/") {
-		return nil, fmt.Errorf("node address %q is not scheme://host:port", text)
+		return nil, fmt.Errorf("node address %q isn't scheme://host:port", text)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }

@@ -43,7 +43,7 @@ const (
 var ErrStuck = errors.New("not everything stopped in time")
 
 // ErrShape says that the number of nodes or shards is not the one of the data.
-var ErrShape = errors.New("made in another shape")
+var ErrShape = errors.New("made with other --nodes or --shards")
 
 // ErrMasterKeys says that the file of master keys is damaged. A new one would not open what
 // the old one sealed.

@@ -38,9 +38,9 @@ func (s *session) cellCommand() *cobra.Command {
 	var f adminFlags
 	c := &cobra.Command{
 		Use:   "cell",
-		Short: "Form a cell, look at a running one and change it: nodes, leaders, tenants, keys",
-		Long: `Speaks to the nodes of a cell with the cell's secret. Every change may be repeated.
-(The secret of "up" is the file cell.secret under its --data.)`,
+		Short: "Form a cell, and show or change its nodes, leaders, tenants and keys",
+		Long: `Talks to the nodes of a cell, using the cell's secret. Every command can be run again safely.
+(The secret of "up" is the file cell.secret in its --data.)`,
 		Example: `  export F="--nodes http://127.0.0.1:7101,http://127.0.0.1:7102 --cell-secret-file cell.secret"
   corvo-cloud cell form $F
   corvo-cloud cell status $F
@@ -52,7 +52,7 @@ func (s *session) cellCommand() *cobra.Command {
 	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
-	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; give all you know")
+	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; list all that you know")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text or json")
 	fs.DurationVar(&f.timeout, "timeout", 30*time.Second, "give up after this long")
 	f.cell.add(c)
@@ -88,16 +88,16 @@ func (s *session) with(f *adminFlags, run func(context.Context, *celladmin.Clien
 
 func (s *session) formCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "form", Short: "Form a new cell of nodes that wait for it; once", Args: cobra.NoArgs,
-		Long: `Makes the nodes at --nodes the first voters of one new cell. All of them must be
-running with empty folders: nothing is changed if one does not answer, or belongs to a
+		Use: "form", Short: "Form a new cell from waiting nodes, once", Args: cobra.NoArgs,
+		Long: `Makes the nodes of --nodes the first voters of a new cell. All of them must be
+running with empty folders. Nothing is changed if one doesn't respond or already belongs to a
 cell. If the command is interrupted, run it again with the same nodes.
 
-This is done once in the life of a cell. A node that lost its folder later is replaced
-by one with a new id (remove-node, then a node with --join); forming never brings it back.`,
+Do this once in the life of a cell. Replace a node that loses its folder later
+with one that has a new id (remove-node, then a node with --join); forming never brings it back.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(list(f.nodes)) == 0 {
-				return usagef("--nodes is missing")
+				return usagef("--nodes is required")
 			}
 			secret, err := f.cell.secret()
 			if err != nil {
@@ -132,10 +132,10 @@ type formOutput struct {
 
 func (o formOutput) write(w io.Writer) {
 	if o.Already {
-		fmt.Fprintf(w, "cell %s was formed before, of the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
+		fmt.Fprintf(w, "cell %s was already formed from the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
 		return
 	}
-	fmt.Fprintf(w, "formed cell %s of the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
+	fmt.Fprintf(w, "formed cell %s from the nodes %s\n", o.CellID, strings.Join(o.Nodes, ", "))
 }
 
 // formFailure explains why no cell was formed.
@@ -153,7 +153,7 @@ func formFailure(err error) error {
 
 func (s *session) statusCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Show the nodes and who leads which group", Args: cobra.NoArgs,
+		Use: "status", Short: "Show the nodes and which groups they lead", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			nodes, err := c.Nodes(ctx)
 			if err != nil {
@@ -187,7 +187,7 @@ func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
 
 func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "proxies", Short: "Show the proxies and up to where each knows what the cell was told", Args: cobra.NoArgs,
+		Use: "proxies", Short: "Show the proxies and how up to date each one is", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			index, err := c.Index(ctx)
 			if err != nil {
@@ -230,7 +230,7 @@ func (o proxiesOutput) write(w io.Writer) {
 	}
 	_ = t.Flush() // Into memory.
 	if len(o.SilentNodes) > 0 {
-		fmt.Fprintf(w, "these nodes did not answer: %s\n", strings.Join(o.SilentNodes, ", "))
+		fmt.Fprintf(w, "these nodes didn't respond: %s\n", strings.Join(o.SilentNodes, ", "))
 	}
 }
 
@@ -247,17 +247,17 @@ func (s *session) everywhere(ctx context.Context, c *celladmin.Client) {
 		_, _, err = c.WaitProxies(ctx, index)
 	}
 	if err != nil {
-		fmt.Fprintf(s.proc.Stderr, "done, but not every proxy has confirmed it: %v\n  look with `corvo-cloud cell proxies`\n", err)
+		fmt.Fprintf(s.proc.Stderr, "done, but not every proxy has confirmed it: %v\n  check with `corvo-cloud cell proxies`\n", err)
 	}
 }
 
 func (s *session) addNodeCommand(f *adminFlags) *cobra.Command {
 	var n cellv1.Node
 	c := &cobra.Command{
-		Use: "add-node", Short: "Take in a node that runs with --join (which asks by itself, too)", Args: cobra.NoArgs,
+		Use: "add-node", Short: "Add a node that runs with --join (it also asks on its own)", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			if n.Id == "" || n.RaftAddress == "" || n.ApiUrl == "" {
-				return usagef("--id, --raft and --api are needed")
+				return usagef("--id, --raft and --api are required")
 			}
 			added, err := c.AddNode(ctx, &n)
 			if err != nil {
@@ -277,15 +277,15 @@ func (s *session) addNodeCommand(f *adminFlags) *cobra.Command {
 func (s *session) removeNodeCommand(f *adminFlags) *cobra.Command {
 	var id string
 	c := &cobra.Command{
-		Use: "remove-node", Short: "Take a node out of every group, for ever", Args: cobra.NoArgs,
+		Use: "remove-node", Short: "Permanently remove a node from the cell", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			if id == "" {
-				return usagef("--id is needed")
+				return usagef("--id is required")
 			}
 			if err := c.RemoveNode(ctx, id); err != nil {
 				return err
 			}
-			return s.emit(&cellv1.RemoveNodeResponse{}, func(w io.Writer) { fmt.Fprintf(w, "node %s is out\n", id) })
+			return s.emit(&cellv1.RemoveNodeResponse{}, func(w io.Writer) { fmt.Fprintf(w, "node %s is removed\n", id) })
 		}),
 	}
 	c.Flags().StringVar(&id, "id", "", "`NAME` of the node")
@@ -299,16 +299,16 @@ func (s *session) transferCommand(f *adminFlags) *cobra.Command {
 		Use: "transfer", Short: "Move the leadership of a group", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			if group == 0 {
-				return usagef("--group is needed")
+				return usagef("--group is required")
 			}
 			if err := c.Transfer(ctx, group, to); err != nil {
 				return err
 			}
-			return s.emit(&cellv1.TransferLeadershipResponse{}, func(w io.Writer) { fmt.Fprintf(w, "group %d has moved\n", group) })
+			return s.emit(&cellv1.TransferLeadershipResponse{}, func(w io.Writer) { fmt.Fprintf(w, "group %d has a new leader\n", group) })
 		}),
 	}
 	c.Flags().Uint32Var(&group, "group", 0, "`NUMBER` of the group (1 is the cell's own)")
-	c.Flags().StringVar(&to, "to", "", "`NAME` of the node; without it the cell chooses")
+	c.Flags().StringVar(&to, "to", "", "`NAME` of the node (default: the cell chooses)")
 	return c
 }
 
@@ -316,7 +316,7 @@ func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
 	var limits cellv1.Limits
 	var name string
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Make a tenant with a namespace called default", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a tenant with a namespace called default", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name = args[0]
 			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
@@ -329,18 +329,18 @@ func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
 		},
 	}
 	create.Flags().Int64Var(&limits.PayloadBytesMax, "payload-bytes-max", 0, "largest payload in `BYTES`; 0 is unlimited")
-	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "streams open and fetches waiting at a time through one proxy; 0 is unlimited")
-	create.Flags().Int64Var(&limits.EnqueuePerSecond, "enqueue-per-second", 0, "jobs enqueued a second in each namespace; 0 is unlimited")
-	return group("tenant", "Make tenants", create)
+	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "open streams and waiting fetches at a time through one proxy; 0 is unlimited")
+	create.Flags().Int64Var(&limits.EnqueuePerSecond, "enqueue-per-second", 0, "jobs enqueued per second in each namespace; 0 is unlimited")
+	return group("tenant", "Create tenants", create)
 }
 
 func (s *session) namespaceCommand(f *adminFlags) *cobra.Command {
 	var tenant string
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Make a namespace of a tenant", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a namespace of a tenant", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if tenant == "" {
-				return usagef("--tenant is needed")
+				return usagef("--tenant is required")
 			}
 			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 				n, err := c.CreateNamespace(ctx, tenant, args[0])
@@ -352,21 +352,21 @@ func (s *session) namespaceCommand(f *adminFlags) *cobra.Command {
 		},
 	}
 	create.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant")
-	return group("namespace", "Make namespaces", create)
+	return group("namespace", "Create namespaces", create)
 }
 
 func (s *session) keyCommand(f *adminFlags) *cobra.Command {
-	return group("key", "Make and revoke API keys", s.createKeyCommand(f), s.revokeKeyCommand(f))
+	return group("key", "Create and revoke API keys", s.createKeyCommand(f), s.revokeKeyCommand(f))
 }
 
 func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 	in := celladmin.NewKey{}
 	var kind string
 	c := &cobra.Command{
-		Use: "create", Short: "Make an API key; it is printed once and kept nowhere", Args: cobra.NoArgs,
+		Use: "create", Short: "Create an API key; it is printed once and not stored", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
 			if in.Tenant == "" {
-				return usagef("--tenant is needed")
+				return usagef("--tenant is required")
 			}
 			in.Kind = apikey.Kind(kind)
 			if in.Kind != apikey.DataPlane && in.Kind != apikey.Management {
@@ -383,16 +383,16 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 	}
 	fs := c.Flags()
 	fs.StringVar(&in.Tenant, "tenant", "", "`NAME` of the tenant")
-	fs.StringVar(&in.Name, "name", "", "what the key is for")
-	fs.StringArrayVar(&in.Roles, "role", []string{identity.RoleAdmin}, "admin, operator, producer, worker or viewer; may be repeated")
-	fs.StringArrayVar(&in.Namespaces, "namespace", nil, "`NAME` the key may use, the first is its default; may be repeated; without it all of the tenant")
+	fs.StringVar(&in.Name, "name", "", "name that says what uses the key")
+	fs.StringArrayVar(&in.Roles, "role", []string{identity.RoleAdmin}, "admin, operator, producer, worker or viewer; can be repeated")
+	fs.StringArrayVar(&in.Namespaces, "namespace", nil, "`NAME` of a namespace the key can use, the first is its default; can be repeated (default: all of the tenant)")
 	fs.StringVar(&kind, "kind", string(apikey.DataPlane), "dp (jobs) or mg (management)")
 	return c
 }
 
 func (s *session) revokeKeyCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke KEY_ID", Short: "Make a key useless within a second", Args: cobra.ExactArgs(1),
+		Use: "revoke KEY_ID", Short: "Revoke a key; it stops working within a second", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
 			if k, err := apikey.Parse(id); err == nil {
@@ -451,7 +451,7 @@ func (s *session) write(text func(io.Writer)) error {
 	var b bytes.Buffer
 	text(&b)
 	if _, err := s.proc.Stdout.Write(b.Bytes()); err != nil {
-		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "cannot write to stdout", Why: err.Error()}
+		return &Failure{Exit: ExitFail, Code: "OUTPUT", What: "can't write to stdout", Why: err.Error()}
 	}
 	return nil
 }

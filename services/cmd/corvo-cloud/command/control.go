@@ -83,8 +83,8 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
-	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sign-ins, take over what only the cell knows, list it, and end")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: only list it")
+	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
 	c.AddCommand(s.rotateTokenKeysCommand(), s.resealCommand())
 	return c
@@ -102,7 +102,7 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	if f.dryRun && !f.afterRestore {
-		return usagef("--dry-run goes with --after-restore")
+		return usagef("--dry-run only works with --after-restore")
 	}
 	if f.afterRestore {
 		return s.afterRestore(ctx, cfg, f.dryRun)
@@ -113,7 +113,7 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	}
 	control, err := server.New(ctx, cfg)
 	if err != nil {
-		return serverFailure("the control plane did not start", errors.Join(err, listener.Close()))
+		return serverFailure("the control plane didn't start", errors.Join(err, listener.Close()))
 	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)

@@ -67,28 +67,28 @@ func serverFailure(what string, err error) error {
 	f := &Failure{Exit: ExitFail, Code: "SERVER", What: what, Why: err.Error()}
 	switch {
 	case errors.Is(err, datadir.ErrInUse):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_IN_USE", "stop the process that uses it, or choose another --data"
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_IN_USE", "stop the process that uses it, or use another --data"
 	case errors.Is(err, datadir.ErrOtherVersion):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or choose another --data"
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or use another --data"
 	case errors.Is(err, datadir.ErrForeign):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "choose a --data that is empty or of this kind"
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "use a --data that is empty or was made by this command"
 	case errors.Is(err, up.ErrIncomplete):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or choose another --data; up does not replace a node"
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or use another --data; up can't replace a node"
 	case errors.Is(err, up.ErrMasterKeys):
-		f.Exit, f.Code, f.Fix = ExitConflict, "KEY_FILE", "put it back from a backup: one key of 64 hex digits per line, the current one first"
+		f.Exit, f.Code, f.Fix = ExitConflict, "KEY_FILE", "restore it from a backup: one key of 64 hex digits per line, the current one first"
 	case errors.Is(err, node.ErrRefused):
 		f.Exit, f.Code = ExitConflict, "NODE_REFUSED"
-		f.Fix = "take its id out with `corvo-cloud cell remove-node`, if it is still in, and start a node with a new id, an empty --data and --join"
+		f.Fix = "remove its id with `corvo-cloud cell remove-node` if it is still in the cell, then start a node with a new id, an empty --data and --join"
 	case errors.Is(err, node.ErrWiped):
 		f.Exit, f.Code = ExitConflict, "DATA_INCOMPLETE"
-		f.Fix = "put it back, or take the id out with `corvo-cloud cell remove-node` and start a node with a new id, an empty --data and --join"
+		f.Fix = "put it back, or remove its id with `corvo-cloud cell remove-node` and start a node with a new id, an empty --data and --join"
 	case errors.Is(err, up.ErrShape):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "give the same --nodes and --shards as at first, or choose another --data"
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "use the same --nodes and --shards as before, or another --data"
 	case errors.Is(err, up.ErrStuck), errors.Is(err, node.ErrStuck):
-		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start again"
+		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
 	case errors.Is(err, node.ErrStorage):
 		f.Exit, f.Code = ExitStopped, "STORAGE"
-		f.Fix = "do not start it again in a loop: keep a copy of the folder and look at the disk; in a cell, a node with a new id and an empty folder takes its place (docs/operations.md)"
+		f.Fix = "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"
 	case errors.Is(err, node.ErrKeyFile):
 		f.Exit, f.Code = ExitConflict, "KEY_FILE"
 	}
@@ -97,15 +97,15 @@ func serverFailure(what string, err error) error {
 
 // listenFailure explains why an address can not be used.
 func listenFailure(flag, address string, err error) error {
-	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: fmt.Sprintf("cannot listen on %s %s", flag, address), Why: err.Error()}
+	f := &Failure{Exit: ExitFail, Code: "LISTEN", What: fmt.Sprintf("can't listen on %s %s", flag, address), Why: err.Error()}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		f.Exit, f.Code, f.Why = ExitConflict, "PORT_IN_USE", "another process listens there"
-		f.Fix = "stop it, or choose another port with " + flag + " (port 0 takes a free one)"
+		f.Exit, f.Code, f.Why = ExitConflict, "PORT_IN_USE", "another process is using this port"
+		f.Fix = "stop that process, or choose another port with " + flag + " (port 0 picks a free one)"
 	case errors.Is(err, syscall.EACCES):
-		f.Fix = "ports below 1024 need rights; choose a higher one with " + flag
+		f.Fix = "ports below 1024 need extra privileges; choose a higher one with " + flag
 	default:
-		f.Fix = "give host and port of this machine, such as 127.0.0.1:8080, with " + flag
+		f.Fix = "use a host and port of this machine, such as 127.0.0.1:8080, with " + flag
 	}
 	return f
 }
@@ -116,7 +116,7 @@ func cellFailure(err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	f := &Failure{Exit: ExitFail, Code: "CELL", What: "the cell did not do it", Why: err.Error()}
+	f := &Failure{Exit: ExitFail, Code: "CELL", What: "the cell refused", Why: err.Error()}
 	var refused *connect.Error
 	if errors.As(err, &refused) {
 		f.Why = refused.Message()
@@ -135,7 +135,7 @@ func cellFailure(err error) error {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied:
 		f.Exit, f.Code, f.Fix = ExitAuth, "UNAUTHORIZED", "check --cell-secret-file and this machine's clock"
 	case connect.CodeDeadlineExceeded:
-		f.Exit, f.Code, f.Fix = ExitTimeout, "TIMEOUT", "look with `corvo-cloud cell status`; every change may be repeated"
+		f.Exit, f.Code, f.Fix = ExitTimeout, "TIMEOUT", "check with `corvo-cloud cell status`; it is safe to run this again"
 	case connect.CodeUnavailable:
 		f.Exit, f.Code, f.Fix = ExitTimeout, "UNAVAILABLE", "check --nodes, and that most nodes of the cell are running"
 	}

@@ -43,7 +43,7 @@ func (s *session) rotateTokenKeysCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-token-keys",
 		Short: "Replace the keys that sign browsers' tokens, now",
-		Long: `Makes new keys for the tokens with which the console reads and changes jobs, and ends
+		Long: `Creates new keys for the tokens with which the console reads and changes jobs, and ends
 the old ones: use it if a signing key may have leaked. Run it while the control plane
 runs. Every proxy refuses tokens of the old keys within a second, and open consoles get
 new tokens on their own. Nobody is signed out.
@@ -69,7 +69,7 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 	defer stop()
 	r, err := server.RotateTokenKeys(ctx, m, wait)
 	if err != nil {
-		return serverFailure("the token keys were not rotated", err)
+		return serverFailure("couldn't rotate the token keys", err)
 	}
 	if err := s.print(r, func() {
 		for _, id := range r.Old {
@@ -84,8 +84,8 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 	}); err != nil || r.Carried {
 		return err
 	}
-	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the keys are rotated, but not every proxy is known to have the new ones yet",
-		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or look at its /readyz; do not rotate again"}
+	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the keys are rotated, but some proxies may not have the new ones yet",
+		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz; don't rotate again"}
 }
 
 func (s *session) resealCommand() *cobra.Command {
@@ -95,7 +95,7 @@ func (s *session) resealCommand() *cobra.Command {
 		Short: "Encrypt everything with a new master key",
 		Long: `Reads every secret in the database that an older master key encrypts, and encrypts it
 with the first key of --master-key-file. Run it while the control plane runs with the
-same file. It can be interrupted and run again: it goes on where it was.
+same file. You can interrupt it and run it again: it continues where it stopped.
 
 At the end it searches the whole database, and says for each older key whether you can
 remove its line. It ends with exit code 5 while one is still needed, and changes nothing
@@ -127,13 +127,13 @@ func (s *session) reseal(ctx context.Context, f maintainFlags) error {
 			Fix: "restart every control plane with the same --master-key-file as this command, wait 30 s, and run this again"}
 	}
 	if err != nil {
-		return serverFailure(fmt.Sprintf("not everything is encrypted with the new key: %d rows are; run this again to go on", total), err)
+		return serverFailure(fmt.Sprintf("stopped early: %d rows are encrypted with the new key; run this again to continue", total), err)
 	}
 	if err := s.print(r, func() { s.printReseal(r) }); err != nil || r.Removable() {
 		return err
 	}
 	return &Failure{Exit: ExitConflict, Code: "MASTER_KEY_NEEDED", What: "an old key is still needed",
-		Why: "something in the database can only be read with it", Fix: "keep its line in --master-key-file; run this again, and report what stays in the list"}
+		Why: "some of the database can only be read with it", Fix: "keep its line in --master-key-file and run this again; report what stays in the list"}
 }
 
 func (s *session) printReseal(r server.ResealReport) {

@@ -41,17 +41,18 @@ func (s *session) nodeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "node",
 		Short: "Run one node of a cell",
-		Long: `Runs one node. A node with a new folder belongs to no cell and waits. "cell form" makes
-the nodes that wait the first of a new cell, once; a node that comes later is given --join,
-with the API URL of any node of the cell. --peers tells the nodes where they are, if that
-is to differ from what the cell remembers.
+		Long: `Runs one node. A node with a new folder doesn't belong to a cell and waits: "cell form"
+makes the waiting nodes the first ones of a new cell, once. Later nodes need --join with
+the API URL of any node of the cell. --peers tells the nodes where they are, if that
+differs from what the cell remembers.
 
-A line is printed when the node can take work, which needs most nodes of the cell.
-SIGTERM shuts down in order: streams are told, running calls answered, leadership is
-given away. A second signal ends at once. A node whose disk or data fails exits with
-70 and wants somebody to look; one that could not shut down in time exits with 75, and
-one that the cell refuses (its id was removed, or its folder is not the one it had)
-with 5.`,
+It prints a line when it is ready, which needs most nodes of the cell. SIGTERM shuts down
+in order: streams are told to reconnect, running requests are answered, leadership is
+given away. A second signal stops at once.
+
+Exit codes: 70 if the disk or the data fails, which needs attention; 75 if it couldn't
+shut down in time; 5 if the cell refuses the node, because its id was removed or its
+folder isn't the one it had.`,
 		Example: `  P=n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=127.0.0.1:7002/http://127.0.0.1:7102,n3=127.0.0.1:7003/http://127.0.0.1:7103
   corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret
   corvo-cloud cell form --nodes http://127.0.0.1:7101,http://127.0.0.1:7102,http://127.0.0.1:7103 --cell-secret-file cell.secret`,
@@ -59,19 +60,19 @@ with 5.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.node(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.id, "id", "", "`NAME` of this node, the same for as long as its data lives")
+	fs.StringVar(&f.id, "id", "", "`NAME` of this node; can't change once there is data")
 	fs.StringVar(&f.data, "data", "", "`DIR` of this node's data")
 	fs.StringVar(&f.api, "api", "127.0.0.1:7101", "`ADDRESS` for proxies and other nodes")
 	fs.StringVar(&f.raft, "raft", "127.0.0.1:7001", "`ADDRESS` for raft")
-	fs.StringVar(&f.peers, "peers", "", "where nodes of the cell are, this one included: `ID=RAFT/URL,...`")
-	fs.StringVar(&f.join, "join", "", "API `URL` of a node of the cell that a new node joins")
-	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "`URL` at which others reach --api, if not that address")
-	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "`ADDRESS` at which others reach --raft, if not that")
-	fs.IntVar(&f.shards, "shards", 2, "raft groups for jobs of a new cell; may not change once there is data")
+	fs.StringVar(&f.peers, "peers", "", "where the nodes of the cell are, including this one: `ID=RAFT/URL,...`")
+	fs.StringVar(&f.join, "join", "", "API `URL` of any node of the cell to join")
+	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "`URL` at which others reach --api, if it is another")
+	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "`ADDRESS` at which others reach --raft, if it is another")
+	fs.IntVar(&f.shards, "shards", 2, "number of shards of a new cell; can't change once there is data")
 	f.cell.add(c)
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
-	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes: at least four round trips between them; 0 means the default, 500ms")
-	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long after SIGTERM the process is gone, whatever is still running")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes and at least four round trips between them; 0 means the default, 500ms")
+	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "longest time from SIGTERM to the end of the process")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")
 	return c
 }
@@ -94,7 +95,7 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 	s.limitMemory(nodeMemory)
 	dir, err := datadir.Claim(f.data, "node")
 	if err != nil {
-		return serverFailure("the node did not start", err)
+		return serverFailure("the node didn't start", err)
 	}
 	cfg := node.Config{
 		ID: f.id, Dir: dir.Path, Peers: peers, Join: f.join, Shards: f.shards, Secret: secret, TLS: cellTLS,
@@ -153,13 +154,13 @@ func untilReady(ctx context.Context, n *node.Node) error {
 
 func (f *nodeFlags) check() ([]node.Peer, error) {
 	if f.id == "" || f.data == "" {
-		return nil, usagef("--id and --data are needed")
+		return nil, usagef("--id and --data are required")
 	}
 	if f.peers != "" && f.join != "" {
-		return nil, usagef("give --peers or --join, not both: a node that joins learns from the cell where the others are")
+		return nil, usagef("use --peers or --join, not both: a node that joins learns from the cell where the others are")
 	}
 	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 || f.shutdownTimeout <= 0 {
-		return nil, usagef("--shards and --shutdown-timeout must be more than zero, --sync-delay and --heartbeat not negative")
+		return nil, usagef("--shards and --shutdown-timeout must be more than zero, and --sync-delay and --heartbeat can't be negative")
 	}
 	peers, err := parsePeers(f.peers)
 	if err != nil {
@@ -171,7 +172,7 @@ func (f *nodeFlags) check() ([]node.Peer, error) {
 		}
 	}
 	if f.peers != "" {
-		return nil, usagef("--peers does not name this node, %s", f.id)
+		return nil, usagef("--peers doesn't list this node, %s", f.id)
 	}
 	return nil, nil
 }
@@ -205,7 +206,7 @@ func parsePeers(text string) ([]node.Peer, error) {
 		id, rest, ok := strings.Cut(item, "=")
 		raft, url, ok2 := strings.Cut(rest, "/")
 		if !ok || !ok2 || id == "" || seen[id] || !strings.HasPrefix(url, "http") {
-			return nil, usagef("--peers: %q is not ID=RAFT/URL with an id of its own, as in n1=127.0.0.1:7001/http://127.0.0.1:7101", item)
+			return nil, usagef("--peers: %q isn't ID=RAFT/URL with a unique id, such as n1=127.0.0.1:7001/http://127.0.0.1:7101", item)
 		}
 		if _, _, err := net.SplitHostPort(raft); err != nil {
 			return nil, usagef("--peers: raft address of %s: %v", id, err)

@@ -101,7 +101,7 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	}
 	dir, err := datadir.Claim(f.data, "proxy")
 	if err != nil {
-		return serverFailure("the proxy did not start", err)
+		return serverFailure("the proxy didn't start", err)
 	}
 	opts.DataDir = dir.Join("state")
 	return serverFailure("the proxy stopped", errors.Join(s.runProxy(ctx, opts, f), dir.Release()))

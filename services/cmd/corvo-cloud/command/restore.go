@@ -13,7 +13,7 @@ import (
 func (s *session) afterRestore(ctx context.Context, cfg server.Config, dryRun bool) error {
 	r, err := server.AfterRestore(ctx, cfg, dryRun)
 	if err != nil {
-		return serverFailure("the restored database was not taken over", err)
+		return serverFailure("couldn't take over the restored database", err)
 	}
 	return s.print(r, func() { s.printRestore(r, dryRun) })
 }

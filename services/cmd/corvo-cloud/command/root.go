@@ -75,13 +75,13 @@ func (s *session) checkGlobals(command string) error {
 	}
 	if s.logLevel != "" {
 		if err := s.level.UnmarshalText([]byte(s.logLevel)); err != nil {
-			return usagef("--log-level %q is not a level: use debug, info, warn or error", s.logLevel)
+			return usagef("--log-level %q isn't a level: use debug, info, warn or error", s.logLevel)
 		}
 	}
 	if s.output != "" && s.output != outputText && s.output != outputJSON {
 		bad := s.output
 		s.output = outputText
-		return usagef("--output %q is not a format: use text or json", bad)
+		return usagef("--output %q isn't a format: use text or json", bad)
 	}
 	return nil
 }

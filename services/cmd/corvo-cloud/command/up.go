@@ -85,7 +85,7 @@ jobs are never lost.`,
 	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
 	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
 	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
-	fs.BoolVar(&f.private, "allow-private-issuers", false, "identity providers of tenants may be at private addresses; always so on loopback")
+	fs.BoolVar(&f.private, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
 	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
@@ -129,7 +129,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		PublicURL: f.publicURL, TLS: certificate, MailURL: smtp, MailFrom: f.sender(), AllowPrivateIssuers: f.private || !public,
 	})
 	if err != nil {
-		return serverFailure("the service did not start", err)
+		return serverFailure("the service didn't start", err)
 	}
 	return serverFailure("the service stopped", s.runUp(ctx, service, public, f.envFile))
 }
@@ -228,7 +228,7 @@ Corvo Cloud is ready: control plane, %d nodes and a proxy.
   keys         %[4]s   (the tenant's API key and management key)
 `, i.Nodes, i.BaseURL, i.TenantURL, i.CredentialsFile)
 	if i.MailURL != "" {
-		fmt.Fprintln(w, "  mailbox      CORVO_MAILBOX_URL of --env-file; emails reach nobody but this mailbox")
+		fmt.Fprintln(w, "  mailbox      CORVO_MAILBOX_URL of --env-file; emails only reach this mailbox")
 	}
 }
 
