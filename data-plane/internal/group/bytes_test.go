@@ -29,8 +29,7 @@ func (r *replica) putLarge(t *testing.T, n, size int) (last uint64) {
 // batches than one commit takes, and is ended after the second commit.
 func TestApply_ABatchIsCommittedInPartsAndACrashBetweenThemIsSound(t *testing.T) {
 	t.Parallel()
-	const size = 600 << 10
-	perPart := uint64(applyBytesMax / size)
+	const size, perPart = 6 << 10, 6
 	on := crashableDisks()
 	r := mustOpen(t, setup{id: "n1", disks: on.running(), bootstrap: []string{"n1"}})
 	leaderOf(t, r)
@@ -45,7 +44,7 @@ func TestApply_ABatchIsCommittedInPartsAndACrashBetweenThemIsSound(t *testing.T)
 	var again *replica
 	opened := make(chan struct{})
 	again = mustOpen(t, setup{
-		id: "n1", disks: disks{on.log, state}, bootstrap: []string{"n1"},
+		id: "n1", disks: disks{on.log, state}, bootstrap: []string{"n1"}, commits: perPart*size + size/2,
 		committed: func(index uint64) {
 			<-opened
 			commits = append(commits, index)

@@ -48,7 +48,8 @@ type fsm struct {
 	machine Machine
 	clock   Clock
 	// fatal ends the node; it does not return.
-	fatal func(error)
+	fatal       func(error)
+	commitBytes int // Of entries in one commit: see commitBytesMax.
 
 	// span: write while an install swaps the group's span, read while an export
 	// reads a picture of it. Taken before mu; applying goes on beside an export.
@@ -67,28 +68,28 @@ var _ raft.BatchingFSM = (*fsm)(nil)
 // Apply is never called: hashicorp/raft prefers ApplyBatch.
 func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
 
-// applyBytesMax bounds the entries of one Pebble commit, unless a single one is larger.
+// commitBytesMax bounds the entries of one Pebble commit, unless a single one is larger.
 // What they write, two or three times as much, stays below half a memtable, beyond
 // which Pebble makes a batch a table of its own.
-const applyBytesMax = 4 << 20
+const commitBytesMax = 4 << 20
 
 // ApplyBatch applies the entries in order. Raft bounds their number only, so they are
 // committed in parts; each leaves the state at an entry, as a batch of its own would.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	results := make([]any, 0, len(logs))
 	for len(logs) > 0 {
-		n := applicable(logs)
+		n := applicable(logs, f.commitBytes)
 		results = append(results, f.applyPart(logs[:n])...)
 		logs = logs[n:]
 	}
 	return results
 }
 
-// applicable is how many of the entries go into one commit.
-func applicable(logs []*raft.Log) int {
+// applicable is how many of the entries go into one commit of so many bytes.
+func applicable(logs []*raft.Log, bytesMax int) int {
 	bytes := 0
 	for i, l := range logs {
-		if bytes += len(l.Data); bytes > applyBytesMax && i > 0 {
+		if bytes += len(l.Data); bytes > bytesMax && i > 0 {
 			return i
 		}
 	}

@@ -90,6 +90,8 @@ type Options struct {
 	// AcceptLoss starts although the log lost entries that the state has seen
 	// (relaxed mode after an operating system crash).
 	AcceptLoss bool
+
+	commitBytes int // For tests; 0 means commitBytesMax.
 }
 
 // Group is a running replica.
@@ -146,7 +148,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		fatal:  o.Fatal,
 		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
-	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal}
+	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, commitBytes: o.commitBytes}
 	strict := strictLog{log, store.ID(), o.Fatal}
 	if err := g.recover(strict, o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
@@ -178,6 +180,7 @@ func withDefaults(o Options) Options {
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
 	}
+	o.commitBytes = cmp.Or(o.commitBytes, commitBytesMax)
 	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {
 		o.Timings.Commit = defaultCommit

@@ -88,6 +88,7 @@ type setup struct {
 	wrap      func(wire) Transport    // Replaces the transport; may be nil.
 	wrapLog   func(LogStore) LogStore // Replaces the log; may be nil.
 	committed func(index uint64)      // See tally; may be nil.
+	commits   int                     // Bytes of entries in one commit; 0 is the default.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -117,7 +118,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:
