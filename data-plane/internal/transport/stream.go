@@ -136,14 +136,24 @@ func (s *stream) untrack(c *conn) {
 var errTooLarge = errors.New("a request is larger than any that a node of the cell sends")
 
 // conn is one connection of a group. A stall, if not zero, is the longest that a
-// single Read or Write may take; it replaces the deadline of that direction.
+// single Read or Write may take; it replaces the deadline of that direction, but a
+// Write ends with the whole request's deadline too.
 // requestMax, if not zero, bounds what is read between two answers: the library decodes
 // a request whole, however large it is. On such a connection one goroutine reads and writes.
 type conn struct {
 	net.Conn
 	stream                *stream
 	readStall, writeStall time.Duration // Set before first use, like requestMax.
+	until                 time.Time     // The whole request's deadline, where writeStall is set; used by its one sender.
 	requestMax, request   int64         // Bytes allowed, and read since the last answer.
+}
+
+// SetDeadline is how the library limits a whole request.
+func (c *conn) SetDeadline(t time.Time) error {
+	if c.writeStall > 0 {
+		c.until = t
+	}
+	return c.Conn.SetDeadline(t)
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -168,7 +178,11 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.request = 0
 	}
 	if c.writeStall > 0 {
-		if err := c.SetWriteDeadline(time.Now().Add(c.writeStall)); err != nil {
+		limit := time.Now().Add(c.writeStall)
+		if !c.until.IsZero() && c.until.Before(limit) {
+			limit = c.until
+		}
+		if err := c.SetWriteDeadline(limit); err != nil {
 			return 0, err
 		}
 	}

@@ -371,6 +371,53 @@ func TestSnapshot_HangingSenderIsCutOff(t *testing.T) {
 	}
 }
 
+// A receiver that stops, or that takes a few bytes now and then, keeps what is sent to
+// it for a time that depends on the size alone.
+func TestSnapshot_ReceiverThatHardlyReadsIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stall, whole time.Duration
+		drips        bool
+	}{
+		"it stops":      {stall: 200 * time.Millisecond, whole: time.Hour},
+		"bytes trickle": {stall: time.Hour, whole: 300 * time.Millisecond, drips: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork()
+			a := n.listen(t, Options{NodeID: "n1", SnapshotStall: c.stall, RPCTimeout: c.whole}).Group(testGroup)
+			b := n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+			over := make(chan struct{})
+			answerWith(t, b, func(rpc raft.RPC) {
+				for {
+					select {
+					case <-over:
+						return
+					case <-time.After(time.Millisecond):
+						if c.drips {
+							_, _ = io.CopyN(io.Discard, rpc.Reader, 256)
+						}
+					}
+				}
+			})
+			sent := make(chan error, 1)
+			go func() {
+				sent <- a.InstallSnapshot("n2", "n2", &raft.InstallSnapshotRequest{Size: 1 << 20}, new(raft.InstallSnapshotResponse), io.LimitReader(zeroes{}, 1<<30))
+			}()
+			select {
+			case err := <-sent:
+				var timeout net.Error
+				if !errors.As(err, &timeout) || !timeout.Timeout() {
+					t.Errorf("the sender ended with %v, want a timeout", err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the sender goes on")
+			}
+			close(over)
+		})
+	}
+}
+
 // With a spool, raft's loop sees a snapshot only once all of it is there.
 func TestSpool_RaftSeesOnlyCompleteSnapshots(t *testing.T) {
 	t.Parallel()
