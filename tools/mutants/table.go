@@ -19,6 +19,7 @@ const (
 	txn        = "internal/statedb/txn.go"
 	cuts       = "internal/statedb/cuts.go"
 	transfer   = "internal/statedb/transfer.go"
+	exports    = "internal/statedb/exports.go"
 	cursor     = "internal/feed/cursor.go"
 	events     = "internal/state/events.go"
 	limits     = "internal/state/limits.go"
@@ -174,6 +175,12 @@ var mutations = []mutation{
 	{"a transfer is not bound to its group", transfer, "h.Write(g.prefix[:])", "h.Write(nil)"},
 	{"a damaged transfer is taken", transfer, "if !m.hash.matches() {", "if false {"},
 	{"leftovers of a transfer stay", transfer, "for _, name := range names {", "for _, name := range names[:0] {"},
+	{"a third transfer begins beside two", exports, "make(chan struct{}, exportsMax)", "make(chan struct{}, exportsMax+1)"},
+	{"a transfer is shared that is too old", exports, "!s.retired && (s.label == nil || usable(s.label))", "!s.retired"},
+	{"a transfer of a replaced state is shared", exports, "s.retired = true", "s.retired = false"},
+	{"the last reader of a transfer keeps its slot", exports, "\t<-s.exports.slots\n", "\n"},
+	{"a reader of a transfer who gave up keeps its place", exports, "func() { _ = x.end() })", "func() {})"},
+	{"a transfer that nobody waits for keeps its slot", exports, "\t<-e.slots\n", "\n"},
 	{"the log may be cut before the state is durable", transfer, "g.noteKey(), value, pebble.Sync)", "g.noteKey(), value, pebble.NoSync)"},
 	{"a trimmed cursor is not told", cursor, "if after+1 < trimmed {", "if after+1 < min(trimmed, 0) {"},
 	{"a cursor is told one entry late", cursor, "if after+1 < trimmed {", "if after+2 < trimmed {"},

@@ -51,9 +51,6 @@ type fsm struct {
 	fatal       func(error)
 	commitBytes int // Of entries in one commit: see commitBytesMax.
 
-	// span: write while an install swaps the group's span, read while an export
-	// reads a picture of it. Taken before mu; applying goes on beside an export.
-	span    sync.RWMutex
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
 	at      time.Duration // When that was, by the monotonic clock.
@@ -219,8 +216,6 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if !ok {
 		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
 	}
-	f.span.Lock()
-	defer f.span.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if in.meta.Index <= f.applied.index {

@@ -110,6 +110,7 @@ type Group struct {
 
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
+	started   chan struct{}         // Closed when raft is there.
 	stop      chan struct{}
 	dead      chan struct{} // Closed when raft has stopped.
 	stopOnce  sync.Once
@@ -146,7 +147,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal,
-		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
+		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
 	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, commitBytes: o.commitBytes}
 	strict := strictLog{log, store.ID(), o.Fatal}
@@ -244,7 +245,7 @@ func coveredIndex(store *statedb.Group) (uint64, error) {
 }
 
 func (g *Group) start(o Options) error {
-	snaps := &snapshots{fsm: g.fsm, incoming: make(map[string]*received)}
+	snaps := &snapshots{fsm: g.fsm, firstIndex: g.log.FirstIndex, sending: g.sending, incoming: make(map[string]*received)}
 	exists, err := raft.HasExistingState(g.log, g.log, snaps)
 	if err != nil {
 		return err
@@ -263,6 +264,7 @@ func (g *Group) start(o Options) error {
 	if err != nil {
 		return err
 	}
+	close(g.started)
 	g.trans.Bind(g.raft)
 	g.raft.RegisterObserver(raft.NewObserver(g.seen, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)

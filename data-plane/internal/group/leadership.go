@@ -2,6 +2,8 @@ package group
 
 import (
 	"context"
+
+	"github.com/hashicorp/raft"
 )
 
 // Lead sets what to do while this replica leads: f runs after the barrier of
@@ -89,6 +91,36 @@ func (g *Group) runTerm(ctx context.Context) {
 	})
 	<-ctx.Done()
 	g.ready.Store(false)
+}
+
+// sending is a context for what this replica sends as the leader that it is: it ends
+// with raft's term, or with the replica. Raft itself goes on waiting for what it began
+// to send before, also when it shuts down.
+func (g *Group) sending() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		select {
+		case <-g.started:
+		case <-g.stop:
+			return
+		}
+		term := g.raft.CurrentTerm()
+		for {
+			moved := g.moved.wait()
+			if g.raft.State() != raft.Leader || g.raft.CurrentTerm() != term {
+				return
+			}
+			select {
+			case <-moved:
+			case <-g.stop:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // Leading reports whether this replica leads and has passed its barrier.

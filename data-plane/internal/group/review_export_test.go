@@ -29,7 +29,7 @@ func TestSnapshot_EntriesAreAppliedWhileTheStateIsWrittenOut(t *testing.T) {
 	r := mustOpen(t, setup{id: "n1", disks: disks{vfs.NewMem(), disk}, bootstrap: []string{"n1"}})
 	leaderOf(t, r)
 	at := r.put(t, 3)
-	s := &snapshots{fsm: r.fsm}
+	s := &snapshots{fsm: r.fsm, firstIndex: r.Group.log.FirstIndex, sending: r.sending}
 	done := make(chan error, 1)
 	go func() {
 		meta, rc, err := s.Open(liveID)

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,10 @@ import (
 // sent or received is ever a file.
 type snapshots struct {
 	fsm *fsm
+	// firstIndex is that of the log.
+	firstIndex func() (uint64, error)
+	// sending begins what this replica sends in the term that it leads.
+	sending func() (context.Context, context.CancelFunc)
 
 	mu       sync.Mutex
 	incoming map[string]*received // Complete transfers not yet installed, by id.
@@ -64,26 +69,51 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return in.meta, in, nil
 }
 
-// export builds the transfer from one consistent view, so that the applied
-// record inside it is exactly the index the metadata names. The lock keeps an
-// install from swapping the span underneath the view; entries are applied
-// meanwhile, however long it takes.
-func (s *snapshots) export() (_ *raft.SnapshotMeta, _ io.ReadCloser, err error) {
-	s.fsm.span.RLock()
-	defer s.fsm.span.RUnlock()
-	v := s.fsm.store.View()
-	defer func() { err = errors.Join(err, v.Close()) }()
-	a, err := readApplied(v.Get, s.fsm.store)
+// export gives the state of one moment; the applied record inside it is exactly the
+// index that the metadata names. It waits for the node's turn to send, shares what is
+// being sent to another follower, and ends with the term: a leader who lost it
+// has nothing to send.
+func (s *snapshots) export() (*raft.SnapshotMeta, io.ReadCloser, error) {
+	ctx, cancel := s.sending()
+	x, err := s.fsm.store.Export(ctx, appliedKey(s.fsm.store), s.continues)
 	if err != nil {
+		cancel()
 		return nil, nil, err
 	}
-	x, err := s.fsm.store.Export(v)
+	a, err := decodeApplied(x.Label)
 	if err != nil {
-		return nil, nil, err
+		cancel()
+		return nil, nil, errors.Join(err, x.Close())
 	}
 	meta := metaOf(a)
 	meta.Size = x.Size
-	return meta, x, nil
+	return meta, sent{x, cancel}, nil
+}
+
+// sent is a transfer on its way to a follower.
+type sent struct {
+	*statedb.Export
+	cancel context.CancelFunc
+}
+
+func (s sent) Close() error {
+	err := s.Export.Close()
+	s.cancel()
+	return err
+}
+
+// continues says whether the log goes on from where a transfer ends, or nothing newer
+// could be sent: a follower that gets it needs no other one.
+func (s *snapshots) continues(label []byte) bool {
+	a, err := decodeApplied(label)
+	if err != nil {
+		return false
+	}
+	if a.index == s.fsm.appliedIndex.Load() {
+		return true
+	}
+	first, err := s.firstIndex()
+	return err == nil && first > 0 && a.index >= first // An empty log starts at 0.
 }
 
 // Create makes the sink of a local snapshot, or of one that is being received.

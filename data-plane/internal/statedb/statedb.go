@@ -61,6 +61,8 @@ type DB struct {
 	dir    string
 	watch  func(op string) (end func())
 	txns   sync.Pool // Of spent *Txn.
+
+	exports *exports
 }
 
 // ErrNotFound is returned by Get for a key that is not there.
@@ -120,7 +122,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, err)
 	}
-	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch}
+	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch, exports: newExports()}
 	if err := d.clearStaging(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -143,8 +145,12 @@ func events(o Options) *pebble.EventListener {
 	return e
 }
 
-// Close closes the store. Nothing may use it afterwards.
-func (d *DB) Close() error { return d.pebble.Close() }
+// Close gives up transfers that wait or are being written and closes the store.
+// Nothing may use it afterwards, but a transfer that is being read can be read on.
+func (d *DB) Close() error {
+	d.exports.close()
+	return d.pebble.Close()
+}
 
 // Sync makes every commit so far durable.
 func (d *DB) Sync() error {

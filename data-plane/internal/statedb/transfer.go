@@ -48,33 +48,27 @@ func (d *DB) stagingPath(kind string, group uint32) string {
 	return d.fs.PathJoin(stagingDir(d.fs, d.dir), fmt.Sprintf("%s-%d-%d", kind, group, stagingSeq.Add(1)))
 }
 
-// Export is a transfer ready to be read; closing it removes its file.
-type Export struct {
-	file vfs.File
-	fs   vfs.FS
-	path string
-	// Size is the exact number of bytes Read will give.
-	Size int64
-}
-
-// Export writes the view's span to a staging file.
-func (g *Group) Export(v *View) (_ *Export, err error) {
-	path := g.db.stagingPath("export", g.id)
-	if err := g.buildSST(v, path); err != nil {
-		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
+// writeTransfer writes the view's span to a file and opens it for reading.
+func (g *Group) writeTransfer(ctx context.Context, v *View, path string) (_ vfs.File, size int64, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeIfThere(g.db.fs, path))
+		}
+	}()
+	if err := g.buildSST(ctx, v, path); err != nil {
+		return nil, 0, err
 	}
-	size, err := appendChecksum(g.db.fs, path, g.checksum())
-	if err != nil {
-		return nil, errors.Join(err, removeIfThere(g.db.fs, path))
+	if size, err = appendChecksum(ctx, g.db.fs, path, g.checksum()); err != nil {
+		return nil, 0, err
 	}
 	f, err := g.db.fs.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open export: %w", err)
+		return nil, 0, fmt.Errorf("open export: %w", err)
 	}
-	return &Export{file: f, fs: g.db.fs, path: path, Size: size}, nil
+	return f, size, nil
 }
 
-func (g *Group) buildSST(v *View, path string) error {
+func (g *Group) buildSST(ctx context.Context, v *View, path string) error {
 	f, err := g.db.fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("create export %s: %w", path, err)
@@ -83,7 +77,12 @@ func (g *Group) buildSST(v *View, path string) error {
 		TableFormat: g.db.pebble.TableFormat(),
 	})
 	from, to := g.span()
-	err = v.Scan(from, to, func(key, value []byte) (bool, error) { return true, w.Set(key, value) })
+	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
+		if ctx.Err() != nil {
+			return false, ErrExportEnded
+		}
+		return true, w.Set(key, value)
+	})
 	if cerr := w.Close(); err == nil {
 		err = cerr
 	}
@@ -103,12 +102,12 @@ func (g *Group) checksum() hash.Hash {
 }
 
 // appendChecksum adds the hash of the file to its end and returns the new size.
-func appendChecksum(disk vfs.FS, path string, h hash.Hash) (int64, error) {
+func appendChecksum(ctx context.Context, disk vfs.FS, path string, h hash.Hash) (int64, error) {
 	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return 0, fmt.Errorf("checksum export: %w", err)
 	}
-	size, err := io.Copy(h, &readerAt{f: f})
+	size, err := io.Copy(h, &readerAt{ctx: ctx, f: f})
 	if err == nil {
 		_, err = f.WriteAt(h.Sum(nil), size)
 	}
@@ -121,23 +120,20 @@ func appendChecksum(disk vfs.FS, path string, h hash.Hash) (int64, error) {
 	return size + sha256.Size, nil
 }
 
-// readerAt reads a file from its start without moving a shared offset.
+// readerAt reads a file from its start, until ctx ends, without moving a shared offset.
 type readerAt struct {
+	ctx context.Context
 	f   io.ReaderAt
 	off int64
 }
 
 func (r *readerAt) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, ErrExportEnded
+	}
 	n, err := r.f.ReadAt(p, r.off)
 	r.off += int64(n)
 	return n, err
-}
-
-func (e *Export) Read(p []byte) (int, error) { return e.file.Read(p) }
-
-// Close removes the staging file.
-func (e *Export) Close() error {
-	return errors.Join(e.file.Close(), e.fs.Remove(e.path))
 }
 
 // Import is a transfer being received.
@@ -196,8 +192,14 @@ func (m *Import) Abort() error {
 }
 
 // Install replaces the group's whole span by the transfer in one manifest edit:
-// before a crash the old state, after it the new one, nothing between.
+// before a crash the old state, after it the new one, nothing between. A transfer of
+// the old one that is being written is given up: its sender does not lead any more.
 func (m *Import) Install(ctx context.Context) error {
+	exports := m.group.db.exports
+	exports.retire(m.group.id)
+	swap := exports.span(m.group.id)
+	swap.Lock()
+	defer swap.Unlock()
 	from, to := m.group.span()
 	_, err := m.group.db.pebble.IngestAndExcise(ctx, []string{m.path}, nil, nil, pebble.KeyRange{Start: from, End: to})
 	if err != nil {

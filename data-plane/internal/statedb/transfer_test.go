@@ -14,11 +14,7 @@ import (
 // export reads a whole transfer of the group as it is now.
 func export(t tb, g *Group) []byte {
 	t.Helper()
-	v := g.View()
-	e, err := g.Export(v)
-	if err != nil {
-		t.Fatalf("export: %v", err)
-	}
+	e := begin(t, g)
 	b, err := io.ReadAll(e)
 	if err != nil {
 		t.Fatalf("read export: %v", err)
@@ -26,7 +22,7 @@ func export(t tb, g *Group) []byte {
 	if int64(len(b)) != e.Size {
 		t.Fatalf("export gave %d bytes, said %d", len(b), e.Size)
 	}
-	if err := errors.Join(e.Close(), v.Close()); err != nil {
+	if err := e.Close(); err != nil {
 		t.Fatalf("close export: %v", err)
 	}
 	return b
@@ -111,14 +107,10 @@ func TestExport_IsTheViewNotWhatCameLater(t *testing.T) {
 	defer closeDB(t, db)
 	g := db.Group(2)
 	fill(t, g, map[string]string{"a": "1"})
-	v := g.View()
+	e := begin(t, g)
 	fill(t, g, map[string]string{"a": "2", "b": "2"})
-	e, err := g.Export(v)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b, err := io.ReadAll(e)
-	if err := errors.Join(err, e.Close(), v.Close()); err != nil {
+	if err := errors.Join(err, e.Close()); err != nil {
 		t.Fatal(err)
 	}
 	m, err := receive(t, g, b, 100)
