@@ -54,7 +54,7 @@ func (n *Node) found(ctx context.Context, f Found) error {
 			return err
 		}
 	} else if r.CellID != f.CellID {
-		return fmt.Errorf("folder %s belongs to cell %s, not to %s", n.cfg.Dir, r.CellID, f.CellID)
+		return fmt.Errorf("%w: folder %s belongs to cell %s, not to %s", ErrFolder, n.cfg.Dir, r.CellID, f.CellID)
 	}
 	if f.Durable != nil {
 		if err := f.Durable(ctx); err != nil {

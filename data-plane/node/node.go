@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -92,7 +93,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("node config: %w", err)
 	}
 	cfg.withDefaults()
-	if err := os.MkdirAll(cfg.Dir, dirMode); err != nil {
+	if err := os.MkdirAll(cfg.Dir, dirMode); errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("%w: %s, or a part of that path, is a file", ErrFolder, cfg.Dir)
+	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	secret, err := cfg.secret()

@@ -17,6 +17,9 @@ var (
 	// ErrWiped: a part of the node's data is gone. With an empty log under its old id
 	// the node would confirm again what it has forgotten (R11).
 	ErrWiped = errors.New("a part of this node's data is gone")
+	// ErrFolder: the folder is not one that this node can use: another node's, another
+	// cell's, or none at all.
+	ErrFolder = errors.New("not this node's folder")
 	// ErrRefused: the cell does not take this node, and asking again will not help.
 	ErrRefused = errors.New("the cell refuses this node")
 )
@@ -88,7 +91,7 @@ func (n *Node) loadRecord() error {
 		return fmt.Errorf("decode the record of folder %s: %w", n.cfg.Dir, err)
 	}
 	if r.NodeID != n.cfg.ID {
-		return fmt.Errorf("folder %s belongs to node %s, not to node %s: start each node with its own folder", n.cfg.Dir, r.NodeID, n.cfg.ID)
+		return fmt.Errorf("%w: folder %s belongs to node %s, not to node %s: start each node with its own folder", ErrFolder, n.cfg.Dir, r.NodeID, n.cfg.ID)
 	}
 	if r.Refused != "" {
 		return fmt.Errorf("%w: %s", ErrRefused, r.Refused)

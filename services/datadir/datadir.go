@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Version of the layout of every kind of directory. Raised when a program can not
@@ -41,7 +42,9 @@ func Claim(dir, kind string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find data directory %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(path, dirMode); err != nil {
+	if err := os.MkdirAll(path, dirMode); errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("data directory %s: %w: it, or a part of its path, is a file", path, ErrForeign)
+	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	d := &Dir{Path: path}

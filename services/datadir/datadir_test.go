@@ -68,6 +68,19 @@ func TestClaim_RefusesWhatItDoesNotUnderstandAndTouchesNothing(t *testing.T) {
 	}
 }
 
+func TestClaim_AFileIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		if _, err := datadir.Claim(dir, "node"); !errors.Is(err, datadir.ErrForeign) {
+			t.Errorf("claim %s: %v, want ErrForeign", dir, err)
+		}
+	}
+}
+
 func TestClaim_TakesTheRootOfAFileSystem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

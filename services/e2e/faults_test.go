@@ -80,3 +80,41 @@ func damage(t *testing.T, dir string) {
 		}
 	}
 }
+
+// exitConflict is the documented exit code of a start that no restart helps.
+const exitConflict = 5
+
+// A supervisor that restarts a node after every other code must not loop because of a
+// folder that somebody mixed up.
+func TestExit_AFolderThatIsNotTheNodesEndsWithTheDocumentedCode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret, file, taken := filepath.Join(dir, "secret"), filepath.Join(dir, "file"), filepath.Join(dir, "n1")
+	for _, name := range []string{secret, file} {
+		if err := os.WriteFile(name, []byte("a secret of the test's cell\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := func(id, data string) []string {
+		at := rig.Addresses(t, 2)
+		return []string{"node", "--id", id, "--data", data, "--raft", at[0], "--api", at[1], "--cell-secret-file", secret}
+	}
+	n1 := rig.Start(t, "n1", args("n1", taken)...)
+	for !strings.Contains(n1.Stderr(), "belongs to no cell") {
+		if n1.Exited() {
+			t.Fatalf("n1 ended: %s", n1.Stderr())
+		}
+		time.Sleep(10 * time.Millisecond) // A poll; n1 ends or says so.
+	}
+	n1.Kill()
+	for what, cmd := range map[string][]string{
+		"another node's folder": args("n2", taken),
+		"a file":                args("n2", file),
+		"a path through a file": args("n2", filepath.Join(file, "n2")),
+		"a node's folder":       {"up", "--data", taken, "--listen", "127.0.0.1:0"},
+	} {
+		if _, talk, exit := rig.Run(t, time.Minute, cmd...); exit != exitConflict {
+			t.Errorf("%s: exit code %d, want %d: %s", what, exit, exitConflict, talk)
+		}
+	}
+}

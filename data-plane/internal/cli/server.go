@@ -178,6 +178,8 @@ func nodeFailure(err error) *Failure {
 		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
 	case errors.Is(err, node.ErrStorage):
 		f.Exit, f.Code, f.Fix = ExitStopped, "STORAGE", "don't restart it in a loop: copy the directory and check the disk"
+	case errors.Is(err, node.ErrFolder):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_DIR_FOREIGN", "use another directory with --data-dir"
 	case errors.Is(err, node.ErrKeyFile):
 		f.Exit, f.Code = ExitConflict, "KEY_FILE"
 	}

@@ -6,14 +6,35 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
+// notOfCloud refuses a folder of corvo-cloud: a node of a cell that ran alone would have
+// no proxy in front that asks for keys.
+func notOfCloud(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "VERSION"))
+	if err != nil { // There is none, or the start meets the same error.
+		return nil
+	}
+	owner, ok := strings.CutPrefix(string(text), "corvo-cloud ")
+	if !ok {
+		return nil
+	}
+	kind, _, _ := strings.Cut(owner, " ")
+	return &Failure{Exit: ExitConflict, Code: "DATA_DIR_FOREIGN", What: fmt.Sprintf("the directory %s belongs to `corvo-cloud %s`", dir, kind),
+		Fix: "choose another directory with --data-dir"}
+}
+
 // runServer runs a node alone until ctx ends, then drains it.
 func runServer(ctx context.Context, f serverFlags, log *slog.Logger, events serverEvents) (err error) {
+	if err := notOfCloud(f.dataDir); err != nil {
+		return err
+	}
 	cfg, err := nodeConfig(f, log)
 	if err != nil {
 		return err

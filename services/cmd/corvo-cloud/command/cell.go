@@ -165,6 +165,10 @@ func (s *session) statusCommand(f *adminFlags) *cobra.Command {
 }
 
 func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
+	if len(nodes) == 0 { // They are recorded by the first leader.
+		fmt.Fprintln(w, "The cell has not elected a leader yet. The logs of its nodes say why.")
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tLEADS\tBEHIND\tHEALTH")
 	for _, n := range nodes {

@@ -76,6 +76,8 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or use another --data; up can't replace a node"
 	case errors.Is(err, up.ErrMasterKeys):
 		f.Exit, f.Code, f.Fix = ExitConflict, "KEY_FILE", "restore it from a backup: one key of 64 hex digits per line, the current one first"
+	case errors.Is(err, node.ErrFolder):
+		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "check --data and --id: a node keeps its folder and its id for life"
 	case errors.Is(err, node.ErrRefused):
 		f.Exit, f.Code = ExitConflict, "NODE_REFUSED"
 		f.Fix = "remove its id with `corvo-cloud cell remove-node` if it is still in the cell, then start a node with a new id, an empty --data and --join"

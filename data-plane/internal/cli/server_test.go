@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A folder that somebody mixed up is not begun anew, and a supervisor does not loop.
+func TestServer_AFolderThatIsNotItsOwnIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, cloud := filepath.Join(dir, "file"), filepath.Join(dir, "up")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(cloud, 0o700),
+		os.WriteFile(filepath.Join(cloud, "VERSION"), []byte("corvo-cloud up 1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range []string{file, filepath.Join(file, "below"), cloud} {
+		f := serverFlags{bind: "127.0.0.1:0", dataDir: data, nodeID: "node-1", raftShards: 1, maxPayloadSize: 1 << 10}
+		err := runServer(t.Context(), f, slog.New(slog.DiscardHandler), serverEvents{})
+		if err == nil {
+			t.Fatalf("%s: it ran", data)
+		}
+		var failure *Failure
+		if !errors.As(err, &failure) {
+			failure = nodeFailure(err)
+		}
+		if failure.Exit != ExitConflict {
+			t.Errorf("%s: exit code %d: %v", data, failure.Exit, failure)
+		}
+	}
+	if left, err := os.ReadDir(cloud); err != nil || len(left) != 1 {
+		t.Errorf("the folder has %d files now, %v", len(left), err)
+	}
+}
