@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
@@ -96,6 +100,17 @@ func TestFailure_IsJSONWhereTheOutputIs(t *testing.T) {
 	_, talk, exit := run(t, "cell", "status", "--output", "json")
 	if exit != ExitUsage || !strings.HasPrefix(talk, `{"code":"USAGE"`) {
 		t.Errorf("exit %d: %s", exit, talk)
+	}
+}
+
+// An operator whose own clock is wrong is told so, and not to look at the nodes.
+func TestCellFailure_AWrongClockIsNamed(t *testing.T) {
+	t.Parallel()
+	refused := connect.NewError(connect.CodeUnavailable, errors.New("the caller's clock and this node's differ by more than 30s"))
+	refused.Meta().Set("Corvo-Reason", "CLOCK_SKEW")
+	f := toFailure(cellFailure(fmt.Errorf("every node must answer: %w", refused)))
+	if f.Exit != ExitConflict || f.Code != "CLOCK_SKEW" || !strings.Contains(f.Fix, "clock") {
+		t.Errorf("exit %d, code %s, fix %q", f.Exit, f.Code, f.Fix)
 	}
 }
 

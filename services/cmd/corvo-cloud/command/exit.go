@@ -144,6 +144,9 @@ func cellFailure(err error) error {
 	if refused != nil && refused.Meta().Get("Corvo-Reason") != "" {
 		f.Code = refused.Meta().Get("Corvo-Reason")
 	}
+	if f.Code == "CLOCK_SKEW" { // No node did anything, and none will.
+		f.Exit, f.Fix = ExitConflict, "set this machine's clock, or run the command on another machine"
+	}
 	return f
 }
 
