@@ -325,7 +325,7 @@ export const views: readonly View[] = [
   { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
   { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "It works", act: discardStaged },
   { name: "sso-delete", as: "owner", path: "/acme/settings/sso", shows: "Delete connection", act: click("Delete"), screenful: true },
-  { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes are not in use yet", act: stageSecret },
+  { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes aren't in use yet", act: stageSecret },
   { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },
   { name: "audit-bulk", as: "owner", path: "/acme/settings/audit?action=jobs.change_priority", shows: "24 jobs" },
   { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },

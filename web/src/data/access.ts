@@ -13,11 +13,11 @@ export const roleNames: Record<TenantRole, string> = {
 
 export const roleDescriptions: Record<TenantRole, string> = {
   [TenantRole.UNSPECIFIED]: "",
-  [TenantRole.OWNER]: "Everything, including other owners and the end of the tenant.",
-  [TenantRole.ADMIN]: "Everything but owners.",
+  [TenantRole.OWNER]: "Everything, including other owners and deleting the tenant.",
+  [TenantRole.ADMIN]: "Everything except owners.",
   [TenantRole.BILLING]: "Plan and invoices, no jobs.",
   [TenantRole.DEVELOPER]: "Jobs, queues, namespaces and keys.",
-  [TenantRole.AUDITOR]: "Reads everything, the audit log too.",
+  [TenantRole.AUDITOR]: "Reads everything, including the audit log.",
   [TenantRole.VIEWER]: "Reads jobs and queues.",
 };
 

@@ -92,7 +92,7 @@ export function useChange<Input, Output>(
     },
     onError: (error) => {
       if (!options.quiet)
-        toast({ kind: "error", title: "That did not work", description: describeError(error) });
+        toast({ kind: "error", title: "That didn't work", description: describeError(error) });
     },
     onSettled: () => client.invalidateQueries({ queryKey: ["control", tenant] }),
   });

@@ -205,7 +205,7 @@ function graphOf(batch: Batch, callback: Node["state"]): { nodes: Node[]; edges:
         title: batch.callback_queue ?? "",
         job: batch.callback_job_id,
         state: callback,
-        note: batch.callback_job_id ? "enqueued" : "when all have ended",
+        note: batch.callback_job_id ? "enqueued" : "when all have finished",
       },
     ],
     edges: [{ from: "members", to: "callback", open: !batch.callback_job_id }],

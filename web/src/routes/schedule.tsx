@@ -160,13 +160,13 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
 }
 
 const overlaps: Record<string, string> = {
-  allow: "makes a job all the same",
+  allow: "runs anyway",
   skip: "skips this run",
-  cancel: "cancels the earlier job",
+  cancel: "cancels the previous job",
 };
 const catchUps: Record<string, string> = {
   once: "runs once, for the latest",
-  skip: "leaves them out",
+  skip: "skips them",
   all: "runs all of them",
 };
 

@@ -175,8 +175,8 @@ export function SchedulesPage() {
                   action={create}
                   snippet={<CodeBlock language="shell" label="Create a schedule" code={firstSchedule} />}
                 >
-                  A schedule makes a job each night, each five minutes, or on the first of the month at nine
-                  in Berlin. No machine of yours has to be awake for it.
+                  A schedule enqueues a job every night, every 5 minutes, or at 9:00 in Berlin on the first of
+                  each month.
                 </EmptyState>
               }
             />

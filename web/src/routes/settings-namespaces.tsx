@@ -108,7 +108,7 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             action={create}
             snippet={<CodeBlock language="hcl" label="Terraform" code={snippet} />}
           >
-            A namespace holds jobs and queues, and keys that are good there only.
+            A namespace contains jobs and queues, and keys that only work there.
           </EmptyState>
         }
         columns={[
@@ -209,7 +209,7 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
 }
 
 function SyncBadge({ sync }: { sync: Sync }) {
-  if (sync === Sync.PENDING) return <Badge tone="warn">on its way to the cell</Badge>;
+  if (sync === Sync.PENDING) return <Badge tone="warn">not active yet</Badge>;
   if (sync === Sync.DELETING) return <Badge tone="danger">being deleted</Badge>;
   return null;
 }

@@ -96,12 +96,12 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
     done: () => "The new settings are in use",
   });
   const discard = useChange(tenant, () => admin.sso.discardSsoChange({ tenant, connectionId }), {
-    done: () => "The change is discarded",
+    done: () => "Change discarded",
   });
   return (
     <Banner
       tone="warn"
-      title="Your changes are not in use yet"
+      title="Your changes aren't in use yet"
       action={
         <span className="flex flex-wrap gap-2">
           <Button busy={discard.isPending} blockedBecause={blocked} onClick={() => discard.mutate(undefined)}>

@@ -58,7 +58,7 @@ export function SigninConfirmPage() {
             Get a new link
           </Link>
           <Link to="/" className={buttonClass("ghost", "lg")}>
-            I am signed in
+            I'm signed in
           </Link>
         </div>
       </Entry>

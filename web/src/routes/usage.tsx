@@ -124,8 +124,8 @@ export function UsagePage() {
                 title="No usage yet"
                 snippet={<CodeBlock language="shell" label="Report usage" code={reportUsage} />}
               >
-                Workers report tokens and cost with an ack, a failure or a heartbeat. The sums appear here at
-                once.
+                Workers report tokens and cost with an ack, a failure or a heartbeat. The totals appear here
+                right away.
               </EmptyState>
             ) : (
               <Table
@@ -174,7 +174,7 @@ function columns(scope: Scope, by: keyof typeof groupings, totals: Usage | undef
             {group.key}
           </Link>
         ) : (
-          <span className="font-medium wrap-anywhere">{group.key || "not told"}</span>
+          <span className="font-medium wrap-anywhere">{group.key || "unknown"}</span>
         ),
     },
     {

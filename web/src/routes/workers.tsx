@@ -79,7 +79,7 @@ export function WorkersPage() {
           title="No workers connected"
           snippet={<CodeBlock language="shell" label="Start a worker" code={firstWorker} />}
         >
-          A worker appears here with its first fetch, and leaves two minutes after it was last heard of.
+          A worker appears here when it first fetches, and disappears 2 minutes after its last request.
         </EmptyState>
       ) : (
         <Card

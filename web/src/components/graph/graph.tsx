@@ -136,7 +136,7 @@ function NodeBox({ scope, node }: { scope: Scope; node: Node }) {
         {node.state ? (
           <StateBadge state={node.state} className="-ml-1 scale-95" />
         ) : (
-          (node.note ?? "not made yet")
+          (node.note ?? "not created yet")
         )}
       </span>
     </>

@@ -59,7 +59,7 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
     },
     onSuccess: async () => {
       toast({
-        title: `${name.trim()} is made`,
+        title: `Created ${name.trim()}`,
         description: "It applies to jobs enqueued from now on.",
       });
       await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "policies"] });

@@ -18,7 +18,7 @@ export default function WhyCard({ scope, id }: { scope: Scope; id: string }) {
         <h2 className="text-13 font-semibold">Why it isn't running</h2>
         {data.eta ? (
           <p className="text-12 text-ink-3">
-            nothing is in its way <Time at={data.eta} />
+            It can run <Time at={data.eta} />
           </p>
         ) : null}
       </div>

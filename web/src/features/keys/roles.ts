@@ -26,7 +26,7 @@ export const presets = {
   },
   worker: {
     label: "Worker",
-    description: "Fetches jobs and reports how they ended.",
+    description: "Fetches jobs and reports their results.",
     roles: [NamespaceRole.WORKER],
   },
   operator: {

@@ -21,7 +21,7 @@ export default function NamespaceDialog({
   const create = useChange(
     tenant,
     () => control.namespaces.createNamespace({ tenant, requestId, name, deleteProtection }),
-    { quiet: true, done: () => `The namespace ${name} is there` },
+    { quiet: true, done: () => `Created namespace ${name}` },
   );
   const wrong = fieldErrors(create.error);
   const refused = create.error && Object.keys(wrong).length === 0 ? describeError(create.error) : undefined;
@@ -35,7 +35,7 @@ export default function NamespaceDialog({
       open
       onOpenChange={() => onClose()}
       title="New namespace"
-      description="Jobs, queues and keys of one namespace know nothing of another's: one for each environment or team."
+      description="A namespace has its own jobs, queues and keys. Use one per environment or team."
       footer={
         <>
           <Button onClick={() => onClose()}>Cancel</Button>

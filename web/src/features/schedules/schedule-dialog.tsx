@@ -166,7 +166,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
               label="Tags"
               note="optional"
               className="sm:col-span-2"
-              hint="key:value, with commas between."
+              hint="Use key:value, separated by commas."
               error={problem("tags")}
             >
               <Input autoComplete="off" placeholder="team:ops, kind:report" {...input("tags")} />

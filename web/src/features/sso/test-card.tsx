@@ -66,7 +66,7 @@ export function TestCard({ tenant, connection, blocked }: TestCardProps) {
       ) : (
         <p className="text-13 text-ink-2">
           {connection?.staged
-            ? "The new settings are not tested yet. Run a successful test before you use them."
+            ? "The new settings haven't been tested yet. Run a successful test before you use them."
             : "Not tested since the last change. Run a successful test before you turn it on."}
         </p>
       )}

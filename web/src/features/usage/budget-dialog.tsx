@@ -109,13 +109,13 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
         {kind === "global" ? null : (
           <Field
             label={kind === "queue" ? "Queue" : "Tag"}
-            hint={kind === "tag" ? "As key=value." : undefined}
+            hint={kind === "tag" ? "As key:value." : undefined}
             error={(tried ? own.target : undefined) ?? refused.target}
           >
             <Input
               autoComplete="off"
               list={kind === "queue" ? "budget-queues" : undefined}
-              placeholder={kind === "queue" ? "summarize" : "customer=acme"}
+              placeholder={kind === "queue" ? "summarize" : "customer:acme"}
               disabled={budget !== undefined}
               value={target}
               onChange={(event) => setTarget(event.target.value)}

@@ -126,8 +126,8 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
               action={create}
               snippet={<CodeBlock language="shell" label="Set a budget" code={firstBudget} />}
             >
-              A budget stops a queue, a customer or everything before a loop of an agent spends more than you
-              meant.
+              A budget stops a queue, a customer or the whole namespace before an agent in a loop spends more
+              than you planned.
             </EmptyState>
           }
         />
@@ -167,7 +167,7 @@ function Spent({ budget }: { budget: Budget }) {
   if (!budget.daily_usd)
     return (
       <span className="nums text-12 text-ink-2">
-        {dollars(spent)} <span className="text-ink-3">no limit a day</span>
+        {dollars(spent)} <span className="text-ink-3">no daily limit</span>
       </span>
     );
   const share = spent / budget.daily_usd;
