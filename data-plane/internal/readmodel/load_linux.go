@@ -29,9 +29,14 @@ func processorLoad() load {
 }
 
 // processTime is what this process has used of the processors.
-func processTime() time.Duration {
+func processTime() time.Duration { return timeOf(syscall.RUSAGE_SELF) }
+
+// threadTime is what the calling thread has used of them.
+func threadTime() time.Duration { return timeOf(syscall.RUSAGE_THREAD) }
+
+func timeOf(who int) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	if err := syscall.Getrusage(who, &u); err != nil {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -37,6 +38,7 @@ type pace struct {
 	now   func() time.Time
 	sleep func(context.Context, time.Duration)
 	load  load
+	used  func() time.Duration // Processor time of the calling thread.
 
 	mu     sync.Mutex // Guards the rest.
 	share  float64    // Of one processor, for all read models of the node together.
@@ -45,7 +47,7 @@ type pace struct {
 }
 
 func newPace() *pace {
-	return &pace{now: time.Now, sleep: sleep, load: processorLoad(), share: shareMax}
+	return &pace{now: time.Now, sleep: sleep, load: processorLoad(), used: threadTime, share: shareMax}
 }
 
 // turn returns when the next piece of work may begin. What was free for a while
@@ -57,18 +59,39 @@ func (p *pace) turn(ctx context.Context) {
 	p.sleep(ctx, wait)
 }
 
-// charge is called after each piece of work.
-func (p *pace) charge(worked time.Duration) { p.chargeShare(worked, 0) }
+// piece is a piece of work, which stays on its thread so that the processor time it takes is
+// known. By the clock it would pay for what others take meanwhile: on a node that is busy it
+// takes several times as long, and has to rest for several times as long as it should.
+type piece struct {
+	pace  *pace
+	began time.Time
+	used  time.Duration // By the thread until then.
+	least float64       // Share that it gets whatever the load.
+	free  bool          // There was nothing to do.
+}
 
-// chargeRebuild is charge for a piece of a rebuild.
-func (p *pace) chargeRebuild(worked time.Duration) { p.chargeShare(worked, shareRebuild) }
+// begin waits for a turn. End the piece on the same goroutine.
+func (p *pace) begin(ctx context.Context) *piece {
+	p.turn(ctx)
+	runtime.LockOSThread()
+	return &piece{pace: p, began: p.now(), used: p.used()}
+}
 
-func (p *pace) chargeShare(worked time.Duration, least float64) {
+func (w *piece) end() {
+	worked := w.pace.used() - w.used
+	runtime.UnlockOSThread()
+	if !w.free {
+		w.pace.charge(w.began, worked, w.least)
+	}
+}
+
+// charge is called after each piece of work, with the processor time it took.
+func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	p.look(now)
-	if began := now.Add(-worked); p.paid.Before(began) {
+	if p.paid.Before(began) {
 		p.paid = began
 	}
 	p.paid = p.paid.Add(time.Duration(float64(worked)/max(p.share, least)) + nap)

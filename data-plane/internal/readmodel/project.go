@@ -236,27 +236,7 @@ func (c *changes) add(e *feed.Event, now int64) {
 // roundOnce reads what is new in the feed and writes it; more tells that it did not
 // reach the end.
 func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
-	p.shelf.pace.turn(ctx)
-	began := time.Now()
-	found := make(map[job.Namespace]*changes)
-	var order []job.Namespace
-	index, n, at := p.index, 0, int64(0)
-	err = feed.Walk(p.store, p.index, func(b feed.Batch) bool {
-		for i := range b.Events {
-			e := &b.Events[i]
-			c := found[e.NS]
-			if c == nil {
-				c = new(changes)
-				found[e.NS] = c
-				order = append(order, e.NS)
-			}
-			c.add(e, b.Now)
-		}
-		index, at = b.Index, b.Now
-		n += len(b.Events)
-		more = n >= roundMax
-		return !more
-	})
+	r, err := p.gather(ctx)
 	if errors.Is(err, feed.ErrTrimmed) {
 		// The feed was cut off behind us: every namespace finds out by itself.
 		p.begin()
@@ -265,24 +245,55 @@ func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read feed after %d: %w", p.index, err)
 	}
-	if n > 0 {
-		p.shelf.pace.charge(time.Since(began))
-	}
-	for _, ns := range order {
-		if err := p.write(ctx, ns, found[ns]); err != nil {
+	for _, ns := range r.order {
+		if err := p.write(ctx, ns, r.found[ns]); err != nil {
 			return false, err
 		}
 	}
-	p.index, p.ended = index, time.Now()
-	if more {
-		began = time.Unix(0, at)
-	}
+	p.index, p.ended = r.index, time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asOf, p.upTo = began, index
+	p.asOf, p.upTo = r.asOf, r.index
 	close(p.round)
 	p.round = make(chan struct{})
-	return more, nil
+	return r.more, nil
+}
+
+// round is what was new in the feed.
+type round struct {
+	found map[job.Namespace]*changes
+	order []job.Namespace
+	index uint64    // It was read up to this entry,
+	more  bool      // which is not the last,
+	asOf  time.Time // and nothing is missing that happened before.
+}
+
+func (p *Projector) gather(ctx context.Context) (round, error) {
+	piece := p.shelf.pace.begin(ctx)
+	defer piece.end()
+	r := round{found: make(map[job.Namespace]*changes), index: p.index, asOf: time.Now()}
+	n, at := 0, int64(0)
+	err := feed.Walk(p.store, p.index, func(b feed.Batch) bool {
+		for i := range b.Events {
+			e := &b.Events[i]
+			c := r.found[e.NS]
+			if c == nil {
+				c = new(changes)
+				r.found[e.NS] = c
+				r.order = append(r.order, e.NS)
+			}
+			c.add(e, b.Now)
+		}
+		r.index, at = b.Index, b.Now
+		n += len(b.Events)
+		r.more = n >= roundMax
+		return !r.more
+	})
+	piece.free = n == 0
+	if r.more {
+		r.asOf = time.Unix(0, at)
+	}
+	return r, err
 }
 
 // write brings the changes of one namespace into its file. Changes that do not
@@ -304,23 +315,25 @@ func (p *Projector) write(ctx context.Context, ns job.Namespace, c *changes) err
 func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) error {
 	ids := changed.ids
 	for first := true; first || len(ids) > 0; first = false {
-		p.shelf.pace.turn(ctx)
-		began := time.Now()
 		slice := ids[:min(sliceMax, len(ids))]
 		ids = ids[len(slice):]
 		c := change{mark: t.mark, was: t.seq}
 		if len(ids) == 0 {
 			c.mark.seq, c.minutes = changed.last, changed.minutes
 		}
-		if err := p.read(ns, slice, &c); err != nil {
+		if ok, err := p.writeSlice(ctx, ns, slice, &c); !ok || err != nil {
 			return err
 		}
-		if ok, err := p.apply(ctx, ns, &c); !ok || err != nil {
-			return err
-		}
-		p.shelf.pace.charge(time.Since(began))
 	}
 	return nil
+}
+
+func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
+	defer p.shelf.pace.begin(ctx).end()
+	if err := p.read(ns, ids, c); err != nil {
+		return false, err
+	}
+	return p.apply(ctx, ns, c)
 }
 
 // read fills a change with jobs as they are now.
@@ -515,32 +528,13 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 	if t.seq == 0 {
 		return p.beginRebuild(ctx, ns)
 	}
-	p.shelf.pace.turn(ctx)
-	began := time.Now()
-	entries, err := feed.Since(p.store, ns, t.seq, chainMax)
+	c, all, err := p.chain(ctx, ns, t.seq)
 	if errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead) {
 		return p.beginRebuild(ctx, ns)
 	}
 	if err != nil {
 		return err
 	}
-	all := len(entries) < chainMax
-	var c changes
-	for _, index := range entries {
-		b, err := feed.At(p.store, index)
-		if errors.Is(err, feed.ErrTrimmed) {
-			return p.beginRebuild(ctx, ns)
-		}
-		if err != nil {
-			return err
-		}
-		for i := range b.Events {
-			if e := &b.Events[i]; e.NS == ns && e.Seq > t.seq {
-				c.add(e, b.Now)
-			}
-		}
-	}
-	p.shelf.pace.charge(time.Since(began))
 	if c.last > 0 {
 		if err := p.writeJobs(ctx, ns, t, &c); err != nil {
 			return err
@@ -551,6 +545,28 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
 	}
 	return nil
+}
+
+// chain reads the next of the namespace's own entries after an event; all tells that there
+// are no more.
+func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all bool, err error) {
+	defer p.shelf.pace.begin(ctx).end()
+	entries, err := feed.Since(p.store, ns, seq, chainMax)
+	if err != nil {
+		return c, false, err
+	}
+	for _, index := range entries {
+		b, err := feed.At(p.store, index)
+		if err != nil {
+			return c, false, err
+		}
+		for i := range b.Events {
+			if e := &b.Events[i]; e.NS == ns && e.Seq > seq {
+				c.add(e, b.Now)
+			}
+		}
+	}
+	return c, len(entries) < chainMax, nil
 }
 
 // beginRebuild notes in the file that it has to be filled from the state. The mark
@@ -590,8 +606,9 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 
 // rebuildSlice replaces the rows of the next jobs by what the state has.
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
-	p.shelf.pace.turn(ctx)
-	began := time.Now()
+	piece := p.shelf.pace.begin(ctx)
+	piece.least = shareRebuild
+	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
 	to, last, err := state.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *state.Head, b *state.Body) error {
 		r, err := rowFrom(p.store, ns, id, h, b)
@@ -614,6 +631,5 @@ func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track)
 	if ok && last {
 		p.logger.Info("a read model is rebuilt", "namespace", ns)
 	}
-	p.shelf.pace.chargeRebuild(time.Since(began))
 	return err
 }
