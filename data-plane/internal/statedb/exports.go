@@ -231,6 +231,7 @@ func (g *Group) Export(ctx context.Context, label []byte, usable func(label []by
 		return nil, errors.Join(s.err, s.leave())
 	}
 	x := &Export{Label: s.label, Size: s.size, shared: s}
+	// Nobody is left to hear that a file stays; the next start clears staging.
 	x.unwatch = context.AfterFunc(ctx, func() { _ = x.end() })
 	return x, nil
 }
