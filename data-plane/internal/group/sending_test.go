@@ -96,9 +96,14 @@ func TestSnapshot_FollowersOfAGroupShareOneTransfer(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup // Until both are being sent to, neither gets anything.
 	both.Add(2)
-	var calls atomic.Int64
-	f := newFarBehind(t, func(install func() error, _ io.Reader) error {
-		if calls.Add(1) <= 2 {
+	var calls, shared atomic.Int64 // shared: files written when both are being sent to.
+	var f *farBehind
+	f = newFarBehind(t, func(install func() error, _ io.Reader) error {
+		n := calls.Add(1)
+		if n == 2 {
+			shared.Store(f.made.Load())
+		}
+		if n <= 2 {
 			both.Done()
 			both.Wait()
 		}
@@ -111,8 +116,9 @@ func TestSnapshot_FollowersOfAGroupShareOneTransfer(t *testing.T) {
 			t.Errorf("%s:\n%s\nleader:\n%s", r.id, got, want)
 		}
 	}
-	if made, sent := f.made.Load(), calls.Load(); made != 1 || sent != 2 {
-		t.Errorf("%d files were written for %d transfers, want one for two", made, sent)
+	// Raft may send again later to one whose answer it missed.
+	if made := shared.Load(); made != 1 {
+		t.Errorf("%d files were written for two transfers at a time, want one", made)
 	}
 	for _, r := range append(append(behind, f.others...), f.leader) {
 		r.stop(t)
