@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +19,11 @@ import (
 
 // newLogger lets hashicorp/raft write to slog. Its information messages are
 // debug messages to us: an election is news to an operator through metrics.
-// What is wrong with a peer is said once, and again every repeatEvery while it goes on:
-// a node that is away must not bury what else there is to say.
+// What is wrong with a peer, or with a leadership, is said once, and again every
+// repeatEvery while it goes on, with how often it was: a node that is away, or a cell of
+// which no leader lasts, must not bury what else there is to say.
 func newLogger(l *slog.Logger) hclog.Logger {
-	return &raftLogger{Logger: hclog.NewNullLogger(), l: l, said: &repeats{at: map[string]time.Time{}}}
+	return &raftLogger{Logger: hclog.NewNullLogger(), l: l, said: &repeats{complaints: map[string]complaint{}}}
 }
 
 const repeatEvery = 30 * time.Second
@@ -36,29 +38,41 @@ type raftLogger struct {
 // repeats is when each complaint about each peer was said last. There are as many as
 // raft has messages times peers.
 type repeats struct {
-	mu sync.Mutex
-	at map[string]time.Time // Guarded by mu.
+	mu         sync.Mutex
+	complaints map[string]complaint // Guarded by mu.
 }
 
-// again reports whether a complaint is due now.
-func (r *repeats) again(what string, now time.Time) bool {
+type complaint struct {
+	said   time.Time
+	passed int // How often it was passed over since.
+}
+
+// again reports whether a complaint is due now, and how often it was passed over.
+func (r *repeats) again(what string, now time.Time) (passed int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Sub(r.at[what]) < repeatEvery {
-		return false
+	c := r.complaints[what]
+	if now.Sub(c.said) < repeatEvery {
+		c.passed++
+		r.complaints[what] = c
+		return 0, false
 	}
-	r.at[what] = now
-	return true
+	r.complaints[what] = complaint{said: now}
+	return c.passed, true
 }
 
-// about names what a message is about: its peer, where it has one.
-func about(msg string, args []any) string {
+// peerKeys are the names by which raft calls the peer that a message is about.
+var peerKeys = []string{"peer", "target", "server-id", "from", "candidate"}
+
+// about names the complaint that a message is: the message and its peer. An error that
+// is not about a peer is none, and is always said.
+func about(to slog.Level, msg string, args []any) (what string, complains bool) {
 	for i := 0; i+1 < len(args); i += 2 {
-		if args[i] == "peer" {
-			return fmt.Sprint(msg, args[i+1])
+		if key, ok := args[i].(string); ok && slices.Contains(peerKeys, key) {
+			return fmt.Sprint(msg, args[i+1]), to >= slog.LevelWarn
 		}
 	}
-	return ""
+	return msg, to == slog.LevelWarn
 }
 
 func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
@@ -69,8 +83,14 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	case level == hclog.Warn:
 		to = slog.LevelWarn
 	}
-	if peer := about(msg, args); to >= slog.LevelWarn && peer != "" && !r.said.again(peer, time.Now()) {
-		to = slog.LevelDebug
+	if what, complains := about(to, msg, args); complains {
+		passed, due := r.said.again(what, time.Now())
+		switch {
+		case !due:
+			to = slog.LevelDebug
+		case passed > 0:
+			args = append(slices.Clip(args), "repeated", passed)
+		}
 	}
 	r.l.Log(context.Background(), to, msg, args...)
 }
