@@ -111,7 +111,7 @@ func (n *Node) health(context.Context) server.Health {
 		}
 		leader := g.Leader()
 		if leader == "" {
-			h.Reason = "a group has no leader"
+			h.Reason = n.leaderless()
 			return h
 		}
 		h.Leader, _ = n.cellPeers.URL(leader)
@@ -122,6 +122,14 @@ func (n *Node) health(context.Context) server.Health {
 	}
 	h.Ready = true
 	return h
+}
+
+// leaderless says what is wrong with a group that has no leader, where that is known.
+func (n *Node) leaderless() string {
+	if far, ok := n.mux.TooFar(); ok {
+		return "a group has no leader: " + far.String()
+	}
+	return "a group has no leader"
 }
 
 // status answers the operator.

@@ -104,7 +104,11 @@ func (g *Group) appendPart(id raft.ServerID, target raft.ServerAddress, part *ra
 		return nil, errUnfit
 	}
 	answer := new(raft.AppendEntriesResponse)
-	return answer, g.NetworkTransport.AppendEntries(id, target, part, answer)
+	send := func() error { return g.NetworkTransport.AppendEntries(id, target, part, answer) }
+	if len(part.Entries) > 0 {
+		return answer, send()
+	}
+	return answer, g.timed(target, send)
 }
 
 // AppendEntriesPipeline opens the leader's pipeline to a peer.

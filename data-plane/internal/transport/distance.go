@@ -1,9 +1,13 @@
 package transport
 
 import (
+	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // Distances.
@@ -13,29 +17,171 @@ const (
 	nearEnough = 4
 	// tellEvery bounds how often a node says that another is too far away.
 	tellEvery = time.Minute
+	// tripsMin is how many round trips say how far a node is, and tripWindow for how long
+	// they do at least. The least of them counts: the others also waited for a processor.
+	tripsMin   = 3
+	tripWindow = 10 * time.Second
+	// adviceStep is what an advised heartbeat is a multiple of.
+	adviceStep = 500 * time.Millisecond
 )
 
-// distances remembers how far the other nodes are, as their connections were opened.
+// Far is a node that is too far away for the heartbeat time-out.
+type Far struct {
+	Node      string
+	RoundTrip time.Duration
+	Heartbeat time.Duration
+}
+
+// Allowed is the longest round trip for the heartbeat.
+func (f Far) Allowed() time.Duration { return f.Heartbeat / nearEnough }
+
+// Needed is the heartbeat for the round trip.
+func (f Far) Needed() time.Duration {
+	return (f.RoundTrip*nearEnough + adviceStep - 1) / adviceStep * adviceStep
+}
+
+func (f Far) String() string {
+	return fmt.Sprintf("a round trip to %s takes %v, and a heartbeat of %v allows %v; start all nodes with --heartbeat %v",
+		f.Node, f.RoundTrip.Round(time.Millisecond), f.Heartbeat, f.Allowed(), f.Needed())
+}
+
+// distances remembers how far the other nodes are. It counts round trips of the protocol:
+// a proxy beside the node opens a TCP connection at once, however far the node is.
 type distances struct {
 	heartbeat time.Duration // 0: nobody minds.
 	log       *slog.Logger
 
-	mu   sync.Mutex // Guards told.
-	told map[string]time.Time
+	mu    sync.Mutex // Guards peers and what they point to.
+	peers map[string]*distance
 }
 
-// note takes the round trip of an open. With more than the time-outs allow the cell would
-// elect leaders for ever and never say why.
+func newDistances(heartbeat time.Duration, log *slog.Logger) *distances {
+	return &distances{heartbeat: heartbeat, log: log, peers: map[string]*distance{}}
+}
+
+// distance is one node's: the trips of this window and of the one before.
+type distance struct {
+	now, before trips
+	told        time.Time
+}
+
+type trips struct {
+	begun time.Time
+	least time.Duration
+	count int
+}
+
+func (t trips) over(now time.Time) bool { return now.Sub(t.begun) >= tripWindow }
+
+// turn begins a new window when it is time.
+func (d *distance) turn(now time.Time) {
+	if !d.now.over(now) {
+		return
+	}
+	d.before = d.now
+	d.now = trips{begun: now}
+	if now.Sub(d.before.begun) >= 2*tripWindow {
+		d.before = trips{}
+	}
+}
+
+func (d *distance) take(trip time.Duration) {
+	if d.now.count == 0 || trip < d.now.least {
+		d.now.least = trip
+	}
+	d.now.count++
+}
+
+// trip is the least round trip; known is false while there were too few.
+func (d *distance) trip() (least time.Duration, known bool) {
+	for _, t := range []trips{d.now, d.before} {
+		if t.count > 0 && (least == 0 || t.least < least) {
+			least = t.least
+		}
+	}
+	return least, d.now.count+d.before.count >= tripsMin
+}
+
+// note takes a round trip. With more than the time-outs allow the cell would elect
+// leaders for ever and never say why.
 func (d *distances) note(node string, trip time.Duration, now time.Time) {
-	if d.heartbeat == 0 || trip*nearEnough <= d.heartbeat {
+	if d.heartbeat == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if last, ok := d.told[node]; ok && now.Sub(last) < tellEvery {
+	p := d.peers[node]
+	if p == nil {
+		p = &distance{now: trips{begun: now}}
+		d.peers[node] = p
+	}
+	p.turn(now)
+	p.take(trip)
+	far, ok := d.far(node, p)
+	if !ok || !p.told.IsZero() && now.Sub(p.told) < tellEvery {
 		return
 	}
-	d.told[node] = now
+	p.told = now
 	d.log.Warn("node is too far away for the heartbeat time-out: leaders may not last; start all nodes with a longer --heartbeat",
-		"node", node, "round_trip", trip.Round(time.Millisecond), "heartbeat", d.heartbeat, "needed", (trip * nearEnough).Round(100*time.Millisecond))
+		"peer", node, "round_trip", far.RoundTrip.Round(time.Millisecond), "heartbeat", far.Heartbeat, "allowed", far.Allowed(), "needed", far.Needed())
+}
+
+// far says whether p is too far away; the caller holds mu.
+func (d *distances) far(node string, p *distance) (Far, bool) {
+	trip, known := p.trip()
+	return Far{Node: node, RoundTrip: trip, Heartbeat: d.heartbeat}, known && trip*nearEnough > d.heartbeat
+}
+
+// farthest is the farthest node that is too far away as far as is known now.
+func (d *distances) farthest(now time.Time) (most Far, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for node, p := range d.peers {
+		p.turn(now)
+		far, too := d.far(node, p)
+		if too && (!ok || far.RoundTrip > most.RoundTrip || far.RoundTrip == most.RoundTrip && far.Node < most.Node) {
+			most, ok = far, true
+		}
+	}
+	return most, ok
+}
+
+// TooFar is the farthest of the nodes that are too far away for the heartbeat time-out.
+func (m *Mux) TooFar() (Far, bool) { return m.far.farthest(time.Now()) }
+
+// timed takes the round trip of a request that no disk has a part in.
+func (g *Group) timed(target raft.ServerAddress, request func() error) error {
+	begun := time.Now()
+	err := request()
+	if err == nil {
+		now := time.Now()
+		g.mux.far.note(string(target), now.Sub(begun), now)
+	}
+	return err
+}
+
+// stopwatch takes the round trips of a handshake, in which each side waits for what the
+// other says. With TLS it goes over the encrypted connection: the first write returns
+// after the handshake of TLS.
+type stopwatch struct {
+	io.ReadWriter
+	far  *distances
+	node string
+	sent time.Time // Zero once an answer has come.
+}
+
+func (w *stopwatch) Write(p []byte) (int, error) {
+	n, err := w.ReadWriter.Write(p)
+	w.sent = time.Now()
+	return n, err
+}
+
+func (w *stopwatch) Read(p []byte) (int, error) {
+	n, err := w.ReadWriter.Read(p)
+	if n > 0 && !w.sent.IsZero() {
+		now := time.Now()
+		w.far.note(w.node, now.Sub(w.sent), now)
+		w.sent = time.Time{}
+	}
+	return n, err
 }

@@ -45,7 +45,7 @@ func (g *Group) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args
 	if !g.mayStand() {
 		return errUnfit
 	}
-	return g.NetworkTransport.RequestPreVote(id, target, args, resp)
+	return g.timed(target, func() error { return g.NetworkTransport.RequestPreVote(id, target, args, resp) })
 }
 
 // mayStand says whether this node may stand for election now.

@@ -109,7 +109,7 @@ type Mux struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // The accept loop and the handshakes; Close waits.
 	slots  chan struct{}  // One token per handshake in progress.
-	far    distances
+	far    *distances
 
 	mu     sync.Mutex // Guards what follows.
 	closed bool
@@ -133,7 +133,7 @@ func Listen(ln net.Listener, opts Options) *Mux {
 		ln:     ln,
 		slots:  make(chan struct{}, handshakesMax),
 		groups: map[uint32]*Group{},
-		far:    distances{heartbeat: opts.Heartbeat, log: opts.Logger, told: map[string]time.Time{}},
+		far:    newDistances(opts.Heartbeat, opts.Logger),
 	}
 	m.cell.Store(&opts.CellID)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -428,12 +428,10 @@ func (m *Mux) dial(group uint32, node string, l lane, timeout time.Duration) (ne
 	if err != nil {
 		return nil, fmt.Errorf("resolve node %s: %w", node, err)
 	}
-	begun := time.Now()
 	conn, err := m.opts.Dial(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial node %s at %s: %w", node, addr, err)
 	}
-	m.far.note(node, time.Since(begun), begun) // A TCP connection is open after one round trip.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	secured, err := m.introduce(conn, hello{lane: l, group: group, cell: *m.cell.Load(), from: m.opts.NodeID, to: node})
 	if !stop() && err == nil {
@@ -457,7 +455,7 @@ func (m *Mux) introduce(conn net.Conn, h hello) (net.Conn, error) {
 		}
 		conn = tls.Client(conn, cfg)
 	}
-	return conn, dialHandshake(conn, m.opts.Secret, h, m.opts.Guard)
+	return conn, dialHandshake(&stopwatch{ReadWriter: conn, far: m.far, node: h.to}, m.opts.Secret, h, m.opts.Guard)
 }
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
