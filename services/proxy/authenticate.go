@@ -64,7 +64,7 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	if ref != nil && ref.stranger && !p.view.fresh(p.now()) {
 		return caller{}, refuseStale
 	}
-	if ref != nil && ref.ofTime && p.time != nil && !p.time.known() {
+	if ref != nil && ref.ofTime && p.time != nil && !p.time.Known() {
 		return caller{}, refuseClock
 	}
 	return c, ref

@@ -4,17 +4,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 )
 
 // skewed is a machine whose wall clock is off.
 type skewed struct {
-	machineClock
+	cellclock.Clock
 
 	by atomic.Int64
 }
 
 func (s *skewed) Now() (time.Time, time.Duration) {
-	wall, mono := s.machineClock.Now()
+	wall, mono := s.Clock.Now()
 	return wall.Add(time.Duration(s.by.Load())), mono
 }
 
@@ -24,7 +26,7 @@ func TestClock_AProxyWhoseClockIsOffGoesByThatOfTheNodes(t *testing.T) {
 	for name, by := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock, m := &skewed{machineClock: machineClock{time.Now()}}, newMint(t)
+			clock, m := &skewed{Clock: cellclock.NewMachineClock()}, newMint(t)
 			clock.by.Store(int64(by))
 			r := startRig(t, rigOptions{nodes: 3, options: func(o *Options) { o.Clock = clock }})
 			ended, _ := newTenant(t, "acme", 0) // Another key of the same tenant.
@@ -51,8 +53,8 @@ func TestClock_AProxyWhoseClockIsOffGoesByThatOfTheNodes(t *testing.T) {
 // Until a node has told the time nobody is told that his key has expired.
 func TestClock_BeforeTheTimeIsKnownNothingHasExpired(t *testing.T) {
 	t.Parallel()
-	c := &cellTime{clock: machineClock{time.Now()}}
-	if c.known() {
+	c := cellclock.NewTime(nil)
+	if c.Known() {
 		t.Fatal("known before anybody was asked")
 	}
 	for _, ref := range []*refusal{refuseExpired, refuseTokenExpired} {

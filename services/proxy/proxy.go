@@ -97,7 +97,7 @@ type Proxy struct {
 	domain      string
 	log         *slog.Logger
 	now         func() time.Time // The cell's.
-	time        *cellTime        // Nil if Options.Now says what time it is.
+	time        *cellclock.Time  // Nil if Options.Now says what time it is.
 	limits      Limits
 	signer      *identity.Signer
 	view        *view
@@ -146,10 +146,15 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
-	at, err := newCellTime(&opts)
+	prover, err := cellclock.NewProver(opts.CellSecret)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
+	}
+	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
+	var at *cellclock.Time
+	if opts.Now == nil {
+		at = cellclock.NewTime(opts.Clock)
+		opts.Now = at.Now
 	}
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
@@ -168,7 +173,7 @@ func New(opts Options) (*Proxy, error) {
 	}
 	p.lookouts = newLookouts(p.catchUp)
 	p.server = p.newServer(opts)
-	if err := p.start(); err != nil {
+	if err := p.start(prover); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -183,9 +188,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Clock == nil {
-		o.Clock = machineClock{time.Now()}
 	}
 	if o.Limits.BodyBytesMax == 0 {
 		o.Limits.BodyBytesMax = 4 << 20
@@ -233,7 +235,7 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 }
 
 // start takes up what is on disk and starts the loops.
-func (p *Proxy) start() error {
+func (p *Proxy) start(prover *cellclock.Prover) error {
 	state, err := p.files.load()
 	if err != nil {
 		return err
@@ -253,7 +255,7 @@ func (p *Proxy) start() error {
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
 	p.loops.Go(func() { p.lookouts.run(ctx) })
-	p.askForTime(ctx)
+	p.askForTime(ctx, prover)
 	return nil
 }
 

@@ -153,7 +153,7 @@ func (u *upstream) verified(next http.Handler) http.Handler {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	clock := prover.Handler(machineClock{time.Now()})
+	clock := prover.Handler(cellclock.NewMachineClock())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/readyz":

@@ -209,3 +209,48 @@ func TestAsk_OnlyANodeOfTheCellIsBelieved(t *testing.T) {
 		t.Errorf("without a nonce: %d", rec.Code)
 	}
 }
+
+// follow lets a Time follow nodes until the test ends.
+func follow(t *testing.T, clock *handClock, nodes map[string]string) *Time {
+	t.Helper()
+	at := NewTime(clock)
+	ctx, cancel := context.WithCancel(context.Background())
+	wait := at.Follow(ctx, Options{Prover: prover(t, secret), Client: http.DefaultClient, Nodes: func() map[string]string { return nodes }, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() { cancel(); wait() })
+	return at
+}
+
+func TestTime_IsThatOfMostNodesWhateverTheWallDoes(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{8 * time.Hour, -8 * time.Hour, 0} {
+		node, mine := newHandClock(0), newHandClock(off)
+		at := follow(t, mine, map[string]string{"a": serve(t, prover(t, secret).Handler(node))})
+		at.Settle(t.Context())
+		want, _ := node.Now()
+		if !at.Known() || !at.Now().Equal(want) {
+			t.Errorf("%s off: %v, want %v", off, at.Now(), want)
+		}
+		if got := at.State().Verdict; (got == Off) != (off != 0) {
+			t.Errorf("%s off: verdict %v", off, got)
+		}
+		mine.move(-off/2, time.Second)
+		node.move(time.Second, time.Second)
+		if want, _ = node.Now(); !at.Now().Equal(want) {
+			t.Errorf("after a jump: %v, want %v", at.Now(), want)
+		}
+	}
+}
+
+// Who cannot ask goes by its own clock, and waits for nobody for long.
+func TestTime_WithoutNodesTheWallCounts(t *testing.T) {
+	t.Parallel()
+	mine := newHandClock(time.Hour)
+	lone := NewTime(mine)
+	lone.Settle(t.Context()) // Nobody follows.
+	at := follow(t, mine, map[string]string{"a": "http://127.0.0.1:1"})
+	at.Settle(t.Context())
+	want, _ := mine.Now()
+	if at.Known() || !at.Now().Equal(want) || !lone.Now().Equal(want) {
+		t.Errorf("%v and %v, want %v", at.Now(), lone.Now(), want)
+	}
+}

@@ -1,0 +1,131 @@
+package cellclock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// followEvery is how often the nodes' time is taken over.
+	followEvery = time.Second
+	// settlePatience is how long Settle waits for the first answers.
+	settlePatience = 2 * time.Second
+)
+
+// Time is the time of most nodes, whatever this process's own wall clock says (R-T2):
+// for processes that sign and judge and are no node. Between two answers, and while no
+// nodes agree, it goes on by the monotonic clock, so a wall that jumps moves nothing.
+// Until the nodes have told the time for the first time, the wall counts.
+type Time struct {
+	clock   Clock
+	at      atomic.Pointer[moment] // Nil: nobody has told the time yet.
+	watch   atomic.Pointer[Watch]  // Nil before Follow.
+	settled chan struct{}          // Closed once the time is known, or will not be soon.
+	settle  sync.Once
+}
+
+// moment is a time of the cell, and the monotonic clock then.
+type moment struct {
+	cell time.Time
+	mono time.Duration
+}
+
+// NewTime makes a Time that goes by the wall until Follow has learnt better. A nil clock
+// is that of this machine.
+func NewTime(clock Clock) *Time {
+	if clock == nil {
+		clock = NewMachineClock()
+	}
+	return &Time{clock: clock, settled: make(chan struct{})}
+}
+
+// Follow begins to ask the nodes, until ctx ends; wait blocks until that is over. Clock,
+// Member and OnChange of the options are not read.
+func (t *Time) Follow(ctx context.Context, o Options) (wait func()) {
+	// The first answer counts at once.
+	o.Clock, o.Member, o.OnChange = t.clock, false, t.take
+	watch := New(o)
+	t.watch.Store(watch)
+	var loops sync.WaitGroup
+	loops.Go(func() { watch.Run(ctx) })
+	loops.Go(func() { t.run(ctx, watch) })
+	return loops.Wait
+}
+
+func (t *Time) run(ctx context.Context, watch *Watch) {
+	patience := time.AfterFunc(settlePatience, t.settleNow)
+	defer patience.Stop()
+	defer t.settleNow()
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for {
+		t.take(watch.State())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (t *Time) take(s State) {
+	wall, mono := t.clock.Now()
+	switch s.Verdict {
+	case Agreed:
+		t.at.Store(&moment{wall, mono})
+	case Off:
+		t.at.Store(&moment{wall.Add(s.Ahead), mono})
+	default: // What was known goes on.
+		return
+	}
+	t.settleNow()
+}
+
+func (t *Time) settleNow() { t.settle.Do(func() { close(t.settled) }) }
+
+// Settle waits until the time is known, Follow has waited for it in vain, or ctx ends. It
+// does not wait where nobody follows.
+func (t *Time) Settle(ctx context.Context) {
+	if t.watch.Load() == nil {
+		return
+	}
+	select {
+	case <-t.settled:
+	case <-ctx.Done():
+	}
+}
+
+// Now is the nodes' time as far as it is known.
+func (t *Time) Now() time.Time {
+	wall, mono := t.clock.Now()
+	m := t.at.Load()
+	if m == nil {
+		return wall
+	}
+	return m.cell.Add(mono - m.mono)
+}
+
+// Known reports whether most nodes have ever agreed about the time.
+func (t *Time) Known() bool { return t.at.Load() != nil }
+
+// State is what is known of the wall clock; Unknown where nobody follows.
+func (t *Time) State() State {
+	if w := t.watch.Load(); w != nil {
+		return w.State()
+	}
+	return State{}
+}
+
+// machineClock is the clock of this machine.
+type machineClock struct{ began time.Time }
+
+// NewMachineClock is the clock of this machine.
+func NewMachineClock() Clock { return machineClock{time.Now()} }
+
+// Now implements Clock.
+func (m machineClock) Now() (time.Time, time.Duration) {
+	now := time.Now()
+	return now.Round(0), now.Sub(m.began)
+}
