@@ -50,7 +50,7 @@ func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration)
 		return r, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	keys := tokenkeys.Keys{Store: s, Seal: box, Now: time.Now}
+	keys := tokenkeys.Keys{Store: s, Seal: box, Now: time.Now, Calendar: func(context.Context) time.Time { return time.Now() }}
 	var done tokenkeys.Rotation
 	err = s.Service(ctx, func(tx store.Tx) (err error) {
 		done, err = keys.Rotate(ctx, tx)

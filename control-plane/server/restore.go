@@ -50,6 +50,10 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 		return RestoreReport{}, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	wait := s.followClocks(ctx)
+	defer wait()
+	defer cancel()
 	fresh, _ := seal.NewToken("inc_")
 	r := &restore{s: s, now: s.now(), known: make([]celladmin.Control, len(s.cells)), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
 	known := r.known

@@ -27,6 +27,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -56,6 +57,8 @@ type Config struct {
 	Peer    func(*http.Request) string
 	Version string
 	Logger  *slog.Logger
+	// Clock is this machine's; nil outside tests.
+	Clock cellclock.Clock
 }
 
 // Cell is a cell of the data plane as its administration sees it.
@@ -99,6 +102,9 @@ type Server struct {
 // New opens the database and builds a control plane. Nothing runs before Run.
 func New(ctx context.Context, c Config) (_ *Server, err error) {
 	s := &Server{config: c, log: c.Logger, now: time.Now, ids: ids.NewMaker()}
+	if c.Clock != nil {
+		s.now = func() time.Time { wall, _ := c.Clock.Now(); return wall }
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -123,7 +129,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 
 // build puts the use cases together.
 func (s *Server) build(ctx context.Context) error {
-	s.keys = tokenkeys.Keys{Store: s.store, Seal: s.box, Now: s.now}
+	s.keys = tokenkeys.Keys{Store: s.store, Seal: s.box, Now: s.now, Calendar: s.calendar}
 	// Before the first thing is sealed.
 	if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil {
 		return err
@@ -137,7 +143,7 @@ func (s *Server) build(ctx context.Context) error {
 	}
 	s.tenancy = &tenancy.Service{
 		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Keys: s.keys,
-		Wake: s.loop.Wake, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
+		CellNow: s.cellNow, Wake: s.loop.Wake, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
 	}
 	s.members = members.New(members.Needs{
 		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
@@ -167,7 +173,7 @@ func (s *Server) build(ctx context.Context) error {
 func (s *Server) buildLoop() error {
 	cells := make(map[string]reconcile.Cell, len(s.config.Cells))
 	for _, c := range s.config.Cells {
-		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS})
+		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS, Clock: s.config.Clock, Logger: s.log})
 		if err != nil {
 			return fmt.Errorf("cell %s: %w", c.Name, err)
 		}
@@ -184,7 +190,7 @@ func (s *Server) buildLoop() error {
 		return err
 	}
 	s.loop = reconcile.New(s.store, cells, sender.Deliver, reconcile.Options{
-		Log: s.log, Now: s.now, TokenKeys: s.tokenKeys, Limits: cellLimits,
+		Log: s.log, Now: s.now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits,
 		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
 		MailLocked:  func(err error) bool { return errors.Is(err, mail.ErrLocked) },
 	})
@@ -234,10 +240,14 @@ func (s *Server) status() []string {
 	if !h.OldestChange.IsZero() {
 		age = max(s.now().Sub(h.OldestChange), 0)
 	}
-	return []string{
+	lines := []string{
 		fmt.Sprintf("oldest_change_seconds %d", int64(age.Seconds())),
 		fmt.Sprintf("parked %d", h.Parked),
 	}
+	if wrong := s.wrongClock(); wrong != "" {
+		lines = append(lines, "wrong clock: "+wrong)
+	}
+	return lines
 }
 
 // Handler answers the console, its API and the browsers' redirects.
@@ -247,6 +257,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Run(ctx context.Context) error {
 	var beats sync.WaitGroup
 	beats.Go(func() { s.beat(ctx) })
+	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()
 	return nil

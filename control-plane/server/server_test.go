@@ -36,7 +36,7 @@ func newStage(t testing.TB) *stage {
 	return newStageOn(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 }
 
-func newStageOn(t testing.TB, database string) *stage {
+func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 	t.Helper()
 	// The address is known before the handler: it stands in the configuration.
 	inner := new(atomic.Value)
@@ -45,7 +45,7 @@ func newStageOn(t testing.TB, database string) *stage {
 	log := new(lines)
 	// Each call comes from an address of its own: what is limited per network has its own tests.
 	var callers atomic.Uint32
-	s, err := New(t.Context(), Config{
+	config := Config{
 		Database:            database,
 		PublicURL:           front.URL,
 		TenantURL:           func(name string) string { return front.URL + "/t/" + name },
@@ -60,7 +60,11 @@ func newStageOn(t testing.TB, database string) *stage {
 		Console: fstest.MapFS{"index.html": {Data: []byte("<!doctype html><title>Console</title>")}, "assets/a-1.js": {Data: []byte("1")}},
 		Version: "test",
 		Logger:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	for _, edit := range edits {
+		edit(&config)
+	}
+	s, err := New(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

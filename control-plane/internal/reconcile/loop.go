@@ -38,6 +38,8 @@ type SendMail func(ctx context.Context, row store.Outbox) error
 type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
+	// CellAhead is how far the time of a cell is ahead of Now; not at all by default.
+	CellAhead func(ctx context.Context, cell string) time.Duration
 	// Limits of a plan; nil: none are limited.
 	Limits func(plan string) *cellv1.Limits
 	// TokenKeys are the public keys that every cell shall know, and no others; nil: the
@@ -85,6 +87,9 @@ func (o *Options) fill() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.CellAhead == nil {
+		o.CellAhead = func(context.Context, string) time.Duration { return 0 }
 	}
 	if o.Limits == nil {
 		o.Limits = func(string) *cellv1.Limits { return nil }

@@ -55,8 +55,8 @@ func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, toget
 		p.add(celladmin.KeyChange(Key(k)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
 	}
 	for _, r := range rows {
-		if r.Kind == store.OutboxUser {
-			p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, r.Subject, r.CreatedAt))
+		if r.Kind == store.OutboxUser { // Tokens say the cell's time, and rows ours.
+			p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, r.Subject, r.CreatedAt.Add(l.o.CellAhead(ctx, t.Cell))))
 		}
 	}
 	return p, nil

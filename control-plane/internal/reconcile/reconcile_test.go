@@ -656,6 +656,24 @@ func TestUser_WhoLostTheTenantIsCutOff(t *testing.T) {
 	r.wantCell(t, want)
 }
 
+// The cell judges tokens by its own time, so the moment that ends them is one of its own.
+func TestUser_IsCutOffInTheTimeOfTheCell(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{8 * time.Hour, -8 * time.Hour} {
+		r := onSQLite(t)
+		r.signUp(t)
+		row := r.outbox(store.OutboxUser, "usr_1", r.now())
+		r.write(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertOutbox(ctx, row) })
+		o := r.options()
+		o.CellAhead = func(context.Context, string) time.Duration { return ahead }
+		r.start(t, o)
+		r.done(t)
+		want := signedUp()
+		want.UserCutoffs = []*cellv1.UserCutoff{{TenantId: tenantID, UserId: "usr_1", NotBeforeNs: row.CreatedAt.Add(ahead).UnixNano()}}
+		r.wantCell(t, want)
+	}
+}
+
 func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)

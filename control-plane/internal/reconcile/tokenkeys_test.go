@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -26,7 +27,7 @@ func withTokenKeys(t *testing.T) *signed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &signed{rig: r, keys: tokenkeys.Keys{Store: r.store, Seal: box, Now: r.now}}
+	return &signed{rig: r, keys: tokenkeys.Keys{Store: r.store, Seal: box, Now: r.now, Calendar: func(context.Context) time.Time { return r.now() }}}
 }
 
 func (r *signed) options() reconcile.Options {

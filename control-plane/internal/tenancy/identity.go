@@ -68,7 +68,7 @@ func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*
 	if r.GetNamespace() == "" {
 		return nil, fault.InvalidField("namespace", "enter its name or id")
 	}
-	n, _, err := s.namespace(ctx, r.GetNamespace())
+	n, t, err := s.namespace(ctx, r.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*
 		return nil, err
 	}
 	s.awaitTokenKeys(ctx)
-	return s.mint(c, n, private, keyID)
+	return s.mint(c, n, s.CellNow(ctx, t.Cell), private, keyID)
 }
 
 // awaitTokenKeys waits, right after a rotation, until the proxies know the key that signs: a
@@ -100,11 +100,11 @@ func (s *Service) awaitTokenKeys(ctx context.Context) {
 	}
 }
 
-func (s *Service) mint(c access.Caller, n store.Namespace, private ed25519.PrivateKey, keyID string) (*cloudv1.MintTokenResponse, error) {
+func (s *Service) mint(c access.Caller, n store.Namespace, now time.Time, private ed25519.PrivateKey, keyID string) (*cloudv1.MintTokenResponse, error) {
 	roles := access.NamespaceRoles(c.Role)
 	// As they are on the wire. A whole second would put a token of somebody who was just
 	// let in again before the moment that cut them off.
-	now := s.Now().Truncate(time.Millisecond)
+	now = now.Truncate(time.Millisecond)
 	expires := now.Add(usertoken.Life).Truncate(time.Second)
 	token, err := usertoken.Sign(private, keyID, usertoken.Claims{
 		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Roles: roleWords(roles), IssuedAt: now, ExpiresAt: expires,

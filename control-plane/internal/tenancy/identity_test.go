@@ -194,3 +194,32 @@ func TestMintToken_WaitsUntilARotationIsCarried(t *testing.T) {
 	w.ObserveWait = time.Millisecond
 	must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t) // Not for ever.
 }
+
+// Proxies judge a token by the cell's time, whatever this machine's clock says.
+func TestMintToken_GoesByTheTimeOfTheCell(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{8 * time.Hour, -8 * time.Hour, 400 * 24 * time.Hour} {
+		w := newWorld(t)
+		w.ahead = ahead
+		people := w.tenant(t, "acme", PlanFree)
+		w.namespaceFor(t, people(owner), "orders")
+		res := must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t)
+		known := make(map[string]ed25519.PublicKey)
+		err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+			keys, err := w.Keys.Public(t.Context(), tx)
+			for _, k := range keys {
+				if k.NotAfter.After(w.cellNow()) {
+					known[k.ID] = k.Key
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := usertoken.Verify(func(id string) ed25519.PublicKey { return known[id] }, res.GetToken(), w.cellNow())
+		if err != nil || !c.IssuedAt.Equal(w.cellNow()) {
+			t.Errorf("the cell is %s ahead: %+v, %v", ahead, c, err)
+		}
+	}
+}

@@ -128,6 +128,10 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 	if err := fault.InvalidFields(wrong); err != nil {
 		return nil, err
 	}
+	now, err := s.cellNow(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var k store.Key
 	var secret string
 	var repeated bool
@@ -139,7 +143,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
-		if secret, err = s.addVersion(&k, r); err != nil {
+		if secret, err = s.addVersion(&k, r, now); err != nil {
 			return err
 		}
 		if err := s.saveKey(ctx, tx, &k, "key.rotate", audit.Changes{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
@@ -160,9 +164,9 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 	return res, nil
 }
 
-// addVersion ends the present secret after the overlap and adds a new one.
-func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest) (secret string, _ error) {
-	now := s.Now()
+// addVersion ends the present secret after the overlap and adds a new one. now is the
+// cell's: proxies judge by it when the overlap is over.
+func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest, now time.Time) (secret string, _ error) {
 	k.Versions = living(k.Versions, now)
 	if n := len(k.Versions); n > 1 {
 		return "", fault.New(fault.Conflict, "ROTATION_UNDERWAY",

@@ -347,3 +347,18 @@ func TestCreateApiKey_MakingAndRevokingEndsForTheDay(t *testing.T) {
 	w.now = w.now.Add(24 * time.Hour)
 	w.keyFor(t, ctx, r())
 }
+
+// Proxies judge by the cell's time when the overlap is over.
+func TestRotateApiKey_TheOverlapGoesByTheTimeOfTheCell(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{8 * time.Hour, -8 * time.Hour} {
+		w := newWorld(t)
+		w.ahead = ahead
+		ctx := w.tenant(t, "acme", PlanFree)(owner)
+		id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+		must(w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id, OverlapSeconds: 3600}))(t)
+		if v := w.stored(t, ctx, id).Versions; len(v) != 2 || !v[0].ExpiresAt.Equal(w.cellNow().Add(time.Hour)) {
+			t.Errorf("the cell is %s ahead: versions %v", ahead, v)
+		}
+	}
+}

@@ -32,6 +32,9 @@ type Service struct {
 	Seal  *seal.Box
 	URLs  urls.URLs
 	Keys  tokenkeys.Keys
+	// CellNow is the time of a cell, which need not be Now: it judges what it is given by
+	// its own.
+	CellNow func(ctx context.Context, cell string) time.Time
 	// Wake tells the reconciler that there is something to carry; it does not block.
 	Wake func()
 	// ObserveWait is how long a call waits for its change to be usable.
@@ -82,6 +85,19 @@ func (s *Service) read(ctx context.Context, f func(store.Tx) error) error {
 
 func (s *Service) write(ctx context.Context, f func(store.Tx) error) error {
 	return s.Store.Tenant(ctx, access.From(ctx).TenantID, f)
+}
+
+// cellNow is the time of the caller's cell.
+func (s *Service) cellNow(ctx context.Context) (time.Time, error) {
+	var t store.Tenant
+	err := s.read(ctx, func(tx store.Tx) (err error) {
+		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
+		return missing(err, "tenant")
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.CellNow(ctx, t.Cell), nil
 }
 
 // carry leaves a row for the reconciler, now and at each later time.

@@ -29,8 +29,11 @@ const (
 type world struct {
 	*Service
 	now   time.Time
+	ahead time.Duration // Of the cell's clock.
 	woken atomic.Int64
 }
+
+func (w *world) cellNow() time.Time { return w.now.Add(w.ahead) }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -54,9 +57,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{now: time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)}
 	w.Service = &Service{
 		Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
-		Wake: func() { w.woken.Add(1) }, ObserveWait: time.Millisecond, Version: "test",
+		CellNow: func(context.Context, string) time.Time { return w.cellNow() },
+		Wake:    func() { w.woken.Add(1) }, ObserveWait: time.Millisecond, Version: "test",
 	}
-	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now}
+	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now, Calendar: func(context.Context) time.Time { return w.cellNow() }}
 	return w
 }
 

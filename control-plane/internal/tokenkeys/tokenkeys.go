@@ -35,7 +35,10 @@ const (
 type Keys struct {
 	Store store.Store
 	Seal  *seal.Box
-	Now   func() time.Time
+	// Now is for what is written, by the clock of whoever writes. Calendar is that of the
+	// cells, which take a key's tokens by it: which year it is.
+	Now      func() time.Time
+	Calendar func(context.Context) time.Time
 }
 
 // Public is what a cell must know of a key.
@@ -47,7 +50,7 @@ type Public struct {
 
 // Signing gives the key that signs now, and its id.
 func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
-	name := nameOf(k.Now().UTC().Year())
+	name := nameOf(k.Calendar(ctx).UTC().Year())
 	var private ed25519.PrivateKey
 	err := k.Store.ReadService(ctx, func(tx store.Tx) (err error) {
 		private, err = k.find(ctx, tx, name)
@@ -68,7 +71,7 @@ func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
 // Public lists the keys that cells should take tokens of. Call it now and then: it makes
 // the key of the next year in time.
 func (k Keys) Public(ctx context.Context, tx store.Tx) (out []Public, _ error) {
-	for _, y := range years(k.Now().UTC()) {
+	for _, y := range years(k.Calendar(ctx).UTC()) {
 		private, err := k.findOrMake(ctx, tx, nameOf(y))
 		if err != nil {
 			return nil, err
@@ -90,7 +93,7 @@ func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 	if err != nil {
 		return r, fmt.Errorf("list token keys: %w", err)
 	}
-	for _, y := range years(k.Now().UTC()) {
+	for _, y := range years(k.Calendar(ctx).UTC()) {
 		if name := nameOf(y); !slices.Contains(names, name) {
 			names = append(names, name)
 		}

@@ -1,6 +1,7 @@
 package tokenkeys
 
 import (
+	"context"
 	"crypto/ed25519"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func newKeys(t *testing.T, now *time.Time) Keys {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Keys{Store: s, Seal: box, Now: func() time.Time { return *now }}
+	return Keys{Store: s, Seal: box, Now: func() time.Time { return *now }, Calendar: func(context.Context) time.Time { return *now }}
 }
 
 func signing(t *testing.T, k Keys) (ed25519.PrivateKey, string) {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -46,6 +48,10 @@ type Options struct {
 	Name string
 	// TLS is the cell's mutual TLS; nil speaks h2c.
 	TLS *tls.Config
+	// Clock is this machine's; tests replace it.
+	Clock cellclock.Clock
+	// Logger of what FollowClock finds; nil discards it.
+	Logger *slog.Logger
 }
 
 // Client speaks to a cell. It is safe for concurrent use.
@@ -53,6 +59,9 @@ type Client struct {
 	urls      []string
 	nodes     []cellv1connect.CellServiceClient
 	transport *http.Transport
+	time      *cellclock.Time
+	prover    *cellclock.Prover
+	logger    *slog.Logger
 }
 
 // New makes a client of the cell whose nodes have these API addresses. It does not
@@ -65,8 +74,15 @@ func New(secret []byte, urls []string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{transport: forward.NewTransport(forward.TransportOptions{TLS: o.TLS})}
-	hc := &http.Client{Transport: signing{next: c.transport, signer: signer, name: o.Name}}
+	prover, err := cellclock.NewProver(secret)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{transport: forward.NewTransport(forward.TransportOptions{TLS: o.TLS}), time: cellclock.NewTime(o.Clock), prover: prover, logger: o.Logger}
+	if c.logger == nil {
+		c.logger = slog.New(slog.DiscardHandler)
+	}
+	hc := &http.Client{Transport: signing{next: c.transport, signer: signer, name: o.Name, time: c.time}}
 	for _, u := range urls {
 		u = strings.TrimRight(u, "/")
 		if err := checkURL(u); err != nil {
@@ -89,17 +105,42 @@ func checkURL(text string) error {
 // Close frees the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
+// FollowClock has calls signed, and Now told, by the time of most of the nodes that New was
+// given, until ctx ends; wait blocks until that is over. Without it this machine's clock
+// counts, as it does until most of those nodes have told the time.
+func (c *Client) FollowClock(ctx context.Context) (wait func()) {
+	nodes := make(map[string]string, len(c.urls))
+	for _, u := range c.urls {
+		nodes[u] = u
+	}
+	return c.time.Follow(ctx, cellclock.Options{
+		Prover: c.prover, Client: &http.Client{Transport: c.transport}, Logger: c.logger, Nodes: func() map[string]string { return nodes },
+	})
+}
+
+// Now is the cell's time, as far as FollowClock has learnt it. It waits for the first
+// answers, but not for long.
+func (c *Client) Now(ctx context.Context) time.Time {
+	c.time.Settle(ctx)
+	return c.time.Now()
+}
+
+// Clock is how this machine's clock stands to the cell's.
+func (c *Client) Clock() cellclock.State { return c.time.State() }
+
 // signing signs every call as a part of the cell.
 type signing struct {
 	next   http.RoundTripper
 	signer *identity.Signer
 	name   string
+	time   *cellclock.Time
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.time.Settle(r.Context()) // Else the first calls of a client whose clock is wrong are in vain.
 	out := r.Clone(r.Context())
-	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, time.Now())); err != nil {
+	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, s.time.Now())); err != nil {
 		return nil, fmt.Errorf("sign call to %s: %w", r.URL.Host, err)
 	}
 	return s.next.RoundTrip(out)

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -87,7 +88,7 @@ func formers(secret []byte, urls []string, o Options) ([]former, func(), error) 
 		return nil, nil, err
 	}
 	transport := forward.NewTransport(forward.TransportOptions{TLS: o.TLS})
-	hc := &http.Client{Transport: signing{next: transport, signer: signer, name: o.Name}}
+	hc := &http.Client{Transport: signing{next: transport, signer: signer, name: o.Name, time: cellclock.NewTime(o.Clock)}}
 	var out []former
 	for _, u := range urls {
 		u = strings.TrimRight(u, "/")

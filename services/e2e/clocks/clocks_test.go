@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -143,18 +142,7 @@ func fit(ctx context.Context, t *testing.T, c *rig.Cell, i int) {
 	soon(ctx, t, "it is ready again", func() bool { return strings.HasPrefix(ready(t, c, i), "200") })
 }
 
-func ready(t *testing.T, c *rig.Cell, i int) string {
-	res, err := http.Get(c.Nodes[i].URL + "/readyz")
-	if err != nil {
-		return err.Error()
-	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end.
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprint(res.StatusCode, " ", string(text))
-}
+func ready(t *testing.T, c *rig.Cell, i int) string { return get(t, c.Nodes[i].URL+"/readyz") }
 
 // leads counts the groups that some node holds for led by node i.
 func leads(t *testing.T, c *rig.Cell, i int) int {

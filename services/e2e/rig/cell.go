@@ -47,6 +47,7 @@ type Cell struct {
 	t          testing.TB
 	secretFile string
 	authority  *authority // Nil without TLS.
+	walls      bool       // Every process has a Wall.
 }
 
 // CellNode is a place for a node: it may be started, killed and started again.
@@ -80,7 +81,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	if o.Proxies == 0 {
 		o.Proxies = 1
 	}
-	c := &Cell{t: t}
+	c := &Cell{t: t, walls: o.Walls != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, cellSecret+"\n")
 	admin := celladmin.Options{Name: "test"}

@@ -24,12 +24,15 @@ type ControlOptions struct {
 	PublicURL string
 	// SMTP is the mail server's host:port.
 	SMTP string
+	// Off is how far its wall clock is moved from the start, in a Cell with Walls.
+	Off time.Duration
 }
 
 // CellControl is a place for a control plane beside a Cell.
 type CellControl struct {
 	*Process // The latest.
 	URL      string
+	Wall     *Wall // Nil unless the Cell has Walls.
 
 	t    testing.TB
 	args []string
@@ -44,6 +47,10 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	p.args = append([]string{"control", "--listen", o.Listen, "--database", o.Database, "--public-url", o.PublicURL,
 		"--nodes", strings.Join(c.URLs(), ","), "--master-key-file", key, "--smtp", o.SMTP, "--mail-from", "corvo@corvo.test",
 		"--allow-private-issuers", "--trusted-proxies", "127.0.0.1"}, c.flags("control")...)
+	if c.walls {
+		p.Wall = newWall(c.t)
+		p.Wall.Move(o.Off)
+	}
 	p.Start()
 	p.WaitReady(startLimit)
 	return p
@@ -52,7 +59,7 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 // Start starts the control plane's process, also again.
 func (p *CellControl) Start() {
 	p.t.Helper()
-	p.Process = Start(p.t, "control", p.args...)
+	p.Process = start(p.t, "control", p.Wall.env(), p.args...)
 }
 
 // Run starts the control plane's command line with more flags; it is another process.
