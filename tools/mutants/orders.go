@@ -28,7 +28,7 @@ var orderMutations = []mutation{
 	{"a run does not cancel the one before", schedule, "if running && s.Overlap == command.OverlapCancel {", "if running && s.Overlap > command.OverlapCancel {"},
 	{"a finished run stands in the way", schedule, "return h, ok && !h.State.Terminal(), err", "return h, ok, err"},
 	{"a tick knows no jitter", schedule, "c.ScheduledAt = at + lateBy(c.ID, s.Jitter)", "c.ScheduledAt = at"},
-	{"a job does not know its schedule", schedule, "b.More.Schedule, b.More.Tick = of, tick", "b.More.Tick = tick"},
+	{"a job does not know its schedule", schedule, "b.Schedule, b.Tick = of, tick", "b.Tick = tick"},
 	{"a schedule leaves its old due row", schedule, "\tif s.Next != 0 {\n\t\tx.txn.Delete", "\tif s.Next < 0 {\n\t\tx.txn.Delete"},
 	{"a schedule that ended forgets what it had", schedule, "\t\ts.Since = max(s.Since, c.Next)\n\t}\n\tx.waitFor", "\t\ts.Since = c.Next\n\t}\n\tx.waitFor"},
 	{"any change begins the ticks anew", schedule, "case !there || old.Paused || old.Cron != s.Cron || old.Zone != s.Zone:", "default:"},

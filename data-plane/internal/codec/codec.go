@@ -211,3 +211,32 @@ func (r *Reader) Count(size int) int {
 	}
 	return int(n)
 }
+
+// Mask names the parts of a value that are there, a bit for each. A value whose rare
+// parts stand behind a mask is as short as what it says.
+type Mask uint64
+
+// Has reports whether a part is there.
+func (m Mask) Has(part Mask) bool { return m&part != 0 }
+
+// If is the part if it is there, and nothing otherwise.
+func (m Mask) If(there bool) Mask {
+	if there {
+		return m
+	}
+	return 0
+}
+
+// Mask appends the parts that follow.
+func (w *Writer) Mask(m Mask) { w.Uint(uint64(m)) }
+
+// Mask reads which parts follow.
+func (r *Reader) Mask() Mask { return Mask(r.Uint()) }
+
+// Confirm fails unless the parts that were read are those that the mask named: a part
+// that is unknown, or named and empty, would give one value two forms.
+func (r *Reader) Confirm(named, read Mask) {
+	if named != read {
+		r.fail("a part that is empty or not known")
+	}
+}

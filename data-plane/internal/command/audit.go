@@ -26,8 +26,6 @@ type Audit struct {
 	Done bool
 }
 
-func (c *Audit) kind() kind { return kindAudit }
-
 func (c *Audit) encode(w *codec.Writer) {
 	w.ID(c.NS)
 	for _, t := range []string{c.By, c.Peer, c.Act, c.Type, c.Target} {
@@ -50,6 +48,5 @@ func (c *Audit) decode(r *codec.Reader) {
 // AuditTaken says that the records up to Through are kept elsewhere.
 type AuditTaken struct{ Through uint64 }
 
-func (c *AuditTaken) kind() kind             { return kindAuditTaken }
 func (c *AuditTaken) encode(w *codec.Writer) { w.Uint(c.Through) }
 func (c *AuditTaken) decode(r *codec.Reader) { c.Through = r.Uint() }

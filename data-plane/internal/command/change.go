@@ -93,17 +93,11 @@ type Requeue struct {
 func (c *Requeue) encode(w *codec.Writer) {
 	w.ID(c.NS)
 	w.Text(c.Queue)
-	w.Uint(uint64(len(c.Jobs)))
-	for _, id := range c.Jobs {
-		w.ID(id)
-	}
+	EncodeIDs(w, c.Jobs)
 }
 
 func (c *Requeue) decode(r *codec.Reader) {
-	c.NS, c.Queue, c.Jobs = r.ID(), r.Name(), make([]job.ID, r.Count(16))
-	for i := range c.Jobs {
-		c.Jobs[i] = r.ID()
-	}
+	c.NS, c.Queue, c.Jobs = r.ID(), r.Name(), DecodeIDs(r)
 }
 
 // ClearQueue removes, at once for everybody who asks, all jobs of a queue that no

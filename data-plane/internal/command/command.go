@@ -5,7 +5,8 @@
 //
 // It knows neither how a command is applied (state) nor who proposes it (shard).
 // Kind numbers are append-only; an unknown kind stops the node, it is never
-// skipped.
+// skipped. What only some commands of a kind say stands behind a mask of its parts, so
+// that a plain one stays short.
 package command
 
 import (
@@ -20,172 +21,12 @@ import (
 
 // Command is one of the types of this package.
 type Command interface {
-	kind() kind
+	kind() Kind // The same for all commands of a type, a nil pointer included.
+	// namespace is what the command is about; false for those that are about the shard,
+	// and for Together, which is about the commands behind it.
+	namespace() (job.Namespace, bool)
 	encode(w *codec.Writer)
 	decode(r *codec.Reader)
-}
-
-type kind uint8
-
-// Stored in the log: append only.
-const (
-	kindEnqueue kind = iota + 1
-	kindFetch
-	kindAck
-	kindFail
-	kindHeartbeat
-	kindExtend
-	kindFire
-	kindPause
-	kindCancel
-	kindRetry
-	kindDelete
-	kindTrimFeed
-	kindSetQueue
-	kindDeleteQueue
-	kindSweep
-	kindEnqueueMore
-	kindAckMore
-	kindFailMore
-	kindHeartbeatMore
-	kindSetQueueMore
-	kindTogether
-	kindHold
-	kindDecide
-	kindMove
-	kindClearQueue
-	kindMakeBatch
-	kindSealBatch
-	kindPutSchedule
-	kindDeleteSchedule
-	kindTick
-	kindPutBudget
-	kindDeleteBudget
-	kindPutPolicy
-	kindDeletePolicy
-	kindRequeue
-	kindFetchFrom
-	kindPrioritize
-	kindAudit
-	kindAuditTaken
-	kindEndNamespace
-	kindSweepNamespace
-)
-
-// Token proves a lease: the attempt and the place in the log where it was granted.
-type Token struct {
-	Attempt uint32
-	Epoch   keys.Position
-}
-
-// IsZero reports whether the caller showed no token.
-func (t Token) IsZero() bool { return t == Token{} }
-
-// Holder says who settles a lease: the token if there is one, and what
-// identifies the caller otherwise (law 5).
-type Holder struct {
-	Token  Token
-	Worker string // Worker id, if the call names one.
-	Peer   uint64 // Hash of key and peer address.
-}
-
-// Tag is one tag of a job. Lists of tags are sorted by key.
-type Tag struct{ Key, Value string }
-
-// Enqueue adds a job.
-type Enqueue struct {
-	NS             job.Namespace
-	ID             job.ID
-	Queue          string
-	Payload        []byte
-	Checkpoint     []byte
-	Priority       job.Priority
-	Retry          RetryPolicy
-	ScheduledAt    int64 // Unix nanoseconds; 0: at once.
-	Tags           []Tag
-	UniqueKey      string
-	UniqueFor      time.Duration
-	IdempotencyKey string
-	IdempotencyFor time.Duration
-	TraceParent    string
-	More           *EnqueueMore
-}
-
-// RetryPolicy says how often and when a job is tried again.
-type RetryPolicy struct {
-	MaxRetries uint32 // Total attempts.
-	Backoff    job.Backoff
-	BaseDelay  time.Duration
-	MaxDelay   time.Duration
-}
-
-// DefaultRetry is the policy of a job that names none.
-func DefaultRetry() RetryPolicy {
-	return RetryPolicy{job.DefaultMaxRetries, job.BackoffExponential, job.DefaultBaseDelay, job.DefaultMaxDelay}
-}
-
-// Fetch leases the named jobs, which the leader's dispatch chose, to one worker.
-// Jobs that are not ready any more are skipped.
-type Fetch struct {
-	NS   job.Namespace
-	Jobs []job.ID
-	// Queues are those the worker asked for. A job may be moved in the same entry, and
-	// a worker that does not know its queue would not know what to do with it. None
-	// in entries of older nodes: then any queue will do.
-	Queues   []string
-	Worker   string
-	Hostname string
-	Peer     uint64
-	Lease    time.Duration
-	// Floors tell from where on the ready orders still have jobs, so that a new
-	// leader need not walk over what was consumed.
-	Floors []Floor
-}
-
-// Floor: no ready job of the queue and priority stands before Pos.
-type Floor struct {
-	Queue    string
-	Priority job.Priority
-	Pos      keys.Position
-}
-
-// Ack completes a job.
-type Ack struct {
-	NS         job.Namespace
-	ID         job.ID
-	By         Holder
-	Result     []byte
-	Checkpoint []byte
-	More       *AckMore
-}
-
-// Fail ends an attempt without success; Release gives it back unspent.
-type Fail struct {
-	NS        job.Namespace
-	ID        job.ID
-	By        Holder
-	Error     string
-	Backtrace string
-	Release   bool
-	More      *FailMore
-}
-
-// Heartbeat stores news of a running job.
-type Heartbeat struct {
-	NS         job.Namespace
-	ID         job.ID
-	By         Holder
-	Progress   []byte
-	Checkpoint []byte
-	More       *HeartbeatMore
-}
-
-// Extend moves the end of a lease that its holder renewed with the leader.
-type Extend struct {
-	NS    job.Namespace
-	ID    job.ID
-	Epoch keys.Position // The lease it is about; another one is left alone.
-	Until int64
 }
 
 // Fire says that the time of a due row has come.
@@ -239,7 +80,14 @@ type SetQueue struct {
 	Paused         bool
 	MaxConcurrency uint32 // Leases at a time; 0 is no limit.
 	Throttle       Throttle
-	More           *QueueMore // What SetDraining and SetRetry are about, and a condition.
+	Draining       bool
+	// Retry is what the queue's jobs get for the parts that their producers leave
+	// open; RetrySet names the parts that the queue has something to say about.
+	Retry    RetryPolicy
+	RetrySet RetryParts
+	// IfSettings, if not 0, is the fingerprint of the settings that the caller has seen: with
+	// others nothing is changed.
+	IfSettings uint64
 }
 
 // Throttle allows Limit leases to begin in any Window; zero is no limit.
@@ -306,7 +154,7 @@ func Decode(b []byte) ([]Command, error) {
 	}
 	cmds := make([]Command, 0, n)
 	for range n {
-		c, err := newCommand(kind(r.Byte()))
+		c, err := newCommand(Kind(r.Byte()))
 		if err != nil {
 			return nil, err
 		}
@@ -320,93 +168,4 @@ func Decode(b []byte) ([]Command, error) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return cmds, nil
-}
-
-func newCommand(k kind) (Command, error) {
-	switch k {
-	case kindEnqueue:
-		return new(Enqueue), nil
-	case kindFetch:
-		return new(Fetch), nil
-	case kindAck:
-		return new(Ack), nil
-	case kindFail:
-		return new(Fail), nil
-	case kindHeartbeat:
-		return new(Heartbeat), nil
-	case kindExtend:
-		return new(Extend), nil
-	case kindFire:
-		return new(Fire), nil
-	case kindPause:
-		return new(Pause), nil
-	case kindCancel:
-		return new(Cancel), nil
-	case kindRetry:
-		return new(Retry), nil
-	case kindDelete:
-		return new(Delete), nil
-	case kindTrimFeed:
-		return new(TrimFeed), nil
-	case kindSetQueue:
-		return new(SetQueue), nil
-	case kindDeleteQueue:
-		return new(DeleteQueue), nil
-	case kindSweep:
-		return new(Sweep), nil
-	case kindEnqueueMore:
-		return &Enqueue{More: new(EnqueueMore)}, nil
-	case kindAckMore:
-		return &Ack{More: new(AckMore)}, nil
-	case kindFailMore:
-		return &Fail{More: new(FailMore)}, nil
-	case kindHeartbeatMore:
-		return &Heartbeat{More: new(HeartbeatMore)}, nil
-	case kindSetQueueMore:
-		return &SetQueue{More: new(QueueMore)}, nil
-	case kindTogether:
-		return new(Together), nil
-	case kindHold:
-		return new(Hold), nil
-	case kindDecide:
-		return new(Decide), nil
-	case kindPrioritize:
-		return new(Prioritize), nil
-	case kindEndNamespace:
-		return new(EndNamespace), nil
-	case kindSweepNamespace:
-		return new(SweepNamespace), nil
-	case kindMove:
-		return new(Move), nil
-	case kindClearQueue:
-		return new(ClearQueue), nil
-	case kindMakeBatch:
-		return new(MakeBatch), nil
-	case kindSealBatch:
-		return new(SealBatch), nil
-	case kindPutSchedule:
-		return new(PutSchedule), nil
-	case kindDeleteSchedule:
-		return new(DeleteSchedule), nil
-	case kindTick:
-		return new(Tick), nil
-	case kindPutBudget:
-		return new(PutBudget), nil
-	case kindDeleteBudget:
-		return new(DeleteBudget), nil
-	case kindPutPolicy:
-		return new(PutPolicy), nil
-	case kindDeletePolicy:
-		return new(DeletePolicy), nil
-	case kindFetchFrom:
-		return &Fetch{Queues: []string{}}, nil
-	case kindAudit:
-		return new(Audit), nil
-	case kindAuditTaken:
-		return new(AuditTaken), nil
-	case kindRequeue:
-		return new(Requeue), nil
-	default:
-		return nil, fmt.Errorf("%w: unknown command %d", ErrMalformed, k)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,24 +28,30 @@ func samples() []Command {
 	by := Holder{Token: Token{Attempt: 3, Epoch: keys.Position{Index: 300, Ordinal: 2}}, Worker: "worker-1", Peer: 0xdeadbeefcafe}
 	retry := RetryPolicy{MaxRetries: 7, Backoff: job.BackoffLinear, BaseDelay: 2 * time.Second, MaxDelay: time.Minute}
 	usage := &Usage{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: 5, Model: "m", Provider: "p", Total: true}
+	delay := time.Minute
 	chain := &Chain{
 		ID: job.ChainID{9}, Steps: []Step{{Queue: "emails"}, {Queue: "b", Payload: []byte(`{"x":1}`)}},
 		OnFailure: &Step{Queue: "f"}, OnExit: &Step{Queue: "e", Payload: []byte(`1`)}, GoOn: true,
 	}
-	return []Command{
+	all := []Command{
 		&Enqueue{
 			NS: ns, ID: id, Queue: "emails", Payload: []byte(`{"to":"a"}`), Checkpoint: []byte(`{"page":2}`), Priority: job.High,
-			Retry:       RetryPolicy{MaxRetries: 7, Backoff: job.BackoffLinear, BaseDelay: 2 * time.Second, MaxDelay: time.Minute},
-			ScheduledAt: 1_700_000_000_123_456_789, Tags: []Tag{{"a", "1"}, {"b", ""}}, UniqueKey: "u", UniqueFor: time.Hour,
+			Retry: retry, RetryOpen: RetryMax | RetryMaxDelay,
+			ScheduledAt: 1_700_000_000_123_456_789, ExpireAt: 1_700_000_000_123_456_789, Tags: []Tag{{"a", "1"}, {"b", ""}}, UniqueKey: "u", UniqueFor: time.Hour,
 			IdempotencyKey: "i", IdempotencyFor: 24 * time.Hour, TraceParent: "00-01-02-03",
+			Agent:  &AgentLimits{MaxIterations: 9, MaxCost: 1_500_000_000, IterationTimeout: time.Minute},
+			Parent: job.ID{1}, Batch: job.BatchID{2}, Chain: chain, DependsOn: []job.ID{{3}, {4}}, OnDependency: DependencyCancel,
 		},
 		&Fetch{
-			NS: ns, Jobs: []job.ID{id, {1}}, Worker: "worker-1", Hostname: "host-1", Peer: 0xdeadbeefcafe, Lease: 30 * time.Second,
+			NS: ns, Jobs: []job.ID{id, {1}}, Queues: []string{"emails", "invoices"}, Worker: "worker-1", Hostname: "host-1", Peer: 0xdeadbeefcafe, Lease: 30 * time.Second,
 			Floors: []Floor{{Queue: "emails", Priority: job.Normal, Pos: keys.Position{Index: 12, Ordinal: 34}}},
 		},
-		&Ack{NS: ns, ID: id, By: by, Result: []byte(`{"ok":true}`), Checkpoint: []byte(`1`)},
-		&Fail{NS: ns, ID: id, By: by, Error: "boom", Backtrace: "at line 1", Release: true},
-		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`{"p":1}`), Checkpoint: []byte(`2`)},
+		&Ack{
+			NS: ns, ID: id, By: by, Result: []byte(`{"ok":true}`), Checkpoint: []byte(`1`), Usage: usage,
+			Agent: AgentHold, HoldReason: "look", Step: StepExit, ExitReason: "enough",
+		},
+		&Fail{NS: ns, ID: id, By: by, Error: "boom", Backtrace: "at line 1", Release: true, Terminal: true, Delay: &delay, Usage: usage},
+		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`{"p":1}`), Checkpoint: []byte(`2`), Usage: usage},
 		&Extend{NS: ns, ID: id, Epoch: keys.Position{Index: 300, Ordinal: 2}, Until: 1_700_000_060_000_000_000},
 		&Fire{Due: keys.Due{At: 1_700_000_060_000_000_000, Kind: keys.DueLease, NS: ns, ID: id}},
 		&Pause{NS: ns, Queue: "emails", Paused: true},
@@ -54,27 +61,10 @@ func samples() []Command {
 		&TrimFeed{Before: 1 << 40},
 		&SetQueue{
 			NS: ns, Queue: "emails", Set: SetPaused | SetConcurrency | SetThrottle, Paused: true, MaxConcurrency: 300,
-			Throttle: Throttle{Limit: 1000, Window: time.Minute},
+			Throttle: Throttle{Limit: 1000, Window: time.Minute}, Draining: true, Retry: retry, RetrySet: RetryBackoff, IfSettings: 1 << 60,
 		},
 		&DeleteQueue{NS: ns, Queue: "emails"},
 		&Sweep{NS: ns, Queue: "emails", Jobs: []job.ID{id, {1}}, Unique: []string{"u", "v"}, Idempotency: []string{"i"}, Done: 1 << 33},
-		&Enqueue{NS: ns, ID: id, Queue: "emails", Payload: []byte(`{}`), Checkpoint: []byte(`1`), Priority: job.Normal, Retry: retry, ScheduledAt: 1,
-			Tags: []Tag{{"a", "1"}}, UniqueKey: "u", UniqueFor: time.Hour, IdempotencyKey: "i", IdempotencyFor: time.Hour, TraceParent: "00",
-			More: &EnqueueMore{
-				Open: RetryMax | RetryMaxDelay, ExpireAt: 1_700_000_000_123_456_789, Agent: &AgentLimits{MaxIterations: 9, MaxCost: 1_500_000_000, IterationTimeout: time.Minute},
-				Parent: job.ID{1}, Batch: job.BatchID{2}, Chain: chain, DependsOn: []job.ID{{3}, {4}}, OnDependency: DependencyCancel,
-			}},
-		&Ack{NS: ns, ID: id, By: by, Result: []byte(`1`), Checkpoint: []byte(`2`), More: &AckMore{
-			Usage: usage, Agent: AgentHold, HoldReason: "look", Step: StepExit, ExitReason: "enough",
-		}},
-		&Fail{NS: ns, ID: id, By: by, Error: "boom", Backtrace: "at line 1", Release: true, More: &FailMore{
-			Terminal: true, HasDelay: true, Delay: time.Minute, Usage: usage,
-		}},
-		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`1`), Checkpoint: []byte(`2`), More: &HeartbeatMore{Usage: usage}},
-		&SetQueue{
-			NS: ns, Queue: "emails", Set: SetDraining | SetRetry, Paused: true, MaxConcurrency: 3, Throttle: Throttle{Limit: 1, Window: time.Minute},
-			More: &QueueMore{Draining: true, Retry: retry, RetrySet: RetryBackoff, IfSettings: 1 << 60},
-		},
 		&Together{Count: 3},
 		&Hold{NS: ns, ID: id, Reason: "look", By: "key_1"},
 		&Decide{NS: ns, ID: id, Approve: true, Comment: "fine", By: "usr_1"},
@@ -98,10 +88,6 @@ func samples() []Command {
 		}},
 		&DeletePolicy{NS: ns, ID: job.PolicyID{8}},
 		&Requeue{NS: ns, Queue: "q", Jobs: []job.ID{{1}, {2}}},
-		&Fetch{
-			NS: ns, Jobs: []job.ID{id}, Queues: []string{"emails", "invoices"}, Worker: "worker-1", Hostname: "host-1", Peer: 1, Lease: 30 * time.Second,
-			Floors: []Floor{},
-		},
 		&Prioritize{NS: ns, ID: id, Priority: job.High},
 		&Audit{
 			NS: ns, By: "key_1", Peer: "192.0.2.1", Act: "queue.pause", Type: "queue", Target: "emails", Detail: []byte(`{"a":"b"}`),
@@ -111,6 +97,8 @@ func samples() []Command {
 		&EndNamespace{NS: ns},
 		&SweepNamespace{NS: ns, Due: []keys.Due{{At: 1_700_000_000_000_000_000, Kind: keys.DueSchedule, NS: ns, ID: id}}, Feed: []uint64{300, 1 << 40}, Done: true, Forget: true},
 	}
+	slices.SortFunc(all, func(a, b Command) int { return int(a.kind()) - int(b.kind()) })
+	return all
 }
 
 // A command that nobody knows the namespace of would be taken for an ended one.
@@ -129,17 +117,7 @@ func TestNamespaceOf_EveryCommandOfANamespaceTellsIt(t *testing.T) {
 	}
 }
 
-// nameOf is the name of a command's kind: two kinds share a type.
-func nameOf(c Command) string {
-	v := reflect.ValueOf(c).Elem()
-	if more := v.FieldByName("More"); more.IsValid() && !more.IsNil() {
-		return v.Type().Name() + "More"
-	}
-	if f, ok := c.(*Fetch); ok && f.Queues != nil {
-		return "FetchFrom"
-	}
-	return v.Type().Name()
-}
+func nameOf(c Command) string { return reflect.TypeOf(c).Elem().Name() }
 
 const golden = "testdata/golden-v1.txt"
 
@@ -187,10 +165,65 @@ func TestGolden_Version1BytesAreFixedForEver(t *testing.T) {
 	}
 }
 
+// What only some commands of a kind say costs the others nothing.
+func TestEncode_PlainCommandsAreShort(t *testing.T) {
+	t.Parallel()
+	by := Holder{Token: Token{Attempt: 1, Epoch: keys.Position{Index: 1 << 20, Ordinal: 2}}, Worker: "worker-1"}
+	for _, c := range []struct {
+		cmd  Command
+		most int
+	}{
+		{&Enqueue{Queue: "emails", Payload: []byte(`{"to":"a"}`), Priority: job.Normal}, 55},
+		{&Ack{By: by}, 58},
+		{&Fail{By: by, Error: "boom"}, 63},
+		{&Heartbeat{By: by}, 58},
+	} {
+		if n := len(Encode([]Command{c.cmd})); n > c.most {
+			t.Errorf("a plain %s takes %d bytes, want %d at most", nameOf(c.cmd), n, c.most)
+		}
+	}
+}
+
+// One value has one form: a part is named if and only if it says something.
+func TestDecode_NamedAndEmptyPartsAreRefused(t *testing.T) {
+	t.Parallel()
+	head := func(k Kind, between int) []byte {
+		return append([]byte{version, 1, byte(k)}, make([]byte, between)...)
+	}
+	enqueue, settle := head(kindEnqueue, 16+16+1+1+1), 16+16+1+2+1+8
+	for name, b := range map[string][]byte{
+		"an empty checkpoint":           append(enqueue, 0x80, 0x02, 0),
+		"no tags":                       append(enqueue, byte(enqueueTags), 0),
+		"no time":                       append(enqueue, byte(enqueueSchedule), 0),
+		"a retry policy of zeros":       append(enqueue, byte(enqueueRetry), 0, 0, 0, 0),
+		"a part that nobody knows":      append(enqueue, 0x80, 0x80, 0x01),
+		"an empty result":               append(head(kindAck, settle), byte(ackResult), 0),
+		"an agent that says nothing":    append(head(kindAck, settle), byte(ackAgent), 0, 0),
+		"an empty backtrace":            append(head(kindFail, settle+1), byte(failBacktrace), 0),
+		"a heartbeat of empty progress": append(head(kindHeartbeat, settle), byte(heartbeatProgress), 0),
+	} {
+		if cmds, err := Decode(b); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %+v, %v", name, cmds, err)
+		}
+	}
+	for _, k := range []Kind{kindEnqueue, kindAck, kindFail, kindHeartbeat} { // Without parts they are read.
+		between := settle
+		switch k {
+		case kindEnqueue:
+			between = 16 + 16 + 1 + 1 + 1
+		case kindFail:
+			between = settle + 1
+		}
+		if _, err := Decode(append(head(k, between), 0)); err != nil {
+			t.Errorf("kind %d without parts: %v", k, err)
+		}
+	}
+}
+
 // zeros is one empty command of every kind that newCommand knows.
 func zeros() []Command {
 	var out []Command
-	for k := kind(1); ; k++ {
+	for k := Kind(1); ; k++ {
 		c, err := newCommand(k)
 		if err != nil {
 			return out
@@ -207,15 +240,13 @@ func TestSamples_NameEveryKindOnceWithEveryFieldSet(t *testing.T) {
 		t.Fatalf("%d samples of %d kinds", len(got), len(all))
 	}
 	for i, c := range got {
-		if c.kind() != kind(i+1) || c.kind() != all[i].kind() {
+		if c.kind() != Kind(i+1) || c.kind() != all[i].kind() {
 			t.Errorf("%s has kind %d at place %d", nameOf(c), c.kind(), i)
 		}
 		v := reflect.ValueOf(c).Elem()
 		for f := range v.NumField() {
-			name := v.Type().Field(f).Name
-			older := name == "More" || c.kind() == kindFetch && name == "Queues"
-			if v.Field(f).IsZero() && !older {
-				t.Errorf("%s.%s is not set", nameOf(c), name)
+			if v.Field(f).IsZero() {
+				t.Errorf("%s.%s is not set", nameOf(c), v.Type().Field(f).Name)
 			}
 		}
 	}
@@ -223,7 +254,7 @@ func TestSamples_NameEveryKindOnceWithEveryFieldSet(t *testing.T) {
 
 // drawCommand fills a command of any kind with whatever its fields can hold.
 func drawCommand(t *rapid.T) Command {
-	c, err := newCommand(kind(rapid.IntRange(1, len(samples())).Draw(t, "kind")))
+	c, err := newCommand(Kind(rapid.IntRange(1, len(samples())).Draw(t, "kind")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,11 +274,7 @@ func fill(t *rapid.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name != "More" {
-				fill(t, v.Field(i))
-			} else if !v.Field(i).IsNil() { // Whether it is there is the command's kind.
-				fill(t, v.Field(i).Elem())
-			}
+			fill(t, v.Field(i))
 		}
 	case reflect.Pointer:
 		if rapid.Bool().Draw(t, "there") {

@@ -112,25 +112,17 @@ func EncodePolicy(w *codec.Writer, p *Policy) {
 	w.Text(p.Queue)
 	w.Text(p.TagKey)
 	w.Text(p.TagValue)
-	w.Uint(uint64(len(p.Approvers)))
-	for _, a := range p.Approvers {
-		w.Text(a)
-	}
+	encodeTexts(w, p.Approvers)
 	w.Uint(uint64(p.Expires))
 	w.Bool(p.ApproveAtLast)
 }
 
 // DecodePolicy reads what EncodePolicy wrote.
 func DecodePolicy(r *codec.Reader) Policy {
-	p := Policy{ID: r.ID(), Name: r.Text(), Enabled: r.Bool(), Any: r.Bool(), Queue: r.Text(), TagKey: r.Text(), TagValue: r.Text()}
-	if n := r.Count(1); n > 0 {
-		p.Approvers = make([]string, n)
-		for i := range p.Approvers {
-			p.Approvers[i] = r.Text()
-		}
+	return Policy{
+		ID: r.ID(), Name: r.Text(), Enabled: r.Bool(), Any: r.Bool(), Queue: r.Text(), TagKey: r.Text(), TagValue: r.Text(),
+		Approvers: decodeTexts(r), Expires: duration(r), ApproveAtLast: r.Bool(),
 	}
-	p.Expires, p.ApproveAtLast = duration(r), r.Bool()
-	return p
 }
 
 // PutPolicy makes an approval policy, or changes the one of that id.

@@ -45,9 +45,6 @@ type Chain struct {
 	GoOn bool
 }
 
-func (c *Chain) encode(w *codec.Writer) { EncodeChain(w, c) }
-func (c *Chain) decode(r *codec.Reader) { *c = *DecodeChain(r) }
-
 // EncodeChain and DecodeChain are shared with the records of state.
 func EncodeChain(w *codec.Writer, c *Chain) {
 	w.ID(c.ID)

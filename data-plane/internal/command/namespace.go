@@ -25,9 +25,6 @@ type SweepNamespace struct {
 	Forget bool
 }
 
-func (c *EndNamespace) kind() kind   { return kindEndNamespace }
-func (c *SweepNamespace) kind() kind { return kindSweepNamespace }
-
 func (c *EndNamespace) encode(w *codec.Writer) { w.ID(c.NS) }
 func (c *EndNamespace) decode(r *codec.Reader) { c.NS = r.ID() }
 
@@ -65,76 +62,4 @@ func (c *SweepNamespace) decode(r *codec.Reader) {
 		c.Feed[i] = r.Uint()
 	}
 	c.Done, c.Forget = r.Bool(), r.Bool()
-}
-
-// NamespaceOf is the namespace that a command is about; false for those that are about
-// the shard, and for Together, which is about the commands behind it.
-func NamespaceOf(c Command) (job.Namespace, bool) {
-	switch c := c.(type) {
-	case *Enqueue:
-		return c.NS, true
-	case *Fetch:
-		return c.NS, true
-	case *Ack:
-		return c.NS, true
-	case *Fail:
-		return c.NS, true
-	case *Heartbeat:
-		return c.NS, true
-	case *Extend:
-		return c.NS, true
-	case *Fire:
-		return c.Due.NS, true
-	case *Pause:
-		return c.NS, true
-	case *Cancel:
-		return c.NS, true
-	case *Retry:
-		return c.NS, true
-	case *Delete:
-		return c.NS, true
-	case *SetQueue:
-		return c.NS, true
-	case *DeleteQueue:
-		return c.NS, true
-	case *Sweep:
-		return c.NS, true
-	case *ClearQueue:
-		return c.NS, true
-	case *Move:
-		return c.NS, true
-	case *Prioritize:
-		return c.NS, true
-	case *Requeue:
-		return c.NS, true
-	case *Hold:
-		return c.NS, true
-	case *Decide:
-		return c.NS, true
-	case *MakeBatch:
-		return c.NS, true
-	case *SealBatch:
-		return c.NS, true
-	case *PutBudget:
-		return c.NS, true
-	case *DeleteBudget:
-		return c.NS, true
-	case *PutPolicy:
-		return c.NS, true
-	case *DeletePolicy:
-		return c.NS, true
-	case *PutSchedule:
-		return c.NS, true
-	case *DeleteSchedule:
-		return c.NS, true
-	case *Tick:
-		return c.NS, true
-	case *Audit:
-		return c.NS, true
-	case *EndNamespace:
-		return c.NS, true
-	case *SweepNamespace:
-		return c.NS, true
-	}
-	return job.Namespace{}, false
 }

@@ -120,7 +120,7 @@ type Link struct {
 var strides = [...]uint64{64, 4096} //nolint:gochecknoglobals // A constant.
 
 const (
-	eventVersion = 3
+	eventVersion = 1
 	linkBytesMin = 19
 	eventBytes   = 22 // The fewest bytes of an event.
 )
@@ -278,7 +278,7 @@ func (m *Mark) Next(ns job.Namespace, index uint64) Link {
 	return l
 }
 
-const markVersion = 2
+const markVersion = 1
 
 // Encode is the stored form of the mark.
 func (m Mark) Encode() []byte {

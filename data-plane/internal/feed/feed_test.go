@@ -59,12 +59,12 @@ func TestEncode_GoldenBytes(t *testing.T) {
 	got := Encode(5, []Link{{NS: ns, First: 300, Prev: 9, N: 64, Far: [2]uint64{3, 0}}}, []Event{
 		{Type: Completed, NS: ns, Queue: "mail", ID: job.ID{0xb}, State: job.Completed, From: job.Active, Attempt: 2},
 	})
-	want := "030a01" + "0a000000000000000000000000000000" + "ac0209" + "4003" + "01" +
+	want := "010a01" + "0a000000000000000000000000000000" + "ac0209" + "4003" + "01" +
 		"0006046d61696c" + "0b000000000000000000000000000000" + "070302"
 	if hex.EncodeToString(got) != want {
 		t.Errorf("entry %x", got)
 	}
-	if got := (Mark{Seq: 300, Index: 9, N: 5, Far: [2]uint64{4, 2}}).Encode(); hex.EncodeToString(got) != "02ac0209050402" {
+	if got := (Mark{Seq: 300, Index: 9, N: 5, Far: [2]uint64{4, 2}}).Encode(); hex.EncodeToString(got) != "01ac0209050402" {
 		t.Errorf("mark %x", got)
 	}
 }

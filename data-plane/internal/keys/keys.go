@@ -204,10 +204,6 @@ func (s Space) Dependent(ns job.Namespace, on job.ID, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(k, n)
 }
 
-// Dependents1 is the key of the list of all jobs that wait for a job, as it was before
-// they had rows.
-func (s Space) Dependents1(ns job.Namespace, on job.ID) []byte { return s.Job(ns, dependent, on) }
-
 // Batch is the key of a batch, and Batches the span of all.
 func (s Space) Batch(ns job.Namespace, id job.BatchID) []byte {
 	return append(s.inNamespace(ns, batch, 16), id[:]...)

@@ -63,10 +63,10 @@ type AgentState struct {
 
 // viewAgent is nil for a job that is no agent.
 func viewAgent(b *state.Body, iteration uint32, used *state.JobUsage) *AgentState {
-	if b.More == nil || b.More.Agent == nil {
+	if b.Agent == nil {
 		return nil
 	}
-	a := b.More.Agent
+	a := b.Agent
 	v := &AgentState{Iteration: int(iteration)}
 	v.MaxIterations, v.MaxCost, v.IterationTimeout = int(a.MaxIterations), a.MaxCost, a.IterationTimeout
 	if used != nil {
@@ -220,13 +220,13 @@ func (s *Service) replayOf(c Caller, id job.ID, from int) (*command.Enqueue, err
 		return nil, fault.InvalidFields([]fault.Field{{Path: "from", Message: fmt.Sprintf("is %d, but job %s has no finished iteration with this number", from, id)}})
 	}
 	now := s.now()
-	more := &command.EnqueueMore{Agent: j.More.Agent, Parent: id}
-	if j.More.ExpireAt != 0 { // As long as the other had.
-		more.ExpireAt = now.Add(time.Duration(j.More.ExpireAt - j.CreatedAt)).UnixNano()
-	}
-	return &command.Enqueue{
+	again := &command.Enqueue{
 		NS: c.Namespace, ID: s.ids.next(now), Queue: j.Head.Queue, Payload: j.Payload, Checkpoint: it.Checkpoint,
 		Priority: j.Priority, Retry: j.Retry, Tags: j.Tags, TraceParent: j.TraceParent,
-		More: more,
-	}, nil
+		Agent: j.Agent, Parent: id,
+	}
+	if j.Body.ExpireAt != 0 { // As long as the other had.
+		again.ExpireAt = now.Add(time.Duration(j.Body.ExpireAt - j.CreatedAt)).UnixNano()
+	}
+	return again, nil
 }

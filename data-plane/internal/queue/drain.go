@@ -29,7 +29,7 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 	if _, err := s.Queue(ctx, c, name); err != nil {
 		return 0, err // Draining makes no queue: there is nothing to wait for.
 	}
-	drain := &command.SetQueue{NS: c.Namespace, Queue: name, Set: command.SetDraining, More: &command.QueueMore{Draining: true}}
+	drain := &command.SetQueue{NS: c.Namespace, Queue: name, Set: command.SetDraining, Draining: true}
 	if _, err := s.act(ctx, c, queueAct("queue.drain", name), drain); err != nil {
 		return 0, err
 	}

@@ -102,21 +102,13 @@ func (b *frameBuilder) acks(in []AckInput) {
 			b.res.Acks[i] = fault.InvalidFields(fields)
 			continue
 		}
-		b.add(&command.Ack{NS: b.caller.Namespace, ID: a.JobID, By: by, Result: said(a.Result), Checkpoint: said(a.Checkpoint), More: ackMore(a)},
+		b.add(&command.Ack{
+			NS: b.caller.Namespace, ID: a.JobID, By: by, Result: said(a.Result), Checkpoint: said(a.Checkpoint),
+			Usage: a.Usage.command(), Agent: agentStatuses[a.AgentStatus], HoldReason: a.HoldReason,
+			Step: stepStatuses[a.StepStatus], ExitReason: a.ExitReason,
+		},
 			func(r *state.Result) { b.res.Acks[i] = ackRefusal(a.JobID, r) })
 	}
-}
-
-// ackMore is what only some acks say.
-func ackMore(a *AckInput) *command.AckMore {
-	m := command.AckMore{Usage: a.Usage.command(), Agent: agentStatuses[a.AgentStatus], HoldReason: a.HoldReason}
-	if a.StepStatus == stepExit {
-		m.Step, m.ExitReason = command.StepExit, a.ExitReason
-	}
-	if m == (command.AckMore{}) {
-		return nil
-	}
-	return &m
 }
 
 // Words of step_status.
@@ -124,6 +116,9 @@ const (
 	stepContinue = "continue"
 	stepExit     = "exit"
 )
+
+// stepStatuses are the words as state knows them; unsaid is continue.
+var stepStatuses = map[string]command.StepStatus{stepContinue: command.StepContinue, stepExit: command.StepExit}
 
 func (a *AckInput) checkStep() []fault.Field {
 	var bad checker
@@ -155,18 +150,10 @@ func (b *frameBuilder) fails(in []FailInput) {
 		b.add(&command.Fail{
 			NS: b.caller.Namespace, ID: f.JobID, By: by,
 			Error: cut(f.Error, ErrorBytesMax), Backtrace: cut(f.Backtrace, BacktraceBytesMax),
-			Release: f.Release || f.Error == workerShutdown, More: failMore(f),
+			Release:  f.Release || f.Error == workerShutdown,
+			Terminal: f.Terminal, Delay: f.Delay, Usage: f.Usage.command(),
 		}, func(r *state.Result) { b.res.Fails[i] = failOutcome(f.JobID, r) })
 	}
-}
-
-// failMore is what only some fails say.
-func failMore(f *FailInput) *command.FailMore {
-	m := command.FailMore{Terminal: f.Terminal, HasDelay: f.Delay != nil, Delay: or(f.Delay, 0), Usage: f.Usage.command()}
-	if m == (command.FailMore{}) {
-		return nil
-	}
-	return &m
 }
 
 func (f *FailInput) validate() []fault.Field {
@@ -245,7 +232,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		progress, checkpoint := said(h.Progress), said(h.Checkpoint)
 		if len(bad) == 0 && (progress != nil || checkpoint != nil || h.Usage != nil) {
 			b.add(&command.Heartbeat{
-				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, More: heartbeatMore(h),
+				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, Usage: h.Usage.command(),
 			}, func(r *state.Result) { // The renewal told what was before this news.
 				if r.Refusal == state.Accepted && r.Cancel {
 					b.res.Heartbeats[i] = heartbeatStatus(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
@@ -256,14 +243,6 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 	if len(refused) > 0 {
 		b.res.HeartbeatErr = fault.InvalidFields(refused)
 	}
-}
-
-// heartbeatMore is what only some heartbeats say.
-func heartbeatMore(h *HeartbeatInput) *command.HeartbeatMore {
-	if h.Usage == nil {
-		return nil
-	}
-	return &command.HeartbeatMore{Usage: h.Usage.command()}
 }
 
 func heartbeatStatus(r shard.RenewalResult) HeartbeatStatus {

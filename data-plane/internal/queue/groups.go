@@ -151,27 +151,27 @@ func parseDependencyPolicy(word string) (command.DependencyPolicy, bool) {
 }
 
 // stampGroups fills in what ties a job to others; everything was validated.
-func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue, m *command.EnqueueMore) {
+func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue) {
 	if in.BatchID != "" {
-		m.Batch, _ = job.ParseBatchID(in.BatchID) // Validated.
+		cmd.Batch, _ = job.ParseBatchID(in.BatchID) // Validated.
 	}
 	for _, text := range in.DependsOn {
 		id, _ := job.ParseID(text) // Validated.
-		m.DependsOn = append(m.DependsOn, id)
+		cmd.DependsOn = append(cmd.DependsOn, id)
 	}
-	m.OnDependency, _ = parseDependencyPolicy(in.OnDependencyFailed)
+	cmd.OnDependency, _ = parseDependencyPolicy(in.OnDependencyFailed)
 	if in.Chain == nil {
 		return
 	}
-	m.Chain = &command.Chain{
+	cmd.Chain = &command.Chain{
 		ID: job.ChainID(s.ids.next(s.now())), GoOn: in.Chain.GoOn,
 		OnFailure: stepOf(in.Chain.OnFailure), OnExit: stepOf(in.Chain.OnExit),
 		Steps: make([]command.Step, len(in.Chain.Steps)),
 	}
 	for i := range in.Chain.Steps {
-		m.Chain.Steps[i] = *stepOf(&in.Chain.Steps[i])
+		cmd.Chain.Steps[i] = *stepOf(&in.Chain.Steps[i])
 	}
-	first := &m.Chain.Steps[0]
+	first := &cmd.Chain.Steps[0]
 	if saysNothing(cmd.Payload) && first.Payload != nil {
 		cmd.Payload = first.Payload
 	}
@@ -250,16 +250,13 @@ type Groups struct {
 }
 
 func placesOf(b *state.Body) Places {
-	if b.More == nil {
-		return Places{}
-	}
-	return Places{Batch: b.More.Batch, Chain: b.More.Chain, ChainStep: b.More.ChainStep}
+	return Places{Batch: b.Batch, Chain: b.Chain, ChainStep: b.ChainStep}
 }
 
 func groupsOf(j *state.Job) Groups {
 	g := Groups{Places: placesOf(&j.Body), WaitingOn: j.WaitingOn}
-	if m := j.Body.More; m != nil && len(m.DependsOn) > 0 {
-		g.DependsOn, g.OnDependencyFailed = m.DependsOn, dependencyPolicies[m.OnDependency]
+	if len(j.DependsOn) > 0 {
+		g.DependsOn, g.OnDependencyFailed = j.DependsOn, dependencyPolicies[j.OnDependency]
 	}
 	return g
 }

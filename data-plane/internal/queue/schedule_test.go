@@ -39,8 +39,8 @@ func (r *rig) ticks(id job.ScheduleID) map[int64]int {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if b.More != nil && b.More.Schedule == id {
-			out[b.More.Tick]++
+		if b.Schedule == id {
+			out[b.Tick]++
 		}
 	}
 	return out

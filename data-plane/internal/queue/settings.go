@@ -100,7 +100,7 @@ func (in *QueueSettings) validate(name string) []fault.Field {
 }
 
 func (in *QueueSettings) command(c Caller, name string) command.Command {
-	cmd := &command.SetQueue{NS: c.Namespace, Queue: name}
+	cmd := &command.SetQueue{NS: c.Namespace, Queue: name, IfSettings: in.IfFingerprint}
 	if in.Paused != nil {
 		cmd.Set |= command.SetPaused
 		cmd.Paused = *in.Paused
@@ -116,13 +116,7 @@ func (in *QueueSettings) command(c Caller, name string) command.Command {
 	if in.Retry != nil {
 		cmd.Set |= command.SetRetry
 		retry, open := retryPolicy(in.Retry)
-		cmd.More = &command.QueueMore{Retry: retry, RetrySet: command.RetryAll &^ open}
-	}
-	if in.IfFingerprint != 0 {
-		if cmd.More == nil {
-			cmd.More = new(command.QueueMore)
-		}
-		cmd.More.IfSettings = in.IfFingerprint
+		cmd.Retry, cmd.RetrySet = retry, command.RetryAll&^open
 	}
 	return cmd
 }

@@ -54,17 +54,18 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 		Tags:      sortedTags(in.Tags),
 		UniqueKey: in.UniqueKey, IdempotencyKey: in.IdempotencyKey, TraceParent: in.TraceParent,
 	}
-	more := enqueueMore(in, now)
-	s.stampGroups(in, cmd, more)
+	cmd.Agent = in.Agent.command()
+	cmd.Parent, _ = parentID(in.ParentID) // Validated.
+	if in.ExpireAfter != nil {
+		cmd.ExpireAt = now.Add(*in.ExpireAfter).UnixNano()
+	}
+	s.stampGroups(in, cmd)
 	if len(cmd.Payload) == 0 {
 		cmd.Payload = emptyObject
 	}
-	cmd.Retry, more.Open = retryPolicy(in.retrySettings())
-	if more.Open == command.RetryAll {
-		more.Open = 0 // As a policy of zeros says already.
-	}
-	if !more.IsZero() {
-		cmd.More = more
+	cmd.Retry, cmd.RetryOpen = retryPolicy(in.retrySettings())
+	if cmd.RetryOpen == command.RetryAll {
+		cmd.RetryOpen = 0 // As a policy of zeros says already.
 	}
 	if at := in.due(now); at.After(now) {
 		cmd.ScheduledAt = at.UnixNano()
@@ -84,17 +85,6 @@ func (in *EnqueueInput) due(now time.Time) time.Time {
 		return now.Add(*in.Delay)
 	}
 	return in.ScheduledAt
-}
-
-// enqueueMore is what only some jobs are enqueued with.
-func enqueueMore(in *EnqueueInput, now time.Time) *command.EnqueueMore {
-	m := new(command.EnqueueMore)
-	if in.ExpireAfter != nil {
-		m.ExpireAt = now.Add(*in.ExpireAfter).UnixNano()
-	}
-	m.Parent, _ = parentID(in.ParentID) // Validated.
-	m.Agent = in.Agent.command()
-	return m
 }
 
 // said is a JSON value that was given: null is what clients write for one that was

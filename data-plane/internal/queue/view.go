@@ -21,9 +21,7 @@ func viewJob(id job.ID, j *state.Job) Job {
 		ExpireAt: when(h.ExpireAt), CreatedAt: when(b.CreatedAt), StartedAt: when(h.Started), FailedAt: when(h.FailedAt), FinishedAt: when(h.Finished),
 		DeadReason: h.Reason.String(), TraceParent: b.TraceParent,
 	}
-	if b.More != nil {
-		v.Parent, v.Schedule = b.More.Parent, b.More.Schedule
-	}
+	v.Parent, v.Schedule = b.Parent, b.Schedule
 	v.Usage, v.Agent = viewJobUsage(j.Usage), viewAgent(b, h.Iteration, j.Usage)
 	v.Groups = groupsOf(j)
 	v.WorkerID, v.Hostname = h.Worker, h.Hostname

@@ -172,10 +172,7 @@ func (v *Views) addBodies(c Caller, jobs []JobRow) error {
 		if err != nil {
 			return err
 		}
-		body := &RowBody{UniqueKey: b.UniqueKey, Places: placesOf(&b)}
-		if b.More != nil {
-			body.Parent = b.More.Parent
-		}
+		body := &RowBody{UniqueKey: b.UniqueKey, Parent: b.Parent, Places: placesOf(&b)}
 		if body.PayloadOmitted = len(b.Payload) > left; !body.PayloadOmitted {
 			body.Payload = b.Payload
 			left -= len(b.Payload)

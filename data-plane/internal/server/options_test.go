@@ -351,8 +351,8 @@ func (e *engine) read(t *testing.T, ns job.Namespace, text string) lying {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j.More != nil && !j.More.Chain.IsZero() {
-		c, err := state.ReadChain(e.store, ns, j.More.Chain)
+	if !j.Chain.IsZero() {
+		c, err := state.ReadChain(e.store, ns, j.Chain)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,17 +380,15 @@ func timeless(j *state.Job) {
 	if j.Hold != nil {
 		j.Hold.At = 0
 	}
-	if j.More != nil {
-		j.More.ExpireAt = int64(since(created, j.More.ExpireAt))
-		if !j.More.Chain.IsZero() {
-			j.More.Chain = job.ChainID{1}
-		}
-		if !j.More.Batch.IsZero() {
-			j.More.Batch = job.BatchID{1}
-		}
-		for i := range j.More.DependsOn {
-			j.More.DependsOn[i] = job.ID{1}
-		}
+	j.Body.ExpireAt = int64(since(created, j.Body.ExpireAt))
+	if !j.Chain.IsZero() {
+		j.Chain = job.ChainID{1}
+	}
+	if !j.Batch.IsZero() {
+		j.Batch = job.BatchID{1}
+	}
+	for i := range j.DependsOn {
+		j.DependsOn[i] = job.ID{1}
 	}
 	if in := since(created, j.ScheduledAt); in < 24*time.Hour {
 		j.ScheduledAt = int64(in) // It came from a delay.

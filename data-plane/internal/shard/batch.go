@@ -170,7 +170,7 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 func requeues(c command.Command) bool {
 	switch c := c.(type) {
 	case *command.Ack:
-		return c.More != nil && c.More.Agent == command.AgentContinue
+		return c.Agent == command.AgentContinue
 	case *command.Fail:
 		return c.Release
 	case *command.Retry, *command.SealBatch, *command.Sweep:
@@ -205,7 +205,7 @@ func (t *term) addRequest(b *batch, q *request) error {
 		case *command.Enqueue:
 			if waits(c) {
 				// It may end at once, for what it depends on, and another one follow on it.
-				b.requeues = b.requeues || c.More.Chain != nil || !c.More.Batch.IsZero()
+				b.requeues = b.requeues || c.Chain != nil || !c.Batch.IsZero()
 				continue
 			}
 			if c.ScheduledAt > b.now.Calendar {
@@ -220,7 +220,7 @@ func (t *term) addRequest(b *batch, q *request) error {
 }
 
 // waits: the job may not be ready as soon as it is there.
-func waits(e *command.Enqueue) bool { return e.More != nil && len(e.More.DependsOn) > 0 }
+func waits(e *command.Enqueue) bool { return len(e.DependsOn) > 0 }
 
 func (t *term) addRenewals(b *batch, q *request) error {
 	for _, r := range q.Renew {

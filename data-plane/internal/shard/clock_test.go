@@ -58,7 +58,7 @@ func TestClock_AfterEightHoursOfSuspendTheCalendarIsRightAndLeasesStand(t *testi
 	s := stepBy(t, Options{}, clock)
 	leased, expiring := s.enqueue(), s.newJob()
 	s.fetch(2 * time.Minute)
-	expiring.More = &command.EnqueueMore{ExpireAt: clock.wall.Add(6 * time.Hour).UnixNano()}
+	expiring.ExpireAt = clock.wall.Add(6 * time.Hour).UnixNano()
 	expiring.Queue = "other"
 	s.do(Request{After: []command.Command{expiring}})
 	retried := s.newJob()

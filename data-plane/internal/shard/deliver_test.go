@@ -22,7 +22,7 @@ func TestDeliver_AnEntryTellsNoMoreThanFits(t *testing.T) {
 		q.After = append(q.After, on)
 		for range waiters {
 			c := s.newJob()
-			c.More = &command.EnqueueMore{DependsOn: []job.ID{on.ID}}
+			c.DependsOn = []job.ID{on.ID}
 			q.After = append(q.After, c)
 		}
 	}

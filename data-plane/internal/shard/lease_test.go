@@ -144,11 +144,11 @@ func TestLease_ARepeatedAckForgetsNoRenewalOfTheNextHolder(t *testing.T) {
 	t.Parallel()
 	s := step(t, Options{})
 	c := s.newJob()
-	c.More = &command.EnqueueMore{Agent: &command.AgentLimits{MaxIterations: 5}}
+	c.Agent = &command.AgentLimits{MaxIterations: 5}
 	s.do(Request{After: []command.Command{c}})
 	first := s.fetch(time.Minute)
 	ack := Request{Settle: []command.Command{&command.Ack{
-		NS: stepNS, ID: first.ID, By: holder(first), More: &command.AckMore{Agent: command.AgentContinue},
+		NS: stepNS, ID: first.ID, By: holder(first), Agent: command.AgentContinue,
 	}}}
 	s.do(ack)
 	second := s.fetch(time.Minute)

@@ -53,9 +53,9 @@ func TestPromise_ASettlementThatMakesNothingReadyDoesNotDelayTheGrant(t *testing
 func TestPromise_WhatFollowsEarlierInTheEntryGoesFirst(t *testing.T) {
 	t.Parallel()
 	onFailure := func(c *command.Enqueue) *command.Enqueue {
-		c.More = &command.EnqueueMore{Chain: &command.Chain{
+		c.Chain = &command.Chain{
 			ID: job.ChainID{1}, Steps: []command.Step{{Queue: "q"}, {Queue: "q"}}, OnFailure: &command.Step{Queue: "q", Payload: []byte(`{}`)},
-		}}
+		}
 		return c
 	}
 	for name, end := range map[string]func(s *stepper) Request{
@@ -76,7 +76,7 @@ func TestPromise_WhatFollowsEarlierInTheEntryGoesFirst(t *testing.T) {
 			s.do(Request{After: []command.Command{dead}})
 			s.do(Request{Settle: []command.Command{&command.Cancel{NS: stepNS, ID: dead.ID}}})
 			c := onFailure(s.newJob())
-			c.More.DependsOn = []job.ID{dead.ID}
+			c.DependsOn = []job.ID{dead.ID}
 			return Request{After: []command.Command{c}}
 		},
 	} {

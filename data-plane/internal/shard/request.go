@@ -93,12 +93,10 @@ func weight(r *Request) int {
 				for _, t := range c.Tags {
 					n += len(t.Key) + len(t.Value)
 				}
-				n += weightOfMore(c.More)
+				n += weightOfTies(c)
 			case *command.Ack:
 				n += len(c.Result) + len(c.Checkpoint)
-				if c.More != nil {
-					n += len(c.More.HoldReason) + len(c.More.ExitReason)
-				}
+				n += len(c.HoldReason) + len(c.ExitReason)
 			case *command.Fail:
 				n += len(c.Error) + len(c.Backtrace)
 			case *command.Heartbeat:
@@ -130,11 +128,8 @@ func weight(r *Request) int {
 	return n
 }
 
-func weightOfMore(m *command.EnqueueMore) int {
-	if m == nil {
-		return 0
-	}
-	n := 64 + len(m.DependsOn)*len(job.ID{})
+func weightOfTies(m *command.Enqueue) int {
+	n := len(m.DependsOn) * len(job.ID{})
 	if m.Chain != nil {
 		for i := range m.Chain.Steps {
 			n += len(m.Chain.Steps[i].Queue) + len(m.Chain.Steps[i].Payload)

@@ -23,20 +23,17 @@ func (x *entry) admits(c *command.Enqueue) (Refusal, error) {
 	if refused, err := x.budgetRefuses(c); refused || err != nil {
 		return BudgetSpent, err
 	}
-	return x.admitsTies(c.NS, c.More)
+	return x.admitsTies(c)
 }
 
 // admitsTies is admits for the batch that a job joins and the jobs that it waits for.
-func (x *entry) admitsTies(ns job.Namespace, m *command.EnqueueMore) (why Refusal, err error) {
-	if m == nil {
-		return Accepted, nil
-	}
-	if !m.Batch.IsZero() && !x.bond.made[batchKey{ns, m.Batch}] {
-		if why, err = x.joinable(ns, m.Batch); err != nil || why != Accepted {
+func (x *entry) admitsTies(c *command.Enqueue) (why Refusal, err error) {
+	if !c.Batch.IsZero() && !x.bond.made[batchKey{c.NS, c.Batch}] {
+		if why, err = x.joinable(c.NS, c.Batch); err != nil || why != Accepted {
 			return why, err
 		}
 	}
-	x.refusedFor, why, err = x.dependable(ns, m.DependsOn)
+	x.refusedFor, why, err = x.dependable(c.NS, c.DependsOn)
 	return why, err
 }
 

@@ -66,10 +66,10 @@ func (x *entry) agentLimits(ns job.Namespace, id job.ID) (command.AgentLimits, e
 }
 
 func (b *Body) agentLimits() command.AgentLimits {
-	if b.More == nil || b.More.Agent == nil {
+	if b.Agent == nil {
 		return command.AgentLimits{}
 	}
-	return *b.More.Agent
+	return *b.Agent
 }
 
 // beginIteration goes on to the next iteration if the last one is over, and keeps the
@@ -112,16 +112,12 @@ func (x *entry) timeOut(ns job.Namespace, id job.ID, h *Head) error {
 // ackAgent ends an iteration of an agent job that left its former state, and does
 // what its worker says of the loop.
 func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
-	more := c.More
-	if more == nil {
-		more = &command.AckMore{}
-	}
-	used, err := x.endIteration(c, h, more)
+	used, err := x.endIteration(c, h)
 	if err != nil {
 		return err
 	}
 	switch {
-	case more.Agent == command.AgentUnsaid, more.Agent == command.AgentDone:
+	case c.Agent == command.AgentUnsaid, c.Agent == command.AgentDone:
 		return x.complete(c, h)
 	case cancelling && !h.has(flagHoldNext):
 		return x.endLetGo(c.NS, c.ID, h)
@@ -137,21 +133,21 @@ func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
 			return err
 		}
 		return x.hold(c.NS, c.ID, h, why)
-	case more.Agent == command.AgentHold:
-		return x.hold(c.NS, c.ID, h, Hold{Reason: more.HoldReason, At: x.now})
+	case c.Agent == command.AgentHold:
+		return x.hold(c.NS, c.ID, h, Hold{Reason: c.HoldReason, At: x.now})
 	default:
 		return x.continueAgent(c.NS, c.ID, h, used)
 	}
 }
 
 // endIteration writes down how the iteration went and answers what the job cost so far.
-func (x *entry) endIteration(c *command.Ack, h *Head, more *command.AckMore) (cost int64, err error) {
+func (x *entry) endIteration(c *command.Ack, h *Head) (cost int64, err error) {
 	u, err := x.jobUsage(c.NS, c.ID, h)
 	if err != nil {
 		return 0, err
 	}
 	it := Iteration{
-		Status: more.Agent, At: x.now, Result: c.Result, HoldReason: more.HoldReason, Usage: u.Iteration, Lease: h.Epoch,
+		Status: c.Agent, At: x.now, Result: c.Result, HoldReason: c.HoldReason, Usage: u.Iteration, Lease: h.Epoch,
 	}
 	if h.has(flagCheckpoint) { // Of the ack, or one that came before it.
 		if it.Checkpoint, err = x.txn.Get(x.m.space.Job(c.NS, keys.Checkpoint, c.ID)); err != nil {

@@ -24,9 +24,9 @@ func TestTrap38_IterationsSpendNoAttempts(t *testing.T) {
 	r := newReplica(t)
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
-	again := &command.Ack{NS: ns, ID: id, More: &command.AckMore{Agent: command.AgentContinue}}
+	again := &command.Ack{NS: ns, ID: id, Agent: command.AgentContinue}
 	r.do(t, r.now, &command.Enqueue{
-		NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}},
+		NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), Agent: &command.AgentLimits{},
 	})
 	for i := range 3 * job.DefaultMaxRetries {
 		if res := r.agentRun(t, ns, id, again); res.Refusal != Accepted || res.State != job.Pending {
@@ -46,7 +46,7 @@ func TestTrap39_IterationTimeoutEndsTheLease(t *testing.T) {
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
 	limits := &command.AgentLimits{IterationTimeout: 10 * time.Second}
-	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: limits}})
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), Agent: limits})
 	g := r.do(t, r.now, &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w", Lease: time.Hour}).Grants[0]
 	if g.Lease != limits.IterationTimeout {
 		t.Fatalf("the worker was told a lease of %s", g.Lease)
@@ -73,8 +73,8 @@ func TestAgent_KeepsTheLatestIterations(t *testing.T) {
 	r := newReplica(t)
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
-	again := &command.Ack{NS: ns, ID: id, Checkpoint: []byte("1"), More: &command.AckMore{Agent: command.AgentContinue}}
-	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}}})
+	again := &command.Ack{NS: ns, ID: id, Checkpoint: []byte("1"), Agent: command.AgentContinue}
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), Agent: &command.AgentLimits{}})
 	const runs = IterationsKept + 5
 	for range runs {
 		r.agentRun(t, ns, id, again)
@@ -101,7 +101,7 @@ func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
 	fetch := &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w", Lease: time.Minute}
-	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}}})
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), Agent: &command.AgentLimits{}})
 	for range 2 { // A lease that runs out counts its attempt.
 		r.do(t, r.now, fetch)
 		if h := r.audit(t)[id]; h.Crashes < 1 {
@@ -109,7 +109,7 @@ func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
 		}
 	}
 	r.do(t, r.now, &command.Hold{NS: ns, ID: id})
-	r.do(t, r.now, &command.Ack{NS: ns, ID: id, By: command.Holder{Worker: "w"}, More: &command.AckMore{Agent: command.AgentContinue}})
+	r.do(t, r.now, &command.Ack{NS: ns, ID: id, By: command.Holder{Worker: "w"}, Agent: command.AgentContinue})
 	if h := r.audit(t)[id]; h.State != job.Held || h.Attempt != 0 || h.Crashes != 0 {
 		t.Fatalf("held after its iteration: %s, attempt %d, crashes %d", h.State, h.Attempt, h.Crashes)
 	}
@@ -126,12 +126,12 @@ func TestAgent_AnAckOfAnOlderIterationIsRefused(t *testing.T) {
 	r := newReplica(t)
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
-	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), More: &command.EnqueueMore{Agent: &command.AgentLimits{}}})
+	r.do(t, r.now, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry(), Agent: &command.AgentLimits{}})
 	var acks []command.Command
 	for _, says := range []command.AgentStatus{command.AgentContinue, command.AgentHold} {
 		g := r.do(t, r.now, &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w", Lease: time.Minute}).Grants[0]
 		by := command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}}
-		acks = append(acks, &command.Ack{NS: ns, ID: id, By: by, More: &command.AckMore{Agent: says}})
+		acks = append(acks, &command.Ack{NS: ns, ID: id, By: by, Agent: says})
 		if res := r.do(t, r.now, acks[len(acks)-1]); res.Refusal != Accepted {
 			t.Fatalf("ack answered %+v", res)
 		}

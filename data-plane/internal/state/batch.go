@@ -38,7 +38,7 @@ const outcomeSlots = int(OutcomeDeleted) + 1
 func (b *Batch) Fired() bool { return b.FinishedAt != 0 }
 
 func (b *Batch) encode() []byte {
-	w := newRecordOf(recordVersion2, 64)
+	w := newRecord(64)
 	w.Int(b.CreatedAt)
 	w.Int(b.FinishedAt)
 	w.Text(b.Callback)
@@ -46,7 +46,6 @@ func (b *Batch) encode() []byte {
 	w.Bool(b.Sealed)
 	w.Uint(b.Total)
 	w.Uint(b.Open)
-	w.Uint(uint64(outcomeSlots))
 	for _, n := range b.Counts {
 		w.Uint(n)
 	}
@@ -54,33 +53,17 @@ func (b *Batch) encode() []byte {
 }
 
 func decodeBatch(v []byte) (Batch, error) {
-	b, _, _, err := decodeBatchOf(v)
-	return b, err
-}
-
-// decodeBatchOf also tells the version of the record. In the first one it has what the
-// callback carries.
-func decodeBatchOf(v []byte) (b Batch, version byte, carried []byte, err error) {
-	r, version, err := openRecordUpTo("batch", v, recordVersion2)
+	r, err := openRecord("batch", v)
 	if err != nil {
-		return Batch{}, 0, nil, err
+		return Batch{}, err
 	}
-	b = Batch{CreatedAt: r.Time(), FinishedAt: r.Time()}
-	switch {
-	case version == recordVersion2:
-		b.Callback = r.Name()
-	case r.Bool():
-		b.Callback, carried = r.Name(), r.Bytes()
+	b := Batch{
+		CreatedAt: r.Time(), FinishedAt: r.Time(), Callback: r.Name(), CallbackID: r.ID(), Sealed: r.Bool(), Total: r.Uint(), Open: r.Uint(),
 	}
-	b.CallbackID, b.Sealed, b.Total, b.Open = r.ID(), r.Bool(), r.Uint(), r.Uint()
-	n := r.Count(1)
-	if n > outcomeSlots {
-		return Batch{}, 0, nil, fmt.Errorf("%w: batch counts %d outcomes", ErrRecord, n)
-	}
-	for i := range n {
+	for i := range b.Counts {
 		b.Counts[i] = r.Uint()
 	}
-	return b, version, carried, closeRecord("batch", r)
+	return b, closeRecord("batch", r)
 }
 
 func encodeCallback(payload []byte) []byte {
@@ -107,15 +90,8 @@ func (x *entry) batch(ns job.Namespace, id job.BatchID) (b Batch, ok bool, err e
 	if err != nil {
 		return Batch{}, false, err
 	}
-	b, version, carried, err := decodeBatchOf(v)
-	if err != nil {
-		return Batch{}, false, err
-	}
-	if version == recordVersion && b.Callback != "" && !b.Fired() {
-		x.txn.Set(x.m.space.Callback(ns, id), encodeCallback(carried))
-		x.putBatch(ns, id, &b)
-	}
-	return b, true, nil
+	b, err = decodeBatch(v)
+	return b, err == nil, err
 }
 
 func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *Batch) {
@@ -217,7 +193,7 @@ func (x *entry) joinBatch(ns job.Namespace, id job.BatchID, member job.ID) error
 // member ends twice unless it was retried, which reopens it: what is deleted or swept
 // after its end is not delivered again.
 func (x *entry) countMember(d *delivery) error {
-	id := d.body.More.Batch
+	id := d.body.Batch
 	b, _, err := x.member(d.ns, id, d.id)
 	if err != nil || b.Fired() {
 		return err

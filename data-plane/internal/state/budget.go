@@ -444,7 +444,7 @@ func (x *entry) reportRunning(c *command.Heartbeat, h *Head) error {
 	if err != nil {
 		return err
 	}
-	if err := x.report(c.NS, c.ID, h, c.More.Usage); err != nil || !h.has(flagOverBudget) {
+	if err := x.report(c.NS, c.ID, h, c.Usage); err != nil || !h.has(flagOverBudget) {
 		return err
 	}
 	over, err := x.overspent(c.NS, c.ID, h)

@@ -66,7 +66,7 @@ func (r *replica) give(t tb, ns job.Namespace, name, queue string) Result {
 
 func (r *replica) cost(t tb, ns job.Namespace, name string, cost int64) Result {
 	t.Helper()
-	return r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf(name), More: &command.HeartbeatMore{Usage: &command.Usage{Cost: cost, Model: "m"}}})
+	return r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf(name), Usage: &command.Usage{Cost: cost, Model: "m"}})
 }
 
 func (r *replica) fetches(t tb, ns job.Namespace, now int64, names ...string) string {
@@ -151,7 +151,7 @@ func TestTrap99_EnforcingReadsNoUsage(t *testing.T) {
 	ns := governed(t, r, command.ExceedHold, command.BudgetGlobal, AllTarget)
 	for i := range 200 {
 		u := &command.Usage{Cost: 1, Model: fmt.Sprint("m", i)}
-		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf("A"), More: &command.HeartbeatMore{Usage: u}})
+		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf("A"), Usage: u})
 	}
 	txn := r.store.NewTxn()
 	txn.DeleteRange(r.machine.space.UsageBetween(ns, 0, 1<<62))
@@ -176,9 +176,7 @@ func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 	defer one.close(t)
 	defer all.close(t)
 	ns, a, b := job.Namespace{1}, idOf("A"), idOf("B")
-	say := func(cost int64) *command.HeartbeatMore {
-		return &command.HeartbeatMore{Usage: &command.Usage{Cost: cost, Model: "m"}}
-	}
+	say := func(cost int64) *command.Usage { return &command.Usage{Cost: cost, Model: "m"} }
 	put := func(on command.OnExceed, daily, perJob int64) command.Command {
 		return &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: command.BudgetQueue, Target: "q", Daily: daily, PerJob: perJob, On: on}}
 	}
@@ -186,14 +184,14 @@ func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 		&command.Enqueue{NS: ns, ID: a, Queue: "q", Retry: command.DefaultRetry()},
 		&command.Fetch{NS: ns, Jobs: []job.ID{a}, Worker: "w", Lease: time.Hour},
 		put(command.ExceedReject, 10, 20),
-		&command.Heartbeat{NS: ns, ID: a, More: say(15)},
+		&command.Heartbeat{NS: ns, ID: a, Usage: say(15)},
 		&command.Enqueue{NS: ns, ID: b, Queue: "q", Retry: command.DefaultRetry()},
 		&command.PutPolicy{NS: ns, Policy: command.Policy{ID: job.PolicyID{1}, Enabled: true, Any: true, Queue: "q"}},
 		put(command.ExceedHold, 10, 20),
 		&command.Enqueue{NS: ns, ID: b, Queue: "q", Retry: command.DefaultRetry()},
 		&command.Decide{NS: ns, ID: b, Approve: true},
 		&command.Fetch{NS: ns, Jobs: []job.ID{b}, Worker: "w", Lease: time.Hour},
-		&command.Heartbeat{NS: ns, ID: a, More: say(25)},
+		&command.Heartbeat{NS: ns, ID: a, Usage: say(25)},
 		&command.DeleteBudget{NS: ns, Scope: command.BudgetQueue, Target: "q"},
 		&command.Fetch{NS: ns, Jobs: []job.ID{b}, Worker: "w", Lease: time.Hour},
 		&command.Fail{NS: ns, ID: a, Error: "no"},

@@ -125,7 +125,7 @@ func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) (*command.Chain, er
 // advance takes a chain on from a step that ended. Only the furthest step can, and
 // only once: a step that is retried after that has no second follower.
 func (x *entry) advance(d *delivery) error {
-	id, step := d.body.More.Chain, d.body.More.ChainStep
+	id, step := d.body.Chain, d.body.ChainStep
 	if step < 0 {
 		return nil // Nothing follows on what comes last.
 	}
@@ -201,7 +201,7 @@ func (x *entry) failChain(d *delivery, c *command.Chain, s *ChainState) error {
 	s.OnFailure = job.Derived(x.now, c.ID, derivedOnFailure)
 	base := []member{
 		textMember("failed_job_id", d.id.String()),
-		{"failed_step", strconv.AppendInt(nil, int64(d.body.More.ChainStep), 10)},
+		{"failed_step", strconv.AppendInt(nil, int64(d.body.ChainStep), 10)},
 		textMember("error", d.failure),
 	}
 	return x.follow(d, s.OnFailure, c.OnFailure, overlay(base, c.OnFailure.Payload), chainPlace{c.ID, ChainOnFailure})
@@ -214,11 +214,11 @@ const (
 )
 
 // resumeChain lets a chain go on whose furthest step runs again.
-func (x *entry) resumeChain(ns job.Namespace, id job.ID, m *BodyMore) error {
-	if m.ChainStep < 0 {
+func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *Body) error {
+	if b.ChainStep < 0 {
 		return nil
 	}
-	s, err := x.chainState(ns, m.Chain)
+	s, err := x.chainState(ns, b.Chain)
 	if err != nil {
 		return err
 	}
@@ -226,6 +226,6 @@ func (x *entry) resumeChain(ns job.Namespace, id job.ID, m *BodyMore) error {
 		return nil
 	}
 	s.Status, s.FinishedAt = ChainRunning, 0
-	x.txn.Set(x.m.space.ChainState(ns, m.Chain), s.encode())
+	x.txn.Set(x.m.space.ChainState(ns, b.Chain), s.encode())
 	return nil
 }

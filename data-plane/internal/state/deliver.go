@@ -77,7 +77,7 @@ type delivery struct {
 // deliver notes that a job ended or is removed. What that does to others is done
 // when its command is: a job is written, and told to the feed, before what follows
 // on it. Of nearly all jobs nothing follows, and nothing is read for them.
-func (x *entry) deliver(ns job.Namespace, id job.ID, h *Head, o Outcome, said *command.AckMore) error {
+func (x *entry) deliver(ns job.Namespace, id job.ID, h *Head, o Outcome, said *command.Ack) error {
 	d := delivery{ns: ns, id: id, head: *h, outcome: o}
 	if said != nil {
 		d.exit, d.reason = said.Step == command.StepExit, said.ExitReason
@@ -144,12 +144,12 @@ func (x *entry) revived(ns job.Namespace, id job.ID, h *Head) error {
 		return err
 	}
 	if h.has(flagChain) {
-		if err := x.resumeChain(ns, id, body.More); err != nil {
+		if err := x.resumeChain(ns, id, &body); err != nil {
 			return err
 		}
 	}
 	if h.has(flagBatch) {
-		return x.reopenMember(ns, id, body.More.Batch)
+		return x.reopenMember(ns, id, body.Batch)
 	}
 	return nil
 }
@@ -159,21 +159,18 @@ func (x *entry) revived(ns job.Namespace, id job.ID, h *Head) error {
 func (x *entry) follow(d *delivery, id job.ID, s *command.Step, payload []byte, place chainPlace) error {
 	c := &command.Enqueue{
 		NS: d.ns, ID: id, Queue: s.Queue, Payload: payload, Priority: d.head.Priority, Retry: d.head.Retry,
-		Tags: d.body.Tags, TraceParent: d.body.TraceParent, More: &command.EnqueueMore{Parent: d.id},
+		Tags: d.body.Tags, TraceParent: d.body.TraceParent, Parent: d.id, Agent: d.body.Agent,
 	}
-	if m := d.body.More; m != nil {
-		c.More.Agent = m.Agent
-		if m.ExpireAt != 0 {
-			c.More.ExpireAt = x.after(m.ExpireAt - d.body.CreatedAt)
-		}
-		open, err := x.stillJoinable(d.ns, m.Batch)
-		if err != nil {
-			return err
-		}
-		if open {
-			c.More.Batch = m.Batch
-		}
+	if d.body.ExpireAt != 0 {
+		c.ExpireAt = x.after(d.body.ExpireAt - d.body.CreatedAt)
 	}
-	_, err := x.createAt(c, place)
+	open, err := x.stillJoinable(d.ns, d.body.Batch)
+	if err != nil {
+		return err
+	}
+	if open {
+		c.Batch = d.body.Batch
+	}
+	_, err = x.createAt(c, place)
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -28,10 +27,7 @@ const (
 
 func encodeIDs(ids []job.ID) []byte {
 	w := newRecord(8 + 16*len(ids))
-	w.Uint(uint64(len(ids)))
-	for _, id := range ids {
-		w.ID(id)
-	}
+	command.EncodeIDs(&w, ids)
 	return w.Buf
 }
 
@@ -40,16 +36,8 @@ func decodeIDs(what string, v []byte) ([]job.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := readIDs(r)
+	ids := command.DecodeIDs(r)
 	return ids, closeRecord(what, r)
-}
-
-func readIDs(r *codec.Reader) []job.ID {
-	ids := make([]job.ID, r.Count(16))
-	for i := range ids {
-		ids[i] = r.ID()
-	}
-	return ids
 }
 
 // waits reads which jobs one waits for; none if there is no record.
@@ -97,31 +85,7 @@ func decodeWaiters(v []byte) (waiters, error) {
 
 // waiters reads what waits for a job; nothing does if there is no record.
 func (x *entry) waiters(ns job.Namespace, on job.ID) (waiters, error) {
-	w, err := readWaiters(x.txn, x.m.space, ns, on)
-	if err != nil || w.count() > 0 {
-		return w, err
-	}
-	return x.rowsOfWaiters(ns, on)
-}
-
-// rowsOfWaiters gives rows to the jobs that an earlier version kept in one record.
-func (x *entry) rowsOfWaiters(ns job.Namespace, on job.ID) (waiters, error) {
-	k := x.m.space.Dependents1(ns, on)
-	v, err := optional(x.txn.Get(k))
-	if err != nil || v == nil {
-		return waiters{}, err
-	}
-	ids, err := decodeIDs(fmt.Sprintf("dependents of job %s", on), v)
-	if err != nil {
-		return waiters{}, err
-	}
-	x.txn.Delete(k)
-	for i, id := range ids {
-		x.txn.Set(x.m.space.Dependent(ns, on, uint64(i)), id[:])
-	}
-	w := waiters{made: uint64(len(ids))}
-	x.putWaiters(ns, on, w)
-	return w, nil
+	return readWaiters(x.txn, x.m.space, ns, on)
 }
 
 func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (waiters, error) {
@@ -167,17 +131,17 @@ func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, erro
 
 // block lets a new job wait for others that have not ended. It reports whether one has
 // ended in another way than the job allows: then the job is to end as well.
-func (x *entry) block(ns job.Namespace, id job.ID, h *Head, m *command.EnqueueMore) (failed bool, err error) {
+func (x *entry) block(c *command.Enqueue, h *Head) (failed bool, err error) {
 	var open []job.ID
-	for _, on := range m.DependsOn {
-		dep, there, err := x.head(ns, on)
+	for _, on := range c.DependsOn {
+		dep, there, err := x.head(c.NS, on)
 		switch {
 		case err != nil:
 			return false, err
 		case there && !dep.State.Terminal():
 			open = append(open, on)
 		case !there || dep.State != job.Completed:
-			failed = failed || m.OnDependency != command.DependencyRun
+			failed = failed || c.OnDependency != command.DependencyRun
 		}
 	}
 	if failed {
@@ -185,12 +149,12 @@ func (x *entry) block(ns job.Namespace, id job.ID, h *Head, m *command.EnqueueMo
 		return true, nil
 	}
 	for _, on := range open {
-		if err := x.addDependent(ns, on, id); err != nil {
+		if err := x.addDependent(c.NS, on, c.ID); err != nil {
 			return false, err
 		}
 	}
 	if len(open) > 0 {
-		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), encodeIDs(open))
+		x.txn.Set(x.m.space.Job(c.NS, keys.Waits, c.ID), encodeIDs(open))
 		h.flags |= flagBlocked
 	}
 	return false, nil
@@ -300,7 +264,7 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 		if err != nil {
 			return err
 		}
-		policy = body.More.OnDependency
+		policy = body.OnDependency
 	}
 	if policy != command.DependencyRun {
 		err = x.endUnmet(ns, id, &h, policy)

@@ -44,7 +44,7 @@ func TestDepend_ThereIsALimitOfJobsThatWaitForOne(t *testing.T) {
 
 // waiter is a job that waits for others.
 func (p *trap) waiter(id job.ID, on ...job.ID) *command.Enqueue {
-	return &command.Enqueue{NS: p.ns, ID: id, Queue: "r", Retry: command.DefaultRetry(), More: &command.EnqueueMore{DependsOn: on}}
+	return &command.Enqueue{NS: p.ns, ID: id, Queue: "r", Retry: command.DefaultRetry(), DependsOn: on}
 }
 
 // numbered is one of many ids.

@@ -70,7 +70,7 @@ func (x *entry) enqueueUnique(c *command.Enqueue) (Result, error) {
 // groupsOf completes a repeated answer with the batch and the chain that the first one
 // named, as long as the job is there.
 func (x *entry) groupsOf(c *command.Enqueue, res *Result) error {
-	if c.More == nil || c.More.Batch.IsZero() && c.More.Chain == nil {
+	if c.Batch.IsZero() && c.Chain == nil {
 		return nil
 	}
 	_, there, err := x.head(c.NS, res.ID)
@@ -78,18 +78,16 @@ func (x *entry) groupsOf(c *command.Enqueue, res *Result) error {
 		return err
 	}
 	body, err := x.body(c.NS, res.ID)
-	if err == nil && body.More != nil {
-		res.Batch, res.Chain = body.More.Batch, body.More.Chain
-	}
+	res.Batch, res.Chain = body.Batch, body.Chain
 	return err
 }
 
 // create makes a job, the first of its chain if it carries one.
 func (x *entry) create(c *command.Enqueue) (Result, error) {
 	var place chainPlace
-	if c.More != nil && c.More.Chain != nil && len(c.More.Chain.Steps) > 0 {
-		place.id = c.More.Chain.ID
-		x.beginChain(c.NS, c.ID, c.More.Chain)
+	if c.Chain != nil && len(c.Chain.Steps) > 0 {
+		place.id = c.Chain.ID
+		x.beginChain(c.NS, c.ID, c.Chain)
 	}
 	return x.createAt(c, place)
 }
@@ -99,7 +97,8 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 	body := Body{
 		Queue: c.Queue, Payload: c.Payload, CreatedAt: x.now, ScheduledAt: c.ScheduledAt,
 		Tags: c.Tags, UniqueKey: c.UniqueKey, IdempotencyKey: c.IdempotencyKey, TraceParent: c.TraceParent,
-		More: bodyMore(c.More, place),
+		ExpireAt: c.ExpireAt, Agent: c.Agent, Parent: c.Parent, Batch: c.Batch, Chain: place.id, ChainStep: place.step,
+		DependsOn: c.DependsOn, OnDependency: c.OnDependency,
 	}
 	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.encode())
 	q, err := x.queue(c.NS, c.Queue)
@@ -110,11 +109,11 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 	if c.UniqueKey != "" {
 		h.flags |= flagUnique
 	}
-	if c.More != nil && c.More.ExpireAt != 0 {
-		h.ExpireAt = max(c.More.ExpireAt, x.now)
+	if c.ExpireAt != 0 {
+		h.ExpireAt = max(c.ExpireAt, x.now)
 		x.watchExpiry(c.NS, c.ID, &h)
 	}
-	if c.More != nil && c.More.Agent != nil {
+	if c.Agent != nil {
 		h.flags |= flagAgent
 		h.Iteration = 1
 	}
@@ -141,13 +140,13 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 		x.event(feed.Enqueued, c.NS, c.ID, &h)
 	}
 	if err == nil && unmet {
-		err = x.endUnmet(c.NS, c.ID, &h, c.More.OnDependency)
+		err = x.endUnmet(c.NS, c.ID, &h, c.OnDependency)
 	}
 	if err != nil {
 		return Result{}, err
 	}
 	x.putHead(c.NS, c.ID, &h)
-	return Result{ID: c.ID, State: h.State, Batch: batchOf(c.More), Chain: place.id}, nil
+	return Result{ID: c.ID, State: h.State, Batch: c.Batch, Chain: place.id}, nil
 }
 
 // join ties a new job to its batch, its chain and the jobs that it waits for. It
@@ -156,40 +155,16 @@ func (x *entry) join(c *command.Enqueue, h *Head, place chainPlace) (unmet bool,
 	if !place.id.IsZero() {
 		h.flags |= flagChain
 	}
-	if batch := batchOf(c.More); !batch.IsZero() {
+	if !c.Batch.IsZero() {
 		h.flags |= flagBatch
-		if err := x.joinBatch(c.NS, batch, c.ID); err != nil {
+		if err := x.joinBatch(c.NS, c.Batch, c.ID); err != nil {
 			return false, err
 		}
 	}
-	if c.More == nil || len(c.More.DependsOn) == 0 {
+	if len(c.DependsOn) == 0 {
 		return false, nil
 	}
-	return x.block(c.NS, c.ID, h, c.More)
-}
-
-func batchOf(m *command.EnqueueMore) job.BatchID {
-	if m == nil {
-		return job.BatchID{}
-	}
-	return m.Batch
-}
-
-// bodyMore is what a body keeps of the options that only some jobs have; nil if that
-// is nothing.
-func bodyMore(m *command.EnqueueMore, place chainPlace) *BodyMore {
-	if m == nil && place.id.IsZero() {
-		return nil
-	}
-	b := &BodyMore{Chain: place.id, ChainStep: place.step}
-	if m != nil {
-		b.ExpireAt, b.Agent, b.Parent, b.Batch = m.ExpireAt, m.Agent, m.Parent, m.Batch
-		b.DependsOn, b.OnDependency = m.DependsOn, m.OnDependency
-	}
-	if b.isZero() {
-		return nil
-	}
-	return b
+	return x.block(c, h)
 }
 
 // after is d nanoseconds of calendar time from now, never past the end of time.

@@ -34,7 +34,7 @@ func TestExpire_TheFirstOfCancelAndTheEndOfTheTimeCounts(t *testing.T) {
 			reason        DeadReason
 		}{{cancel, expire, WrongState, job.Cancelled, NotDead}, {expire, cancel, Accepted, job.Dead, DeadExpired}} {
 			p := newTrap(t)
-			p.enqueue(1, func(c *command.Enqueue) { c.More = &command.EnqueueMore{ExpireAt: at} })
+			p.enqueue(1, func(c *command.Enqueue) { c.ExpireAt = at })
 			p.now = at
 			p.fetch(id)
 			if res := p.do(c.first); res.Refusal != Accepted {

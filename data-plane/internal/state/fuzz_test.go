@@ -24,6 +24,7 @@ func sampleHead() Head {
 		Lease: time.Minute, Worker: "w", Hostname: "h", Peer: 7, flags: flagUnique | flagErrors, Started: epoch + 1, Finished: epoch + 2,
 		FailedAt: epoch + 3, Reason: DeadCrashes,
 		Timeline: []Moment{{WasEnqueued, epoch, 0}, {WasStarted, epoch + 5, 1}, {WasFailed, epoch + 3, 1}},
+		Shift:    9, gen: 300, ExpireAt: epoch + 4, Iteration: 2,
 	}
 }
 
@@ -36,9 +37,12 @@ type record struct {
 
 func records() []record {
 	h := sampleHead()
+	plain := Body{Queue: "q", Payload: []byte("p"), CreatedAt: epoch}
 	b := Body{
 		Queue: "q", Payload: []byte("p"), CreatedAt: epoch, ScheduledAt: epoch + 1, Tags: []command.Tag{{Key: "a", Value: "b"}},
 		UniqueKey: "u", IdempotencyKey: "i", TraceParent: "t",
+		ExpireAt: epoch + 2, Agent: &command.AgentLimits{MaxIterations: 1, MaxCost: 2, IterationTimeout: time.Second}, Parent: job.ID{1}, Batch: job.BatchID{2},
+		Chain: job.ChainID{3}, ChainStep: ChainOnExit, Schedule: job.ScheduleID{4}, Tick: epoch, DependsOn: []job.ID{{5}, {6}}, OnDependency: command.DependencyCancel,
 	}
 	c := Counts{Enqueued: 9, Failed: 8}
 	for i := range c.Jobs {
@@ -49,16 +53,20 @@ func records() []record {
 	}
 	q := QueueConfig{Paused: true, CreatedAt: epoch}
 	l := lock{Owner: job.ID{1}, By: job.ID{2}, Expires: epoch, State: job.Pending, Duplicate: true}
-	h2, c2, l2 := sampleHead(), c, l
-	h2.gen, l2.gen = 300, 300
+	c2, l2 := c, l
+	l2.gen = 300
+	ready := Head{Queue: "q", State: job.Pending, Pos: keys.Position{Index: 3, Ordinal: 4}, Timeline: []Moment{{WasEnqueued, epoch, 0}}}
 	c2.starts = starts{{epoch, epoch + 5, 2}, {epoch + 7, epoch + 7, 1}}
-	q2 := QueueConfig{CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, gen: 7}
+	q2 := QueueConfig{
+		CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, gen: 7, kept: 6,
+		Draining: true, Retry: command.DefaultRetry(), RetrySet: command.RetryAll,
+	}
 	m := sweepMark{gen: 300, at: epoch}
 	held := Hold{
 		Reason: "r", By: "b", At: epoch, Until: epoch + 1, ApproveAtLast: true, Policy: job.PolicyID{3}, Approvers: []string{"a", "c"},
 		Decision: Approved, DecidedBy: "d", Comment: "c", DecidedAt: epoch + 2,
 	}
-	e := attemptError{Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace"}
+	e := attemptError{Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace", Worker: "w"}
 	meter := Meter{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: -5, Attempts: 6}
 	used := JobUsage{
 		Lease: keys.Position{Index: 9, Ordinal: 1}, Iteration: meter, Provider: "p", Model: "m",
@@ -80,10 +88,11 @@ func records() []record {
 	return []record{
 		{"head", h.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
 		{"body", b.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBody(v); return x.encode(), x, err }},
+		{"plain body", plain.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeBody(v); return x.encode(), x, err }},
 		{"counts", c.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeCounts(v); return x.encode(), x, err }},
 		{"queue", q.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeQueueConfig(v); return x.encode(), x, err }},
 		{"lock", l.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeLock(v); return x.encode(), x, err }},
-		{"head of a later generation", h2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
+		{"head of a ready job", ready.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeHead(v); return x.encode(), x, err }},
 		{"counts with starts", c2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeCounts(v); return x.encode(), x, err }},
 		{"queue with limits", q2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeQueueConfig(v); return x.encode(), x, err }},
 		{"lock of a later generation", l2.encode(), func(v []byte) ([]byte, any, error) { x, err := decodeLock(v); return x.encode(), x, err }},
@@ -140,6 +149,18 @@ func TestRecords_ComeBackAndEveryCutIsRefused(t *testing.T) {
 	got, err := decodeHead(h.encode())
 	if err != nil || !reflect.DeepEqual(got, h) {
 		t.Errorf("head %+v, %v, want %+v", got, err, h)
+	}
+	ready := Head{State: job.Pending, Timeline: []Moment{}}
+	named := ready.encode()
+	named[len(named)-1] = byte(headDue) // Nothing else stands behind the mask.
+	if _, err := decodeHead(append(named, 0)); !errors.Is(err, ErrRecord) {
+		t.Errorf("a head with a due time of zero: %v", err)
+	}
+	plain := Body{Queue: "q"}
+	named = plain.encode()
+	named[len(named)-1] = byte(bodyTrace)
+	if _, err := decodeBody(append(named, 0)); !errors.Is(err, ErrRecord) {
+		t.Errorf("a body with a trace of no text: %v", err)
 	}
 	h.State = 0
 	if _, err := decodeHead(h.encode()); !errors.Is(err, ErrRecord) {

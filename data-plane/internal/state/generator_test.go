@@ -175,14 +175,14 @@ func (g *generator) enqueue() *command.Enqueue {
 		}
 	}
 	if g.one(2, "more") {
-		c.More = g.more(c.NS, c.Queue)
+		g.ties(c)
 	}
 	return c
 }
 
-// more draws the options that only some jobs have.
-func (g *generator) more(ns job.Namespace, queue string) *command.EnqueueMore {
-	m := &command.EnqueueMore{OnDependency: command.DependencyPolicy(g.pick(3, "policy"))}
+// ties draws the options that only some jobs have.
+func (g *generator) ties(m *command.Enqueue) {
+	m.OnDependency = command.DependencyPolicy(g.pick(3, "policy"))
 	if g.one(4, "expires") {
 		within := g.seconds(10, "within") - time.Second
 		if g.calm {
@@ -191,7 +191,7 @@ func (g *generator) more(ns job.Namespace, queue string) *command.EnqueueMore {
 		m.ExpireAt = g.r.now + int64(within)
 	}
 	if g.one(4, "parts") {
-		m.Open = command.RetryParts(g.pick(16, "open"))
+		m.RetryOpen = command.RetryParts(g.pick(16, "open"))
 	}
 	if g.one(3, "batch") {
 		m.Batch = g.batch()
@@ -205,13 +205,12 @@ func (g *generator) more(ns job.Namespace, queue string) *command.EnqueueMore {
 		m.Agent = g.agent()
 	}
 	if g.one(3, "chain") {
-		m.Chain = &command.Chain{ID: job.ChainID{0, g.fresh()}, Steps: []command.Step{{Queue: queue}}, GoOn: g.one(3, "go on")}
+		m.Chain = &command.Chain{ID: job.ChainID{0, g.fresh()}, Steps: []command.Step{{Queue: m.Queue}}, GoOn: g.one(3, "go on")}
 		for range 1 + g.pick(2, "steps") {
 			m.Chain.Steps = append(m.Chain.Steps, command.Step{Queue: g.queue()})
 		}
 		m.Chain.OnExit, m.Chain.OnFailure = g.step(), g.step()
 	}
-	return m
 }
 
 func (g *generator) agent() *command.AgentLimits {
@@ -236,7 +235,7 @@ func (g *generator) tied(ns job.Namespace) command.Command {
 		return &command.MakeBatch{NS: ns, ID: job.BatchID{0, g.fresh()}, Callback: g.step()}
 	default:
 		c := g.enqueue()
-		c.More = g.more(c.NS, c.Queue)
+		g.ties(c)
 		return c
 	}
 }
@@ -261,10 +260,7 @@ func (g *generator) together() []command.Command {
 	for range 1 + g.pick(3, "jobs") {
 		c := g.enqueue()
 		if c.NS = ns; asBatch {
-			if c.More == nil {
-				c.More = &command.EnqueueMore{}
-			}
-			c.More.Batch = batch
+			c.Batch = batch
 		}
 		cmds = append(cmds, c)
 	}
@@ -336,21 +332,19 @@ func (g *generator) fetch() command.Command {
 
 func (g *generator) heartbeat(ns job.Namespace, id job.ID) command.Command {
 	c := &command.Heartbeat{NS: ns, ID: id, By: g.holder(id), Progress: []byte(`1`), Checkpoint: []byte(`2`)}
-	if u := g.usage(); u != nil {
-		c.More = &command.HeartbeatMore{Usage: u}
-	}
+	c.Usage = g.usage()
 	return c
 }
 
 func (g *generator) ack(ns job.Namespace, id job.ID) command.Command {
 	c := &command.Ack{NS: ns, ID: id, By: g.holder(id), Result: []byte(`1`)}
 	if h := g.seen.heads[id]; h.has(flagAgent) || g.one(3, "more") {
-		c.More = &command.AckMore{Usage: g.usage(), HoldReason: "look"}
+		c.Usage, c.HoldReason = g.usage(), "look"
 		if h.has(flagAgent) && !g.one(4, "unsaid") || g.one(8, "agent") {
-			c.More.Agent = []command.AgentStatus{command.AgentContinue, command.AgentContinue, command.AgentDone, command.AgentHold}[g.pick(4, "status")]
+			c.Agent = []command.AgentStatus{command.AgentContinue, command.AgentContinue, command.AgentDone, command.AgentHold}[g.pick(4, "status")]
 		}
 		if g.one(2, "exit") {
-			c.More.Step, c.More.ExitReason = command.StepExit, "enough"
+			c.Step, c.ExitReason = command.StepExit, "enough"
 		}
 	}
 	return c
@@ -359,9 +353,13 @@ func (g *generator) ack(ns job.Namespace, id job.ID) command.Command {
 func (g *generator) fail(ns job.Namespace, id job.ID) command.Command {
 	c := &command.Fail{NS: ns, ID: id, By: g.holder(id), Error: "boom", Release: g.one(3, "release")}
 	if g.one(3, "more") {
-		c.More = &command.FailMore{Terminal: g.one(2, "terminal"), HasDelay: g.one(2, "has"), Delay: g.seconds(3, "delay"), Usage: g.usage()}
+		c.Terminal, c.Usage = g.one(2, "terminal"), g.usage()
+		delay := g.seconds(3, "delay")
 		if g.calm {
-			c.More.Delay += time.Second
+			delay += time.Second
+		}
+		if g.one(2, "has") {
+			c.Delay = &delay
 		}
 	}
 	return c
@@ -436,7 +434,7 @@ func (g *generator) setQueue(ns job.Namespace) command.Command {
 	}
 	if g.one(2, "more") {
 		c.Set |= command.Settings(g.pick(4, "set")) * command.SetDraining
-		c.More = &command.QueueMore{Draining: g.one(3, "draining"), Retry: g.retry(), RetrySet: command.RetryParts(g.pick(16, "parts"))}
+		c.Draining, c.Retry, c.RetrySet = g.one(3, "draining"), g.retry(), command.RetryParts(g.pick(16, "parts"))
 	}
 	return c
 }
@@ -448,7 +446,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 		return g.govern(ns)
 	case 2:
 		c := g.enqueue()
-		c.More = &command.EnqueueMore{Agent: g.agent()}
+		c.Agent = g.agent()
 		return c
 	case 3, 4:
 		return g.fetch()

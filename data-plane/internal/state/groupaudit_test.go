@@ -121,7 +121,7 @@ func (a *auditor) batches() {
 			case o != NoOutcome && o != OutcomeDeleted && there && outcomeOf(h.State) != o:
 				a.t.Fatalf("member %s of %s ended %s and is %s", member, id, o, h.State)
 			}
-			if body := a.groups.bodies[member]; there && (body.More == nil || body.More.Batch != id || !h.has(flagBatch)) {
+			if body := a.groups.bodies[member]; there && (body.Batch != id || !h.has(flagBatch)) {
 				a.t.Fatalf("member %s of %s does not know it", member, id)
 			}
 		}
@@ -153,9 +153,9 @@ func (a *auditor) batches() {
 		}
 	}
 	for id, body := range a.groups.bodies {
-		if body.More != nil && !body.More.Batch.IsZero() {
-			if _, ok := a.groups.members[body.More.Batch][id]; !ok {
-				a.t.Fatalf("job %s names %s, which does not know it", id, body.More.Batch)
+		if !body.Batch.IsZero() {
+			if _, ok := a.groups.members[body.Batch][id]; !ok {
+				a.t.Fatalf("job %s names %s, which does not know it", id, body.Batch)
 			}
 		}
 	}
@@ -190,8 +190,8 @@ func (a *auditor) jobChains() {
 		}
 	}
 	for id, body := range a.groups.bodies {
-		m := body.More
-		if m == nil || m.Chain.IsZero() {
+		m := body
+		if m.Chain.IsZero() {
 			continue
 		}
 		s, ok := a.groups.chains[m.Chain]

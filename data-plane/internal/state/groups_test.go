@@ -42,11 +42,15 @@ func (g *groupRig) do(cmds ...command.Command) []Result {
 	return res
 }
 
-func groupJob(id string, more *command.EnqueueMore) *command.Enqueue {
-	return &command.Enqueue{
-		NS: groupNS, ID: idOf(id), Queue: "q", Payload: []byte("{}"), Priority: job.High, Retry: command.RetryPolicy{MaxRetries: 1, Backoff: job.BackoffFixed, BaseDelay: time.Second, MaxDelay: time.Minute},
-		Tags: []command.Tag{{Key: "k", Value: "v"}}, TraceParent: "trace", More: more,
+// groupJob is a job with the ties to others that c names; nil names none.
+func groupJob(id string, c *command.Enqueue) *command.Enqueue {
+	if c == nil {
+		c = new(command.Enqueue)
 	}
+	c.NS, c.ID, c.Queue, c.Payload, c.Priority = groupNS, idOf(id), "q", []byte("{}"), job.High
+	c.Retry = command.RetryPolicy{MaxRetries: 1, Backoff: job.BackoffFixed, BaseDelay: time.Second, MaxDelay: time.Minute}
+	c.Tags, c.TraceParent = []command.Tag{{Key: "k", Value: "v"}}, "trace"
+	return c
 }
 
 func threeSteps() *command.Chain {
@@ -122,7 +126,7 @@ func (g *groupRig) deliver() (entries int) {
 func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	g.do(groupJob("A", &command.EnqueueMore{Chain: threeSteps()}), groupJob("B", nil), groupJob("C", nil))
+	g.do(groupJob("A", &command.Enqueue{Chain: threeSteps()}), groupJob("B", nil), groupJob("C", nil))
 	a := idOf("A")
 	ack := groupAck(a)
 	ack.Result = []byte(`"r"`)
@@ -133,8 +137,8 @@ func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
 	}
 	second := g.job(s.Jobs[1])
 	want := fmt.Sprintf(`{"previous_job_id":"%s","previous_result":"r","n":2}`, a)
-	if string(second.Payload) != want || second.Body.More.ChainStep != 1 || second.Body.More.Chain != (job.ChainID{'c'}) {
-		t.Fatalf("second step: %s, %+v", second.Payload, second.Body.More)
+	if string(second.Payload) != want || second.Body.ChainStep != 1 || second.Body.Chain != (job.ChainID{'c'}) {
+		t.Fatalf("second step: %s, %+v", second.Payload, second.Body)
 	}
 	// The step, its fetch and its ack share an entry with the next step's.
 	g.do(groupFetch(s.Jobs[1]), groupAck(s.Jobs[1]), groupFetch(job.Derived(g.r.now+int64(time.Second), [16]byte{'c'}, 2)))
@@ -156,7 +160,7 @@ func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
 func TestD11_ANextStepIsReadyInItsQueue(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	g.do(groupJob("A", &command.EnqueueMore{Chain: threeSteps()}))
+	g.do(groupJob("A", &command.Enqueue{Chain: threeSteps()}))
 	applied := g.r.apply(t, logEntry{now: g.r.now + 1, cmds: []command.Command{groupFetch(idOf("A")), groupAck(idOf("A"))}})[0]
 	next := g.chain().Jobs[1]
 	if !slices.ContainsFunc(applied.Ready, func(r Ready) bool { return r.ID == next && r.Queue == "q2" && r.NS == groupNS }) {
@@ -172,7 +176,7 @@ func TestTrap41_StepsInheritAndKeepEveryPayload(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	g.do(&command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}})
-	first := groupJob("A", &command.EnqueueMore{Chain: threeSteps(), Batch: job.BatchID{'b'}, ExpireAt: g.r.now + int64(time.Minute), Agent: &command.AgentLimits{MaxIterations: 9}})
+	first := groupJob("A", &command.Enqueue{Chain: threeSteps(), Batch: job.BatchID{'b'}, ExpireAt: g.r.now + int64(time.Minute), Agent: &command.AgentLimits{MaxIterations: 9}})
 	g.do(first, groupFetch(idOf("A")), groupAck(idOf("A")))
 	created := g.job(idOf("A")).CreatedAt
 	s := g.chain()
@@ -180,12 +184,12 @@ func TestTrap41_StepsInheritAndKeepEveryPayload(t *testing.T) {
 	ack.Result = []byte(` [1, 2]`)
 	g.do(groupFetch(s.Jobs[1]), ack)
 	third := g.job(g.chain().Jobs[2])
-	h, m := third.Head, third.Body.More
+	h, m := third.Head, third.Body
 	if h.Priority != job.High || h.Retry != first.Retry || third.TraceParent != "trace" || !slices.Equal(third.Tags, first.Tags) ||
 		m.Batch != (job.BatchID{'b'}) || m.Agent == nil || m.Agent.MaxIterations != 9 || m.Parent != s.Jobs[1] {
 		t.Fatalf("third step: %+v %+v", h, m)
 	}
-	if left := h.ExpireAt - third.CreatedAt; left != first.More.ExpireAt-created {
+	if left := h.ExpireAt - third.CreatedAt; left != first.ExpireAt-created {
 		t.Fatalf("the third step lives %s", time.Duration(left))
 	}
 	if want := fmt.Sprintf(`{"previous_job_id":"%s","previous_result": [1, 2],"payload":[3]}`, s.Jobs[1]); string(third.Payload) != want {
@@ -204,7 +208,7 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		if change != nil {
 			change(c)
 		}
-		g.do(groupJob("A", &command.EnqueueMore{Chain: c}), groupFetch(idOf("A")))
+		g.do(groupJob("A", &command.Enqueue{Chain: c}), groupFetch(idOf("A")))
 		return g
 	}
 	fail := &command.Fail{NS: groupNS, ID: idOf("A"), Error: "boom"}
@@ -212,9 +216,9 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		t.Parallel()
 		g := start(t, nil)
 		ack := groupAck(idOf("A"))
-		ack.More = &command.AckMore{Step: command.StepExit, ExitReason: "enough"}
+		ack.Step, ack.ExitReason = command.StepExit, "enough"
 		g.do(ack, ack)
-		if s := g.chain(); s.Status != ChainExited || s.ExitReason != "enough" || len(s.Jobs) != 1 || g.job(s.OnExit).Body.More.ChainStep != ChainOnExit {
+		if s := g.chain(); s.Status != ChainExited || s.ExitReason != "enough" || len(s.Jobs) != 1 || g.job(s.OnExit).Body.ChainStep != ChainOnExit {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -225,7 +229,7 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		s := g.chain()
 		bad := g.job(s.OnFailure)
 		want := fmt.Sprintf(`{"failed_job_id":"%s","failed_step":0,"error":"boom"}`, idOf("A"))
-		if s.Status != ChainFailed || string(bad.Payload) != want || bad.Body.More.ChainStep != ChainOnFailure {
+		if s.Status != ChainFailed || string(bad.Payload) != want || bad.Body.ChainStep != ChainOnFailure {
 			t.Fatalf("%+v %s", s, bad.Payload)
 		}
 		// Retried it resumes the chain; it is not failed for a second time.
@@ -277,7 +281,7 @@ func TestTrap25_D8_ManyAcksOfABatchInOneEntry(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("J%d", i)
 		ids = append(ids, idOf(name))
-		cmds = append(cmds, groupJob(name, &command.EnqueueMore{Batch: job.BatchID{'b'}}))
+		cmds = append(cmds, groupJob(name, &command.Enqueue{Batch: job.BatchID{'b'}}))
 	}
 	cmds = append(cmds, &command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}})
 	g.do(append([]command.Command{&command.Together{Count: uint32(len(cmds))}}, cmds...)...)
@@ -304,7 +308,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 	batch := job.BatchID{'b'}
 	g.do(&command.MakeBatch{NS: groupNS, ID: batch, Callback: &command.Step{Queue: "cb"}})
 	for _, name := range []string{"done", "dead", "cancelled", "deleted", "expired", "lost", "rejected", "cleared"} {
-		more := &command.EnqueueMore{Batch: batch}
+		more := &command.Enqueue{Batch: batch}
 		if name == "expired" {
 			more.ExpireAt = g.r.now + int64(20*time.Second)
 		}
@@ -350,9 +354,9 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 func TestTrap27_TheCallbackIsAnOrdinaryJob(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	g.do(&command.SetQueue{NS: groupNS, Queue: "cb", Set: command.SetRetry, More: &command.QueueMore{Retry: command.RetryPolicy{MaxRetries: 7}, RetrySet: command.RetryMax}},
+	g.do(&command.SetQueue{NS: groupNS, Queue: "cb", Set: command.SetRetry, Retry: command.RetryPolicy{MaxRetries: 7}, RetrySet: command.RetryMax},
 		&command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}, Callback: &command.Step{Queue: "cb", Payload: []byte(`"text"`)}},
-		groupJob("A", &command.EnqueueMore{Batch: job.BatchID{'b'}}), &command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}},
+		groupJob("A", &command.Enqueue{Batch: job.BatchID{'b'}}), &command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}},
 		groupFetch(idOf("A")), groupAck(idOf("A")))
 	cb := g.job(g.batch('b').CallbackID)
 	if cb.State != job.Pending || cb.Head.Retry.MaxRetries != 7 || cb.Head.Retry.BaseDelay != job.DefaultBaseDelay || cb.Priority != job.Normal ||
@@ -368,7 +372,7 @@ func TestBatch_JoinSealReopen(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	batch := job.BatchID{'b'}
-	more := func() *command.EnqueueMore { return &command.EnqueueMore{Batch: batch} }
+	more := func() *command.Enqueue { return &command.Enqueue{Batch: batch} }
 	if r := g.do(groupJob("A", more())); r[0].Refusal != NoBatch {
 		t.Fatalf("join of nothing: %+v", r)
 	}
@@ -405,7 +409,7 @@ func TestBatch_AMemberCostsTheSameWhateverTheCallbackCarries(t *testing.T) {
 		g.do(&command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}, Callback: &command.Step{Queue: "cb", Payload: []byte(payload)}})
 		before := g.r.db.Metrics().WAL.BytesIn
 		for i := range members {
-			g.do(groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{Batch: job.BatchID{'b'}}))
+			g.do(groupJob(fmt.Sprintf("J%d", i), &command.Enqueue{Batch: job.BatchID{'b'}}))
 		}
 		for i := range members {
 			id := idOf(fmt.Sprintf("J%d", i))
@@ -431,7 +435,7 @@ func TestTogether_ARepeatedBatchIsTheFirst(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	call := func(batch byte, a, b string) []Result {
-		job1, job2 := groupJob(a, &command.EnqueueMore{Batch: job.BatchID{batch}}), groupJob(b, &command.EnqueueMore{Batch: job.BatchID{batch}})
+		job1, job2 := groupJob(a, &command.Enqueue{Batch: job.BatchID{batch}}), groupJob(b, &command.Enqueue{Batch: job.BatchID{batch}})
 		job1.IdempotencyKey, job2.IdempotencyKey = "k#0", "k#1"
 		job1.IdempotencyFor, job2.IdempotencyFor = time.Hour, time.Hour
 		return g.do(&command.Together{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{batch}, Callback: &command.Step{Queue: "cb"}},
@@ -452,7 +456,7 @@ func TestTogether_OneRefusalRefusesAll(t *testing.T) {
 	g.do(&command.MakeBatch{NS: groupNS, ID: job.BatchID{'s'}}, &command.SealBatch{NS: groupNS, ID: job.BatchID{'s'}})
 	before := g.r.dump(t)
 	r := g.do(&command.Together{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}},
-		groupJob("A", &command.EnqueueMore{Batch: job.BatchID{'b'}}), groupJob("B", &command.EnqueueMore{DependsOn: []job.ID{idOf("Z")}}),
+		groupJob("A", &command.Enqueue{Batch: job.BatchID{'b'}}), groupJob("B", &command.Enqueue{DependsOn: []job.ID{idOf("Z")}}),
 		&command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}})
 	if r[0].Refusal != NoDependency || r[0].Culprit != 2 || r[0].ID != idOf("Z") || r[1].Refusal != NoDependency || r[2].Refusal != NoDependency {
 		t.Fatalf("%+v", r)
@@ -477,7 +481,7 @@ func TestTrap40_DependenciesWakeByReverseEdges(t *testing.T) {
 		{&command.Fail{NS: groupNS, ID: idOf("D")}, command.DependencyCancel, job.Cancelled},
 	} {
 		g := newGroupRig(t)
-		g.do(groupJob("D", nil), groupJob("E", nil), groupJob("J", &command.EnqueueMore{DependsOn: []job.ID{idOf("D"), idOf("E")}, OnDependency: c.policy}))
+		g.do(groupJob("D", nil), groupJob("E", nil), groupJob("J", &command.Enqueue{DependsOn: []job.ID{idOf("D"), idOf("E")}, OnDependency: c.policy}))
 		j := g.job(idOf("J"))
 		if j.State != job.Pending || !j.Blocked() || j.WaitingOn != 2 || !j.Pos.IsZero() {
 			t.Fatalf("at first: %+v", j.Head)
@@ -505,10 +509,10 @@ func TestTrap40_RemovedDependenciesAreNotWaitedFor(t *testing.T) {
 	d := groupJob("D", nil)
 	d.Queue = "gone"
 	g.do(d, groupJob("E", nil), groupJob("F", nil),
-		groupJob("J", &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}),
-		groupJob("K", &command.EnqueueMore{DependsOn: []job.ID{idOf("E")}, OnDependency: command.DependencyRun}),
-		groupJob("L", &command.EnqueueMore{DependsOn: []job.ID{idOf("F")}}),
-		groupJob("M", &command.EnqueueMore{DependsOn: []job.ID{idOf("J")}}))
+		groupJob("J", &command.Enqueue{DependsOn: []job.ID{idOf("D")}}),
+		groupJob("K", &command.Enqueue{DependsOn: []job.ID{idOf("E")}, OnDependency: command.DependencyRun}),
+		groupJob("L", &command.Enqueue{DependsOn: []job.ID{idOf("F")}}),
+		groupJob("M", &command.Enqueue{DependsOn: []job.ID{idOf("J")}}))
 	g.do(&command.DeleteQueue{NS: groupNS, Queue: "gone"}, &command.Delete{NS: groupNS, ID: idOf("E")},
 		groupFetch(idOf("F")), groupAck(idOf("F")), &command.Delete{NS: groupNS, ID: idOf("F")})
 	g.r.sweepAll(t)
@@ -519,9 +523,9 @@ func TestTrap40_RemovedDependenciesAreNotWaitedFor(t *testing.T) {
 		}
 	}
 	// What has ended counts at once.
-	r := g.do(groupJob("N", &command.EnqueueMore{DependsOn: []job.ID{idOf("J")}}),
-		groupJob("O", &command.EnqueueMore{DependsOn: []job.ID{idOf("J")}, OnDependency: command.DependencyRun}),
-		groupJob("P", &command.EnqueueMore{DependsOn: []job.ID{idOf("E")}}))
+	r := g.do(groupJob("N", &command.Enqueue{DependsOn: []job.ID{idOf("J")}}),
+		groupJob("O", &command.Enqueue{DependsOn: []job.ID{idOf("J")}, OnDependency: command.DependencyRun}),
+		groupJob("P", &command.Enqueue{DependsOn: []job.ID{idOf("E")}}))
 	if r[0].State != job.Dead || r[1].State != job.Pending || r[2].Refusal != NoDependency {
 		t.Fatalf("%+v", r)
 	}
@@ -531,7 +535,7 @@ func TestTrap40_RemovedDependenciesAreNotWaitedFor(t *testing.T) {
 func TestDependency_AJobThatWaitsInADeletedQueueIsForgotten(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	waits := groupJob("W", &command.EnqueueMore{DependsOn: []job.ID{idOf("D"), idOf("E")}})
+	waits := groupJob("W", &command.Enqueue{DependsOn: []job.ID{idOf("D"), idOf("E")}})
 	waits.Queue = "gone"
 	g.do(groupJob("D", nil), groupJob("E", nil), waits)
 	g.do(&command.DeleteQueue{NS: groupNS, Queue: "gone"}, groupFetch(idOf("D")), groupAck(idOf("D")))
@@ -555,7 +559,7 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	const n = 3*dependentsPerFire + 1
 	cmds := []command.Command{groupJob("D", nil)}
 	for i := range n {
-		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
+		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.Enqueue{DependsOn: []job.ID{idOf("D")}}))
 	}
 	g.r.apply(t, logEntry{now: g.r.now + 1, cmds: cmds})
 	g.do(groupFetch(idOf("D")), groupAck(idOf("D")))
@@ -577,7 +581,7 @@ func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
 	const n = dependentsPerFire + 44
 	cmds := []command.Command{groupJob("D", nil)}
 	for i := range n {
-		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
+		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.Enqueue{DependsOn: []job.ID{idOf("D")}}))
 	}
 	g.r.apply(t, logEntry{now: g.r.now + 1, cmds: cmds})
 	g.do(groupFetch(idOf("D")), groupAck(idOf("D")))
@@ -599,10 +603,10 @@ func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
 func TestDependency_AJobThatWaitsMayBeScheduledHeldAndRetried(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	later := groupJob("S", &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}})
+	later := groupJob("S", &command.Enqueue{DependsOn: []job.ID{idOf("D")}})
 	later.ScheduledAt = g.r.now + int64(10*time.Second)
-	g.do(groupJob("D", nil), later, groupJob("H", &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}),
-		groupJob("C", &command.EnqueueMore{DependsOn: []job.ID{idOf("D")}}))
+	g.do(groupJob("D", nil), later, groupJob("H", &command.Enqueue{DependsOn: []job.ID{idOf("D")}}),
+		groupJob("C", &command.Enqueue{DependsOn: []job.ID{idOf("D")}}))
 	g.do(&command.Hold{NS: groupNS, ID: idOf("H")})
 	g.do(&command.Decide{NS: groupNS, ID: idOf("H"), Approve: true})
 	g.do(&command.Cancel{NS: groupNS, ID: idOf("C")}, &command.Retry{NS: groupNS, ID: idOf("C")})
@@ -677,7 +681,7 @@ func drawGroupCommand(t *rapid.T, ids []string, made *int) command.Command {
 	switch rapid.IntRange(0, 13).Draw(t, "kind") {
 	case 0, 1, 2, 3:
 		*made++
-		more := &command.EnqueueMore{OnDependency: command.DependencyPolicy(rapid.IntRange(0, 2).Draw(t, "policy"))}
+		more := &command.Enqueue{OnDependency: command.DependencyPolicy(rapid.IntRange(0, 2).Draw(t, "policy"))}
 		if rapid.Bool().Draw(t, "joins") {
 			more.Batch = batch
 		}
@@ -703,7 +707,7 @@ func drawGroupCommand(t *rapid.T, ids []string, made *int) command.Command {
 	case 8, 9:
 		ack := groupAck(pick("acked"))
 		if rapid.IntRange(0, 3).Draw(t, "exit") == 0 {
-			ack.More = &command.AckMore{Step: command.StepExit}
+			ack.Step = command.StepExit
 		}
 		return ack
 	case 10:
@@ -767,7 +771,7 @@ func groupSummary(t *rapid.T, r *replica) string {
 func TestDeliver_TellsTheEndFirst(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
-	g.do(groupJob("A", &command.EnqueueMore{Chain: threeSteps()}), groupFetch(idOf("A")))
+	g.do(groupJob("A", &command.Enqueue{Chain: threeSteps()}), groupFetch(idOf("A")))
 	g.do(groupAck(idOf("A")))
 	batch, err := feed.At(g.r.store, g.r.index)
 	if err != nil || len(batch.Events) != 2 || batch.Events[0].Type != feed.Completed || batch.Events[1].Type != feed.Enqueued {
@@ -791,12 +795,12 @@ func wildGroup(t *rapid.T) command.Command {
 	case 3:
 		return &command.Fire{Due: keys.Due{At: epoch + int64(rapid.IntRange(0, 3).Draw(t, "at")), Kind: keys.DueDeliver, NS: ns, ID: id}}
 	case 4, 5, 6:
-		more := &command.EnqueueMore{Batch: batch, OnDependency: command.DependencyPolicy(rapid.IntRange(0, 2).Draw(t, "policy"))}
-		more.DependsOn = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) job.ID { return job.ID{byte(rapid.IntRange(1, 3).Draw(t, "on"))} }), 0, 3).Draw(t, "depends on")
+		c := &command.Enqueue{NS: ns, ID: id, Queue: "a", Batch: batch, OnDependency: command.DependencyPolicy(rapid.IntRange(0, 2).Draw(t, "policy"))}
+		c.DependsOn = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) job.ID { return job.ID{byte(rapid.IntRange(1, 3).Draw(t, "on"))} }), 0, 3).Draw(t, "depends on")
 		if rapid.Bool().Draw(t, "chain") {
-			more.Chain = &command.Chain{ID: job.ChainID{batch[0]}, OnFailure: step, OnExit: step, Steps: slices.Repeat([]command.Step{*step}, rapid.IntRange(0, 3).Draw(t, "steps"))}
+			c.Chain = &command.Chain{ID: job.ChainID{batch[0]}, OnFailure: step, OnExit: step, Steps: slices.Repeat([]command.Step{*step}, rapid.IntRange(0, 3).Draw(t, "steps"))}
 		}
-		return &command.Enqueue{NS: ns, ID: id, Queue: "a", More: more}
+		return c
 	default:
 		return wild(t)
 	}

@@ -17,17 +17,17 @@ var onDependency = map[string]command.DependencyPolicy{"": command.DependencyFai
 // chain=c steps=r:{"n":2},s on-failure=bad on-exit=end go-on=true, where the job is the first step.
 func (l *scriptLine) ties(c *command.Enqueue) {
 	if v := l.text("batch", ""); v != "" {
-		l.more(c).Batch = job.BatchID(idOf(v))
+		c.Batch = job.BatchID(idOf(v))
 	}
 	if v := l.text("after", ""); v != "" {
 		for name := range strings.SplitSeq(v, ",") {
-			l.more(c).DependsOn = append(l.more(c).DependsOn, idOf(name))
+			c.DependsOn = append(c.DependsOn, idOf(name))
 		}
 		policy, ok := onDependency[l.text("unmet", "")]
 		if !ok {
 			l.fail("unmet")
 		}
-		c.More.OnDependency = policy
+		c.OnDependency = policy
 	}
 	v := l.text("chain", "")
 	if v == "" {
@@ -42,7 +42,7 @@ func (l *scriptLine) ties(c *command.Enqueue) {
 			ch.Steps = append(ch.Steps, stepOf(word))
 		}
 	}
-	l.more(c).Chain = ch
+	c.Chain = ch
 }
 
 // step reads queue:payload, or nothing.

@@ -62,19 +62,19 @@ func (m *oracle) holder(k queueKey, key string) *modelJob {
 
 // refuses is why a job may not come in; made is a batch that the same call makes.
 func (m *oracle) refuses(c *command.Enqueue, made job.BatchID) Refusal {
-	q, b := m.queues[queueKey{c.NS, c.Queue}], m.batches[c.More.Batch]
+	q, b := m.queues[queueKey{c.NS, c.Queue}], m.batches[c.Batch]
 	switch {
 	case q != nil && q.draining:
 		return Draining
 	case m.spent(c.NS, c.Queue, c.Tags, true):
 		return BudgetSpent
-	case c.More.Batch.IsZero() || c.More.Batch == made:
+	case c.Batch.IsZero() || c.Batch == made:
 	case b == nil || b.ns != c.NS:
 		return NoBatch
 	case b.sealed:
 		return BatchClosed
 	}
-	if slices.ContainsFunc(c.More.DependsOn, func(on job.ID) bool { return m.find(c.NS, on) == nil }) {
+	if slices.ContainsFunc(c.DependsOn, func(on job.ID) bool { return m.find(c.NS, on) == nil }) {
 		return NoDependency
 	}
 	return Accepted
@@ -108,7 +108,7 @@ func (m *oracle) together(cmds []command.Command) (why Refusal, again bool) {
 
 // retryOf gives the open parts of a policy what the queue says, else the defaults.
 func (m *oracle) retryOf(c *command.Enqueue) command.RetryPolicy {
-	q, p, open := m.queue(queueKey{c.NS, c.Queue}), c.Retry, c.More.Open
+	q, p, open := m.queue(queueKey{c.NS, c.Queue}), c.Retry, c.RetryOpen
 	if open == 0 && p.MaxRetries == 0 {
 		open = command.RetryAll
 	}

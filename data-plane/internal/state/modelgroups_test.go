@@ -37,7 +37,7 @@ func (m *oracle) follow() {
 		}
 		m.advance(j, o)
 		j.outcome, j.untold = o, m.now
-		m.fireBatch(j.More.Batch)
+		m.fireBatch(j.Batch)
 	}
 }
 
@@ -75,13 +75,13 @@ func (m *oracle) advance(j *modelJob, o Outcome) {
 func (m *oracle) next(j *modelJob, s *command.Step, n uint64) job.ID {
 	c := command.Enqueue{
 		NS: j.NS, ID: job.Derived(m.now, j.chain, n), Queue: s.Queue, Priority: j.Priority, Retry: j.Retry, Tags: j.Tags,
-		More: &command.EnqueueMore{Agent: j.More.Agent},
+		Agent: j.Agent,
 	}
-	if j.More.ExpireAt != 0 {
-		c.More.ExpireAt = m.now + j.More.ExpireAt - j.made
+	if j.ExpireAt != 0 {
+		c.ExpireAt = m.now + j.ExpireAt - j.made
 	}
-	if b := m.batches[j.More.Batch]; b != nil && !b.fired {
-		c.More.Batch = j.More.Batch
+	if b := m.batches[j.Batch]; b != nil && !b.fired {
+		c.Batch = j.Batch
 	}
 	m.create(c).chain = j.chain
 	return c.ID
@@ -90,7 +90,7 @@ func (m *oracle) next(j *modelJob, s *command.Step, n uint64) job.ID {
 // members counts the jobs of a batch by their outcomes.
 func (m *oracle) members(id job.BatchID) (counts [outcomeSlots]uint64) {
 	for _, j := range m.jobs {
-		if j.More.Batch == id {
+		if j.Batch == id {
 			counts[j.outcome]++
 		}
 	}
@@ -103,7 +103,7 @@ func (m *oracle) fireBatch(id job.BatchID) {
 		return
 	}
 	if b.fired, b.counts = true, m.members(id); b.callback != nil {
-		m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal, More: &command.EnqueueMore{}})
+		m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal})
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *oracle) tell(d keys.Due) {
 		for _, j := range m.jobs {
 			switch {
 			case j.gone || j.NS != d.NS || !j.waits[d.ID]:
-			case on.outcome != OutcomeCompleted && j.More.OnDependency != command.DependencyRun:
+			case on.outcome != OutcomeCompleted && j.OnDependency != command.DependencyRun:
 				m.unmet(j)
 			default:
 				if j.waits[d.ID] = false; !j.blocked() && j.state == job.Pending {
@@ -129,7 +129,7 @@ func (m *oracle) tell(d keys.Due) {
 }
 
 func (m *oracle) unmet(j *modelJob) {
-	if j.More.OnDependency == command.DependencyCancel {
+	if j.OnDependency == command.DependencyCancel {
 		m.end(j, job.Cancelled, NotDead)
 		return
 	}

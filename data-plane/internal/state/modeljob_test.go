@@ -56,12 +56,12 @@ func (m *oracle) create(c command.Enqueue) *modelJob {
 	c.Retry = m.retryOf(&c)
 	j := &modelJob{Enqueue: c, made: m.now, keyUntil: m.now + int64(c.UniqueFor), waits: map[job.ID]bool{}}
 	m.jobs = append(m.jobs, j)
-	if c.More.ExpireAt != 0 {
-		j.expire = max(c.More.ExpireAt, m.now)
+	if c.ExpireAt != 0 {
+		j.expire = max(c.ExpireAt, m.now)
 	}
-	if c.More.Chain != nil {
-		j.chain = c.More.Chain.ID
-		m.chains[j.chain] = &modelChain{ns: c.NS, Chain: c.More.Chain, jobs: []job.ID{c.ID}}
+	if c.Chain != nil {
+		j.chain = c.Chain.ID
+		m.chains[j.chain] = &modelChain{ns: c.NS, Chain: c.Chain, jobs: []job.ID{c.ID}}
 	}
 	if m.ready(j); c.ScheduledAt > m.now {
 		j.state, j.due = job.Scheduled, c.ScheduledAt
@@ -70,10 +70,10 @@ func (m *oracle) create(c command.Enqueue) *modelJob {
 		m.hold(j, p.Expires, p.ApproveAtLast, p.Approvers)
 	}
 	unmet := false
-	for _, on := range c.More.DependsOn {
+	for _, on := range c.DependsOn {
 		dep := m.find(c.NS, on)
 		j.waits[on] = !dep.state.Terminal()
-		unmet = unmet || dep.state.Terminal() && dep.state != job.Completed && c.More.OnDependency != command.DependencyRun
+		unmet = unmet || dep.state.Terminal() && dep.state != job.Completed && c.OnDependency != command.DependencyRun
 	}
 	if unmet {
 		m.unmet(j)
@@ -178,14 +178,14 @@ func (m *oracle) ack(c *command.Ack) Refusal {
 		return Accepted // Said again.
 	case why != Accepted:
 		return why
-	case c.More.Agent != command.AgentUnsaid && j.More.Agent == nil:
+	case c.Agent != command.AgentUnsaid && j.Agent == nil:
 		return NotAgent
 	}
-	m.report(j, c.More.Usage)
-	if j.More.Agent != nil && m.iterated(j, c.More.Agent) {
+	m.report(j, c.Usage)
+	if j.Agent != nil && m.iterated(j, c.Agent) {
 		return Accepted
 	}
-	j.exit = c.More.Step == command.StepExit
+	j.exit = c.Step == command.StepExit
 	m.end(j, job.Completed, NotDead)
 	return Accepted
 }
@@ -199,7 +199,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 	if why != Accepted {
 		return why
 	}
-	switch m.report(j, c.More.Usage); {
+	switch m.report(j, c.Usage); {
 	case j.state == job.Cancelling:
 		m.letGo(j)
 	case c.Release:
@@ -207,20 +207,20 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 		if m.tooDear(j) {
 			return Accepted
 		}
-		if m.ready(j); c.More.HasDelay && c.More.Delay > 0 {
-			j.state, j.due = job.Retrying, m.lease+int64(c.More.Delay)
+		if m.ready(j); c.Delay != nil && *c.Delay > 0 {
+			j.state, j.due = job.Retrying, m.lease+int64(*c.Delay)
 		}
 		j.released = true
-	case c.More.Terminal:
+	case c.Terminal:
 		m.end(j, job.Dead, DeadTerminal)
 	default:
-		m.failed(j, c.More)
+		m.failed(j, c.Delay)
 	}
 	return Accepted
 }
 
 // failed is an attempt that failed and is perhaps not the last one.
-func (m *oracle) failed(j *modelJob, more *command.FailMore) {
+func (m *oracle) failed(j *modelJob, delay *time.Duration) {
 	if j.attempt >= j.Retry.MaxRetries {
 		m.end(j, job.Dead, DeadRetries)
 		return
@@ -229,8 +229,8 @@ func (m *oracle) failed(j *modelJob, more *command.FailMore) {
 		return
 	}
 	wait := job.Jitter(j.Retry.Backoff.Delay(j.attempt, j.Retry.BaseDelay, j.Retry.MaxDelay), j.ID, j.attempt)
-	if more.HasDelay {
-		wait = more.Delay
+	if delay != nil {
+		wait = *delay
 	}
 	j.state, j.due = job.Retrying, m.lease+max(int64(wait), 1)
 }
@@ -239,7 +239,7 @@ func (m *oracle) heartbeat(c *command.Heartbeat) Refusal {
 	j, why := m.leased(c.NS, c.ID, c.By)
 	if why == Accepted {
 		told, before := j.dearer, m.over(j)
-		m.report(j, c.More.Usage)
+		m.report(j, c.Usage)
 		if now := m.over(j); j.state == job.Active && j.dearer && (!told || now > before) {
 			switch now {
 			case overHold:
@@ -297,7 +297,7 @@ func (m *oracle) ranOut(j *modelJob) {
 		m.letGo(j)
 	case late:
 		j.ranOut = true
-		m.failed(j, &command.FailMore{})
+		m.failed(j, nil)
 	default:
 		if j.crashes++; j.crashes >= CrashLimit {
 			m.end(j, job.Dead, DeadCrashes)

@@ -168,7 +168,7 @@ type modelIteration struct {
 
 // limit is when the lease of a job ends at the latest.
 func (j *modelJob) limit() int64 {
-	if a := j.More.Agent; a != nil && a.IterationTimeout > 0 {
+	if a := j.Agent; a != nil && a.IterationTimeout > 0 {
 		return j.started + int64(a.IterationTimeout)
 	}
 	return math.MaxInt64
@@ -176,7 +176,7 @@ func (j *modelJob) limit() int64 {
 
 // iterated ends an iteration of an agent, and reports whether the job goes on.
 func (m *oracle) iterated(j *modelJob, says command.AgentStatus) bool {
-	from, a, n := 0, j.More.Agent, len(j.iterations)
+	from, a, n := 0, j.Agent, len(j.iterations)
 	if n > 0 {
 		from = j.iterations[n-1].reports
 	}

@@ -36,37 +36,14 @@ func (p *pair) step(now int64, cmds ...command.Command) {
 	if _, together := cmds[0].(*command.Together); together {
 		of := make([]command.Command, len(cmds)-1)
 		for i := range of {
-			of[i] = whole(cmds[i+1])
+			of[i] = cmds[i+1]
 		}
 		for i, want := range p.m.group(of) {
 			p.answers(cmds[i+1], got[i+1], want)
 		}
 		return
 	}
-	p.answers(cmds[0], got[0], p.m.apply(whole(cmds[0]), got[0]))
-}
-
-// whole is a command in which what only some of its kind say is never left out.
-func whole(c command.Command) command.Command {
-	switch c := c.(type) {
-	case *command.Enqueue:
-		e := *c
-		e.More = cmp.Or(c.More, &command.EnqueueMore{})
-		return &e
-	case *command.Ack:
-		a := *c
-		a.More = cmp.Or(c.More, &command.AckMore{})
-		return &a
-	case *command.Fail:
-		f := *c
-		f.More = cmp.Or(c.More, &command.FailMore{})
-		return &f
-	case *command.Heartbeat:
-		h := *c
-		h.More = cmp.Or(c.More, &command.HeartbeatMore{})
-		return &h
-	}
-	return c
+	p.answers(cmds[0], got[0], p.m.apply(cmds[0], got[0]))
 }
 
 func (p *pair) answers(c command.Command, got, want Result) {
@@ -139,7 +116,7 @@ func (j *modelJob) text() string {
 	if j.state.Terminal() {
 		expires = 0
 	}
-	if j.More.Agent != nil {
+	if j.Agent != nil {
 		iteration = len(j.iterations) + 1 // The next one, or the one that runs.
 	}
 	return fmt.Sprintf(jobText, j.state, j.Queue, j.Priority, j.attempt, j.crashes, j.due, expires, j.reason, j.blocked(), j.Retry, iteration, j.dearer)

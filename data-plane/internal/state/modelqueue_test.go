@@ -69,10 +69,10 @@ func (m *oracle) setQueue(c *command.SetQueue, q *modelQueue) {
 		}
 	}
 	if c.Set&command.SetDraining != 0 {
-		q.draining = c.More.Draining
+		q.draining = c.Draining
 	}
 	if c.Set&command.SetRetry != 0 {
-		q.retry, q.retrySet = c.More.Retry, c.More.RetrySet
+		q.retry, q.retrySet = c.Retry, c.RetrySet
 	}
 }
 

@@ -88,8 +88,8 @@ func (m *oracle) run(s *modelSchedule, c *command.Enqueue) Refusal {
 	}
 	t := &s.Job
 	c.Queue, c.Priority, c.Retry, c.Tags, c.UniqueKey, c.UniqueFor = t.Queue, t.Priority, t.Retry, t.Tags, t.UniqueKey, t.UniqueFor
-	if c.More = (&command.EnqueueMore{Open: t.RetryOpen}); t.ExpireAfter > 0 {
-		c.More.ExpireAt = m.now + int64(t.ExpireAfter)
+	if c.RetryOpen = t.RetryOpen; t.ExpireAfter > 0 {
+		c.ExpireAt = m.now + int64(t.ExpireAfter)
 	}
 	res := m.enqueue(c, false)
 	if res.Duplicate {

@@ -12,46 +12,25 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
 
-// Every record starts with its version byte. Records that carry nothing of a later
-// version are written in the first, so that stored form changes only with the
-// commands that need it (R18), and one value has one form.
-const (
-	recordVersion  = 1
-	recordVersion2 = 2
-	recordVersion3 = 3
-)
+// recordVersion is the version byte that every record starts with. Parts that only some
+// records have stand behind a mask, so that one value has one form, and a short one.
+const recordVersion = 1
 
 // ErrRecord: a stored record can not be read. The node must stop.
 var ErrRecord = errors.New("malformed record")
 
-func newRecord(room int) codec.Writer { return newRecordOf(recordVersion, room) }
-
-func newRecordOf(version byte, room int) codec.Writer {
+func newRecord(room int) codec.Writer {
 	w := codec.Writer{Buf: make([]byte, 0, room)}
-	w.Byte(version)
+	w.Byte(recordVersion)
 	return w
 }
 
 func openRecord(what string, b []byte) (*codec.Reader, error) {
-	r, _, err := openRecordUpTo(what, b, recordVersion)
-	return r, err
-}
-
-func openRecordUpTo(what string, b []byte, latest byte) (*codec.Reader, byte, error) {
 	r := codec.NewReader(b)
-	v := r.Byte()
-	if v < recordVersion || v > latest {
-		return nil, 0, fmt.Errorf("%w: %s has version %d", ErrRecord, what, v)
+	if v := r.Byte(); v != recordVersion {
+		return nil, fmt.Errorf("%w: %s has version %d", ErrRecord, what, v)
 	}
-	return r, v, nil
-}
-
-// versionFor is the version of a record that has or has not what came with the second.
-func versionFor(second bool) byte {
-	if second {
-		return recordVersion2
-	}
-	return recordVersion
+	return r, nil
 }
 
 func closeRecord(what string, r *codec.Reader) error {
@@ -71,26 +50,16 @@ type Body struct {
 	UniqueKey      string
 	IdempotencyKey string
 	TraceParent    string
-	More           *BodyMore
-}
-
-// BodyMore is what only some jobs have.
-type BodyMore struct {
-	ExpireAt     int64 // 0: never.
-	Agent        *command.AgentLimits
-	Parent       job.ID
-	Batch        job.BatchID
-	Chain        job.ChainID
-	ChainStep    int // Place in the chain from 0; ChainOnExit, ChainOnFailure.
-	Schedule     job.ScheduleID
-	Tick         int64 // Of the schedule; 0: run by hand.
-	DependsOn    []job.ID
-	OnDependency command.DependencyPolicy
-}
-
-func (m *BodyMore) isZero() bool {
-	return m.ExpireAt == 0 && m.Agent == nil && m.Parent.IsZero() && m.Batch.IsZero() && m.Chain.IsZero() &&
-		m.Schedule.IsZero() && len(m.DependsOn) == 0
+	ExpireAt       int64 // 0: never.
+	Agent          *command.AgentLimits
+	Parent         job.ID
+	Batch          job.BatchID
+	Chain          job.ChainID
+	ChainStep      int // Place in the chain from 0; ChainOnExit, ChainOnFailure.
+	Schedule       job.ScheduleID
+	Tick           int64 // Of the schedule; 0: run by hand.
+	DependsOn      []job.ID
+	OnDependency   command.DependencyPolicy
 }
 
 // Steps of a chain that have no place in it (contract, domain constants).
@@ -99,71 +68,140 @@ const (
 	ChainOnFailure = -2
 )
 
-func (m *BodyMore) encode(w *codec.Writer) {
-	w.Int(m.ExpireAt)
-	w.Bool(m.Agent != nil)
-	if m.Agent != nil {
-		command.EncodeAgentLimits(w, *m.Agent)
-	}
-	w.ID(m.Parent)
-	w.ID(m.Batch)
-	w.ID(m.Chain)
-	w.Int(int64(m.ChainStep))
-	w.ID(m.Schedule)
-	w.Int(m.Tick)
-	w.Uint(uint64(len(m.DependsOn)))
-	for _, id := range m.DependsOn {
-		w.ID(id)
-	}
-	w.Byte(byte(m.OnDependency))
-}
+// Parts of a Body. Stored: append only.
+const (
+	bodyScheduled codec.Mask = 1 << iota
+	bodyTags
+	bodyUnique
+	bodyIdempotency
+	bodyTrace
+	bodyExpiry
+	bodyAgent
+	bodyParent
+	bodyBatch
+	bodyChain
+	bodySchedule
+	bodyDependsOn
+)
 
-func decodeBodyMore(r *codec.Reader) *BodyMore {
-	m := &BodyMore{ExpireAt: r.Time()}
-	if r.Bool() {
-		a := command.DecodeAgentLimits(r)
-		m.Agent = &a
-	}
-	m.Parent, m.Batch, m.Chain, m.ChainStep = r.ID(), r.ID(), r.ID(), int(r.Int())
-	m.Schedule, m.Tick = r.ID(), r.Time()
-	if n := r.Count(16); n > 0 {
-		m.DependsOn = make([]job.ID, n)
-		for i := range m.DependsOn {
-			m.DependsOn[i] = r.ID()
-		}
-	}
-	m.OnDependency = command.DependencyPolicy(r.Byte())
-	return m
+func (b *Body) parts() codec.Mask {
+	return bodyScheduled.If(b.ScheduledAt != 0) |
+		bodyTags.If(len(b.Tags) > 0) |
+		bodyUnique.If(b.UniqueKey != "") |
+		bodyIdempotency.If(b.IdempotencyKey != "") |
+		bodyTrace.If(b.TraceParent != "") |
+		bodyExpiry.If(b.ExpireAt != 0) |
+		bodyAgent.If(b.Agent != nil) |
+		bodyParent.If(!b.Parent.IsZero()) |
+		bodyBatch.If(!b.Batch.IsZero()) |
+		bodyChain.If(!b.Chain.IsZero()) |
+		bodySchedule.If(!b.Schedule.IsZero()) |
+		bodyDependsOn.If(len(b.DependsOn) > 0)
 }
 
 func (b *Body) encode() []byte {
-	w := newRecordOf(versionFor(b.More != nil), 64+len(b.Payload))
+	w := newRecord(64 + len(b.Payload))
+	parts := b.parts()
 	w.Text(b.Queue)
 	w.Bytes(b.Payload)
 	w.Int(b.CreatedAt)
-	w.Int(b.ScheduledAt)
-	command.EncodeTags(&w, b.Tags)
-	w.Text(b.UniqueKey)
-	w.Text(b.IdempotencyKey)
-	w.Text(b.TraceParent)
-	if b.More != nil {
-		b.More.encode(&w)
+	w.Mask(parts)
+	if parts.Has(bodyScheduled) {
+		w.Int(b.ScheduledAt)
 	}
+	if parts.Has(bodyTags) {
+		command.EncodeTags(&w, b.Tags)
+	}
+	if parts.Has(bodyUnique) {
+		w.Text(b.UniqueKey)
+	}
+	if parts.Has(bodyIdempotency) {
+		w.Text(b.IdempotencyKey)
+	}
+	if parts.Has(bodyTrace) {
+		w.Text(b.TraceParent)
+	}
+	if parts.Has(bodyExpiry) {
+		w.Int(b.ExpireAt)
+	}
+	if parts.Has(bodyAgent) {
+		command.EncodeAgentLimits(&w, *b.Agent)
+	}
+	b.encodeTies(&w, parts)
 	return w.Buf
 }
 
+// encodeTies writes what the job has to do with others.
+func (b *Body) encodeTies(w *codec.Writer, parts codec.Mask) {
+	if parts.Has(bodyParent) {
+		w.ID(b.Parent)
+	}
+	if parts.Has(bodyBatch) {
+		w.ID(b.Batch)
+	}
+	if parts.Has(bodyChain) {
+		w.ID(b.Chain)
+		w.Int(int64(b.ChainStep))
+	}
+	if parts.Has(bodySchedule) {
+		w.ID(b.Schedule)
+		w.Int(b.Tick)
+	}
+	if parts.Has(bodyDependsOn) {
+		command.EncodeIDs(w, b.DependsOn)
+		w.Byte(byte(b.OnDependency))
+	}
+}
+
 func decodeBody(v []byte) (Body, error) {
-	r, version, err := openRecordUpTo("body", v, recordVersion2)
+	r, err := openRecord("body", v)
 	if err != nil {
 		return Body{}, err
 	}
-	b := Body{Queue: r.Name(), Payload: r.Bytes(), CreatedAt: r.Int(), ScheduledAt: r.Int()}
-	b.Tags = command.DecodeTags(r)
-	b.UniqueKey, b.IdempotencyKey, b.TraceParent = r.Text(), r.Text(), r.Text()
-	if version == recordVersion2 {
-		b.More = decodeBodyMore(r)
+	b := Body{Queue: r.Name(), Payload: r.Bytes(), CreatedAt: r.Int()}
+	parts := r.Mask()
+	if parts.Has(bodyScheduled) {
+		b.ScheduledAt = r.Int()
 	}
+	if parts.Has(bodyTags) {
+		b.Tags = command.DecodeTags(r)
+	}
+	if parts.Has(bodyUnique) {
+		b.UniqueKey = r.Text()
+	}
+	if parts.Has(bodyIdempotency) {
+		b.IdempotencyKey = r.Text()
+	}
+	if parts.Has(bodyTrace) {
+		b.TraceParent = r.Text()
+	}
+	if parts.Has(bodyExpiry) {
+		b.ExpireAt = r.Time()
+	}
+	if parts.Has(bodyAgent) {
+		b.Agent = command.DecodeAgentLimits(r)
+	}
+	b.decodeTies(r, parts)
+	r.Confirm(parts, b.parts())
 	return b, closeRecord("body", r)
+}
+
+func (b *Body) decodeTies(r *codec.Reader, parts codec.Mask) {
+	if parts.Has(bodyParent) {
+		b.Parent = r.ID()
+	}
+	if parts.Has(bodyBatch) {
+		b.Batch = r.ID()
+	}
+	if parts.Has(bodyChain) {
+		b.Chain, b.ChainStep = r.ID(), int(r.Int())
+	}
+	if parts.Has(bodySchedule) {
+		b.Schedule, b.Tick = r.ID(), r.Time()
+	}
+	if parts.Has(bodyDependsOn) {
+		b.DependsOn, b.OnDependency = command.DecodeIDs(r), command.DependencyPolicy(r.Byte())
+	}
 }
 
 // Head is the part of a job that changes with every transition.
@@ -206,25 +244,20 @@ const (
 	flagResult                 // There is a result record.
 	flagErrors                 // There is at least one attempt error.
 	flagReclaimed              // The last lease ran out; its holder settled nothing.
-	_                          // Two bits of the first version that nothing used.
-	_
-	flagChain      // The body names a chain.
-	flagBatch      // The body names a batch, of which the job is a member.
-	flagDependents // Other jobs wait for this one.
-	flagBlocked    // It waits for other jobs: while it is pending it has no place in the ready order.
-	flagAgent      // The body has the limits of an agent job.
-	flagHold       // There is a hold record.
-	flagHoldNext   // When its worker lets go of it, it is held.
-	flagExpired    // When its worker lets go of it, it is dead: it expired meanwhile.
-	flagUsage      // There is a usage record.
-	flagIterations // There is at least one iteration record.
-	flagIterated   // Its iteration is over: the next lease begins another one.
-	flagRanOut     // A lease ran out that the crashes do not tell of (any more).
-	flagOverBudget // It cost more than a budget allows for one job, and that was told.
-	flagDeadNext   // When its worker lets go of it, it is dead: it cost too much.
-
-	// flagsFirst are those that fit the first version of the record.
-	flagsFirst = 1<<8 - 1
+	flagChain                  // The body names a chain.
+	flagBatch                  // The body names a batch, of which the job is a member.
+	flagDependents             // Other jobs wait for this one.
+	flagBlocked                // It waits for other jobs: while it is pending it has no place in the ready order.
+	flagAgent                  // The body has the limits of an agent job.
+	flagHold                   // There is a hold record.
+	flagHoldNext               // When its worker lets go of it, it is held.
+	flagExpired                // When its worker lets go of it, it is dead: it expired meanwhile.
+	flagUsage                  // There is a usage record.
+	flagIterations             // There is at least one iteration record.
+	flagIterated               // Its iteration is over: the next lease begins another one.
+	flagRanOut                 // A lease ran out that the crashes do not tell of (any more).
+	flagOverBudget             // It cost more than a budget allows for one job, and that was told.
+	flagDeadNext               // When its worker lets go of it, it is dead: it cost too much.
 )
 
 func (h *Head) has(flag uint32) bool { return h.flags&flag != 0 }
@@ -334,33 +367,45 @@ func (h *Head) note(what What, at int64) {
 	h.Timeline = append(keep[:len(keep):len(keep)], Moment{what, at, h.Attempt})
 }
 
+// Parts of a Head. Stored: append only.
+const (
+	headPos codec.Mask = 1 << iota
+	headDue
+	headLease
+	headStarted
+	headFinished
+	headFlags
+	headFailed
+	headReason
+	headCrashes
+	headGen
+	headExpiry
+	headIteration
+)
+
+func (h *Head) parts() codec.Mask {
+	return headPos.If(!h.Pos.IsZero()) |
+		headDue.If(h.Due != 0) |
+		headLease.If(!h.Epoch.IsZero() || h.Lease != 0 || h.Worker != "" || h.Hostname != "" || h.Peer != 0) |
+		headStarted.If(h.Started != 0) |
+		headFinished.If(h.Finished != 0) |
+		headFlags.If(h.flags != 0) |
+		headFailed.If(h.FailedAt != 0) |
+		headReason.If(h.Reason != NotDead) |
+		headCrashes.If(h.Crashes != 0) |
+		headGen.If(h.gen != 0) |
+		headExpiry.If(h.ExpireAt != 0) |
+		headIteration.If(h.Iteration != 0)
+}
+
 func (h *Head) encode() []byte {
-	version := versionFor(h.gen != 0)
-	if h.flags > flagsFirst || h.ExpireAt != 0 || h.Iteration != 0 {
-		version = recordVersion3
-	}
-	w := newRecordOf(version, 96+12*len(h.Timeline))
+	w := newRecord(96 + 12*len(h.Timeline))
+	parts := h.parts()
 	w.Text(h.Queue)
 	w.Byte(byte(h.State))
 	w.Byte(byte(h.Priority))
 	command.EncodeRetry(&w, h.Retry)
 	w.Uint(uint64(h.Attempt))
-	w.Uint(uint64(h.Crashes))
-	command.EncodePosition(&w, h.Pos)
-	w.Int(h.Due)
-	if h.onLeaseTime() {
-		w.Int(h.Shift)
-	}
-	command.EncodePosition(&w, h.Epoch)
-	w.Uint(uint64(h.Lease))
-	w.Text(h.Worker)
-	w.Text(h.Hostname)
-	w.Fixed64(h.Peer)
-	w.Byte(byte(h.flags))
-	w.Int(h.Started)
-	w.Int(h.Finished)
-	w.Int(h.FailedAt)
-	w.Byte(byte(h.Reason))
 	w.Uint(uint64(len(h.Timeline)))
 	last := int64(0)
 	for _, m := range h.Timeline {
@@ -369,51 +414,120 @@ func (h *Head) encode() []byte {
 		w.Uint(uint64(m.Attempt))
 		last = m.At
 	}
-	if version >= recordVersion2 {
-		w.Uint(h.gen)
+	w.Mask(parts)
+	if parts.Has(headPos) {
+		command.EncodePosition(&w, h.Pos)
 	}
-	if version == recordVersion3 {
-		w.Uint(uint64(h.flags >> 8))
-		w.Int(h.ExpireAt)
-		w.Uint(uint64(h.Iteration))
+	if parts.Has(headDue) {
+		w.Int(h.Due)
+		if h.onLeaseTime() {
+			w.Int(h.Shift)
+		}
 	}
+	if parts.Has(headLease) {
+		command.EncodePosition(&w, h.Epoch)
+		w.Uint(uint64(h.Lease))
+		w.Text(h.Worker)
+		w.Text(h.Hostname)
+		w.Fixed64(h.Peer)
+	}
+	if parts.Has(headStarted) {
+		w.Int(h.Started)
+	}
+	if parts.Has(headFinished) {
+		w.Int(h.Finished)
+	}
+	if parts.Has(headFlags) {
+		w.Uint(uint64(h.flags))
+	}
+	h.encodeRare(&w, parts)
 	return w.Buf
 }
 
+func (h *Head) encodeRare(w *codec.Writer, parts codec.Mask) {
+	if parts.Has(headFailed) {
+		w.Int(h.FailedAt)
+	}
+	if parts.Has(headReason) {
+		w.Byte(byte(h.Reason))
+	}
+	if parts.Has(headCrashes) {
+		w.Uint(uint64(h.Crashes))
+	}
+	if parts.Has(headGen) {
+		w.Uint(h.gen)
+	}
+	if parts.Has(headExpiry) {
+		w.Int(h.ExpireAt)
+	}
+	if parts.Has(headIteration) {
+		w.Uint(uint64(h.Iteration))
+	}
+}
+
 func decodeHead(v []byte) (Head, error) {
-	r, version, err := openRecordUpTo("head", v, recordVersion3)
+	r, err := openRecord("head", v)
 	if err != nil {
 		return Head{}, err
 	}
 	h := Head{Queue: r.Name(), State: job.State(r.Byte()), Priority: job.Priority(r.Byte())}
-	h.Retry = command.DecodeRetry(r)
-	h.Attempt, h.Crashes = r.Uint32(), r.Uint32()
-	h.Pos, h.Due = command.DecodePosition(r), r.Int()
-	if h.onLeaseTime() {
-		h.Shift = r.Int()
-	}
-	h.Epoch, h.Lease = command.DecodePosition(r), time.Duration(r.Uint())
-	h.Worker, h.Hostname, h.Peer = r.Text(), r.Text(), r.Fixed64()
-	h.flags = uint32(r.Byte())
-	h.Started, h.Finished, h.FailedAt = r.Int(), r.Int(), r.Int()
-	h.Reason = DeadReason(r.Byte())
+	h.Retry, h.Attempt = command.DecodeRetry(r), r.Uint32()
 	h.Timeline = make([]Moment, r.Count(3))
 	last := int64(0)
 	for i := range h.Timeline {
 		m := Moment{What: What(r.Byte()), At: last + r.Int(), Attempt: r.Uint32()}
 		h.Timeline[i], last = m, m.At
 	}
-	if version >= recordVersion2 {
-		h.gen = r.Uint()
+	parts := r.Mask()
+	if parts.Has(headPos) {
+		h.Pos = command.DecodePosition(r)
 	}
-	if version == recordVersion3 {
-		h.flags |= r.Uint32() << 8
-		h.ExpireAt, h.Iteration = r.Time(), r.Uint32()
+	if parts.Has(headDue) {
+		h.Due = r.Int()
+		if h.onLeaseTime() {
+			h.Shift = r.Int()
+		}
 	}
+	if parts.Has(headLease) {
+		h.Epoch, h.Lease = command.DecodePosition(r), time.Duration(r.Uint())
+		h.Worker, h.Hostname, h.Peer = r.Text(), r.Text(), r.Fixed64()
+	}
+	if parts.Has(headStarted) {
+		h.Started = r.Int()
+	}
+	if parts.Has(headFinished) {
+		h.Finished = r.Int()
+	}
+	if parts.Has(headFlags) {
+		h.flags = r.Uint32()
+	}
+	h.decodeRare(r, parts)
+	r.Confirm(parts, h.parts())
 	if !h.State.Valid() && r.Err() == nil {
 		return Head{}, fmt.Errorf("%w: head has state %d", ErrRecord, h.State)
 	}
 	return h, closeRecord("head", r)
+}
+
+func (h *Head) decodeRare(r *codec.Reader, parts codec.Mask) {
+	if parts.Has(headFailed) {
+		h.FailedAt = r.Int()
+	}
+	if parts.Has(headReason) {
+		h.Reason = DeadReason(r.Byte())
+	}
+	if parts.Has(headCrashes) {
+		h.Crashes = r.Uint32()
+	}
+	if parts.Has(headGen) {
+		h.gen = r.Uint()
+	}
+	if parts.Has(headExpiry) {
+		h.ExpireAt = r.Time()
+	}
+	if parts.Has(headIteration) {
+		h.Iteration = r.Uint32()
+	}
 }
 
 // QueueConfig is what an operator set for a queue.
@@ -452,38 +566,27 @@ func (q *QueueConfig) Fingerprint() uint64 {
 }
 
 func (q *QueueConfig) encode() []byte {
-	version := versionFor(q.Limited() || q.gen != 0)
-	if q.kept != 0 || q.Draining || q.RetrySet != 0 {
-		version = recordVersion3
-	}
-	w := newRecordOf(version, 32)
+	w := newRecord(32)
 	w.Bool(q.Paused)
 	w.Int(q.CreatedAt)
-	if version >= recordVersion2 {
-		w.Uint(uint64(q.MaxConcurrency))
-		command.EncodeThrottle(&w, q.Throttle)
-		w.Uint(q.gen)
-	}
-	if version == recordVersion3 {
-		w.Uint(q.kept)
-		w.Bool(q.Draining)
-		command.EncodeRetry(&w, q.Retry)
-		w.Byte(byte(q.RetrySet))
-	}
+	w.Uint(uint64(q.MaxConcurrency))
+	command.EncodeThrottle(&w, q.Throttle)
+	w.Uint(q.gen)
+	w.Uint(q.kept)
+	w.Bool(q.Draining)
+	command.EncodeRetry(&w, q.Retry)
+	w.Byte(byte(q.RetrySet))
 	return w.Buf
 }
 
 func decodeQueueConfig(v []byte) (QueueConfig, error) {
-	r, version, err := openRecordUpTo("queue", v, recordVersion3)
+	r, err := openRecord("queue", v)
 	if err != nil {
 		return QueueConfig{}, err
 	}
-	q := QueueConfig{Paused: r.Bool(), CreatedAt: r.Int()}
-	if version >= recordVersion2 {
-		q.MaxConcurrency, q.Throttle, q.gen = r.Uint32(), command.DecodeThrottle(r), r.Uint()
-	}
-	if version == recordVersion3 {
-		q.kept, q.Draining, q.Retry, q.RetrySet = r.Uint(), r.Bool(), command.DecodeRetry(r), command.RetryParts(r.Byte())
+	q := QueueConfig{
+		Paused: r.Bool(), CreatedAt: r.Int(), MaxConcurrency: r.Uint32(), Throttle: command.DecodeThrottle(r), gen: r.Uint(), kept: r.Uint(),
+		Draining: r.Bool(), Retry: command.DecodeRetry(r), RetrySet: command.RetryParts(r.Byte()),
 	}
 	if q.Throttle.IsZero() {
 		q.Throttle = command.Throttle{} // One value, one form.
@@ -511,8 +614,7 @@ type Counts struct {
 func (c *Counts) Leased() int64 { return c.Jobs[job.Active] + c.Jobs[job.Cancelling] }
 
 func (c *Counts) encode() []byte {
-	w := newRecordOf(versionFor(len(c.starts) > 0), 64+8*len(c.starts))
-	w.Uint(uint64(stateSlots))
+	w := newRecord(64 + 8*len(c.starts))
 	for _, n := range c.Jobs {
 		w.Int(n)
 	}
@@ -521,32 +623,24 @@ func (c *Counts) encode() []byte {
 	for _, p := range c.Floor {
 		command.EncodePosition(&w, p)
 	}
-	if len(c.starts) > 0 {
-		c.starts.encode(&w)
-	}
+	c.starts.encode(&w)
 	return w.Buf
 }
 
 func decodeCounts(v []byte) (Counts, error) {
-	r, version, err := openRecordUpTo("counts", v, recordVersion2)
+	r, err := openRecord("counts", v)
 	if err != nil {
 		return Counts{}, err
 	}
 	var c Counts
-	n := r.Count(1)
-	if n > stateSlots {
-		return Counts{}, fmt.Errorf("%w: counts of %d states", ErrRecord, n)
-	}
-	for i := range n {
+	for i := range c.Jobs {
 		c.Jobs[i] = r.Int()
 	}
 	c.Enqueued, c.Failed = r.Int(), r.Int()
 	for i := range c.Floor {
 		c.Floor[i] = command.DecodePosition(r)
 	}
-	if version == recordVersion2 {
-		c.starts = decodeStarts(r)
-	}
+	c.starts = decodeStarts(r)
 	return c, closeRecord("counts", r)
 }
 
@@ -562,27 +656,22 @@ type lock struct {
 }
 
 func (l *lock) encode() []byte {
-	w := newRecordOf(versionFor(l.gen != 0), 40)
+	w := newRecord(40)
 	w.ID(l.Owner)
 	w.ID(l.By)
 	w.Int(l.Expires)
 	w.Byte(byte(l.State))
 	w.Bool(l.Duplicate)
-	if l.gen != 0 {
-		w.Uint(l.gen)
-	}
+	w.Uint(l.gen)
 	return w.Buf
 }
 
 func decodeLock(v []byte) (lock, error) {
-	r, version, err := openRecordUpTo("lock", v, recordVersion2)
+	r, err := openRecord("lock", v)
 	if err != nil {
 		return lock{}, err
 	}
-	l := lock{Owner: r.ID(), By: r.ID(), Expires: r.Int(), State: job.State(r.Byte()), Duplicate: r.Bool()}
-	if version == recordVersion2 {
-		l.gen = r.Uint()
-	}
+	l := lock{Owner: r.ID(), By: r.ID(), Expires: r.Int(), State: job.State(r.Byte()), Duplicate: r.Bool(), gen: r.Uint()}
 	return l, closeRecord("lock", r)
 }
 
@@ -609,7 +698,7 @@ type attemptError struct {
 	At        int64
 	Error     string
 	Backtrace string
-	Worker    string // That held the lease; empty in rows of before it was kept.
+	Worker    string // That held the lease.
 }
 
 func (a *attemptError) encode() []byte {
@@ -618,9 +707,7 @@ func (a *attemptError) encode() []byte {
 	w.Int(a.At)
 	w.Text(a.Error)
 	w.Text(a.Backtrace)
-	if a.Worker != "" {
-		w.Text(a.Worker)
-	}
+	w.Text(a.Worker)
 	return w.Buf
 }
 
@@ -629,12 +716,7 @@ func decodeAttemptError(v []byte) (attemptError, error) {
 	if err != nil {
 		return attemptError{}, err
 	}
-	a := attemptError{Attempt: r.Uint32(), At: r.Int(), Error: r.Text(), Backtrace: r.Text()}
-	if r.Err() == nil && r.Len() > 0 {
-		if a.Worker = r.Text(); r.Err() == nil && a.Worker == "" {
-			return attemptError{}, fmt.Errorf("%w: attempt error: a worker without a name", ErrRecord)
-		}
-	}
+	a := attemptError{Attempt: r.Uint32(), At: r.Int(), Error: r.Text(), Backtrace: r.Text(), Worker: r.Text()}
 	return a, closeRecord("attempt error", r)
 }
 

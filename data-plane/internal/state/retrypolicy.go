@@ -19,8 +19,8 @@ func retryOf(c *command.Enqueue, q *QueueConfig) command.RetryPolicy {
 // at all.
 func openParts(c *command.Enqueue) command.RetryParts {
 	switch {
-	case c.More != nil && c.More.Open != 0:
-		return c.More.Open
+	case c.RetryOpen != 0:
+		return c.RetryOpen
 	case c.Retry.MaxRetries == 0:
 		return command.RetryAll
 	default:

@@ -216,10 +216,10 @@ func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *Schedule, at int64) 
 	}
 	c := &command.Enqueue{
 		NS: ns, Queue: s.Job.Queue, Payload: s.Job.Payload, Priority: s.Job.Priority, Retry: s.Job.Retry, Tags: s.Job.Tags,
-		UniqueKey: s.Job.UniqueKey, UniqueFor: s.Job.UniqueFor, More: &command.EnqueueMore{Open: s.Job.RetryOpen},
+		UniqueKey: s.Job.UniqueKey, UniqueFor: s.Job.UniqueFor, RetryOpen: s.Job.RetryOpen,
 	}
 	if s.Job.ExpireAfter > 0 {
-		c.More.ExpireAt = x.after(int64(s.Job.ExpireAfter))
+		c.ExpireAt = x.after(int64(s.Job.ExpireAfter))
 	}
 	if at == 0 {
 		p := x.place()
@@ -269,10 +269,7 @@ func (x *entry) noteSchedule(ns job.Namespace, id job.ID, of job.ScheduleID, tic
 	if err != nil {
 		return err
 	}
-	if b.More == nil {
-		b.More = new(BodyMore)
-	}
-	b.More.Schedule, b.More.Tick = of, tick
+	b.Schedule, b.Tick = of, tick
 	x.txn.Set(x.m.space.Job(ns, keys.Body, id), b.encode())
 	return nil
 }

@@ -76,7 +76,7 @@ func TestINV12_StaleLeadersMakeNoTickTwice(t *testing.T) {
 			if err != nil {
 				t.Fatalf("body: %v", err)
 			}
-			jobs[b.More.Tick]++
+			jobs[b.Tick]++
 		}
 		for at := epoch + step; at < s.Next; at += step {
 			if jobs[at] != 1 {

@@ -291,9 +291,7 @@ func (l *scriptLine) command() command.Command {
 		return &command.Together{Count: uint32(l.uint("count", 0))}
 	case "heartbeat":
 		c := &command.Heartbeat{NS: l.ns(), ID: l.id(), By: l.holder(), Progress: l.bytes("progress"), Checkpoint: l.bytes("checkpoint")}
-		if u := l.usage(); u != nil {
-			c.More = &command.HeartbeatMore{Usage: u}
-		}
+		c.Usage = l.usage()
 		return c
 	case "extend":
 		return &command.Extend{NS: l.ns(), ID: l.id(), Epoch: l.position(l.text("epoch", "")), Until: l.time("until")}
@@ -364,23 +362,20 @@ func (l *scriptLine) command() command.Command {
 
 func (l *scriptLine) ack() command.Command {
 	c := &command.Ack{NS: l.ns(), ID: l.id(), By: l.holder(), Result: l.bytes("result"), Checkpoint: l.bytes("checkpoint")}
-	m := command.AckMore{Usage: l.usage(), HoldReason: l.text("reason", ""), ExitReason: l.text("exit", "")}
-	if m.ExitReason != "" {
-		m.Step = command.StepExit
+	c.Usage, c.HoldReason, c.ExitReason = l.usage(), l.text("reason", ""), l.text("exit", "")
+	if c.ExitReason != "" {
+		c.Step = command.StepExit
 	}
 	switch status := l.text("status", ""); status {
 	case "":
 	case "continue":
-		m.Agent = command.AgentContinue
+		c.Agent = command.AgentContinue
 	case "done":
-		m.Agent = command.AgentDone
+		c.Agent = command.AgentDone
 	case "hold":
-		m.Agent = command.AgentHold
+		c.Agent = command.AgentHold
 	default:
 		l.fail("status %q", status)
-	}
-	if m != (command.AckMore{}) {
-		c.More = &m
 	}
 	return c
 }
@@ -389,10 +384,10 @@ func (l *scriptLine) failCommand() command.Command {
 	c := &command.Fail{
 		NS: l.ns(), ID: l.id(), By: l.holder(), Error: l.text("error", ""), Backtrace: l.text("backtrace", ""), Release: l.verb == "release",
 	}
-	_, hasDelay := l.opts["delay"]
-	m := command.FailMore{Terminal: l.text("terminal", "") == "true", HasDelay: hasDelay, Delay: l.duration("delay", 0), Usage: l.usage()}
-	if m != (command.FailMore{}) {
-		c.More = &m
+	c.Terminal, c.Usage = l.text("terminal", "") == "true", l.usage()
+	if _, ok := l.opts["delay"]; ok {
+		delay := l.duration("delay", 0)
+		c.Delay = &delay
 	}
 	return c
 }
@@ -429,14 +424,11 @@ func (l *scriptLine) setQueue() command.Command {
 		}
 	}
 	if v := l.text("draining", ""); v != "" {
-		c.Set, c.More = c.Set|command.SetDraining, &command.QueueMore{Draining: v == "true"}
+		c.Set, c.Draining = c.Set|command.SetDraining, v == "true"
 	}
 	if v := l.text("retry", ""); v != "" {
 		c.Set |= command.SetRetry
-		if c.More == nil {
-			c.More = new(command.QueueMore)
-		}
-		c.More.Retry, c.More.RetrySet = l.retry(v)
+		c.Retry, c.RetrySet = l.retry(v)
 	}
 	return c
 }
@@ -506,9 +498,7 @@ func (l *scriptLine) enqueue() command.Command {
 			BaseDelay:  l.duration("base", 5*time.Second), MaxDelay: l.duration("max", 10*time.Minute),
 		},
 	}
-	if a := l.agent(); a != nil {
-		l.more(c).Agent = a
-	}
+	c.Agent = l.agent()
 	var ok bool
 	if c.Priority, ok = job.ParsePriority(l.text("priority", "")); !ok {
 		l.fail("priority")
@@ -521,25 +511,15 @@ func (l *scriptLine) enqueue() command.Command {
 	} else if v != "" {
 		var said command.RetryParts
 		c.Retry, said = l.retry(v)
-		l.more(c).Open = command.RetryAll &^ said
+		c.RetryOpen = command.RetryAll &^ said
 	}
-	if at := l.time("expire"); at != 0 {
-		l.more(c).ExpireAt = at
-	}
+	c.ExpireAt = l.time("expire")
 	if v := l.text("tag", ""); v != "" {
 		k, v, _ := strings.Cut(v, ":")
 		c.Tags = []command.Tag{{Key: k, Value: v}}
 	}
 	l.ties(c)
 	return c
-}
-
-// more is what only some jobs are enqueued with.
-func (l *scriptLine) more(c *command.Enqueue) *command.EnqueueMore {
-	if c.More == nil {
-		c.More = new(command.EnqueueMore)
-	}
-	return c.More
 }
 
 // agent reads agent=iterations:3,cost:0.5,timeout:30s.

@@ -451,8 +451,8 @@ func (d *dumper) body(k, v []byte) error {
 	if b.UniqueKey != "" {
 		fmt.Fprintf(&d.b, " unique %s", b.UniqueKey)
 	}
-	if b.More != nil && !b.More.Schedule.IsZero() {
-		fmt.Fprintf(&d.b, " tick %s of %s", timeText(b.More.Tick), idText(b.More.Schedule))
+	if !b.Schedule.IsZero() {
+		fmt.Fprintf(&d.b, " tick %s of %s", timeText(b.Tick), idText(b.Schedule))
 	}
 	if b.IdempotencyKey != "" {
 		fmt.Fprintf(&d.b, " idempotency %s", b.IdempotencyKey)

@@ -12,7 +12,7 @@ func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if m := c.More; m != nil && m.IfSettings != 0 && (!q.hasConfig || q.config.Fingerprint() != m.IfSettings) {
+	if c.IfSettings != 0 && (!q.hasConfig || q.config.Fingerprint() != c.IfSettings) {
 		return Result{Refusal: Changed}, nil
 	}
 	made := !q.hasConfig
@@ -27,8 +27,12 @@ func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 	if c.Set&command.SetThrottle != 0 {
 		x.setThrottle(q, c.Throttle)
 	}
-	if c.More != nil {
-		x.setMore(q, c)
+	if c.Set&command.SetDraining != 0 {
+		q.config.Draining = c.Draining
+	}
+	if c.Set&command.SetRetry != 0 {
+		q.config.Retry, q.config.RetrySet = command.RetryPolicy{}, c.RetrySet
+		take(&q.config.Retry, c.Retry, c.RetrySet)
 	}
 	if q.config.Paused != was.Paused {
 		x.queueEvent(pauseEvent(q.config.Paused), q)
@@ -41,16 +45,6 @@ func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 		x.queueEvent(feed.QueueUpdated, q)
 	}
 	return Result{}, nil
-}
-
-func (x *entry) setMore(q *queueRecord, c *command.SetQueue) {
-	if c.Set&command.SetDraining != 0 {
-		q.config.Draining = c.More.Draining
-	}
-	if c.Set&command.SetRetry != 0 {
-		q.config.Retry, q.config.RetrySet = command.RetryPolicy{}, c.More.RetrySet
-		take(&q.config.Retry, c.More.Retry, c.More.RetrySet)
-	}
 }
 
 // setThrottle keeps what was counted: a throttle that is changed does not begin anew.

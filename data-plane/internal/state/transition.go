@@ -116,7 +116,7 @@ func (x *entry) enterTerminal(ns job.Namespace, id job.ID, h *Head, s job.State)
 }
 
 // endSaying is enterTerminal with what the worker said of what follows.
-func (x *entry) endSaying(ns job.Namespace, id job.ID, h *Head, s job.State, said *command.AckMore) error {
+func (x *entry) endSaying(ns job.Namespace, id job.ID, h *Head, s job.State, said *command.Ack) error {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}

@@ -126,7 +126,7 @@ func TestTrap35_AUniqueKeyIsFreeAfterEveryEndAndOnlyItsOwnerFreesIt(t *testing.T
 		"cancelled": func(p *trap, id job.ID) { p.do(&command.Cancel{NS: p.ns, ID: id}) },
 		"terminal": func(p *trap, id job.ID) {
 			p.fetch(id)
-			p.do(&command.Fail{NS: p.ns, ID: id, More: &command.FailMore{Terminal: true}})
+			p.do(&command.Fail{NS: p.ns, ID: id, Terminal: true})
 		},
 		"rejected": func(p *trap, id job.ID) {
 			p.do(&command.Hold{NS: p.ns, ID: id})

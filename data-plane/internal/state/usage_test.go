@@ -180,11 +180,11 @@ func TestTrap112_TotalsAreNotAddedToEachOther(t *testing.T) {
 	}
 	for _, id := range []job.ID{a, b} {
 		total := id == a
-		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: id, More: &command.HeartbeatMore{Usage: say(id, total, 3)}})
-		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: id, More: &command.HeartbeatMore{Usage: say(id, total, 3)}})
-		r.do(t, r.now, &command.Ack{NS: ns, ID: id, More: &command.AckMore{Usage: say(id, total, 7)}})
+		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: id, Usage: say(id, total, 3)})
+		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: id, Usage: say(id, total, 3)})
+		r.do(t, r.now, &command.Ack{NS: ns, ID: id, Usage: say(id, total, 7)})
 		// A repeated ack whose answer was lost counts nothing.
-		r.do(t, r.now, &command.Ack{NS: ns, ID: id, More: &command.AckMore{Usage: say(id, total, 7)}})
+		r.do(t, r.now, &command.Ack{NS: ns, ID: id, Usage: say(id, total, 7)})
 	}
 	for id, want := range map[job.ID]int64{a: 7, b: 13} {
 		u, err := ReadJobUsage(r.store, ns, id)
@@ -229,13 +229,13 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 			case 0:
 				add(&command.Fetch{NS: ns, Jobs: ids, Worker: "w", Lease: 24 * time.Hour})
 			case 1:
-				add(&command.Fail{NS: ns, ID: id, Release: rapid.Bool().Draw(t, "release"), More: &command.FailMore{Usage: u}})
+				add(&command.Fail{NS: ns, ID: id, Release: rapid.Bool().Draw(t, "release"), Usage: u})
 				add(&command.Retry{NS: ns, ID: id})
 			case 2:
-				add(&command.Ack{NS: ns, ID: id, More: &command.AckMore{Usage: u}})
+				add(&command.Ack{NS: ns, ID: id, Usage: u})
 				add(&command.Retry{NS: ns, ID: id})
 			default:
-				add(&command.Heartbeat{NS: ns, ID: id, More: &command.HeartbeatMore{Usage: u}})
+				add(&command.Heartbeat{NS: ns, ID: id, Usage: u})
 			}
 		}
 		for _, e := range log {

@@ -32,7 +32,7 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	if err != nil || !ok || h.State != job.Pending || h.Blocked() {
 		return Grant{}, false, err
 	}
-	if c.Queues != nil && !slices.Contains(c.Queues, h.Queue) {
+	if len(c.Queues) > 0 && !slices.Contains(c.Queues, h.Queue) {
 		return Grant{}, false, nil // It was moved.
 	}
 	q, err := x.queue(c.NS, h.Queue)
@@ -135,14 +135,12 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 	if res.Refusal != Accepted {
 		return x.ackedBefore(c, &h, res)
 	}
-	if c.More != nil && c.More.Agent != command.AgentUnsaid && !h.has(flagAgent) {
+	if c.Agent != command.AgentUnsaid && !h.has(flagAgent) {
 		res.Refusal = NotAgent
 		return res, nil
 	}
-	if c.More != nil {
-		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
-			return Result{}, err
-		}
+	if err := x.report(c.NS, c.ID, &h, c.Usage); err != nil {
+		return Result{}, err
 	}
 	cancelling := h.State == job.Cancelling
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
@@ -167,7 +165,7 @@ func (x *entry) complete(c *command.Ack, h *Head) error {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
 		h.flags |= flagResult
 	}
-	if err := x.endSaying(c.NS, c.ID, h, job.Completed, c.More); err != nil {
+	if err := x.endSaying(c.NS, c.ID, h, job.Completed, c); err != nil {
 		return err
 	}
 	h.note(WasCompleted, x.now)
@@ -203,10 +201,8 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	if res.Refusal != Accepted {
 		return x.failedBefore(c, &h, res), nil
 	}
-	if c.More != nil {
-		if err := x.report(c.NS, c.ID, &h, c.More.Usage); err != nil {
-			return Result{}, err
-		}
+	if err := x.report(c.NS, c.ID, &h, c.Usage); err != nil {
+		return Result{}, err
 	}
 	cancelling := h.State == job.Cancelling
 	if err := x.leave(c.NS, c.ID, &h); err != nil {
@@ -297,8 +293,8 @@ func (x *entry) release(c *command.Fail, h *Head) error {
 		return err
 	}
 	var err error
-	if delay, ok := delayOf(c); ok && delay > 0 {
-		err = x.enterFor(c.NS, c.ID, h, job.Retrying, delay)
+	if c.Delay != nil && *c.Delay > 0 {
+		err = x.enterFor(c.NS, c.ID, h, job.Retrying, *c.Delay)
 	} else {
 		err = x.enterPending(c.NS, c.ID, h)
 	}
@@ -310,14 +306,6 @@ func (x *entry) release(c *command.Fail, h *Head) error {
 	return nil
 }
 
-// delayOf is the delay that a worker asked for, if it did.
-func delayOf(c *command.Fail) (time.Duration, bool) {
-	if c.More == nil || !c.More.HasDelay {
-		return 0, false
-	}
-	return c.More.Delay, true
-}
-
 // endAttempt retries the job after its backoff, or ends it when its attempts are spent.
 func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 	err := x.recordError(c, h)
@@ -327,7 +315,7 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 	h.note(WasFailed, x.now)
 	after := feed.Dead
 	switch {
-	case c.More != nil && c.More.Terminal:
+	case c.Terminal:
 		err = x.endDead(c.NS, c.ID, h, DeadTerminal)
 	case h.Attempt >= h.Retry.MaxRetries:
 		err = x.endDead(c.NS, c.ID, h, DeadRetries)
@@ -348,8 +336,8 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 // pause is how long a job waits for its next attempt: as its worker said, to the
 // nanosecond, else by its backoff.
 func pause(c *command.Fail, h *Head) time.Duration {
-	if delay, ok := delayOf(c); ok {
-		return delay
+	if c.Delay != nil {
+		return *c.Delay
 	}
 	return job.Jitter(h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay), c.ID, h.Attempt)
 }
@@ -405,7 +393,7 @@ func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
 		x.event(feed.Progress, c.NS, c.ID, &h)
 	}
 	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
-	if c.More != nil {
+	if c.Usage != nil {
 		if err := x.reportRunning(c, &h); err != nil {
 			return Result{}, err
 		}
