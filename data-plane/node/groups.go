@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
+	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
@@ -165,6 +166,7 @@ func (n *Node) openShard(id uint32) error {
 	}
 	s := shard.New(g, store, shard.Options{
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
+		LeaderWait: server.LeaderWait,
 	})
 	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)
 	service := queue.NewLimited(s, n.enqueuePerSecond)

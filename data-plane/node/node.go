@@ -471,6 +471,9 @@ func (n *Node) shutdown(ctx context.Context, hurry bool) error {
 		n.members.HandOver(calls)
 		n.farewell(calls)
 	}
+	for _, s := range n.shardList() {
+		s.Leave()
+	}
 	var errs []error
 	if n.api != nil {
 		errs = append(errs, ignoreDeadline(n.api.Drain(calls)))

@@ -103,6 +103,16 @@ func As(err error) *Error {
 	return nil
 }
 
+// NothingDone reports whether err says that leadership moves and that surely nothing
+// happened: the call may be made again, here or at another node.
+func NothingDone(err error) bool {
+	if err == nil {
+		return false
+	}
+	code := CodeOf(err)
+	return code == NotLeader || code == Unavailable
+}
+
 // CodeOf is the code of err; Internal when it has none.
 func CodeOf(err error) Code {
 	if e := As(err); e != nil {

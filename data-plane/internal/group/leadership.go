@@ -135,6 +135,12 @@ func (g *Group) Leader() string {
 	return string(id)
 }
 
+// LedElsewhere reports whether this replica knows another one that leads.
+func (g *Group) LedElsewhere() bool {
+	leader := g.Leader()
+	return leader != "" && leader != g.nodeID
+}
+
 // Silent reports that this replica cannot know who leads: its raft may be stuck.
 // Whoever would wait here for a leader had better ask another node.
 func (g *Group) Silent() bool { return g.health.Silent() }

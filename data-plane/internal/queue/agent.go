@@ -121,7 +121,7 @@ type IterationPage struct {
 
 // Iterations lists the finished iterations of a job after one; a limit of 0 is the
 // default.
-func (s *Service) Iterations(_ context.Context, c Caller, id job.ID, after, limit int) (IterationPage, error) {
+func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, limit int) (IterationPage, error) {
 	var bad checker
 	if after < 0 || after > math.MaxUint32 {
 		bad.failf("after", "is %d, must be an iteration's number or 0", after)
@@ -135,17 +135,16 @@ func (s *Service) Iterations(_ context.Context, c Caller, id job.ID, after, limi
 	if limit == 0 {
 		limit = IterationsListMax
 	}
-	var page IterationPage
-	err := s.shard.Read(func(g *statedb.Group) error {
+	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page IterationPage, err error) {
 		if _, err := state.ReadHead(g, c.Namespace, id); err != nil {
-			return err
+			return page, err
 		}
 		list, more, err := state.ReadIterations(g, c.Namespace, id, uint32(after), limit)
 		page.More = more
 		for i := range list {
 			page.Iterations = append(page.Iterations, viewIteration(&list[i]))
 		}
-		return err
+		return page, err
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return IterationPage{}, errNoJob(id)
@@ -173,7 +172,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if bad.text("Idempotency-Key", key, KeyBytesMax); len(bad) > 0 {
 		return EnqueueResult{}, fault.InvalidFields(bad)
 	}
-	cmd, err := s.replayOf(c, id, from)
+	cmd, err := s.replayOf(ctx, c, id, from)
 	if err != nil {
 		return EnqueueResult{}, err
 	}
@@ -195,20 +194,22 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	return enqueueResult(made), nil
 }
 
-func (s *Service) replayOf(c Caller, id job.ID, from int) (*command.Enqueue, error) {
-	var j state.Job
-	var it state.Iteration
-	there := false
-	err := s.shard.Read(func(g *statedb.Group) (err error) {
-		if j, err = state.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
-			return err
+func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (*command.Enqueue, error) {
+	type former struct {
+		state.Job
+		it    state.Iteration
+		there bool
+	}
+	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (j former, err error) {
+		if j.Job, err = state.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
+			return j, err
 		}
-		it, err = state.ReadIteration(g, c.Namespace, id, uint32(from))
-		there = err == nil
+		j.it, err = state.ReadIteration(g, c.Namespace, id, uint32(from))
+		j.there = err == nil
 		if errors.Is(err, statedb.ErrNotFound) {
 			err = nil
 		}
-		return err
+		return j, err
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil, errNoJob(id)
@@ -216,12 +217,12 @@ func (s *Service) replayOf(c Caller, id job.ID, from int) (*command.Enqueue, err
 	if err != nil {
 		return nil, err
 	}
-	if !there {
+	if !j.there {
 		return nil, fault.InvalidFields([]fault.Field{{Path: "from", Message: fmt.Sprintf("is %d, but job %s has no finished iteration with this number", from, id)}})
 	}
 	now := s.now()
 	again := &command.Enqueue{
-		NS: c.Namespace, ID: s.ids.next(now), Queue: j.Head.Queue, Payload: j.Payload, Checkpoint: it.Checkpoint,
+		NS: c.Namespace, ID: s.ids.next(now), Queue: j.Head.Queue, Payload: j.Payload, Checkpoint: j.it.Checkpoint,
 		Priority: j.Priority, Retry: j.Retry, Tags: j.Tags, TraceParent: j.TraceParent,
 		Agent: j.Agent, Parent: id,
 	}

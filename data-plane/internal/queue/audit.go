@@ -263,13 +263,12 @@ type AuditPage struct {
 
 // Audit lists who administered what in the namespace, newest first; before 0 begins with
 // the newest.
-func (s *Service) Audit(_ context.Context, c Caller, before uint64, limit int) (AuditPage, error) {
+func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int) (AuditPage, error) {
 	limit = cmp.Or(limit, AuditPageDefault)
 	if limit < 1 || limit > AuditPageMax {
 		return AuditPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: fmt.Sprintf("must be between 1 and %d", AuditPageMax)}})
 	}
-	var page AuditPage
-	err := s.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page AuditPage, err error) {
 		list, err := state.ReadAuditOf(g, c.Namespace, before, limit+1)
 		if len(list) > limit {
 			list = list[:limit]
@@ -282,17 +281,15 @@ func (s *Service) Audit(_ context.Context, c Caller, before uint64, limit int) (
 				Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
 			})
 		}
-		return err
+		return page, err
 	})
-	return page, err
 }
 
 // TakeAudit reads the acts of all namespaces of the shard behind a number, oldest first,
 // and lets those up to it go in time: whoever asks keeps them.
 func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page state.AuditPage, err error) {
-	err = s.shard.Read(func(g *statedb.Group) (err error) {
-		page, err = state.ReadAudit(g, after, limit)
-		return err
+	page, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (state.AuditPage, error) {
+		return state.ReadAudit(g, after, limit)
 	})
 	if err != nil || after <= page.Taken {
 		return page, err

@@ -134,7 +134,7 @@ func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (Batc
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.batch(c, id)
+	return s.batch(ctx, c, id)
 }
 
 // makeRefusal is no Conflict where jobs come with the batch; see enqueueRefusal.
@@ -159,18 +159,16 @@ func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (Batc
 	if res.Refusal == state.NotFound {
 		return Batch{}, errNoBatch(id)
 	}
-	return s.batch(c, id)
+	return s.batch(ctx, c, id)
 }
 
 func errNoBatch(id job.BatchID) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no batch %s in this namespace", id)
 }
 
-func (s *Service) batch(c Caller, id job.BatchID) (Batch, error) {
-	var b state.Batch
-	err := s.shard.Read(func(g *statedb.Group) (err error) {
-		b, err = state.ReadBatch(g, c.Namespace, id)
-		return err
+func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
+	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Batch, error) {
+		return state.ReadBatch(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Batch{}, errNoBatch(id)
@@ -179,7 +177,7 @@ func (s *Service) batch(c Caller, id job.BatchID) (Batch, error) {
 }
 
 // Batch reads a batch and a page of its jobs.
-func (s *Service) Batch(_ context.Context, c Caller, id job.BatchID, page PageInput) (BatchView, error) {
+func (s *Service) Batch(ctx context.Context, c Caller, id job.BatchID, page PageInput) (BatchView, error) {
 	var after job.ID
 	var bad checker
 	if page.Cursor != "" {
@@ -192,12 +190,12 @@ func (s *Service) Batch(_ context.Context, c Caller, id job.BatchID, page PageIn
 	if len(bad) > 0 {
 		return BatchView{}, fault.InvalidFields(bad)
 	}
-	b, err := s.batch(c, id)
+	b, err := s.batch(ctx, c, id)
 	if err != nil {
 		return BatchView{}, err
 	}
-	v := BatchView{Batch: b}
-	err = s.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (BatchView, error) {
+		v := BatchView{Batch: b}
 		members, more, err := state.ReadMembers(g, c.Namespace, id, after, limit)
 		for _, m := range members {
 			v.Members = append(v.Members, BatchMember{JobID: m.ID, Queue: m.Queue, State: m.State, Outcome: m.Outcome.String()})
@@ -205,13 +203,12 @@ func (s *Service) Batch(_ context.Context, c Caller, id job.BatchID, page PageIn
 		if more {
 			v.Cursor = members[len(members)-1].ID.String()
 		}
-		return err
+		return v, err
 	})
-	return v, err
 }
 
 // Batches lists batches, youngest first.
-func (s *Service) Batches(_ context.Context, c Caller, page PageInput) (BatchPage, error) {
+func (s *Service) Batches(ctx context.Context, c Caller, page PageInput) (BatchPage, error) {
 	var before job.BatchID
 	var bad checker
 	if page.Cursor != "" {
@@ -224,8 +221,7 @@ func (s *Service) Batches(_ context.Context, c Caller, page PageInput) (BatchPag
 	if len(bad) > 0 {
 		return BatchPage{}, fault.InvalidFields(bad)
 	}
-	var out BatchPage
-	err := s.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out BatchPage, err error) {
 		list, more, err := state.ReadBatches(g, c.Namespace, before, limit)
 		for i := range list {
 			out.Batches = append(out.Batches, viewBatch(list[i].ID, &list[i].Batch))
@@ -233,9 +229,8 @@ func (s *Service) Batches(_ context.Context, c Caller, page PageInput) (BatchPag
 		if more {
 			out.Cursor = list[len(list)-1].ID.String()
 		}
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 func (c *checker) badCursor() {

@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -101,9 +102,8 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 }
 
 // Budgets lists the namespace's budgets.
-func (s *Service) Budgets(_ context.Context, c Caller) ([]Budget, error) {
-	var out []Budget
-	err := s.shard.Read(func(g *statedb.Group) error {
+func (s *Service) Budgets(ctx context.Context, c Caller) ([]Budget, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Budget, err error) {
 		list, err := state.ReadBudgets(g, c.Namespace, s.now().UnixNano())
 		for i := range list {
 			b := &list[i]
@@ -112,9 +112,8 @@ func (s *Service) Budgets(_ context.Context, c Caller) ([]Budget, error) {
 				OnExceed: onExceeds[b.On], Spent: b.Spent, CreatedAt: when(b.CreatedAt),
 			})
 		}
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 // DeleteBudget removes a budget; what it shut opens.
@@ -244,16 +243,14 @@ func (s *Service) policy(ctx context.Context, c Caller, id job.PolicyID) (Policy
 }
 
 // Policies lists the namespace's approval policies, the oldest first.
-func (s *Service) Policies(_ context.Context, c Caller) ([]Policy, error) {
-	var out []Policy
-	err := s.shard.Read(func(g *statedb.Group) error {
+func (s *Service) Policies(ctx context.Context, c Caller) ([]Policy, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Policy, err error) {
 		list, err := state.ReadPolicies(g, c.Namespace)
 		for i := range list {
 			out = append(out, viewPolicy(&list[i]))
 		}
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 func viewPolicy(p *state.Policy) Policy {

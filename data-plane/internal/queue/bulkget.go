@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -19,14 +20,13 @@ const (
 
 // Jobs reads whole jobs, in the order of their ids as they are given and each once.
 // What names no job of the namespace is left out.
-func (v *Views) Jobs(_ context.Context, c Caller, ids []string) ([]Job, error) {
+func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error) {
 	if len(ids) > BulkGetMax {
 		return nil, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
 	}
-	var out []Job
-	left := BulkGetBytesMax
-	seen := make(map[job.ID]bool, len(ids))
-	err := v.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, v.shard, func(g *statedb.Group) (out []Job, err error) {
+		left := BulkGetBytesMax
+		seen := make(map[job.ID]bool, len(ids))
 		for _, text := range ids {
 			id, err := job.ParseID(text)
 			if err != nil || seen[id] {
@@ -38,17 +38,16 @@ func (v *Views) Jobs(_ context.Context, c Caller, ids []string) ([]Job, error) {
 				continue
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if left -= carried(&j); left < 0 {
-				return fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
+				return nil, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
 					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out), 1))
 			}
 			out = append(out, viewJob(id, &j))
 		}
-		return nil
+		return out, nil
 	})
-	return out, err
 }
 
 // carried is how many bytes of others' a job has.

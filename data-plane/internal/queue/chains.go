@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -45,11 +46,9 @@ type ChainPage struct {
 }
 
 // Chain reads a chain and where the jobs of its steps stand.
-func (s *Service) Chain(_ context.Context, c Caller, id job.ChainID) (Chain, error) {
-	var ch state.Chain
-	err := s.shard.Read(func(g *statedb.Group) (err error) {
-		ch, err = state.ReadChain(g, c.Namespace, id)
-		return err
+func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (Chain, error) {
+	ch, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Chain, error) {
+		return state.ReadChain(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Chain{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
@@ -65,7 +64,7 @@ func (s *Service) Chain(_ context.Context, c Caller, id job.ChainID) (Chain, err
 }
 
 // Chains lists chains, youngest first.
-func (s *Service) Chains(_ context.Context, c Caller, page PageInput) (ChainPage, error) {
+func (s *Service) Chains(ctx context.Context, c Caller, page PageInput) (ChainPage, error) {
 	var before job.ChainID
 	var bad checker
 	if page.Cursor != "" {
@@ -78,8 +77,7 @@ func (s *Service) Chains(_ context.Context, c Caller, page PageInput) (ChainPage
 	if len(bad) > 0 {
 		return ChainPage{}, fault.InvalidFields(bad)
 	}
-	var out ChainPage
-	err := s.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out ChainPage, err error) {
 		list, more, err := state.ReadChains(g, c.Namespace, before, limit)
 		for i := range list {
 			out.Chains = append(out.Chains, viewChain(list[i].ID, &list[i].ChainState))
@@ -87,9 +85,8 @@ func (s *Service) Chains(_ context.Context, c Caller, page PageInput) (ChainPage
 		if more {
 			out.Cursor = list[len(list)-1].ID.String()
 		}
-		return err
+		return out, err
 	})
-	return out, err
 }
 
 func viewChain(id job.ChainID, s *state.ChainState) ChainSummary {

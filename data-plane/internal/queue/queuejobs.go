@@ -54,10 +54,11 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 		}
 	}()
 	for more := info.Counts[job.Dead] > 0; more; {
-		var ids []job.ID
-		err := s.shard.Read(func(g *statedb.Group) (err error) {
+		at := walk // A read that is repeated begins where it began.
+		ids, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (ids []job.ID, err error) {
+			walk = at
 			ids, more, err = walk.Next(g)
-			return err
+			return ids, err
 		})
 		if err != nil || ctx.Err() != nil {
 			return requeued, errors.Join(err, ctx.Err())

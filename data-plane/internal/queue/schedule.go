@@ -152,7 +152,7 @@ const changesMax = 8
 // changed it meanwhile.
 func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
 	for range changesMax {
-		old, err := s.readSchedule(c, id)
+		old, err := s.readSchedule(ctx, c, id)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT",
 			"schedule %s enqueued no job: its previous job %s is still %s, and its jobs can't overlap", id, res.ID, res.State)
 	default:
-		of, err := s.readSchedule(c, id)
+		of, err := s.readSchedule(ctx, c, id)
 		if err != nil {
 			return EnqueueResult{}, err
 		}
@@ -235,8 +235,8 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 }
 
 // Schedule reads one schedule.
-func (s *Service) Schedule(_ context.Context, c Caller, id job.ScheduleID) (Schedule, error) {
-	rec, err := s.readSchedule(c, id)
+func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Schedule, error) {
+	rec, err := s.readSchedule(ctx, c, id)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -248,7 +248,7 @@ func (s *Service) Schedule(_ context.Context, c Caller, id job.ScheduleID) (Sche
 }
 
 // Schedules lists the schedules of a namespace in the order they were made.
-func (s *Service) Schedules(_ context.Context, c Caller, cursor string, limit int) (SchedulePage, error) {
+func (s *Service) Schedules(ctx context.Context, c Caller, cursor string, limit int) (SchedulePage, error) {
 	var bad checker
 	var after job.ScheduleID
 	if cursor != "" {
@@ -266,8 +266,7 @@ func (s *Service) Schedules(_ context.Context, c Caller, cursor string, limit in
 	if len(bad) > 0 {
 		return SchedulePage{}, fault.InvalidFields(bad)
 	}
-	var page SchedulePage
-	err := s.shard.Read(func(g *statedb.Group) error {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page SchedulePage, err error) {
 		list, err := state.ReadSchedules(g, c.Namespace, after, limit+1)
 		for i := range list {
 			if i == limit {
@@ -276,9 +275,8 @@ func (s *Service) Schedules(_ context.Context, c Caller, cursor string, limit in
 			}
 			page.Schedules = append(page.Schedules, viewSchedule(list[i].ID, &list[i].Schedule))
 		}
-		return err
+		return page, err
 	})
-	return page, err
 }
 
 // PreviewSchedule says when an expression would run next.
@@ -303,10 +301,9 @@ func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
 	return runs
 }
 
-func (s *Service) readSchedule(c Caller, id job.ScheduleID) (rec state.Schedule, err error) {
-	err = s.shard.Read(func(g *statedb.Group) (err error) {
-		rec, err = state.ReadSchedule(g, c.Namespace, id)
-		return err
+func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec state.Schedule, err error) {
+	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Schedule, error) {
+		return state.ReadSchedule(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		err = errNoSchedule(id)

@@ -286,7 +286,7 @@ func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	if _, err := r.RunSchedule(r.ctx(), r.caller, s.ID); reason(err) != "DISK_FULL" {
 		t.Errorf("by hand: %v", err)
 	}
-	rec, err := r.readSchedule(r.caller, s.ID)
+	rec, err := r.readSchedule(t.Context(), r.caller, s.ID)
 	if err != nil || rec.Since != s.NextRunAt.UnixNano() || rec.Missed != 0 {
 		t.Errorf("ticks since %d, missed %d, %v; want since %d", rec.Since, rec.Missed, err, s.NextRunAt.UnixNano())
 	}

@@ -279,11 +279,9 @@ func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) 
 }
 
 // Job reads a whole job from the leader.
-func (s *Service) Job(_ context.Context, c Caller, id job.ID) (Job, error) {
-	var j state.Job
-	err := s.shard.Read(func(g *statedb.Group) (err error) {
-		j, err = state.ReadJob(g, c.Namespace, id)
-		return err
+func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (Job, error) {
+	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Job, error) {
+		return state.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Job{}, errNoJob(id)
@@ -295,23 +293,21 @@ func (s *Service) Job(_ context.Context, c Caller, id job.ID) (Job, error) {
 }
 
 // Queues lists the namespace's queues with exact counts.
-func (s *Service) Queues(_ context.Context, c Caller) ([]QueueInfo, error) {
-	var out []QueueInfo
-	err := s.shard.Read(func(g *statedb.Group) error {
+func (s *Service) Queues(ctx context.Context, c Caller) ([]QueueInfo, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []QueueInfo, err error) {
 		queues, err := state.ReadQueues(g, c.Namespace)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range queues {
 			info, err := viewQueue(g, c.Namespace, &queues[i])
 			if err != nil {
-				return err
+				return nil, err
 			}
 			out = append(out, info)
 		}
-		return nil
+		return out, nil
 	})
-	return out, err
 }
 
 // PauseQueue stops handing out the queue's jobs; enqueueing goes on.

@@ -6,23 +6,22 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // Queue reads one queue with exact counts.
-func (s *Service) Queue(_ context.Context, c Caller, name string) (QueueInfo, error) {
+func (s *Service) Queue(ctx context.Context, c Caller, name string) (QueueInfo, error) {
 	if err := checkQueuePath(name); err != nil {
 		return QueueInfo{}, err
 	}
-	var info QueueInfo
-	err := s.shard.Read(func(g *statedb.Group) error {
+	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (QueueInfo, error) {
 		q, err := state.ReadQueue(g, c.Namespace, name)
 		if err != nil {
-			return err
+			return QueueInfo{}, err
 		}
-		info, err = viewQueue(g, c.Namespace, &q)
-		return err
+		return viewQueue(g, c.Namespace, &q)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return QueueInfo{}, errNoQueue(name)

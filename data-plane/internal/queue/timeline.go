@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -32,11 +33,9 @@ type Timeline struct {
 }
 
 // Timeline reads the life of a job from the leader's state; it is never late.
-func (v *Views) Timeline(_ context.Context, c Caller, id job.ID) (Timeline, error) {
-	var j state.Job
-	err := v.shard.Read(func(g *statedb.Group) (err error) {
-		j, err = state.ReadJob(g, c.Namespace, id)
-		return err
+func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, error) {
+	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (state.Job, error) {
+		return state.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Timeline{}, errNoJob(id)

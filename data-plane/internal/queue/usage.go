@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -142,32 +143,30 @@ type UsageSummary struct {
 const usageOther = "(other)"
 
 // UsageSummary adds up what the hours of a period counted.
-func (s *Service) UsageSummary(_ context.Context, c Caller, in UsageQuery) (UsageSummary, error) {
+func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (UsageSummary, error) {
 	in.Period, in.GroupBy = cmp.Or(in.Period, "24h"), cmp.Or(in.GroupBy, "queue")
 	period, key, fields := in.read()
 	if len(fields) > 0 {
 		return UsageSummary{}, fault.InvalidFields(fields)
 	}
 	now := s.now().UTC()
-	out := UsageSummary{Period: in.Period, From: now.Add(-period).Truncate(time.Hour), To: now}
-	var total state.Meter
-	groups := map[string]state.Meter{}
-	err := s.shard.Read(func(g *statedb.Group) error {
+	from := now.Add(-period).Truncate(time.Hour)
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (UsageSummary, error) {
+		var total state.Meter
+		groups := map[string]state.Meter{}
 		rows := 0
 		to := uint64(now.Unix()/3600) + 1
-		err := state.ReadUsage(g, c.Namespace, uint64(out.From.Unix()/3600), to, func(u state.HourUsage) bool {
+		err := state.ReadUsage(g, c.Namespace, uint64(from.Unix()/3600), to, func(u state.HourUsage) bool {
 			total = total.Plus(u.Meter)
 			groups[key(&u)] = groups[key(&u)].Plus(u.Meter)
 			rows++
 			return rows <= usageRowsMax
 		})
 		if err == nil && rows > usageRowsMax {
-			return fault.InvalidFields([]fault.Field{{Path: "period", Message: "covers too much data; use a shorter period"}})
+			err = fault.InvalidFields([]fault.Field{{Path: "period", Message: "covers too much data; use a shorter period"}})
 		}
-		return err
+		return UsageSummary{Period: in.Period, From: from, To: now, Totals: viewUsage(total), Groups: usageGroups(groups)}, err
 	})
-	out.Totals, out.Groups = viewUsage(total), usageGroups(groups)
-	return out, err
 }
 
 func usageGroups(groups map[string]state.Meter) []UsageGroup {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -83,11 +84,9 @@ type standing struct {
 }
 
 // Why looks at a job, its queue and its workers.
-func (v *Views) Why(_ context.Context, c Caller, id job.ID) (Why, error) {
-	var s state.Standing
-	err := v.shard.Read(func(g *statedb.Group) (err error) {
-		s, err = state.ReadStanding(g, c.Namespace, id)
-		return err
+func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
+	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (state.Standing, error) {
+		return state.ReadStanding(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Why{}, errNoJob(id)

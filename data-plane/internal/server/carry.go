@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	// carryPauseMax bounds the pause between two tries to reach a leader.
+	// carryPause is the first pause between two tries to reach a leader; carryPauseMax
+	// bounds the later ones.
+	carryPause    = 10 * time.Millisecond
 	carryPauseMax = 200 * time.Millisecond
 	// waitedFrom is how long a long poll must have waited elsewhere to count.
 	waitedFrom = 100 * time.Millisecond
@@ -41,7 +43,7 @@ func (s *Server) carry(c *call) error {
 	safe := repeat.Safe(c.r.Method, c.r.URL.Path, c.r.URL.RawQuery, c.r.Header, c.raw)
 	limit := s.now().Add(s.opts.LeaderWait)
 	var lost error // A try of which nobody knows what it did.
-	for pause := againAfter; ; pause = min(2*pause, carryPauseMax) {
+	for pause := carryPause; ; pause = min(2*pause, carryPauseMax) {
 		err := s.carryOnce(c, safe)
 		if err == nil {
 			return nil
@@ -49,7 +51,7 @@ func (s *Server) carry(c *call) error {
 		if lost == nil && fault.CodeOf(err) == fault.UnknownOutcome {
 			lost = err
 		}
-		mayGoOn := nothingDone(err) || safe && lost != nil
+		mayGoOn := fault.NothingDone(err) || safe && lost != nil
 		if !mayGoOn || c.place.Silent || c.who.Forwarded || s.opts.Signer == nil || s.isDraining() || s.now().After(limit) || !sleep(c.r.Context(), pause) {
 			return cmp.Or(lost, err)
 		}

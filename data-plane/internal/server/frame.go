@@ -112,10 +112,12 @@ func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
 		return reply{}, err
 	}
 	if p.Local != nil {
-		var r reply
-		r, p, err = again(ctx, st.s, ns, p, func(jobs Jobs) (reply, error) { return st.do(ctx, jobs, f) })
-		if !nothingDone(err) {
+		r, err := st.do(ctx, p.Local, f)
+		if !fault.NothingDone(err) {
 			return r, err
+		}
+		if p, err = st.s.router.Route(ns); err != nil {
+			return reply{}, err
 		}
 	}
 	return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil

@@ -29,11 +29,11 @@ const (
 	// StreamsMax and FramesMax are the contract's bounds on worker streams.
 	StreamsMax = 4096
 	FramesMax  = 2048
+	// LeaderWait is how long a call is held while its shard has no leader: an
+	// election takes about a second.
+	LeaderWait = 3 * time.Second
 
 	bodyTimeout = 30 * time.Second
-	// leaderWait is how long a call is held while its shard has no leader: an
-	// election takes about a second.
-	leaderWait = 3 * time.Second
 	// releaseTimeout bounds giving back jobs that could not be delivered.
 	releaseTimeout = 5 * time.Second
 )
@@ -90,7 +90,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 		opts.FramesMax = FramesMax
 	}
 	if opts.LeaderWait == 0 {
-		opts.LeaderWait = leaderWait
+		opts.LeaderWait = LeaderWait
 	}
 	if opts.KeepaliveEvery == 0 {
 		opts.KeepaliveEvery = keepaliveEvery
@@ -234,13 +234,12 @@ func (s *Server) enter(c *call) error {
 	return s.serveHere(c)
 }
 
-// serveHere handles a call whose shard is led by this node; if it loses the lead
-// before it did anything, the call goes after the leader.
+// serveHere handles a call whose shard is led by this node. The shard holds the call
+// while leadership moves; if another node leads then, the call goes after the leader.
 func (s *Server) serveHere(c *call) error {
 	ns := c.who.Caller.Namespace
-	c.place.Local = steady{s: s, ns: ns, p: c.place}
 	err := c.route.handle(c)
-	if !nothingDone(err) || c.route.RPC {
+	if !fault.NothingDone(err) || c.route.RPC {
 		return err // An RPC's body was read by connect; its client asks again.
 	}
 	p, perr := s.place(c.r.Context(), ns)

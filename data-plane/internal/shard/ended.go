@@ -87,7 +87,7 @@ func (s *Shard) endDeleted(ctx context.Context, told map[job.Namespace]bool) err
 }
 
 func (s *Shard) settle(ctx context.Context, c command.Command) error {
-	_, err := s.Do(ctx, Request{Settle: []command.Command{c}})
+	_, err := s.once(ctx, Request{Settle: []command.Command{c}}) // Not held: it is the work of this term.
 	return err
 }
 

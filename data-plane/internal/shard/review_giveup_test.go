@@ -42,7 +42,7 @@ func TestRead_ThatFindsNothingIsConfirmedToo(t *testing.T) {
 	r, deafen := paired(t)
 	deafen()
 	eventually(t, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
-	err := r.Read(func(*statedb.Group) error { return statedb.ErrNotFound })
+	_, err := Read(t.Context(), r.Shard, func(*statedb.Group) (struct{}, error) { return struct{}{}, statedb.ErrNotFound })
 	if fault.CodeOf(err) != fault.NotLeader {
 		t.Fatalf("a node that nobody confirms answers: %v", err)
 	}

@@ -46,6 +46,9 @@ type Options struct {
 	Namespaces Namespaces
 	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
 	FeedKeep uint64
+	// LeaderWait is how long a call of which nothing was done is held while leadership
+	// moves. 0: it is refused at once.
+	LeaderWait time.Duration
 }
 
 const defaultFeedKeep = 100_000
@@ -61,6 +64,9 @@ type Shard struct {
 	holdOff atomic.Bool          // No new leases: the disk stalls or the node leaves.
 	full    atomic.Bool          // No new jobs: the disk is nearly full.
 	stats   Stats
+
+	leaving chan struct{} // Closed by leave: no call is held any more.
+	leave   func()
 }
 
 // Stats counts what the proposal loop did since the process started.
@@ -70,6 +76,7 @@ type Stats struct {
 	Requests atomic.Uint64
 	Parked   atomic.Int64
 	Refused  atomic.Uint64 // OVERLOADED.
+	Held     atomic.Int64  // Calls that wait for a leader.
 }
 
 // New makes the shard of a group opened over the machine of state.New.
@@ -86,7 +93,8 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	if o.FeedKeep == 0 {
 		o.FeedKeep = defaultFeedKeep
 	}
-	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID())}
+	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID()), leaving: make(chan struct{})}
+	s.leave = sync.OnceFunc(func() { close(s.leaving) })
 	g.Lead(s.lead)
 	return s
 }
@@ -155,8 +163,11 @@ func errNotLeader() error {
 // unknown and said so. A request that fetches is different, because what it was
 // granted must be given back: a parked fetch is taken back, any other is waited for,
 // and the caller looks at the context itself.
+//
+// A request of which nothing was done because leadership moves is held (see hold). It
+// ends with NotLeader or Unavailable when another replica leads or nobody does.
 func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
-	rep, err := s.once(ctx, r)
+	rep, err := s.heldOnce(ctx, r)
 	for n := 1; n < fetchTries && err == nil && len(rep.Grants) == 0 && rep.skipped > 0 && ctx.Err() == nil; n++ {
 		more, failed := s.once(ctx, Request{Fetch: r.Fetch})
 		if failed != nil {
@@ -173,6 +184,20 @@ func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
 // fetchTries bounds how often a fetch that does not wait is tried whose jobs turned out
 // not to be ready when they were to start: a budget holds them, for example.
 const fetchTries = 16
+
+func (s *Shard) heldOnce(ctx context.Context, r Request) (Reply, error) {
+	h := hold{shard: s}
+	for {
+		rep, err := s.once(ctx, r)
+		if h.again(ctx, err) {
+			continue
+		}
+		if fault.NothingDone(err) && r.Fetch != nil && r.Fetch.Wait && ctx.Err() != nil {
+			err = ctx.Err() // No job came in time.
+		}
+		return rep, err
+	}
+}
 
 func (s *Shard) once(ctx context.Context, r Request) (Reply, error) {
 	t := s.term.Load()
@@ -237,18 +262,29 @@ func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) 
 }
 
 // Read runs f over the committed state and confirms afterwards that this replica
-// still led, so that the answer is not stale (R22).
-func (s *Shard) Read(f func(*statedb.Group) error) error {
-	if !s.group.Leading() {
-		return errNotLeader()
+// still led, so that the answer is not stale (R22). Like a request, a read is held while
+// leadership moves: f may run more than once, and its last result is the answer.
+func Read[T any](ctx context.Context, s *Shard, f func(*statedb.Group) (T, error)) (T, error) {
+	h := hold{shard: s}
+	for {
+		v, err := readOnce(s, f)
+		if !h.again(ctx, err) {
+			return v, err
+		}
 	}
-	err := f(s.store)
+}
+
+func readOnce[T any](s *Shard, f func(*statedb.Group) (T, error)) (v T, err error) {
+	if !s.group.Leading() {
+		return v, errNotLeader()
+	}
+	v, err = f(s.store)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return err
+		return v, err
 	}
 	// That something is not there is an answer too.
 	if verr := s.group.VerifyLeader(); verr != nil {
-		return verr
+		return v, verr
 	}
-	return err
+	return v, err
 }

@@ -99,6 +99,6 @@ func (s *Shard) sweepStep(ctx context.Context, walks map[sweptQueue]*state.Sweep
 	if len(found) == 0 || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	_, err := s.Do(ctx, Request{Settle: found})
+	_, err := s.once(ctx, Request{Settle: found}) // Not held: it is the work of this term.
 	return err
 }

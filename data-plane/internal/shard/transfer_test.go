@@ -52,6 +52,25 @@ const pairHeartbeat = 2 * time.Second
 // deafen is called.
 func paired(t *testing.T) (r *rig, deafen func()) {
 	t.Helper()
+	r, other := pairedWith(t, Options{})
+	return r, other.deafen
+}
+
+// peer is the other replica of a pair.
+type peer struct {
+	*raft.InmemTransport
+	deafen func() // It answers no more until it is listened to again.
+}
+
+func (p *peer) listen() {
+	ctx, cancel := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() { defer close(gone); yesman(ctx, p.InmemTransport) }()
+	p.deafen = func() { cancel(); <-gone }
+}
+
+func pairedWith(t *testing.T, o Options) (r *rig, other *peer) {
+	t.Helper()
 	d := memDisks()
 	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
 	if err != nil {
@@ -65,23 +84,21 @@ func paired(t *testing.T) (r *rig, deafen func()) {
 	_, there := raft.NewInmemTransport("n2")
 	here.Connect("n2", there)
 	there.Connect("n1", here)
-	ctx, cancel := context.WithCancel(context.Background())
-	gone := make(chan struct{})
-	go func() { defer close(gone); yesman(ctx, there) }()
+	other = &peer{InmemTransport: there}
+	other.listen()
 	store := db.Group(testShardID)
 	g, err := group.Open(store, log.Group(testShardID), wire{here}, state.New(store, nil),
 		group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}, Timings: group.Timings{Heartbeat: pairHeartbeat}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = &rig{New(g, store, Options{}), log, db}
+	r = &rig{New(g, store, o), log, db}
 	t.Cleanup(func() {
 		r.stop(t)
-		cancel()
-		<-gone
+		other.deafen()
 	})
 	r.waitLeading(t)
-	return r, cancel
+	return r, other
 }
 
 // callsTurnedAwayBy makes calls while a transfer that fails goes on, and counts those
