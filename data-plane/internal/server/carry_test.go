@@ -36,23 +36,26 @@ func TestCarry_UnaryCallsReachTheLeaderAsTheirCaller(t *testing.T) {
 		status             int
 	}{
 		{"POST", "/api/v1/enqueue", `{"queue":"q","payload":{"a":1}}`, 0, 201},
-		{"GET", "/api/v1/jobs/" + jobNumber(1).String(), "", 0, 200},
-		{"GET", "/api/v1/jobs/" + jobNumber(1).String(), "", 1, 404},
+		{"GET", "/api/v1/jobs/{id}", "", 0, 200},
+		{"GET", "/api/v1/jobs/{id}", "", 1, 404},
 		{"POST", "/api/v1/fetch", `{"queues":["q"],"wait":0}`, 0, 200},
-		{"POST", "/api/v1/ack/" + jobNumber(1).String(), ``, 0, 200},
+		{"POST", "/api/v1/ack/{id}", ``, 0, 200},
 		{"POST", "/api/v1/enqueue", `{`, 0, 400},
 	} {
 		id := signed(nsA, "admin")
 		if step.ns == 1 {
 			id = signed(nsB, "admin")
 		}
+		if strings.Contains(step.path, "{id}") {
+			step.path = strings.Replace(step.path, "{id}", leader.jobs.nth(1), 1)
+		}
 		a := follower.do(step.method, step.path, step.body, headersFor(t, id, step.path)...).want(t, step.status)
 		if a.header.Get(headerForwarded) != "1" || a.header.Get("X-Corvo-Index") != "7" {
 			t.Errorf("%s %s: headers %v", step.method, step.path, a.header)
 		}
 	}
-	if _, err := leader.jobs.Job(t.Context(), callerIn(nsA), jobNumber(1)); err != nil {
-		t.Error(err)
+	if n := len(leader.jobs.ids()); n != 1 {
+		t.Errorf("the leader has %d jobs", n)
 	}
 }
 
@@ -129,7 +132,7 @@ func TestCarry_FollowsTheLeaderWhileLeadershipMoves(t *testing.T) {
 			}()
 			eventually(t, "the follower has asked for the leader", func() bool { return follower.router.asked() > 1 })
 			if here {
-				follower.router.set(Placement{Local: follower.jobs})
+				follower.router.set(Placement{Local: startLocal(t).Service})
 			} else {
 				follower.router.set(Placement{LeaderURL: next.url})
 			}
@@ -148,10 +151,10 @@ func TestCarry_RepeatsWhatDoesNoHarmTwice(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"wait":20}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	_ = leader.http.Close()
 	follower.router.set(Placement{LeaderURL: next.url})
-	eventually(t, "the fetch waits at the next leader", func() bool { _, parked := next.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch waits at the next leader", func() bool { return next.jobs.parked() == 1 })
 	next.post("/api/v1/enqueue", `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), "/api/v1/enqueue")...).want(t, 201)
 	within(t, 5*time.Second, "the answer", func() { (<-got).want(t, 200) })
 }
@@ -185,7 +188,7 @@ func TestCarry_LeaderLostDuringACallIsAnUnknownOutcome(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"wait":20}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	_ = leader.http.Close()
 	within(t, 5*time.Second, "the answer", func() {
 		a := <-got
@@ -205,7 +208,7 @@ func TestCarry_NoLeaderIsHeldThenRefused(t *testing.T) {
 	b = newBench(t, benchOptions{router: newRouter(Placement{})})
 	got := make(chan answerOf, 1)
 	go func() { got <- b.do("GET", "/api/v1/queues", "") }()
-	b.router.set(Placement{Local: b.jobs})
+	b.router.set(Placement{Local: startLocal(t).Service})
 	within(t, 5*time.Second, "the held call", func() { (<-got).want(t, 200) })
 }
 
@@ -321,7 +324,7 @@ func TestCarry_CredentialsAreNotCarried(t *testing.T) {
 
 // moving are the use cases of a shard that loses its lead with the next call.
 type moving struct {
-	*memory
+	Jobs
 	to func()
 }
 
@@ -333,7 +336,7 @@ func (m moving) Enqueue(context.Context, queue.Caller, queue.EnqueueInput) (queu
 func TestCarry_CallGoesAfterALeaderThatMoved(t *testing.T) {
 	t.Parallel()
 	leader, former := pair(t)
-	former.router.set(Placement{Local: moving{former.jobs, func() { former.router.set(Placement{LeaderURL: leader.url}) }}})
+	former.router.set(Placement{Local: moving{nil, func() { former.router.set(Placement{LeaderURL: leader.url}) }}})
 	const path = "/api/v1/enqueue"
 	within(t, 5*time.Second, "the call", func() {
 		former.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...).want(t, 201)
@@ -348,7 +351,7 @@ func TestCarry_DrainOfTheNodeBetweenEndsTheStreamInGoodOrder(t *testing.T) {
 		k.ask(&frameIn{RequestId: 1, Pipelined: pipelined, Enqueues: enqueues("q")})
 		if pipelined {
 			k.send(&frameIn{RequestId: 2, Queues: []string{"none"}, FetchCount: 1})
-			eventually(t, "the fetch is parked", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+			eventually(t, "the fetch is parked", func() bool { return leader.jobs.parked() == 1 })
 		}
 		within(t, 5*time.Second, "Drain", func() {
 			if err := follower.srv.Drain(t.Context()); err != nil {
@@ -375,12 +378,12 @@ func TestCarry_LongPollLeavesANodeThatDrains(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"timeout":30}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { _, parked := leader.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	if err := follower.srv.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 503) })
-	eventually(t, "the leader forgets the fetch", func() bool { _, parked := leader.jobs.counts(); return parked == 0 })
+	eventually(t, "the leader forgets the fetch", func() bool { return leader.jobs.parked() == 0 })
 }
 
 // A node whose disk stalls does not learn who leads now. Held there, a call would wait

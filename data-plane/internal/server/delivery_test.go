@@ -74,10 +74,10 @@ func (b *bench) fill(jobs int) {
 	}
 }
 
-func (b *bench) states(jobs int) map[job.State]int {
+func (b *bench) states() map[job.State]int {
 	seen := make(map[job.State]int)
-	for i := range jobs {
-		seen[b.jobs.stateOf(jobNumber(byte(i+1)))]++
+	for _, id := range b.jobs.ids() {
+		seen[b.jobs.stateOf(id)]++
 	}
 	return seen
 }
@@ -102,7 +102,7 @@ func TestFetch_ADeliveryThatWasReadIsNeverTakenBack(t *testing.T) {
 			if !w.whole() {
 				t.Fatalf("the client read %d bytes of %s", w.body.Len(), w.header.Get("Content-Length"))
 			}
-			if seen := b.states(40); seen[job.Active] != want {
+			if seen := b.states(); seen[job.Active] != want {
 				t.Errorf("jobs after the client has read %d of them: %v", want, seen)
 			}
 		})
@@ -118,7 +118,7 @@ func TestFetch_ADeliveryThatBrokeOffIsGivenBackAndNeverWhole(t *testing.T) {
 	if w.whole() {
 		t.Fatal("the answer went out whole")
 	}
-	if seen := b.states(40); seen[job.Pending] != 40 {
+	if seen := b.states(); seen[job.Pending] != 40 {
 		t.Errorf("jobs of an answer that broke off: %v", seen)
 	}
 }
@@ -134,7 +134,7 @@ func TestStream_ADeliveryThatWasReadIsNeverTakenBack(t *testing.T) {
 		if !w.whole() {
 			t.Fatalf("the client read %d bytes of %q", w.body.Len(), w.header.Get("Content-Length"))
 		}
-		if seen := b.states(40); seen[job.Active] != 40 {
+		if seen := b.states(); seen[job.Active] != 40 {
 			t.Errorf("jobs after the client has read 40: %v", seen)
 		}
 	})
@@ -147,7 +147,7 @@ func TestStream_ADeliveryThatWasReadIsNeverTakenBack(t *testing.T) {
 				b.srv.streamOver(t, &lastWire{fail: failure, first: &frameIn{
 					RequestId: 1, Queues: []string{"q"}, WorkerId: "w", FetchCount: 40, Pipelined: pipelined,
 				}}, b)
-				if seen := b.states(40); seen[job.Active] != 40 {
+				if seen := b.states(); seen[job.Active] != 40 {
 					t.Errorf("pipelined %v, send %v: jobs after the client has read 40: %v", pipelined, failure, seen)
 				}
 			})
@@ -188,7 +188,7 @@ func (s *Server) streamOver(t *testing.T, w *lastWire, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &call{s: s, w: &lateReset{header: http.Header{}, leave: leave}, r: r, who: who, place: Placement{Local: b.jobs}}
+	c := &call{s: s, w: &lateReset{header: http.Header{}, leave: leave}, r: r, who: who, place: Placement{Local: b.jobs.Service}}
 	st := s.newStream(c, w)
 	defer st.cancel()
 	first, serve := w.first, st.serveLockstep

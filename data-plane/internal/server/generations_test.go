@@ -70,8 +70,9 @@ func TestGen1_HeartbeatAnswersBothShapes(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 	b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 200)
-	got := string(b.post("/api/v1/heartbeat", `{"jobs":{"`+jobNumber(1).String()+`":{}}}`).want(t, 200).body)
-	want := `{"jobs":{"` + jobNumber(1).String() + `":{"status":"ok"}},"acked":["` + jobNumber(1).String() + `"],"unknown":[],"canceled":[]}`
+	id := b.jobs.nth(1)
+	got := string(b.post("/api/v1/heartbeat", `{"jobs":{"`+id+`":{}}}`).want(t, 200).body)
+	want := `{"jobs":{"` + id + `":{"status":"ok"}},"acked":["` + id + `"],"unknown":[],"canceled":[]}`
 	if strings.TrimSpace(got) != want {
 		t.Errorf("heartbeat answers %s, want %s", got, want)
 	}
@@ -146,8 +147,8 @@ func TestGen1_UnaryLifeWithoutTokenOrOptions(t *testing.T) {
 // Unary: overload is ResourceExhausted, and says in its text when to come back.
 func TestGen1_OverloadSaysRetryAfterInItsText(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
-	b.jobs.setFailing(&fault.Error{Code: fault.Exhausted, Message: "busy", RetryAfter: 3 * time.Millisecond})
+	b := newBench(t, benchOptions{fake: true})
+	b.fake.setFailing(&fault.Error{Code: fault.Exhausted, Message: "busy", RetryAfter: 3 * time.Millisecond})
 	_, err := b.client(false).Enqueue(t.Context(), connect.NewRequest(&corvov1.EnqueueRequest{Queue: "q"}))
 	if connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "retry_after_ms=3") {
 		t.Errorf("RPC: %v", err)

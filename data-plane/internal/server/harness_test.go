@@ -113,7 +113,8 @@ func (r *fixedRouter) WaitLeader(ctx context.Context, ns job.Namespace) (Placeme
 type bench struct {
 	*testing.T
 	srv    *Server
-	jobs   *memory
+	jobs   *local  // Nil if the test has a router of its own.
+	fake   *memory // Set if the test asked for it.
 	router *fixedRouter
 	url    string
 	http   *http.Server
@@ -125,16 +126,21 @@ type benchOptions struct {
 	Options
 	auth   Authenticator
 	router *fixedRouter
+	fake   bool // The use cases are such as a test can let fail.
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newBench(t *testing.T, o benchOptions) *bench {
 	t.Helper()
-	b := &bench{T: t, jobs: newMemory()}
-	b.router = o.router
-	if b.router == nil {
-		b.router = newRouter(Placement{Local: b.jobs, Index: 7})
+	b := &bench{T: t, router: o.router}
+	switch {
+	case o.fake:
+		b.fake = newMemory()
+		b.router = newRouter(Placement{Local: b.fake, Index: 7})
+	case b.router == nil:
+		b.jobs = startLocal(t)
+		b.router = newRouter(Placement{Local: b.jobs.Service, Index: 7})
 	}
 	if o.auth == nil {
 		o.auth = NewOpen(nsA)

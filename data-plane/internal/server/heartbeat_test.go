@@ -24,7 +24,7 @@ func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 		{"no JSON in a frame", service + "StreamLifecycle", `{"heartbeats":{"A":{"checkpoint_json":"{"},"B":{"progress_json":"1"}}}`,
 			`heartbeats["A"].checkpoint_json`, false},
 	} {
-		s := newBench(t, benchOptions{})
+		s := newBench(t, benchOptions{fake: true})
 		s.post("/api/v1/enqueue/batch", `{"jobs":[{"queue":"q"},{"queue":"q"}]}`).want(t, 201)
 		s.post("/api/v1/fetch/batch", `{"queues":["q"],"count":2,"wait":0}`).want(t, 200)
 		named := strings.NewReplacer("A", a, "B", b)
@@ -36,7 +36,7 @@ func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 			t.Errorf("%s: %s", row.name, text)
 		}
 		said := make(map[string]string)
-		for _, h := range s.jobs.beats {
+		for _, h := range s.fake.beats {
 			said[h.JobID.String()] = fmt.Sprintf("%s %v %v %v", h.Progress, h.Checkpoint, h.Usage, h.Lease)
 		}
 		want := map[string]string{a: " [] <nil> 0s", b: "1 [] <nil> 0s"}

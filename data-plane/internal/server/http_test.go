@@ -19,7 +19,7 @@ import (
 // One walk through every shape of the contract, in the order a life has.
 func TestHTTP_EveryAnswerHasItsGoldenShape(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{fake: true})
 	id1 := jobNumber(1).String()
 
 	golden(t, "enqueue", b.post("/api/v1/enqueue", `{"queue":"mail","payload":{"to":"<a&b>"},"priority":"high","tags":{"k":"v"},"unique_key":"u"}`).want(t, 201).body)
@@ -104,7 +104,7 @@ func TestValidation_NamesEveryFieldAtOnce(t *testing.T) {
 			t.Errorf("problem does not name %s; it names %v", want, p.Fields)
 		}
 	}
-	if calls, _ := b.jobs.counts(); calls != 0 {
+	if calls := b.jobs.commands(); calls != 0 {
 		t.Errorf("a refused request did %d things", calls)
 	}
 }
@@ -137,7 +137,7 @@ func TestParse_AmbiguousJSONIsRefused(t *testing.T) {
 			t.Errorf("%s: code %s", name, p.Code)
 		}
 	}
-	if calls, _ := b.jobs.counts(); calls != 0 {
+	if calls := b.jobs.commands(); calls != 0 {
 		t.Errorf("refused requests did %d things", calls)
 	}
 }
@@ -187,7 +187,7 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 
 func TestErrorTable_RowByRow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{Options: Options{LeaderWait: 20 * time.Millisecond}})
+	b := newBench(t, benchOptions{fake: true, Options: Options{LeaderWait: 20 * time.Millisecond}})
 	for _, row := range []struct {
 		err    error
 		status int
@@ -209,7 +209,7 @@ func TestErrorTable_RowByRow(t *testing.T) {
 		{errors.New("secret path /data/x"), 500, "INTERNAL_ERROR"},
 		{fmt.Errorf("wrapped: %w", fault.New(fault.NotFound, "", "x")), 404, "NOT_FOUND"},
 	} {
-		b.jobs.setFailing(row.err)
+		b.fake.setFailing(row.err)
 		a := b.do("GET", "/api/v1/jobs/"+jobNumber(1).String(), "")
 		p := a.problem(t)
 		if a.status != row.status || p.Code != row.code || p.Status != row.status {
@@ -225,7 +225,7 @@ func TestErrorTable_RowByRow(t *testing.T) {
 			t.Errorf("the text of an internal error was shown: %s", a.body)
 		}
 	}
-	b.jobs.setFailing(&fault.Error{Code: fault.Exhausted, RetryAfter: 3 * time.Millisecond})
+	b.fake.setFailing(&fault.Error{Code: fault.Exhausted, RetryAfter: 3 * time.Millisecond})
 	a := b.do("GET", "/api/v1/queues", "")
 	if a.header.Get("Retry-After") != "0.003" || a.problem(t).RetryAfterMS != 3 {
 		t.Errorf("Retry-After %q, body %s", a.header.Get("Retry-After"), a.body)
@@ -236,7 +236,7 @@ func TestJobErrors_AreNotAll400(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
-	id := jobNumber(1).String()
+	id := b.jobs.nth(1)
 	for _, row := range []struct {
 		path, body string
 		status     int
@@ -257,8 +257,11 @@ func TestJobErrors_AreNotAll400(t *testing.T) {
 			t.Errorf("%s: %d %s", row.path, a.status, a.body)
 		}
 	}
+	var stale grantAnswer
+	b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 200).into(t, &stale)
+	b.post("/api/v1/fail/"+id, `{"error":"worker_shutdown"}`).want(t, 200)
 	b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 200)
-	if p := b.post("/api/v1/ack/"+id, `{"lease_token":"stale"}`).want(t, 409).problem(t); p.Code != "LEASE_LOST" {
+	if p := b.post("/api/v1/ack/"+id, `{"lease_token":"`+stale.LeaseToken+`"}`).want(t, 409).problem(t); p.Code != "LEASE_LOST" {
 		t.Errorf("stale token: %+v", p)
 	}
 }
@@ -307,7 +310,7 @@ func TestFetch_LongPollIsWokenByAnEnqueue(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	got := make(chan answerOf, 1)
 	go func() { got <- b.post("/api/v1/fetch", `{"queues":["q"],"wait":20}`) }()
-	eventually(t, "the fetch waits", func() bool { _, parked := b.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch waits", func() bool { return b.jobs.parked() == 1 })
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 200) })
 }
@@ -318,7 +321,7 @@ func TestFetch_LongPollEndsOnDrain(t *testing.T) {
 	got := make(chan answerOf, 2)
 	go func() { got <- b.post("/api/v1/fetch", `{"queues":["q"],"timeout":30}`) }()
 	go func() { got <- b.post("/api/v1/fetch/batch", `{"queues":["q"],"timeout":30}`) }()
-	eventually(t, "both fetches wait", func() bool { _, parked := b.jobs.counts(); return parked == 2 })
+	eventually(t, "both fetches wait", func() bool { return b.jobs.parked() == 2 })
 	if err := b.srv.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -334,17 +337,17 @@ func TestFetch_LongPollEndsOnDrain(t *testing.T) {
 
 func TestFetch_JobsOfAClientThatLeftAreGivenBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{fake: true})
 	ctx, leave := context.WithCancel(t.Context())
-	b.jobs.beforeGrant = func(ctx context.Context) { leave(); <-ctx.Done() }
+	b.fake.beforeGrant = func(ctx context.Context) { leave(); <-ctx.Done() }
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 	req, _ := http.NewRequestWithContext(ctx, "POST", b.url+"/api/v1/fetch", strings.NewReader(`{"queues":["q"],"wait":5}`))
 	if resp, err := b.h2.Do(req); err == nil {
 		_ = resp.Body.Close()
 		t.Fatal("the fetch was answered")
 	}
-	eventually(t, "the job is pending again", func() bool { return b.jobs.stateOf(jobNumber(1)) == job.Pending })
-	j, _ := b.jobs.Job(t.Context(), callerIn(nsA), jobNumber(1))
+	eventually(t, "the job is pending again", func() bool { return b.fake.stateOf(jobNumber(1)) == job.Pending })
+	j, _ := b.fake.Job(t.Context(), callerIn(nsA), jobNumber(1))
 	if j.Attempt != 0 {
 		t.Errorf("attempt %d was spent", j.Attempt)
 	}

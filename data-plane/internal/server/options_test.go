@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,21 +13,14 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
-	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 type object = map[string]any
@@ -254,38 +246,15 @@ func (o *enqueueOption) into(c *optionClient, m proto.Message) {
 // engine is the whole of one shard behind a server.
 type engine struct {
 	*bench
-	store *statedb.Group
-	jobs  *queue.Service
+	*local
 }
-
-// inmemWire is the transport of a replica that has no peers.
-type inmemWire struct{ *raft.InmemTransport }
-
-func (inmemWire) Bind(transport.Raft) {}
 
 func startEngine(t *testing.T) *engine {
 	t.Helper()
-	fail := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	log, err := raftlog.Open("log", raftlog.Options{FS: vfs.NewMem()})
-	fail(err)
-	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	fail(err)
-	_, wire := raft.NewInmemTransport("n1")
-	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), inmemWire{wire}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
-	fail(err)
-	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), log.Close(), db.Close())) })
-	service := queue.New(shard.New(g, store, shard.Options{}))
-	eventually(t, "the shard leads", g.Leading)
-	router := newRouter(Placement{Local: service})
+	l := startLocal(t)
+	router := newRouter(Placement{Local: l.Service})
 	router.every = true
-	e := &engine{store: store, jobs: service}
-	e.bench = newBench(t, benchOptions{auth: byHeader{}, router: router})
-	return e
+	return &engine{bench: newBench(t, benchOptions{auth: byHeader{}, router: router}), local: l}
 }
 
 // byHeader takes the namespace from a header: each case has one of its own.

@@ -46,7 +46,7 @@ func TestQueueSettings_NameEveryWrongFieldAtOnce(t *testing.T) {
 			t.Errorf("%s %s %s: %s, want %s\n%+v", c.method, c.path, c.body, got, c.want, p.Fields)
 		}
 	}
-	if calls, _ := b.jobs.counts(); calls != 0 {
+	if calls := b.jobs.commands(); calls != 0 {
 		t.Errorf("refused requests did %d things", calls)
 	}
 }

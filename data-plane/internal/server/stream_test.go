@@ -151,7 +151,7 @@ func TestLockstep_RepliesKeepTheOrderOfFramesSentAhead(t *testing.T) {
 
 func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{})
+	b := newBench(t, benchOptions{fake: true})
 	k := b.open(t.Context())
 	start := time.Now()
 	k.ask(&frameIn{RequestId: 1})
@@ -161,17 +161,17 @@ func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	}
 	// On a busy machine a fetch may be over before its job is there: the next one waits.
 	came := func() bool {
-		queue, before := fmt.Sprintf("q%d", time.Now().UnixNano()), b.jobs.waited()
+		queue, before := fmt.Sprintf("q%d", time.Now().UnixNano()), b.fake.waited()
 		k.send(&frameIn{RequestId: 3, Queues: []string{queue}, FetchCount: 1})
-		eventually(t, "the fetch waits", func() bool { return b.jobs.waited() > before })
+		eventually(t, "the fetch waits", func() bool { return b.fake.waited() > before })
 		b.post("/api/v1/enqueue", `{"queue":"`+queue+`"}`).want(t, 201)
 		return len(k.receive().GetJobs()) == 1
 	}
 	eventually(t, "a job comes in a parked frame", came)
 	// A frame that did other work is not held up.
-	before := b.jobs.waited()
+	before := b.fake.waited()
 	k.ask(&frameIn{RequestId: 4, Acks: acks(jobNumber(1).String()), Queues: []string{"q"}, FetchCount: 1})
-	if got := b.jobs.waited(); got != before {
+	if got := b.fake.waited(); got != before {
 		t.Error("an ack was held up by the empty fetch beside it")
 	}
 }
@@ -183,7 +183,7 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
 	k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1})
 
-	bad := k.ask(&frameIn{RequestId: 3, Acks: acks(jobNumber(1).String()), Enqueues: []*corvov1.LifecycleEnqueueItem{
+	bad := k.ask(&frameIn{RequestId: 3, Acks: acks(b.jobs.nth(1)), Enqueues: []*corvov1.LifecycleEnqueueItem{
 		{Queue: "q"}, {Queue: "q", PayloadJson: "{"},
 	}})
 	if !strings.HasPrefix(bad.GetError(), "enqueue: ") || bad.GetAcked() != 1 || len(bad.GetEnqueuedJobIds()) != 0 {
@@ -202,6 +202,12 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 	if got := k.ask(&frameIn{RequestId: 6, Acks: make([]*corvov1.AckBatchItem, 513)}).GetError(); !strings.HasPrefix(got, "ack: ") {
 		t.Errorf("too many acks: %q", got)
 	}
+}
+
+func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{fake: true})
+	k := b.open(t.Context())
 	for i, row := range []struct {
 		err  error
 		req  *frameIn
@@ -212,13 +218,13 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 		{fault.New(fault.UnknownOutcome, "", "unknown"), &frameIn{Enqueues: enqueues("q")}, "enqueue: unknown"},
 		{errors.New("disk /secret"), &frameIn{Acks: acks("x")}, "ack: internal error"},
 	} {
-		b.jobs.setFailing(row.err)
+		b.fake.setFailing(row.err)
 		row.req.RequestId = uint64(10 + i)
 		if got := k.ask(row.req).GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") {
 			t.Errorf("%v: error %q, want %q", row.err, got, row.want)
 		}
 	}
-	b.jobs.setFailing(nil) // None of it closed the stream.
+	b.fake.setFailing(nil) // None of it closed the stream.
 	if out := k.ask(&frameIn{RequestId: 20, Enqueues: enqueues("q")}); out.GetError() != "" {
 		t.Errorf("after the errors: %v", out)
 	}
@@ -232,13 +238,14 @@ func TestLockstep_AnInvalidAckIsAnErrorOfTheFrame(t *testing.T) {
 	k := b.open(t.Context())
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
 	k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1})
-	good, gone := acks(jobNumber(1).String()), acks(jobNumber(9).String())
-	bad := &corvov1.AckBatchItem{JobId: jobNumber(1).String(), ResultJson: "{"}
+	id := b.jobs.nth(1)
+	good, gone := acks(id), acks(jobNumber(9).String())
+	bad := &corvov1.AckBatchItem{JobId: id, ResultJson: "{"}
 	out := k.ask(&frameIn{RequestId: 3, Acks: append(gone, bad, good[0])})
 	if v := out.GetViolations(); !strings.HasPrefix(out.GetError(), "ack: ") || out.GetAcked() != 1 || len(v) != 1 || v[0].GetField() != "acks[1].result_json" {
 		t.Errorf("an ack that is no JSON: %v", out)
 	}
-	out = k.ask(&frameIn{RequestId: 4, Fails: []*corvov1.LifecycleFailItem{{JobId: jobNumber(1).String(), DelayMs: proto.Int64(-1)}}})
+	out = k.ask(&frameIn{RequestId: 4, Fails: []*corvov1.LifecycleFailItem{{JobId: id, DelayMs: proto.Int64(-1)}}})
 	if v := out.GetViolations(); !strings.HasPrefix(out.GetError(), "ack: ") || len(v) != 1 || v[0].GetField() != "fails[0].delay_ms" {
 		t.Errorf("a fail with a wrong delay: %v", out)
 	}
@@ -282,7 +289,7 @@ func TestStream_FrameIsHeldUntilALeaderIsKnown(t *testing.T) {
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
 	b.router.set(Placement{})
 	k.send(&frameIn{RequestId: 2, Enqueues: enqueues("q")})
-	time.AfterFunc(50*time.Millisecond, func() { b.router.set(Placement{Local: b.jobs}) })
+	time.AfterFunc(50*time.Millisecond, func() { b.router.set(Placement{Local: b.jobs.Service}) })
 	if out := k.receive(); out.GetError() != "" || len(out.GetEnqueuedJobIds()) != 1 {
 		t.Errorf("held frame: %v", out)
 	}
@@ -290,10 +297,10 @@ func TestStream_FrameIsHeldUntilALeaderIsKnown(t *testing.T) {
 
 func TestStream_LeadershipLostInsideAFrameIsNotLeader(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{Options: Options{LeaderWait: 20 * time.Millisecond}})
+	b := newBench(t, benchOptions{fake: true, Options: Options{LeaderWait: 20 * time.Millisecond}})
 	k := b.open(t.Context())
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
-	b.jobs.setFailing(fault.New(fault.NotLeader, "", "moved"))
+	b.fake.setFailing(fault.New(fault.NotLeader, "", "moved"))
 	out := k.ask(&frameIn{RequestId: 2, Enqueues: enqueues("q")})
 	if out.GetError() != "NOT_LEADER" {
 		t.Errorf("frame: %v", out)
@@ -356,15 +363,15 @@ func TestStream_JobsOfAReplyThatCanNotBeSentAreGivenBack(t *testing.T) {
 	for _, pipelined := range []bool{false, true} {
 		t.Run(fmt.Sprint("pipelined ", pipelined), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, benchOptions{})
+			b := newBench(t, benchOptions{fake: true})
 			b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 			die := b.mortal()
-			b.jobs.beforeGrant = func(ctx context.Context) { die(); <-ctx.Done() }
+			b.fake.beforeGrant = func(ctx context.Context) { die(); <-ctx.Done() }
 			k := b.open(t.Context())
 			k.send(&frameIn{RequestId: 1, Queues: []string{"q"}, FetchCount: 1, Pipelined: pipelined, WaitMs: proto.Int64(5000)})
 			eventually(t, "the job is pending again", func() bool {
-				calls, _ := b.jobs.counts()
-				return calls >= 3 && b.jobs.stateOf(jobNumber(1)) == job.Pending
+				calls, _ := b.fake.counts()
+				return calls >= 3 && b.fake.stateOf(jobNumber(1)) == job.Pending
 			})
 		})
 	}
@@ -391,7 +398,7 @@ func TestStream_TypeScriptPostsOneFrame(t *testing.T) {
 	if jobs, _ := m["jobs"].([]any); len(jobs) != 1 {
 		t.Errorf("fetch: %v", m)
 	}
-	if m = post(`{"requestId":3,"acks":[{"jobId":"` + jobNumber(1).String() + `"}]}`); m["acked"] != 1.0 {
+	if m = post(`{"requestId":3,"acks":[{"jobId":"` + b.jobs.nth(1) + `"}]}`); m["acked"] != 1.0 {
 		t.Errorf("ack: %v", m)
 	}
 	var e struct{ Code, Message string }
@@ -409,7 +416,7 @@ func TestPipelined_ParkedFetchHoldsNothingBack(t *testing.T) {
 			b := newBench(t, benchOptions{})
 			k := b.open(t.Context(), opts...)
 			k.send(&frameIn{RequestId: 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
-			eventually(t, "the fetch is parked", func() bool { _, parked := b.jobs.counts(); return parked == 1 })
+			eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 			if out := k.ask(&frameIn{RequestId: 2, Enqueues: enqueues("other")}); len(out.GetEnqueueResults()) != 1 {
 				t.Fatalf("enqueue beside a parked fetch: %v", out)
 			}
@@ -439,7 +446,7 @@ func TestPipelined_CancelledFetchIsAnsweredEmpty(t *testing.T) {
 		return &frameIn{RequestId: id, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)}
 	}
 	k.send(park(1))
-	eventually(t, "the fetch is parked", func() bool { _, parked := b.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 	if out := k.ask(park(1)); out.GetError() != "fetch: request_id is already in use" {
 		t.Errorf("second use of a request_id: %v", out)
 	}
@@ -477,7 +484,7 @@ func TestPipelined_DrainIsToldAndAcksAreStillTaken(t *testing.T) {
 	k := b.open(t.Context())
 	got := k.ask(&frameIn{RequestId: 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1})
 	k.send(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
-	eventually(t, "the fetch is parked", func() bool { _, parked := b.jobs.counts(); return parked == 1 })
+	eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 	drained := make(chan error, 1)
 	go func() { drained <- b.srv.Drain(t.Context()) }()
 	var told, empty bool

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
+)
+
+// local is one shard with its use cases, and what tests look at behind the server.
+type local struct {
+	*queue.Service
+	shard *shard.Shard
+	store *statedb.Group
+}
+
+// inmemWire is the transport of a replica that has no peers.
+type inmemWire struct{ *raft.InmemTransport }
+
+func (inmemWire) Bind(transport.Raft) {}
+
+func startLocal(t testing.TB) *local {
+	t.Helper()
+	fail := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := raftlog.Open("log", raftlog.Options{FS: vfs.NewMem()})
+	fail(err)
+	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
+	fail(err)
+	_, wire := raft.NewInmemTransport("n1")
+	store := db.Group(2)
+	g, err := group.Open(store, log.Group(2), inmemWire{wire}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
+	fail(err)
+	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), log.Close(), db.Close())) })
+	s := shard.New(g, store, shard.Options{Plan: queue.Plan})
+	eventually(t, "the shard leads", g.Leading)
+	return &local{Service: queue.New(s), shard: s, store: store}
+}
+
+// ids are the jobs of namespace A, in the order in which they were made.
+func (l *local) ids() (out []job.ID) {
+	space := keys.In(l.store.Prefix())
+	first, last := job.ID{}, job.ID(slices.Repeat([]byte{0xff}, len(job.ID{})))
+	err := l.store.Scan(space.Job(nsA, keys.Head, first), space.Job(nsA, keys.Head, last), func(key, _ []byte) (bool, error) {
+		id, err := space.Tail(key)
+		out = append(out, id)
+		return true, err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// nth is the id of the job that was made as the nth, from 1.
+func (l *local) nth(n int) string { return l.ids()[n-1].String() }
+
+func (l *local) stateOf(id job.ID) job.State {
+	h, err := state.ReadHead(l.store, nsA, id)
+	if err != nil {
+		return 0
+	}
+	return h.State
+}
+
+// commands is how much was done so far.
+func (l *local) commands() uint64 { return l.shard.Stats().Commands.Load() }
+
+// parked is how many fetches wait.
+func (l *local) parked() int64 { return l.shard.Stats().Parked.Load() }
