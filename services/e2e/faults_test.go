@@ -100,12 +100,7 @@ func TestExit_AFolderThatIsNotTheNodesEndsWithTheDocumentedCode(t *testing.T) {
 		return []string{"node", "--id", id, "--data", data, "--raft", at[0], "--api", at[1], "--cell-secret-file", secret}
 	}
 	n1 := rig.Start(t, "n1", args("n1", taken)...)
-	for !strings.Contains(n1.Stderr(), "belongs to no cell") {
-		if n1.Exited() {
-			t.Fatalf("n1 ended: %s", n1.Stderr())
-		}
-		time.Sleep(10 * time.Millisecond) // A poll; n1 ends or says so.
-	}
+	n1.WaitLog("cell form --nodes", time.Minute)
 	n1.Kill()
 	for what, cmd := range map[string][]string{
 		"another node's folder": args("n2", taken),

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -120,6 +122,12 @@ func (p *Process) WaitFile(path string, limit time.Duration) string {
 		return err == nil
 	})
 	return string(text)
+}
+
+// WaitLog waits until the process has said text on its standard error.
+func (p *Process) WaitLog(text string, limit time.Duration) {
+	p.t.Helper()
+	p.waitFor("say "+strconv.Quote(text), limit, func() bool { return strings.Contains(p.Stderr(), text) })
 }
 
 // waitFor polls until ok, the process ends, or limit has passed.
