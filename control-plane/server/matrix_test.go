@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 )
 
@@ -185,10 +186,10 @@ func newMatrix(t *testing.T, s *stage) *matrix {
 	add("expired-session", browser(m.a.expiredSession(t))...)
 	add("cross-site-owner", "Cookie", m.a.session(t, owner, ""), "Sec-Fetch-Site", "cross-site")
 	for _, r := range roles() {
-		add("key-"+roleName(r), m.a.key(t, r)...)
+		add("key-"+access.RoleName(r), m.a.key(t, r)...)
 	}
 	for _, r := range roles() {
-		add("user-"+roleName(r), browser(m.a.session(t, r, ""))...)
+		add("user-"+access.RoleName(r), browser(m.a.session(t, r, ""))...)
 	}
 	add("sso-viewer", browser(m.a.session(t, viewer, m.a.TenantID))...)
 	for name, h := range map[string][]string{

@@ -37,10 +37,6 @@ func roles() (all []cloudv1.TenantRole) {
 	return all
 }
 
-func roleName(r cloudv1.TenantRole) string {
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
-}
-
 // unlimited takes the limits of floods away: tests are one.
 func (s *stage) unlimited() {
 	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, login.Limits{}, 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -17,7 +18,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
 // RestoreReport is what was done after a database was restored from an older copy.
@@ -432,7 +432,7 @@ func (r *restore) unknownKey(ctx context.Context, tx store.Tx, k *cellv1.Key, un
 		Versions: versionsOf(k, r.now), CreatedBy: "restore", CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 	}
 	for _, word := range k.GetRoles() {
-		row.Roles = append(row.Roles, namespaceRole(word))
+		row.Roles = append(row.Roles, access.NamespaceRoleOf(word))
 	}
 	if at := k.GetNotAfterNs(); at != 0 {
 		row.ExpiresAt = time.Unix(0, at).UTC()
@@ -461,12 +461,4 @@ func sameVersions(a, b []store.KeyVersion) bool {
 	return slices.EqualFunc(a, b, func(x, y store.KeyVersion) bool {
 		return bytes.Equal(x.Digest, y.Digest) && x.ExpiresAt.Equal(y.ExpiresAt)
 	})
-}
-
-func namespaceRole(word string) cloudv1.NamespaceRole {
-	return map[string]cloudv1.NamespaceRole{
-		identity.RoleAdmin: cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN, identity.RoleOperator: cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR,
-		identity.RoleProducer: cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, identity.RoleWorker: cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER,
-		identity.RoleViewer: cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER,
-	}[word]
 }

@@ -109,7 +109,7 @@ var Rooms = []Room{
 		"the words of a refusal; everybody may speak them"},
 	{"control-plane/internal/ids", nil,
 		"names of records; it knows no record"},
-	{"control-plane/internal/access", []string{"control-plane/api/gen/..."},
+	{"control-plane/internal/access", []string{"control-plane/api/gen/...", "data-plane/api/identity"},
 		"who calls and what a role may do; it knows no store"},
 	{"control-plane/internal/seal", nil,
 		"encrypts and signs text; it knows no secret's meaning"},

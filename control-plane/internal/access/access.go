@@ -79,24 +79,6 @@ const (
 	jobOperate      = cloudv1.Permission_PERMISSION_JOB_OPERATE
 )
 
-// Permissions lists what a role may do; nil for a role that is not one.
-func Permissions(r cloudv1.TenantRole) []cloudv1.Permission {
-	switch r {
-	case cloudv1.TenantRole_TENANT_ROLE_OWNER, cloudv1.TenantRole_TENANT_ROLE_ADMIN:
-		return []cloudv1.Permission{tenantRead, tenantWrite, namespaceRead, namespaceWrite, namespaceDelete, keyRead, keyWrite,
-			memberRead, memberWrite, ssoRead, ssoWrite, auditRead, jobRead, jobOperate}
-	case cloudv1.TenantRole_TENANT_ROLE_DEVELOPER:
-		return []cloudv1.Permission{tenantRead, namespaceRead, namespaceWrite, keyRead, keyWrite, memberRead, jobRead, jobOperate}
-	case cloudv1.TenantRole_TENANT_ROLE_VIEWER:
-		return []cloudv1.Permission{tenantRead, namespaceRead, memberRead, jobRead}
-	case cloudv1.TenantRole_TENANT_ROLE_AUDITOR:
-		return []cloudv1.Permission{tenantRead, namespaceRead, keyRead, memberRead, ssoRead, auditRead}
-	case cloudv1.TenantRole_TENANT_ROLE_BILLING:
-		return []cloudv1.Permission{tenantRead}
-	}
-	return nil
-}
-
 // RoleMay reports whether a role has a permission.
 func RoleMay(r cloudv1.TenantRole, p cloudv1.Permission) bool {
 	switch p {
@@ -106,19 +88,6 @@ func RoleMay(r cloudv1.TenantRole, p cloudv1.Permission) bool {
 		return false
 	}
 	return slices.Contains(Permissions(r), p)
-}
-
-// NamespaceRoles is what a tenant role may do with jobs in every namespace of the tenant.
-func NamespaceRoles(r cloudv1.TenantRole) []cloudv1.NamespaceRole {
-	switch r {
-	case cloudv1.TenantRole_TENANT_ROLE_OWNER, cloudv1.TenantRole_TENANT_ROLE_ADMIN:
-		return []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN}
-	case cloudv1.TenantRole_TENANT_ROLE_DEVELOPER:
-		return []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR, cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER}
-	case cloudv1.TenantRole_TENANT_ROLE_VIEWER:
-		return []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER}
-	}
-	return nil
 }
 
 // MayGrant reports whether a caller of role holder may give or take away role given:

@@ -77,7 +77,7 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 	if c.UserID != "" {
 		by = c.Name // A key's name is text that anybody could have chosen.
 	}
-	letter, err := mail.Invitation(email, c.Tenant, RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
+	letter, err := mail.Invitation(email, c.Tenant, access.RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,13 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 		fields = append(fields, fault.Field{Name: "email", Problem: err.Error()})
 	}
 	if access.Permissions(r.GetRole()) == nil {
-		fields = append(fields, fault.Field{Name: "role", Problem: "must be one of owner, admin, billing, developer, auditor, viewer"})
+		fields = append(fields, fault.Field{Name: "role", Problem: "must be one of " + access.RoleNames()})
 	}
 	if err := fault.InvalidFields(fields); err != nil {
 		return "", err
 	}
 	if holder := access.From(ctx).Role; !access.MayGrant(holder, r.GetRole()) {
-		return "", fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't invite anyone as %s; ask an owner", RoleName(holder), RoleName(r.GetRole()))
+		return "", fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't invite anyone as %s; ask an owner", access.RoleName(holder), access.RoleName(r.GetRole()))
 	}
 	return email, nil
 }
@@ -141,7 +141,7 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 		return nil, err
 	}
 	target := audit.Target{Type: "invitation", ID: i.ID, Name: i.Email}
-	return nil, audit.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, audit.Changes{"role": {After: RoleName(i.Role)}})
+	return nil, audit.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, audit.Changes{"role": {After: access.RoleName(i.Role)}})
 }
 
 func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
@@ -336,7 +336,7 @@ func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store
 		return err
 	}
 	return audit.Record(ctx, tx, s.IDs, now, "member.create", Target(u),
-		audit.Changes{"role": {After: RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+		audit.Changes{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
 }
 
 func displayName(text string) (string, error) {

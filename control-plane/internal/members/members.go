@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -108,11 +107,11 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 func (s *Service) mayChange(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
 	holder := access.From(ctx).Role
 	if !access.MayGrant(holder, m.Role) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't change a member with the role %s; ask an owner", RoleName(holder), RoleName(m.Role))
+		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't change a member with the role %s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
 	}
 	removal := to == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
 	if !removal && !access.MayGrant(holder, to) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't give anyone the role %s; ask an owner", RoleName(holder), RoleName(to))
+		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't give anyone the role %s; ask an owner", access.RoleName(holder), access.RoleName(to))
 	}
 	if !removal && m.ConnectionID != "" && to != m.Role {
 		return fault.New(fault.Conflict, "ROLE_FROM_SSO",
@@ -154,7 +153,7 @@ func SetRole(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, 
 	if err := Withdraw(ctx, tx, maker, now, *m, u, to); err != nil {
 		return nil, err
 	}
-	changes := audit.Changes{"role": {Before: RoleName(before), After: RoleName(to)}}
+	changes := audit.Changes{"role": {Before: access.RoleName(before), After: access.RoleName(to)}}
 	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, to, keep, changes)
 	if err != nil {
 		return nil, err
@@ -205,7 +204,7 @@ func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m
 	if err := Withdraw(ctx, tx, maker, now, m, u, none); err != nil {
 		return nil, err
 	}
-	changes := audit.Changes{"role": {Before: RoleName(m.Role)}}
+	changes := audit.Changes{"role": {Before: access.RoleName(m.Role)}}
 	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, none, keep, changes)
 	if err != nil {
 		return nil, err
@@ -229,7 +228,7 @@ func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time,
 			return err
 		}
 		err := audit.Record(ctx, tx, maker, now, "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email},
-			audit.Changes{"reason": {After: u.Email + " can no longer invite with the role " + RoleName(i.Role)}})
+			audit.Changes{"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
 		if err != nil {
 			return err
 		}
@@ -264,14 +263,9 @@ func find(ctx context.Context, tx store.Tx, tenantID, userID string) (store.Memb
 
 func checkRole(r cloudv1.TenantRole) error {
 	if access.Permissions(r) == nil {
-		return fault.InvalidField("role", "must be one of owner, admin, billing, developer, auditor, viewer")
+		return fault.InvalidField("role", "must be one of %s", access.RoleNames())
 	}
 	return nil
-}
-
-// RoleName is a role as people write it.
-func RoleName(r cloudv1.TenantRole) string {
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
 }
 
 func message(m store.Membership, u store.User) *cloudv1.Member {

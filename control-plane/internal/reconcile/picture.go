@@ -203,27 +203,11 @@ func roles(k store.Key) (out []string) {
 		list = access.NamespaceRoles(k.TenantRole)
 	}
 	for _, r := range list {
-		if word := roleWord(r); word != "" && !slices.Contains(out, word) {
+		if word := access.NamespaceRoleName(r); word != "" && !slices.Contains(out, word) {
 			out = append(out, word)
 		}
 	}
 	return out
-}
-
-func roleWord(r cloudv1.NamespaceRole) string {
-	switch r {
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN:
-		return identity.RoleAdmin
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR:
-		return identity.RoleOperator
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER:
-		return identity.RoleProducer
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER:
-		return identity.RoleWorker
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER:
-		return identity.RoleViewer
-	}
-	return ""
 }
 
 // String names what was observed, for logs.

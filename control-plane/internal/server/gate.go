@@ -245,14 +245,10 @@ func denied(c access.Caller, p cloudv1.Permission) error {
 	var may []string
 	for n := range cloudv1.TenantRole_name {
 		if r := cloudv1.TenantRole(n); access.RoleMay(r, p) {
-			may = append(may, roleName(r))
+			may = append(may, access.RoleName(r))
 		}
 	}
 	slices.Sort(may)
 	return fault.New(fault.Denied, "PERMISSION_DENIED", "your role %s in tenant %s doesn't have the permission %s; ask an owner or admin for one of the roles %s",
-		roleName(c.Role), c.Tenant, permissionName(p), strings.Join(may, ", "))
-}
-
-func roleName(r cloudv1.TenantRole) string {
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
+		access.RoleName(c.Role), c.Tenant, permissionName(p), strings.Join(may, ", "))
 }

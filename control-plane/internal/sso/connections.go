@@ -312,7 +312,7 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 	for _, m := range came {
 		// Their role may be older than the present mapping.
 		if holder := access.From(ctx).Role; !access.MayGrant(holder, m.Role) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "deleting this connection removes a member with the role %[2]s, and your role is %[1]s; ask an owner", roleName(holder), roleName(m.Role))
+			return fault.New(fault.Denied, "ABOVE_CALLER", "deleting this connection removes a member with the role %[2]s, and your role is %[1]s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
 		}
 		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
 			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make someone else an owner first")
@@ -341,7 +341,7 @@ func differences(a, b store.Connection) audit.Changes {
 	add("client_id", a.ClientID, b.ClientID)
 	add("scopes", a.Scopes, b.Scopes)
 	add("groups_claim", a.GroupsClaim, b.GroupsClaim)
-	add("default_role", roleName(a.DefaultRole), roleName(b.DefaultRole))
+	add("default_role", access.RoleName(a.DefaultRole), access.RoleName(b.DefaultRole))
 	add("group_mappings", mappingTexts(a), mappingTexts(b))
 	add("enabled", a.Enabled, b.Enabled)
 	if staged := changeMessage(b); a.Staged != b.Staged && staged != nil {
@@ -364,7 +364,7 @@ func stagedWords(c *cloudv1.SsoChange) []string {
 func mappingTexts(c store.Connection) []string {
 	out := make([]string, len(c.GroupMappings))
 	for i, m := range c.GroupMappings {
-		out[i] = m.Group + " → " + roleName(m.Role)
+		out[i] = m.Group + " → " + access.RoleName(m.Role)
 	}
 	return out
 }

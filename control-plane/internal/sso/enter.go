@@ -160,7 +160,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 		if err := tx.InsertMembership(ctx, m); err != nil {
 			return false, err
 		}
-		return true, audit.Record(ctx, tx, s.IDs, now, "member.create", members.Target(u), audit.Changes{"role": {After: roleName(role)}})
+		return true, audit.Record(ctx, tx, s.IDs, now, "member.create", members.Target(u), audit.Changes{"role": {After: access.RoleName(role)}})
 	}
 	if err != nil || m.Role == role {
 		return err == nil, err

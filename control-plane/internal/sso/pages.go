@@ -108,7 +108,7 @@ func (s *Service) showTrial(w http.ResponseWriter, r *http.Request, c store.Conn
 	}
 	role := "none: this person couldn't sign in"
 	if t.Role != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		role = roleName(t.Role)
+		role = access.RoleName(t.Role)
 	}
 	out.Facts = append(out.Facts, fact{"Role", role})
 	out.Facts = append(out.Facts, fact{"Groups", groupsText(t.Groups, c.GroupsClaim)})

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -109,10 +108,6 @@ func lastTest(c store.Connection) *cloudv1.SsoTest {
 func etag(c store.Connection) string {
 	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + c.ID + "\x00" + strconv.FormatInt(c.UpdatedAt.UnixNano(), 10)))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-func roleName(r cloudv1.TenantRole) string {
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
 }
 
 // find gives a connection of the caller's tenant.

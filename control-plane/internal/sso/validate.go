@@ -143,7 +143,7 @@ func mayGrantAll(ctx context.Context, c store.Connection) error {
 	}
 	for _, r := range given {
 		if r != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && !access.MayGrant(holder, r) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection gives people the role %s, and your role is %s; ask an owner", roleName(r), roleName(holder))
+			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection gives people the role %s, and your role is %s; ask an owner", access.RoleName(r), access.RoleName(holder))
 		}
 	}
 	return nil

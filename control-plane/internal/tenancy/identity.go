@@ -107,7 +107,7 @@ func (s *Service) mint(c access.Caller, n store.Namespace, now time.Time, privat
 	now = now.Truncate(time.Millisecond)
 	expires := now.Add(usertoken.Life).Truncate(time.Second)
 	token, err := usertoken.Sign(private, keyID, usertoken.Claims{
-		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Roles: roleWords(roles), IssuedAt: now, ExpiresAt: expires,
+		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Roles: access.NamespaceRoleNames(roles), IssuedAt: now, ExpiresAt: expires,
 	})
 	if err != nil {
 		return nil, err

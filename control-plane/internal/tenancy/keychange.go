@@ -93,7 +93,7 @@ func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKe
 			changes["namespace_ids"] = store.Change{Before: was.NamespaceIDs, After: k.NamespaceIDs}
 		case "roles":
 			k.Roles = r.GetRoles()
-			changes["roles"] = store.Change{Before: roleWords(was.Roles), After: roleWords(k.Roles)}
+			changes["roles"] = store.Change{Before: access.NamespaceRoleNames(was.Roles), After: access.NamespaceRoleNames(k.Roles)}
 		case "expires_at":
 			k.ExpiresAt = time.Time{}
 			if r.GetExpiresAt() != nil {

@@ -23,37 +23,6 @@ const (
 	keyLifeMax = 100 * 365 * 24 * time.Hour
 )
 
-// roleWord is the data plane's word for a role in a namespace; empty for none.
-func roleWord(r cloudv1.NamespaceRole) string {
-	switch r {
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN:
-		return identity.RoleAdmin
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR:
-		return identity.RoleOperator
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER:
-		return identity.RoleProducer
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER:
-		return identity.RoleWorker
-	case cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER:
-		return identity.RoleViewer
-	}
-	return ""
-}
-
-func roleWords(roles []cloudv1.NamespaceRole) []string {
-	var words []string
-	for _, r := range roles {
-		if w := roleWord(r); w != "" {
-			words = append(words, w)
-		}
-	}
-	return words
-}
-
-func tenantRoleWord(r cloudv1.TenantRole) string {
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
-}
-
 // checkKey says what is wrong with a key by itself, whoever makes it.
 func checkKey(k store.Key, now time.Time) error {
 	var wrong []fault.Field
@@ -79,13 +48,13 @@ func checkKey(k store.Key, now time.Time) error {
 			add("namespaces", "a management key always covers the whole tenant; leave this out")
 		}
 		if access.Permissions(k.TenantRole) == nil {
-			add("tenant_role", "a management key needs one of owner, admin, billing, developer, auditor, viewer")
+			add("tenant_role", "a management key needs one of %s", access.RoleNames())
 		}
 	default:
 		add("kind", "must be KEY_KIND_JOBS or KEY_KIND_MANAGEMENT")
 	}
 	for i, r := range k.Roles {
-		if roleWord(r) == "" {
+		if access.NamespaceRoleName(r) == "" {
 			add(fmt.Sprintf("roles[%d]", i), "isn't a role")
 		} else if slices.Contains(k.Roles[:i], r) {
 			add(fmt.Sprintf("roles[%d]", i), "is listed twice")
@@ -111,13 +80,13 @@ func MayHold(c access.Caller, k store.Key) error {
 		if access.MayGrant(c.Role, k.TenantRole) {
 			return nil
 		}
-		return broader(c, "a management key with the role "+tenantRoleWord(k.TenantRole))
+		return broader(c, "a management key with the role "+access.RoleName(k.TenantRole))
 	}
-	held := roleWords(access.NamespaceRoles(c.Role))
+	held := access.NamespaceRoleNames(access.NamespaceRoles(c.Role))
 	for _, r := range k.Roles {
 		for a := identity.Enqueue; a <= identity.Administer; a++ {
-			if identity.Allows([]string{roleWord(r)}, a) && !identity.Allows(held, a) {
-				return broader(c, "a key for jobs with the role "+roleWord(r))
+			if identity.Allows([]string{access.NamespaceRoleName(r)}, a) && !identity.Allows(held, a) {
+				return broader(c, "a key for jobs with the role "+access.NamespaceRoleName(r))
 			}
 		}
 	}
@@ -125,7 +94,7 @@ func MayHold(c access.Caller, k store.Key) error {
 }
 
 func broader(c access.Caller, what string) error {
-	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s can do more than your role %s in tenant %s; ask an owner or admin", what, tenantRoleWord(c.Role), c.Tenant)
+	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s can do more than your role %s in tenant %s; ask an owner or admin", what, access.RoleName(c.Role), c.Tenant)
 }
 
 // namespaceIDs resolves names and ids of living namespaces, without repetition.

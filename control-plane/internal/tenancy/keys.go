@@ -149,9 +149,9 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	}
 	changes := audit.Changes{"name": {After: k.Name}}
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
-		changes["tenant_role"] = store.Change{After: tenantRoleWord(k.TenantRole)}
+		changes["tenant_role"] = store.Change{After: access.RoleName(k.TenantRole)}
 	} else {
-		changes["roles"], changes["namespace_ids"] = store.Change{After: roleWords(k.Roles)}, store.Change{After: k.NamespaceIDs}
+		changes["roles"], changes["namespace_ids"] = store.Change{After: access.NamespaceRoleNames(k.Roles)}, store.Change{After: k.NamespaceIDs}
 	}
 	if !k.ExpiresAt.IsZero() {
 		changes["expires_at"] = store.Change{After: k.ExpiresAt.UTC().Format(timeForm)}
