@@ -22,14 +22,14 @@ func BenchmarkCalls(b *testing.B) {
 	p := s.newParty(b, "acme")
 	p.in(b, func(ctx context.Context, tx store.Tx) error {
 		for i := range tenants {
-			now := p.now()
+			now := p.kit.Now()
 			t := store.Tenant{ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: tenancy.PlanFree, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
 			if err := tx.InsertTenant(ctx, t); err != nil {
 				return err
 			}
 		}
 		for i := range 1000 {
-			now := p.now()
+			now := p.kit.Now()
 			n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), Name: fmt.Sprintf("listed-%d-x", i), CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
 			if err := tx.InsertNamespace(ctx, n); err != nil {
 				return err

@@ -41,20 +41,20 @@ func (s *Server) cellNow(ctx context.Context, name string) time.Time {
 			return s.cells[i].Now(ctx)
 		}
 	}
-	return s.now()
+	return s.kit.Now()
 }
 
 // cellAhead is how far a cell's time is ahead of this machine's clock. It is rounded
 // because the two are read one after the other; tokens say milliseconds, too.
 func (s *Server) cellAhead(ctx context.Context, name string) time.Duration {
-	return s.cellNow(ctx, name).Sub(s.now()).Round(time.Millisecond)
+	return s.cellNow(ctx, name).Sub(s.kit.Now()).Round(time.Millisecond)
 }
 
 // calendar is the time by which keys of tokens change with the year. Cells differ by less
 // than keys overlap.
 func (s *Server) calendar(ctx context.Context) time.Time {
 	if len(s.cells) == 0 {
-		return s.now() // Not built yet.
+		return s.kit.Now() // Not built yet.
 	}
 	return s.cells[0].Now(ctx)
 }
@@ -80,7 +80,7 @@ func (s *Server) watchClock(ctx context.Context) {
 			said = time.Time{}
 		case said.IsZero() || time.Since(said) > clockSay:
 			said = time.Now()
-			s.log.ErrorContext(ctx, "this machine's clock is wrong: set it, and run a clock service", "why", wrong)
+			s.kit.Log.ErrorContext(ctx, "this machine's clock is wrong: set it, and run a clock service", "why", wrong)
 		}
 		select {
 		case <-tick.C:

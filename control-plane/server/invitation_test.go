@@ -25,7 +25,7 @@ func (p *party) invitationFor(t testing.TB, email string) string {
 	token, digest := seal.NewToken("corvo_invite_")
 	i := store.Invitation{
 		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Email: email, Digest: digest, InvitedBy: "the owner",
-		CreatedAt: p.now(), ExpiresAt: p.now().Add(time.Hour),
+		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.PutInvitation(ctx, i) })
 	return token
@@ -103,7 +103,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	token, digest := seal.NewToken("corvo_signup_")
 	inviting.in(t, func(ctx context.Context, tx store.Tx) error {
 		return tx.InsertSignup(ctx, store.Signup{
-			ID: inviting.id(ids.Signup), Email: email, TenantName: "mine", Digest: digest, CodeDigest: "x", CreatedAt: s.now(), ExpiresAt: s.now().Add(30 * time.Minute),
+			ID: inviting.id(ids.Signup), Email: email, TenantName: "mine", Digest: digest, CodeDigest: "x", CreatedAt: s.kit.Now(), ExpiresAt: s.kit.Now().Add(30 * time.Minute),
 		})
 	})
 	confirmed := s.call(t, "/corvo.cloud.v1.SignupService/Confirm", fmt.Sprintf(`{"token":%q}`, token))
@@ -129,13 +129,13 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 // lastLetter takes the newest letter to an address out of the outbox.
 func (s *stage) lastLetter(t testing.TB, to string) (letter mail.Message) {
 	t.Helper()
-	err := s.store.Service(t.Context(), func(tx store.Tx) error {
-		rows, err := tx.ClaimOutbox(t.Context(), "test", s.now(), s.now(), 1000)
+	err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error {
+		rows, err := tx.ClaimOutbox(t.Context(), "test", s.kit.Now(), s.kit.Now(), 1000)
 		for _, row := range rows {
 			if row.Kind != store.OutboxMail {
 				continue
 			}
-			m, err := mail.Take(s.box, row)
+			m, err := mail.Take(s.kit.Seal, row)
 			if err != nil {
 				return err
 			}

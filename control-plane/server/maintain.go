@@ -103,8 +103,8 @@ func (s *Server) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "can't renew this control plane's lease", "error", err)
+		if err := masterkey.Beat(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil && ctx.Err() == nil {
+			s.kit.Log.WarnContext(ctx, "can't renew this control plane's lease", "error", err)
 		}
 	}
 }

@@ -71,15 +71,15 @@ func (p *party) in(t testing.TB, f func(context.Context, store.Tx) error) {
 	if p.gone {
 		return
 	}
-	if err := p.store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := p.kit.Store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (p *party) id(k ids.Kind) string { return p.ids.New(k, p.now()) }
+func (p *party) id(k ids.Kind) string { return p.kit.IDs.New(k, p.kit.Now()) }
 
 func (p *party) namespace(t testing.TB) string {
-	n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Generation: 1}
+	n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Generation: 1}
 	n.Name = "n-" + strings.ToLower(n.ID[len(n.ID)-20:])
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertNamespace(ctx, n) })
 	return n.ID
@@ -98,11 +98,11 @@ func (p *party) key(t testing.TB, r cloudv1.TenantRole) []string {
 }
 
 func (p *party) revokedKey(t testing.TB) []string {
-	return bearer(p.insertKey(t, func(k *store.Key) { k.RevokedAt = p.now() }))
+	return bearer(p.insertKey(t, func(k *store.Key) { k.RevokedAt = p.kit.Now() }))
 }
 
 func (p *party) expiredKey(t testing.TB) []string {
-	return bearer(p.insertKey(t, func(k *store.Key) { k.ExpiresAt = p.now() }))
+	return bearer(p.insertKey(t, func(k *store.Key) { k.ExpiresAt = p.kit.Now() }))
 }
 
 // jobsKey is a key that any developer may change.
@@ -115,13 +115,13 @@ func (p *party) jobsKey(t testing.TB) string {
 }
 
 func (p *party) user(t testing.TB, r cloudv1.TenantRole) store.User {
-	u := store.User{ID: p.id(ids.User), CreatedAt: p.now()}
+	u := store.User{ID: p.id(ids.User), CreatedAt: p.kit.Now()}
 	u.Email = strings.ToLower(u.ID) + "@corvo.test"
 	p.in(t, func(ctx context.Context, tx store.Tx) error {
 		if err := tx.InsertUser(ctx, u); err != nil {
 			return err
 		}
-		return tx.InsertMembership(ctx, store.Membership{TenantID: p.TenantID, UserID: u.ID, Role: r, CreatedAt: p.now(), Version: 1})
+		return tx.InsertMembership(ctx, store.Membership{TenantID: p.TenantID, UserID: u.ID, Role: r, CreatedAt: p.kit.Now(), Version: 1})
 	})
 	return u
 }
@@ -136,7 +136,7 @@ func (p *party) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cook
 	t.Helper()
 	var opened session.Opened
 	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
-		opened, err = session.Open(ctx, tx, p.ids, p.now(), u.ID, onlyTenantID, "")
+		opened, err = session.Open(ctx, tx, p.kit.IDs, p.kit.Now(), u.ID, onlyTenantID, "")
 		return err
 	})
 	return "corvo_session=" + opened.Token
@@ -145,10 +145,10 @@ func (p *party) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cook
 func (p *party) expiredSession(t testing.TB) (cookie string) {
 	u := p.user(t, owner)
 	token, digest := seal.NewToken("corvo_session_")
-	long := p.now().Add(-2 * session.LifeMax)
+	long := p.kit.Now().Add(-2 * session.LifeMax)
 	p.in(t, func(ctx context.Context, tx store.Tx) error {
 		return tx.InsertSession(ctx, store.Session{
-			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, CreatedAt: long, SeenAt: p.now(), ExpiresAt: long.Add(session.LifeMax),
+			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, CreatedAt: long, SeenAt: p.kit.Now(), ExpiresAt: long.Add(session.LifeMax),
 		})
 	})
 	return "corvo_session=" + token
@@ -158,7 +158,7 @@ func (p *party) invitation(t testing.TB) (id, token string) {
 	token, digest := seal.NewToken("corvo_invitation_")
 	i := store.Invitation{
 		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Digest: digest, InvitedBy: "the owner",
-		CreatedAt: p.now(), ExpiresAt: p.now().Add(time.Hour),
+		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
 	i.Email = strings.ToLower(i.ID) + "@corvo.test"
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.PutInvitation(ctx, i) })
@@ -175,7 +175,7 @@ func (p *party) stagedConnection(t testing.TB) string {
 func (p *party) connectionWith(t testing.TB, staged string) string {
 	c := store.Connection{
 		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
-		DefaultRole: viewer, CreatedAt: p.now(), UpdatedAt: p.now(), Version: 1, Settings: 1, Staged: staged,
+		DefaultRole: viewer, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Settings: 1, Staged: staged,
 	}
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertConnection(ctx, c) })
 	return c.ID

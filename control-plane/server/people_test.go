@@ -97,7 +97,7 @@ func peopleBuilders() map[string]builder {
 // started is the token of a sign-up's mail.
 func (p *party) started(t testing.TB) string {
 	token, digest := seal.NewToken("corvo_signup_")
-	s := store.Signup{ID: p.id(ids.Signup), Digest: digest, CodeDigest: "x", Peer: "127.0.0.1", CreatedAt: p.now(), ExpiresAt: p.now().Add(30 * time.Minute)}
+	s := store.Signup{ID: p.id(ids.Signup), Digest: digest, CodeDigest: "x", Peer: "127.0.0.1", CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(30 * time.Minute)}
 	s.TenantName = "t-" + strings.ToLower(s.ID[10:])
 	s.Email = s.TenantName + "@corvo.test"
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertSignup(ctx, s) })

@@ -55,7 +55,7 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 	defer wait()
 	defer cancel()
 	fresh, _ := seal.NewToken("inc_")
-	r := &restore{s: s, now: s.now(), known: make([]celladmin.Control, len(s.cells)), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
+	r := &restore{s: s, now: s.kit.Now(), known: make([]celladmin.Control, len(s.cells)), report: RestoreReport{DryRun: dryRun, Incarnation: fresh[:20], Items: []RestoreItem{}}}
 	known := r.known
 	states := make([]*cellv1.State, len(s.cells))
 	for i, cell := range s.cells {
@@ -67,7 +67,7 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 		}
 		r.generation = max(r.generation, known[i].Generation)
 	}
-	err = s.store.Service(ctx, func(tx store.Tx) error {
+	err = s.kit.Store.Service(ctx, func(tx store.Tx) error {
 		r.report.Items = r.report.Items[:0]
 		if err := r.write(ctx, tx, states); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 			if !t.DeletedAt.IsZero() {
 				continue
 			}
-			err := audit.Record(ctx, tx, r.s.ids, r.now, "tenant.restore", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
+			err := audit.Record(ctx, tx, r.s.kit.IDs, r.now, "tenant.restore", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
 				audit.Changes{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
 			if err != nil {
 				return err
@@ -159,7 +159,7 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 		}
 	}
 	for _, i := range r.report.Items {
-		err := audit.Record(ctx, tx, r.s.ids, r.now, i.Kind+".restore", audit.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
+		err := audit.Record(ctx, tx, r.s.kit.IDs, r.now, i.Kind+".restore", audit.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
 			audit.Changes{"restore": {After: i.Action}, "reason": {After: i.Why}})
 		if err != nil {
 			return err

@@ -27,13 +27,13 @@ func TestAfterRestore_WhatTheCellForgotIsNotBroughtBack(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			seed, _, jobs := s.seed(t, "acme")
-			err := s.store.Service(t.Context(), func(tx store.Tx) error {
+			err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error {
 				return writeRestored(t.Context(), s, tx, seed.TenantID, jobs.ID(), tc.forgotten, tc.observed)
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = s.store.ReadService(t.Context(), func(tx store.Tx) error {
+			err = s.kit.Store.ReadService(t.Context(), func(tx store.Tx) error {
 				k, err := tx.FindKey(t.Context(), jobs.ID())
 				if err == nil && k.RevokedAt.IsZero() == tc.revoked {
 					t.Errorf("the key was revoked at %v, want it %v", k.RevokedAt, tc.revoked)
@@ -66,7 +66,7 @@ func writeRestored(ctx context.Context, s *stage, tx store.Tx, tenant, key strin
 	if err != nil {
 		return err
 	}
-	r := &restore{s: s.Server, now: s.now(), known: []celladmin.Control{{Generation: drawn + 9, Forgotten: drawn + forgotten}}}
+	r := &restore{s: s.Server, now: s.kit.Now(), known: []celladmin.Control{{Generation: drawn + 9, Forgotten: drawn + forgotten}}}
 	if err := r.write(ctx, tx, []*cellv1.State{{Tenants: []*cellv1.Tenant{{Id: t.ID, Name: t.Name}}}}); err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 // takeOver is what AfterRestore writes for a cell's state.
 func (s *stage) takeOver(t *testing.T, state *cellv1.State) RestoreReport {
 	t.Helper()
-	r := &restore{s: s.Server, now: s.now(), known: make([]celladmin.Control, 1), report: RestoreReport{Incarnation: "inc_test"}}
-	if err := s.store.Service(t.Context(), func(tx store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
+	r := &restore{s: s.Server, now: s.kit.Now(), known: make([]celladmin.Control, 1), report: RestoreReport{Incarnation: "inc_test"}}
+	if err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
 		t.Fatal(err)
 	}
 	return r.report
@@ -26,7 +26,7 @@ func (s *stage) takeOver(t *testing.T, state *cellv1.State) RestoreReport {
 
 func (s *stage) read(t *testing.T, f func(ctx context.Context, tx store.Tx) error) {
 	t.Helper()
-	if err := s.store.ReadService(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := s.kit.Store.ReadService(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }

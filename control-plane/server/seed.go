@@ -54,7 +54,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 	}
 	// No request: the audit log says that the system did it.
 	ctx = access.With(ctx, access.Caller{TenantID: seed.TenantID, Tenant: seed.Tenant})
-	err := s.store.Service(ctx, func(tx store.Tx) error {
+	err := s.kit.Store.Service(ctx, func(tx store.Tx) error {
 		for _, step := range []func(context.Context, store.Tx, Seed) error{s.ensureTenant, s.ensureNamespace, s.ensureOwner, s.ensureKeys} {
 			if err := step(ctx, tx, seed); err != nil {
 				return err
@@ -74,7 +74,7 @@ func (s *Server) ensureTenant(ctx context.Context, tx store.Tx, seed Seed) error
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	now := s.now()
+	now := s.kit.Now()
 	t := store.Tenant{
 		ID: seed.TenantID, Name: seed.Tenant, DisplayName: seed.Tenant, Plan: tenancy.PlanUnlimited, Cell: s.config.Cells[0].Name,
 		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
@@ -90,7 +90,7 @@ func (s *Server) ensureNamespace(ctx context.Context, tx store.Tx, seed Seed) er
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	now := s.now()
+	now := s.kit.Now()
 	n := store.Namespace{
 		TenantID: seed.TenantID, ID: seed.NamespaceID, Name: seed.Namespace, Region: s.config.Cells[0].Name,
 		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
@@ -105,10 +105,10 @@ func (s *Server) ensureOwner(ctx context.Context, tx store.Tx, seed Seed) error 
 	if seed.Email == "" {
 		return nil
 	}
-	now := s.now()
+	now := s.kit.Now()
 	u, err := tx.GetUserByEmail(ctx, seed.Email)
 	if errors.Is(err, store.ErrNotFound) {
-		u = store.User{ID: s.ids.New(ids.User, now), Email: seed.Email, CreatedAt: now}
+		u = store.User{ID: s.kit.IDs.New(ids.User, now), Email: seed.Email, CreatedAt: now}
 		err = tx.InsertUser(ctx, u)
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Server) ensureKeys(ctx context.Context, tx store.Tx, seed Seed) error {
 }
 
 func (s *Server) seedKey(seed Seed, made apikey.Key) store.Key {
-	now, digest := s.now(), made.Digest()
+	now, digest := s.kit.Now(), made.Digest()
 	k := store.Key{
 		TenantID: seed.TenantID, ID: made.ID(), Name: seedKeyName, Versions: []store.KeyVersion{{Digest: digest[:], CreatedAt: now}},
 		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
@@ -161,15 +161,15 @@ func (s *Server) seedKey(seed Seed, made apikey.Key) store.Key {
 
 // made writes a change into the audit log and, with a kind, into the outbox.
 func (s *Server) made(ctx context.Context, tx store.Tx, action string, t audit.Target, kind store.OutboxKind) error {
-	now := s.now()
-	if err := audit.Record(ctx, tx, s.ids, now, action, t, nil); err != nil {
+	now := s.kit.Now()
+	if err := audit.Record(ctx, tx, s.kit.IDs, now, action, t, nil); err != nil {
 		return err
 	}
 	if kind == "" {
 		return nil
 	}
 	return tx.InsertOutbox(ctx, store.Outbox{
-		TenantID: access.From(ctx).TenantID, ID: s.ids.New(ids.Outbox, now), Kind: kind, Subject: t.ID, CreatedAt: now, DueAt: now,
+		TenantID: access.From(ctx).TenantID, ID: s.kit.IDs.New(ids.Outbox, now), Kind: kind, Subject: t.ID, CreatedAt: now, DueAt: now,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/login"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
@@ -82,12 +83,7 @@ type Mail struct {
 // Server is a control plane.
 type Server struct {
 	config  Config
-	log     *slog.Logger
-	now     func() time.Time
-	ids     *ids.Maker
-	box     *seal.Box
-	urls    urls.URLs
-	store   store.Store
+	kit     kit.Kit
 	keys    tokenkeys.Keys
 	tenancy *tenancy.Service
 	login   *login.Service
@@ -101,23 +97,23 @@ type Server struct {
 
 // New opens the database and builds a control plane. Nothing runs before Run.
 func New(ctx context.Context, c Config) (_ *Server, err error) {
-	s := &Server{config: c, log: c.Logger, now: time.Now, ids: ids.NewMaker()}
+	s := &Server{config: c, kit: kit.Kit{Log: c.Logger, Now: time.Now, IDs: ids.NewMaker()}}
 	if c.Clock != nil {
-		s.now = func() time.Time { wall, _ := c.Clock.Now(); return wall }
+		s.kit.Now = func() time.Time { wall, _ := c.Clock.Now(); return wall }
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	if s.kit.Log == nil {
+		s.kit.Log = slog.New(slog.DiscardHandler)
 	}
 	if len(c.Cells) == 0 || c.TenantURL == nil {
 		return nil, errors.New("control plane: a cell and the pattern of tenant URLs are required")
 	}
-	if s.box, err = seal.New(c.MasterKeys...); err != nil {
+	if s.kit.Seal, err = seal.New(c.MasterKeys...); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	if s.urls, err = urls.New(c.PublicURL, c.TenantURL); err != nil {
+	if s.kit.URLs, err = urls.New(c.PublicURL, c.TenantURL); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	s.store, err = store.Open(ctx, c.Database, store.Options{Log: s.log, AllowSuperuser: c.AllowSuperuser})
+	s.kit.Store, err = store.Open(ctx, c.Database, store.Options{Log: s.kit.Log, AllowSuperuser: c.AllowSuperuser})
 	if err != nil {
 		return nil, fmt.Errorf("control plane: open database: %w", err)
 	}
@@ -129,9 +125,9 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 
 // build puts the use cases together.
 func (s *Server) build(ctx context.Context) error {
-	s.keys = tokenkeys.Keys{Store: s.store, Seal: s.box, Now: s.now, Calendar: s.calendar}
+	s.keys = tokenkeys.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now, Calendar: s.calendar}
 	// Before the first thing is sealed.
-	if err := masterkey.Beat(ctx, s.store, s.box, s.now()); err != nil {
+	if err := masterkey.Beat(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil {
 		return err
 	}
 	// Made at the first start, so that it fails here and not at the first sign-in.
@@ -141,28 +137,18 @@ func (s *Server) build(ctx context.Context) error {
 	if err := s.buildLoop(); err != nil {
 		return err
 	}
+	s.kit.Wake = s.loop.Wake
 	s.tenancy = &tenancy.Service{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Keys: s.keys,
-		CellNow: s.cellNow, Wake: s.loop.Wake, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
+		Kit: s.kit, Keys: s.keys, CellNow: s.cellNow, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
 	}
-	s.members = members.New(members.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
-		InvitationsPerHour: members.InvitationsPerHourDefault, Woken: s.loop.Wake,
-	})
-	s.login = login.New(login.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Limits: login.DefaultLimits(),
-		Invitations: s.members, Woken: s.loop.Wake,
-	})
-	s.signup = signup.New(signup.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls, Cell: s.config.Cells[0].Name,
-		Limits: signup.DefaultLimits(), Woken: s.loop.Wake, Ready: s.tenancy.KeysReady,
-	})
+	s.members = members.New(members.Needs{Kit: s.kit, InvitationsPerHour: members.InvitationsPerHourDefault})
+	s.login = login.New(login.Needs{Kit: s.kit, Limits: login.DefaultLimits(), Invitations: s.members})
+	s.signup = signup.New(signup.Needs{Kit: s.kit, Cell: s.config.Cells[0].Name, Limits: signup.DefaultLimits(), Ready: s.tenancy.KeysReady})
 	s.sso = sso.New(sso.Needs{
-		Store: s.store, IDs: s.ids, Now: s.now, Log: s.log, Seal: s.box, URLs: s.urls,
-		Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, StartsPerMinute: sso.StartsPerMinuteDefault, Woken: s.loop.Wake,
+		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, StartsPerMinute: sso.StartsPerMinuteDefault,
 	})
 	handler, err := server.New(server.Options{
-		Store: s.store, IDs: s.ids, URLs: s.urls, Now: s.now, Log: s.log, Methods: s.methods(), Browser: s.sso.Handler(), Console: s.config.Console,
+		Kit: s.kit, Methods: s.methods(), Browser: s.sso.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
 	})
 	s.handler = handler
@@ -173,7 +159,7 @@ func (s *Server) build(ctx context.Context) error {
 func (s *Server) buildLoop() error {
 	cells := make(map[string]reconcile.Cell, len(s.config.Cells))
 	for _, c := range s.config.Cells {
-		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS, Clock: s.config.Clock, Logger: s.log})
+		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS, Clock: s.config.Clock, Logger: s.kit.Log})
 		if err != nil {
 			return fmt.Errorf("cell %s: %w", c.Name, err)
 		}
@@ -185,12 +171,12 @@ func (s *Server) buildLoop() error {
 		return err
 	}
 	where.From = s.config.Mail.From
-	sender, err := mail.NewSender(s.log, s.box, s.now, where)
+	sender, err := mail.NewSender(s.kit.Log, s.kit.Seal, s.kit.Now, where)
 	if err != nil {
 		return err
 	}
-	s.loop = reconcile.New(s.store, cells, sender.Deliver, reconcile.Options{
-		Log: s.log, Now: s.now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits,
+	s.loop = reconcile.New(s.kit.Store, cells, sender.Deliver, reconcile.Options{
+		Log: s.kit.Log, Now: s.kit.Now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits,
 		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
 		MailLocked:  func(err error) bool { return errors.Is(err, mail.ErrLocked) },
 	})
@@ -221,13 +207,13 @@ func (s *Server) tokenKeys(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey
 const lagMax = 2 * time.Minute
 
 func (s *Server) checks() []server.Check {
-	return []server.Check{{Name: "database", Check: s.store.Ping}, {Name: "reconciler", Check: s.checkLag},
+	return []server.Check{{Name: "database", Check: s.kit.Store.Ping}, {Name: "reconciler", Check: s.checkLag},
 		{Name: "the database is an older copy; run corvo-cloud control --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
 }
 
 func (s *Server) checkLag(context.Context) error {
 	h := s.loop.Health()
-	if lag := s.now().Sub(h.Oldest); h.Waiting > 0 && lag > lagMax {
+	if lag := s.kit.Now().Sub(h.Oldest); h.Waiting > 0 && lag > lagMax {
 		return fmt.Errorf("%d changes are waiting, the oldest for %v: %s", h.Waiting, lag.Round(time.Second), h.LastProblem)
 	}
 	return nil
@@ -238,7 +224,7 @@ func (s *Server) status() []string {
 	h := s.loop.Health()
 	age := time.Duration(0)
 	if !h.OldestChange.IsZero() {
-		age = max(s.now().Sub(h.OldestChange), 0)
+		age = max(s.kit.Now().Sub(h.OldestChange), 0)
 	}
 	lines := []string{
 		fmt.Sprintf("oldest_change_seconds %d", int64(age.Seconds())),
@@ -268,5 +254,5 @@ func (s *Server) Close() error {
 	for _, c := range s.cells {
 		c.Close()
 	}
-	return s.store.Close()
+	return s.kit.Store.Close()
 }

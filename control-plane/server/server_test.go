@@ -86,7 +86,7 @@ func (s *stage) seed(t testing.TB, tenant string) (seed Seed, manage, jobs apike
 	manage, jobs = newKey(t, apikey.Management), newKey(t, apikey.DataPlane)
 	now := time.Now()
 	seed = Seed{
-		Tenant: tenant, TenantID: s.ids.New(ids.Tenant, now), NamespaceID: s.ids.New(ids.Namespace, now),
+		Tenant: tenant, TenantID: s.kit.IDs.New(ids.Tenant, now), NamespaceID: s.kit.IDs.New(ids.Namespace, now),
 		Email: "owner@" + tenant + ".test", Keys: []apikey.Key{manage, jobs},
 	}
 	if err := s.Ensure(t.Context(), seed); err != nil {

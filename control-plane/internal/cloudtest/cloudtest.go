@@ -21,6 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -30,11 +31,7 @@ import (
 
 // World is what stands around a use case.
 type World struct {
-	Store store.Store
-	IDs   *ids.Maker
-	Seal  *seal.Box
-	URLs  urls.URLs
-	Log   *slog.Logger
+	kit.Kit
 
 	mu  sync.Mutex
 	now time.Time // Guarded by mu.
@@ -81,10 +78,9 @@ func open(t testing.TB, databaseURL string) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &World{
-		Store: s, IDs: ids.NewMaker(), Seal: box, URLs: u, Log: slog.New(slog.DiscardHandler),
-		now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
-	}
+	w := &World{now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+	w.Kit = kit.Kit{Store: s, IDs: ids.NewMaker(), Now: w.Now, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u, Wake: func() {}}
+	return w
 }
 
 // Now is the world's time.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,11 +16,11 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 const (
@@ -60,17 +59,10 @@ const addressWindow = 10 * time.Minute
 
 // Needs are what a Service is built of.
 type Needs struct {
-	Store  store.Store
-	IDs    *ids.Maker
-	Now    func() time.Time
-	Log    *slog.Logger
-	Seal   *seal.Box
-	URLs   urls.URLs
+	kit.Kit
 	Limits Limits
 	// Invitations are those that a sign-in may accept.
 	Invitations Invitations
-	// Woken is called after a commit that left work for the background loops.
-	Woken func()
 }
 
 // Invitations looks invitations up by the digest of their token, and accepts them.
@@ -126,7 +118,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 	case refusal != nil:
 		return nil, refusal
 	}
-	s.Woken()
+	s.Wake()
 	cookies.From(ctx).SetStarted(started, now.Add(life))
 	return &cloudv1.StartLoginResponse{ExpiresAt: timestamppb.New(now.Add(life))}, nil
 }
@@ -374,7 +366,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 	}
 	jar.SetSession("", now)
 	if r.GetEverywhere() {
-		s.Woken()
+		s.Wake()
 	}
 	return &cloudv1.LogoutResponse{SessionsEnded: int32(ended)}, nil
 }

@@ -22,7 +22,7 @@ const peer = "203.0.113.7"
 
 func newService(w *cloudtest.World) *Service {
 	return New(Needs{
-		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs, Limits: DefaultLimits(), Woken: func() {},
+		Kit: w.Kit, Limits: DefaultLimits(),
 	})
 }
 

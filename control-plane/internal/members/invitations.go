@@ -92,7 +92,7 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 	case refusal != nil:
 		return nil, refusal
 	}
-	s.Woken()
+	s.Wake()
 	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
@@ -17,23 +16,15 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 // Needs are what a Service is built of.
 type Needs struct {
-	Store store.Store
-	IDs   *ids.Maker
-	Now   func() time.Time
-	Log   *slog.Logger
-	Seal  *seal.Box
-	URLs  urls.URLs
+	kit.Kit
 	// InvitationsPerHour is how many a tenant may send; 0: no limit.
 	InvitationsPerHour int
-	// Woken is called after a commit that left work for the background loops.
-	Woken func()
 }
 
 // InvitationsPerHourDefault lets a company come in, and is of no use for junk mail.
@@ -98,7 +89,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 	if err != nil {
 		return nil, fmt.Errorf("update member %s: %w", r.GetUserId(), err)
 	}
-	s.Woken()
+	s.Wake()
 	return res, nil
 }
 
@@ -185,7 +176,7 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 	if err != nil {
 		return nil, fmt.Errorf("remove member %s: %w", r.GetUserId(), err)
 	}
-	s.Woken()
+	s.Wake()
 	return res, nil
 }
 

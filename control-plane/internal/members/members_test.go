@@ -24,8 +24,8 @@ const (
 
 func newService(w *cloudtest.World) *Service {
 	return New(Needs{
-		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs,
-		InvitationsPerHour: InvitationsPerHourDefault, Woken: func() {},
+		Kit:                w.Kit,
+		InvitationsPerHour: InvitationsPerHourDefault,
 	})
 }
 

@@ -3,18 +3,14 @@ package server
 import (
 	"context"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"strconv"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
-	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 )
 
 // bodyBytesMax bounds a request. The largest honest one is some kilobytes.
@@ -22,11 +18,7 @@ const bodyBytesMax = 1 << 20
 
 // Options of a Server.
 type Options struct {
-	Store store.Store
-	IDs   *ids.Maker
-	URLs  urls.URLs
-	Now   func() time.Time
-	Log   *slog.Logger
+	kit.Kit
 	// Methods are the use cases: one for each RPC of the API.
 	Methods []Method
 	// Browser answers /auth/, where identity providers send people; may be nil.

@@ -67,7 +67,7 @@ func (s *Service) Confirm(ctx context.Context, r *cloudv1.ConfirmRequest) (*clou
 	case refusal != nil:
 		return nil, refusal
 	}
-	s.Woken()
+	s.Wake()
 	if made.opened.Token != "" {
 		cookies.From(ctx).SetSession(made.opened.Token, made.opened.ExpiresAt)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/big"
 	"strings"
 	"time"
@@ -18,11 +17,11 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 const (
@@ -64,17 +63,10 @@ func DefaultLimits() Limits {
 
 // Needs are what a Service is built of.
 type Needs struct {
-	Store store.Store
-	IDs   *ids.Maker
-	Now   func() time.Time
-	Log   *slog.Logger
-	Seal  *seal.Box
-	URLs  urls.URLs
+	kit.Kit
 	// Cell is where new tenants are placed.
 	Cell   string
 	Limits Limits
-	// Woken is called after a commit that left work for the background loops.
-	Woken func()
 	// Ready waits until every proxy goes by the tenant's new keys; false if that did
 	// not happen before ctx ended.
 	Ready func(ctx context.Context, tenantID string, keyIDs ...string) bool
@@ -136,7 +128,7 @@ func (s *Service) Start(ctx context.Context, r *cloudv1.StartRequest) (*cloudv1.
 	if err := s.start(ctx, su, letter); err != nil {
 		return nil, err
 	}
-	s.Woken()
+	s.Wake()
 	cookies.From(ctx).SetStarted(started, su.ExpiresAt)
 	return &cloudv1.StartResponse{SignupId: su.ID, ExpiresAt: timestamppb.New(su.ExpiresAt)}, nil
 }

@@ -20,8 +20,8 @@ const peer = "203.0.113.7"
 
 func newService(w *cloudtest.World) *Service {
 	return New(Needs{
-		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs, Cell: "eu-1", Limits: DefaultLimits(),
-		Woken: func() {}, Ready: func(context.Context, string, ...string) bool { return true },
+		Kit: w.Kit, Cell: "eu-1", Limits: DefaultLimits(),
+		Ready: func(context.Context, string, ...string) bool { return true },
 	})
 }
 

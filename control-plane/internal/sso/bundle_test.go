@@ -42,8 +42,8 @@ func newBundle(t *testing.T, w *cloudtest.World) *bundle {
 	t.Helper()
 	b := &bundle{World: w, t: t, idp: newIDP(t, w.Now)}
 	b.s = New(Needs{
-		Store: w.Store, IDs: w.IDs, Now: w.Now, Log: w.Log, Seal: w.Seal, URLs: w.URLs, Egress: egress.Options{AllowPrivate: true},
-		StartsPerMinute: 1000, Woken: func() {},
+		Kit: w.Kit, Egress: egress.Options{AllowPrivate: true},
+		StartsPerMinute: 1000,
 	})
 	b.tenant, b.owner = w.Tenant(t, "acme", "owner@acme.example")
 	b.ctx, _ = w.As(t, b.tenant, b.owner, owner)

@@ -152,7 +152,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 	if err != nil {
 		return nil, fmt.Errorf("update connection %s: %w", r.GetConnectionId(), err)
 	}
-	s.Woken()
+	s.Wake()
 	return res, nil
 }
 
@@ -241,7 +241,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 	if err != nil {
 		return nil, fmt.Errorf("delete connection %s: %w", r.GetConnectionId(), err)
 	}
-	s.Woken()
+	s.Wake()
 	return &cloudv1.DeleteSsoConnectionResponse{}, nil
 }
 

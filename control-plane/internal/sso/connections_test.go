@@ -65,7 +65,7 @@ func TestCreate_InsideAddressesAreRefusedWithoutACall(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
 	hosted := New(Needs{
-		Store: b.Store, IDs: b.IDs, Now: b.Now, Log: b.Log, Seal: b.Seal, URLs: b.URLs, Egress: egress.Options{}, Woken: func() {},
+		Kit: b.Kit, Egress: egress.Options{},
 	})
 	for _, issuer := range []string{
 		b.idp.issuer(), strings.Replace(b.idp.issuer(), "http://", "https://", 1), "https://169.254.169.254", "https://localhost", "https://[::1]",

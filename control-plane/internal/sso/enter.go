@@ -54,7 +54,7 @@ func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		opened, refusal, err = s.admit(ctx, tx, conn, f, who, s.policy.Session(r.Header))
 		return err
 	})
-	s.Woken()
+	s.Wake()
 	switch {
 	case err != nil:
 		return fmt.Errorf("enter by single sign-on: %w", err)

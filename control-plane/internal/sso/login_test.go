@@ -681,7 +681,7 @@ func TestLogin_RemovedPersonStaysOutUntilInvited(t *testing.T) {
 		b := newBundle(t, w)
 		b.enabled(nil)
 		_, u, _ := b.mustEnter().found()
-		m := members.New(members.Needs{Store: b.Store, IDs: b.IDs, Now: b.Now, Log: b.Log, Seal: b.Seal, URLs: b.URLs, Woken: func() {}})
+		m := members.New(members.Needs{Kit: b.Kit})
 		if _, err := m.RemoveMember(b.ctx, &cloudv1.RemoveMemberRequest{UserId: u.ID}); err != nil {
 			t.Fatal(err)
 		}

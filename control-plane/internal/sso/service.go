@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,26 +18,18 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 // Needs are what a Service is built of.
 type Needs struct {
-	Store store.Store
-	IDs   *ids.Maker
-	Now   func() time.Time
-	Log   *slog.Logger
-	Seal  *seal.Box
-	URLs  urls.URLs
+	kit.Kit
 	// Egress is how providers are called.
 	Egress egress.Options
 	// StartsPerMinute is how many sign-ins one network may begin; 0: no limit.
 	StartsPerMinute int
-	// Woken is called after a commit that left work for the background loops.
-	Woken func()
 }
 
 // StartsPerMinuteDefault lets an office come in on Monday morning.

@@ -110,7 +110,7 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 	if err != nil {
 		return nil, fmt.Errorf("switch connection %s: %w", r.GetConnectionId(), err)
 	}
-	s.Woken()
+	s.Wake()
 	return res, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"time"
@@ -17,26 +16,18 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 // Service is the use cases. All fields are needed.
 type Service struct {
-	Store store.Store
-	IDs   *ids.Maker
-	Now   func() time.Time
-	Log   *slog.Logger
-	Seal  *seal.Box
-	URLs  urls.URLs
-	Keys  tokenkeys.Keys
+	kit.Kit
+	Keys tokenkeys.Keys
 	// CellNow is the time of a cell, which need not be Now: it judges what it is given by
 	// its own.
 	CellNow func(ctx context.Context, cell string) time.Time
-	// Wake tells the reconciler that there is something to carry; it does not block.
-	Wake func()
 	// ObserveWait is how long a call waits for its change to be usable.
 	ObserveWait time.Duration
 	Version     string

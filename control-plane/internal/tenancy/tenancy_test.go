@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
@@ -56,9 +57,12 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{now: time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)}
 	w.Service = &Service{
-		Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
-		CellNow: func(context.Context, string) time.Time { return w.cellNow() },
-		Wake:    func() { w.woken.Add(1) }, ObserveWait: time.Millisecond, Version: "test",
+		Kit: kit.Kit{
+			Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
+			Wake: func() { w.woken.Add(1) },
+		},
+		CellNow:     func(context.Context, string) time.Time { return w.cellNow() },
+		ObserveWait: time.Millisecond, Version: "test",
 	}
 	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now, Calendar: func(context.Context) time.Time { return w.cellNow() }}
 	return w
