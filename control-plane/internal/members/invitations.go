@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
@@ -37,23 +38,20 @@ const (
 
 // ListInvitations lists those not accepted yet, oldest first, expired ones included.
 func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitationsRequest) (*cloudv1.ListInvitationsResponse, error) {
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListInvitations")
+	l, err := listing.Of(ctx, s.Seal, "ListInvitations", r)
 	if err != nil {
 		return nil, err
 	}
 	var found []store.Invitation
-	err = s.Store.ReadTenant(ctx, l.tenantID, func(tx store.Tx) (err error) {
-		found, err = tx.ListInvitations(ctx, l.tenantID, l.page())
+	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+		found, err = tx.ListInvitations(ctx, access.From(ctx).TenantID, l.Page())
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list invitations: %w", err)
 	}
 	res := &cloudv1.ListInvitationsResponse{}
-	if len(found) > l.size {
-		found = found[:l.size]
-		res.NextPageToken = s.Seal.PageToken(l.caller, l.method, found[l.size-1].ID)
-	}
+	found, res.NextPageToken = listing.Cut(l, found, func(i store.Invitation) string { return i.ID })
 	for _, i := range found {
 		res.Invitations = append(res.Invitations, invitationMessage(i))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -38,23 +39,20 @@ func New(n Needs) *Service { return &Service{Needs: n} }
 
 // ListMembers lists in the order in which people came to the service.
 func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest) (*cloudv1.ListMembersResponse, error) {
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListMembers")
+	l, err := listing.Of(ctx, s.Seal, "ListMembers", r)
 	if err != nil {
 		return nil, err
 	}
 	var found []store.Member
-	err = s.Store.ReadTenant(ctx, l.tenantID, func(tx store.Tx) (err error) {
-		found, err = tx.ListMembers(ctx, l.tenantID, l.page())
+	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+		found, err = tx.ListMembers(ctx, access.From(ctx).TenantID, l.Page())
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
 	res := &cloudv1.ListMembersResponse{}
-	if len(found) > l.size {
-		found = found[:l.size]
-		res.NextPageToken = s.Seal.PageToken(l.caller, l.method, found[l.size-1].UserID)
-	}
+	found, res.NextPageToken = listing.Cut(l, found, func(m store.Member) string { return m.UserID })
 	for _, m := range found {
 		res.Members = append(res.Members, message(m.Membership, m.User))
 	}
@@ -274,34 +272,3 @@ func etag(m store.Membership) string {
 	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + m.TenantID + "\x00" + m.UserID + "\x00" + strconv.FormatInt(m.Version, 10)))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
-
-const (
-	pageSizeDefault = 50
-	pageSizeMax     = 1000
-)
-
-// listing is one page on its way.
-type listing struct {
-	tenantID, caller, method string
-	size                     int
-	after                    string
-}
-
-func (s *Service) listing(ctx context.Context, size int32, token, method string) (listing, error) {
-	if size < 0 {
-		return listing{}, fault.InvalidField("page_size", "can't be negative")
-	}
-	c := access.From(ctx)
-	l := listing{tenantID: c.TenantID, caller: c.TenantID + " " + c.ID(), method: method, size: min(int(size), pageSizeMax)}
-	if l.size == 0 {
-		l.size = pageSizeDefault
-	}
-	var err error
-	if l.after, err = s.Seal.ParsePageToken(l.caller, l.method, token); err != nil {
-		return listing{}, fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
-	}
-	return l, nil
-}
-
-// page asks for one record more than is shown: whether there is a next page.
-func (l listing) page() store.Page { return store.Page{After: l.after, Limit: l.size + 1} }

@@ -2,16 +2,9 @@ package sso
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"time"
-
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -19,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -51,26 +45,18 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 	if err != nil {
 		return nil, err
 	}
-	repeat, err := repeatOf(ctx, "CreateSsoConnection", r.GetRequestId(), r)
+	call, err := once.Of(ctx, "CreateSsoConnection", r)
 	if err != nil {
 		return nil, err
 	}
 	res := &cloudv1.CreateSsoConnectionResponse{}
-	var done bool
-	err = s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
-		done, err = repeat.replay(ctx, tx, res)
-		return err
-	})
-	if err != nil || done {
+	if repeated, err := call.Answered(ctx, s.Kit, res); err != nil || repeated {
 		return res, err
 	}
 	if _, err := s.providers.discover(ctx, conn.Issuer); err != nil {
 		return nil, fault.InvalidField("issuer", "%s", problemOf(err).text)
 	}
-	err = s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
-		if done, err := repeat.replay(ctx, tx, res); err != nil || done {
-			return err
-		}
+	_, err = call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
 		all, err := tx.ListConnections(ctx, c.TenantID)
 		if err != nil {
 			return err
@@ -82,10 +68,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 			return err
 		}
 		res.Connection = s.message(conn, c.Tenant)
-		if err := audit.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn)); err != nil {
-			return err
-		}
-		return repeat.keep(ctx, tx, conn.CreatedAt, res)
+		return audit.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create connection: %w", err)
@@ -367,51 +350,4 @@ func mappingTexts(c store.Connection) []string {
 		out[i] = m.Group + " → " + access.RoleName(m.Role)
 	}
 	return out
-}
-
-const uuidForm = `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`
-
-// repeat is a call that may be made again: the same request id and body get the first
-// answer.
-type repeat struct{ store.Answer }
-
-func repeatOf(ctx context.Context, method, requestID string, request proto.Message) (repeat, error) {
-	if requestID != "" && !regexp.MustCompile(uuidForm).MatchString(requestID) {
-		return repeat{}, fault.InvalidField("request_id", "must be a UUID; use a new one for each new request")
-	}
-	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(request)
-	if err != nil {
-		return repeat{}, fmt.Errorf("digest the request: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	c := access.From(ctx)
-	return repeat{store.Answer{TenantID: c.TenantID, Principal: c.ID(), Method: method, RequestID: requestID, Body: hex.EncodeToString(sum[:])}}, nil
-}
-
-func (r repeat) replay(ctx context.Context, tx store.Tx, into proto.Message) (bool, error) {
-	if r.RequestID == "" {
-		return false, nil
-	}
-	a, err := tx.GetAnswer(ctx, r.TenantID, r.Principal, r.Method, r.RequestID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
-	case a.Body != r.Body:
-		return false, fault.InvalidField("request_id", "was already used for another request in the last 24 hours; use a new one")
-	}
-	return true, protojson.Unmarshal([]byte(a.Answer), into)
-}
-
-func (r repeat) keep(ctx context.Context, tx store.Tx, now time.Time, answer proto.Message) error {
-	if r.RequestID == "" {
-		return nil
-	}
-	raw, err := protojson.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	r.Answer.Answer, r.CreatedAt = string(raw), now
-	return tx.InsertAnswer(ctx, r.Answer)
 }

@@ -12,6 +12,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -21,20 +22,20 @@ func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEvent
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListAuditEvents", f.ActorID, f.ActionPrefix, f.TargetID, f.Namespace, f.After.UnixNano(), f.Before.UnixNano())
+	l, err := listing.Of(ctx, s.Seal, "ListAuditEvents", r, f.ActorID, f.ActionPrefix, f.TargetID, f.Namespace, f.After.UnixNano(), f.Before.UnixNano())
 	if err != nil {
 		return nil, err
 	}
 	var found []store.AuditEvent
 	err = s.read(ctx, func(tx store.Tx) (err error) {
-		found, err = tx.ListAudit(ctx, access.From(ctx).TenantID, f, l.page())
+		found, err = tx.ListAudit(ctx, access.From(ctx).TenantID, f, l.Page())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	res := new(cloudv1.ListAuditEventsResponse)
-	found, res.NextPageToken = cut(s, l, found, func(e store.AuditEvent) string { return e.ID })
+	found, res.NextPageToken = listing.Cut(l, found, func(e store.AuditEvent) string { return e.ID })
 	for _, e := range found {
 		m, err := auditMessage(e)
 		if err != nil {

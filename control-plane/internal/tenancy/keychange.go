@@ -10,6 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
+	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
@@ -114,7 +116,7 @@ func timeText(t time.Time) any {
 
 // RotateApiKey gives a key another secret beside the one it has.
 func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyRequest) (*cloudv1.RotateApiKeyResponse, error) {
-	call, err := firstOf("RotateApiKey", r.GetRequestId(), r)
+	call, err := once.Of(ctx, "RotateApiKey", r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +136,8 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 	}
 	var k store.Key
 	var secret string
-	var repeated bool
 	res := new(cloudv1.RotateApiKeyResponse)
-	err = call.write(ctx, s, func(tx store.Tx) error {
-		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
-			return err
-		}
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
@@ -150,7 +148,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 			return err
 		}
 		res.ApiKey = s.keyMessage(k)
-		return call.keep(ctx, tx, s, res) // Before the secret is in it.
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -230,7 +228,7 @@ func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why str
 // leaveNamespace takes a namespace from every key. One that was good for it alone is
 // revoked: without it, its list would be empty and mean every namespace.
 func (s *Service) leaveNamespace(ctx context.Context, tx store.Tx, id string) error {
-	p := store.Page{Limit: pageSizeMax}
+	p := store.Page{Limit: listing.SizeMax}
 	for {
 		keys, err := tx.ListKeys(ctx, access.From(ctx).TenantID, false, p)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
+	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
@@ -39,7 +41,7 @@ func keyTarget(k store.Key) audit.Target { return audit.Target{Type: "key", ID: 
 
 // CreateApiKey makes a key, or takes over one that the caller made.
 func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (*cloudv1.CreateApiKeyResponse, error) {
-	call, err := firstOf("CreateApiKey", r.GetRequestId(), r)
+	call, err := once.Of(ctx, "CreateApiKey", r)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +49,8 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 	if err != nil {
 		return nil, err
 	}
-	var repeated bool
 	res := new(cloudv1.CreateApiKeyResponse)
-	err = call.write(ctx, s, func(tx store.Tx) error {
-		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
-			return err
-		}
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
 		k := wanted
 		if k.NamespaceIDs, err = namespaceIDs(ctx, tx, r.GetNamespaces()); err != nil {
 			return err
@@ -61,7 +59,7 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 			return err
 		}
 		res.ApiKey = s.keyMessage(k)
-		return call.keep(ctx, tx, s, res) // Before the secret is in it.
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -215,20 +213,20 @@ func (s *Service) GetApiKey(ctx context.Context, r *cloudv1.GetApiKeyRequest) (*
 
 // ListApiKeys lists by id.
 func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest) (*cloudv1.ListApiKeysResponse, error) {
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListApiKeys", r.GetShowRevoked())
+	l, err := listing.Of(ctx, s.Seal, "ListApiKeys", r, r.GetShowRevoked())
 	if err != nil {
 		return nil, err
 	}
 	var found []store.Key
 	err = s.read(ctx, func(tx store.Tx) (err error) {
-		found, err = tx.ListKeys(ctx, access.From(ctx).TenantID, r.GetShowRevoked(), l.page())
+		found, err = tx.ListKeys(ctx, access.From(ctx).TenantID, r.GetShowRevoked(), l.Page())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	res := new(cloudv1.ListApiKeysResponse)
-	found, res.NextPageToken = cut(s, l, found, func(k store.Key) string { return k.ID })
+	found, res.NextPageToken = listing.Cut(l, found, func(k store.Key) string { return k.ID })
 	for _, k := range found {
 		res.ApiKeys = append(res.ApiKeys, s.keyMessage(k))
 	}

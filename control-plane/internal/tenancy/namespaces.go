@@ -13,7 +13,9 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
+	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -37,19 +39,15 @@ func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.N
 
 // CreateNamespace makes a namespace.
 func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespaceRequest) (*cloudv1.CreateNamespaceResponse, error) {
-	call, err := firstOf("CreateNamespace", r.GetRequestId(), r)
+	call, err := once.Of(ctx, "CreateNamespace", r)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkNamespace(r.GetName(), r.GetLabels()); err != nil {
 		return nil, err
 	}
-	var repeated bool
 	res := new(cloudv1.CreateNamespaceResponse)
-	err = call.write(ctx, s, func(tx store.Tx) error {
-		if repeated, err = call.replay(ctx, tx, res); repeated || err != nil {
-			return err
-		}
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
 		n, err := s.insertNamespace(ctx, tx, r)
 		if err != nil {
 			return err
@@ -59,7 +57,7 @@ func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespac
 			return err
 		}
 		res.Namespace = s.namespaceMessage(n, t)
-		return call.keep(ctx, tx, s, res)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -222,7 +220,7 @@ func (s *Service) GetNamespace(ctx context.Context, r *cloudv1.GetNamespaceReque
 
 // ListNamespaces lists by name.
 func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesRequest) (*cloudv1.ListNamespacesResponse, error) {
-	l, err := s.listing(ctx, r.GetPageSize(), r.GetPageToken(), "ListNamespaces")
+	l, err := listing.Of(ctx, s.Seal, "ListNamespaces", r)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +230,14 @@ func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesR
 		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
 			return missing(err, "tenant")
 		}
-		found, err = tx.ListNamespaces(ctx, t.ID, l.page())
+		found, err = tx.ListNamespaces(ctx, t.ID, l.Page())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	res := new(cloudv1.ListNamespacesResponse)
-	found, res.NextPageToken = cut(s, l, found, func(n store.Namespace) string { return n.Name })
+	found, res.NextPageToken = listing.Cut(l, found, func(n store.Namespace) string { return n.Name })
 	for _, n := range found {
 		res.Namespaces = append(res.Namespaces, s.namespaceMessage(n, t))
 	}
