@@ -11,7 +11,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -148,8 +148,8 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 			if !t.DeletedAt.IsZero() {
 				continue
 			}
-			err := audit.Record(ctx, tx, r.s.kit.IDs, r.now, "tenant.restore", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
-				audit.Changes{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
+			err := change.Record(ctx, tx, r.s.kit.IDs, r.now, "tenant.restore", change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
+				change.Changes{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
 			if err != nil {
 				return err
 			}
@@ -159,8 +159,8 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 		}
 	}
 	for _, i := range r.report.Items {
-		err := audit.Record(ctx, tx, r.s.kit.IDs, r.now, i.Kind+".restore", audit.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
-			audit.Changes{"restore": {After: i.Action}, "reason": {After: i.Why}})
+		err := change.Record(ctx, tx, r.s.kit.IDs, r.now, i.Kind+".restore", change.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
+			change.Changes{"restore": {After: i.Action}, "reason": {After: i.Why}})
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
@@ -82,7 +82,7 @@ func (s *Server) ensureTenant(ctx context.Context, tx store.Tx, seed Seed) error
 	if err := tx.InsertTenant(ctx, t); err != nil {
 		return err
 	}
-	return s.made(ctx, tx, "tenant.create", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name}, store.OutboxTenant)
+	return s.made(ctx, tx, "tenant.create", change.Target{Type: "tenant", ID: t.ID, Name: t.Name}, store.OutboxTenant)
 }
 
 func (s *Server) ensureNamespace(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -98,7 +98,7 @@ func (s *Server) ensureNamespace(ctx context.Context, tx store.Tx, seed Seed) er
 	if err := tx.InsertNamespace(ctx, n); err != nil {
 		return err
 	}
-	return s.made(ctx, tx, "namespace.create", audit.Target{Type: "namespace", ID: n.ID, Name: n.Name}, store.OutboxNamespace)
+	return s.made(ctx, tx, "namespace.create", change.Target{Type: "namespace", ID: n.ID, Name: n.Name}, store.OutboxNamespace)
 }
 
 func (s *Server) ensureOwner(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -122,7 +122,7 @@ func (s *Server) ensureOwner(ctx context.Context, tx store.Tx, seed Seed) error 
 	if err := tx.InsertMembership(ctx, m); err != nil {
 		return err
 	}
-	return s.made(ctx, tx, "member.create", audit.Target{Type: "member", ID: u.ID, Name: u.Email}, "")
+	return s.made(ctx, tx, "member.create", change.Target{Type: "member", ID: u.ID, Name: u.Email}, "")
 }
 
 func (s *Server) ensureKeys(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -138,7 +138,7 @@ func (s *Server) ensureKeys(ctx context.Context, tx store.Tx, seed Seed) error {
 		if err := tx.InsertKey(ctx, k); err != nil {
 			return err
 		}
-		if err := s.made(ctx, tx, "key.create", audit.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
+		if err := s.made(ctx, tx, "key.create", change.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
 			return err
 		}
 	}
@@ -160,9 +160,9 @@ func (s *Server) seedKey(seed Seed, made apikey.Key) store.Key {
 }
 
 // made writes a change into the audit log and, with a kind, into the outbox.
-func (s *Server) made(ctx context.Context, tx store.Tx, action string, t audit.Target, kind store.OutboxKind) error {
+func (s *Server) made(ctx context.Context, tx store.Tx, action string, t change.Target, kind store.OutboxKind) error {
 	now := s.kit.Now()
-	if err := audit.Record(ctx, tx, s.kit.IDs, now, action, t, nil); err != nil {
+	if err := change.Record(ctx, tx, s.kit.IDs, now, action, t, nil); err != nil {
 		return err
 	}
 	if kind == "" {

@@ -11,7 +11,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
@@ -338,8 +338,8 @@ func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, what a
 	c.UserID, c.Name, c.SessionID = u.ID, u.Email, opened.ID
 	for _, a := range own {
 		res.Tenants = append(res.Tenants, a.Tenant.Name)
-		target := audit.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
-		if err := audit.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil); err != nil {
+		target := change.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
+		if err := change.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil); err != nil {
 			return nil, session.Opened{}, err
 		}
 	}
@@ -391,8 +391,8 @@ func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Ca
 		if err := tx.InsertOutbox(ctx, row); err != nil {
 			return 0, err
 		}
-		target := audit.Target{Type: "user", ID: c.UserID, Name: c.Name, TenantID: a.TenantID}
-		if err := audit.Record(ctx, tx, s.IDs, now, "session.end_all", target, nil); err != nil {
+		target := change.Target{Type: "user", ID: c.UserID, Name: c.Name, TenantID: a.TenantID}
+		if err := change.Record(ctx, tx, s.IDs, now, "session.end_all", target, nil); err != nil {
 			return 0, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
@@ -138,8 +138,8 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 	if err := mail.Put(ctx, tx, s.Seal, s.IDs, i.CreatedAt, i.TenantID, i.ID, letter); err != nil {
 		return nil, err
 	}
-	target := audit.Target{Type: "invitation", ID: i.ID, Name: i.Email}
-	return nil, audit.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, audit.Changes{"role": {After: access.RoleName(i.Role)}})
+	target := change.Target{Type: "invitation", ID: i.ID, Name: i.Email}
+	return nil, change.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, change.Changes{"role": {After: access.RoleName(i.Role)}})
 }
 
 func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
@@ -170,7 +170,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitat
 		if err := tx.DeleteInvitation(ctx, c.TenantID, i.ID); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, s.IDs, s.Now(), "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email}, nil)
+		return change.Record(ctx, tx, s.IDs, s.Now(), "invitation.delete", change.Target{Type: "invitation", ID: i.ID, Name: i.Email}, nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("revoke invitation: %w", err)
@@ -333,8 +333,8 @@ func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store
 	if err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, s.IDs, now, "member.create", Target(u),
-		audit.Changes{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+	return change.Record(ctx, tx, s.IDs, now, "member.create", Target(u),
+		change.Changes{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
 }
 
 func displayName(text string) (string, error) {

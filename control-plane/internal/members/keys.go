@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -75,7 +75,7 @@ func lost(ctx context.Context, tx store.Tx, tenantID, userID string, to cloudv1.
 // revokeKeys ends the keys that a member made and loses, but for those to keep, and
 // writes both into changes.
 func revokeKeys(
-	ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, changes audit.Changes,
+	ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, changes change.Changes,
 ) (revoked []string, _ error) {
 	keys, err := lost(ctx, tx, tenantID, u.ID, to)
 	if err != nil {
@@ -116,8 +116,8 @@ func revoke(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, k
 	if err := tx.InsertOutbox(ctx, row); err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, maker, now, "key.revoke", audit.Target{Type: "key", ID: k.ID, Name: k.Name},
-		audit.Changes{"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"}})
+	return change.Record(ctx, tx, maker, now, "key.revoke", change.Target{Type: "key", ID: k.ID, Name: k.Name},
+		change.Changes{"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"}})
 }
 
 // mayInvite refuses a key whose maker is no member any more: it would bring them back, or

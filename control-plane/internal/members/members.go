@@ -13,7 +13,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
@@ -142,12 +142,12 @@ func SetRole(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, 
 	if err := Withdraw(ctx, tx, maker, now, *m, u, to); err != nil {
 		return nil, err
 	}
-	changes := audit.Changes{"role": {Before: access.RoleName(before), After: access.RoleName(to)}}
+	changes := change.Changes{"role": {Before: access.RoleName(before), After: access.RoleName(to)}}
 	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, to, keep, changes)
 	if err != nil {
 		return nil, err
 	}
-	return revoked, audit.Record(ctx, tx, maker, now, "member.update", Target(u), changes)
+	return revoked, change.Record(ctx, tx, maker, now, "member.update", Target(u), changes)
 }
 
 // RemoveMember ends a membership with the sessions, tokens and keys that rest on it.
@@ -193,12 +193,12 @@ func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m
 	if err := Withdraw(ctx, tx, maker, now, m, u, none); err != nil {
 		return nil, err
 	}
-	changes := audit.Changes{"role": {Before: access.RoleName(m.Role)}}
+	changes := change.Changes{"role": {Before: access.RoleName(m.Role)}}
 	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, none, keep, changes)
 	if err != nil {
 		return nil, err
 	}
-	return revoked, audit.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
+	return revoked, change.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
 }
 
 // Withdraw revokes the member's open invitations that somebody of the new role could not
@@ -216,8 +216,8 @@ func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time,
 		if err := tx.DeleteInvitation(ctx, m.TenantID, i.ID); err != nil {
 			return err
 		}
-		err := audit.Record(ctx, tx, maker, now, "invitation.delete", audit.Target{Type: "invitation", ID: i.ID, Name: i.Email},
-			audit.Changes{"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
+		err := change.Record(ctx, tx, maker, now, "invitation.delete", change.Target{Type: "invitation", ID: i.ID, Name: i.Email},
+			change.Changes{"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,9 @@ func CutOff(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, t
 }
 
 // Target is a member in the audit log.
-func Target(u store.User) audit.Target { return audit.Target{Type: "member", ID: u.ID, Name: u.Email} }
+func Target(u store.User) change.Target {
+	return change.Target{Type: "member", ID: u.ID, Name: u.Email}
+}
 
 // find gives a member; a user of other tenants only is nobody here.
 func find(ctx context.Context, tx store.Tx, tenantID, userID string) (store.Membership, store.User, error) {

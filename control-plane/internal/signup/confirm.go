@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
@@ -291,27 +291,27 @@ func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
 	} else if err != nil {
 		return err
 	}
-	if err := s.note(ctx, tx, m.now, "tenant.create", audit.Target{Type: "tenant", ID: m.tenant.ID, Name: m.tenant.Name}, store.OutboxTenant); err != nil {
+	if err := s.note(ctx, tx, m.now, "tenant.create", change.Target{Type: "tenant", ID: m.tenant.ID, Name: m.tenant.Name}, store.OutboxTenant); err != nil {
 		return err
 	}
 	if err := tx.InsertNamespace(ctx, m.namespace); err != nil {
 		return err
 	}
-	if err := s.note(ctx, tx, m.now, "namespace.create", audit.Target{Type: "namespace", ID: m.namespace.ID, Name: m.namespace.Name}, store.OutboxNamespace); err != nil {
+	if err := s.note(ctx, tx, m.now, "namespace.create", change.Target{Type: "namespace", ID: m.namespace.ID, Name: m.namespace.Name}, store.OutboxNamespace); err != nil {
 		return err
 	}
 	owner := store.Membership{TenantID: m.tenant.ID, UserID: m.user.ID, Role: cloudv1.TenantRole_TENANT_ROLE_OWNER, CreatedAt: m.now, Version: 1}
 	if err := tx.InsertMembership(ctx, owner); err != nil {
 		return err
 	}
-	if err := s.note(ctx, tx, m.now, "member.create", audit.Target{Type: "member", ID: m.user.ID, Name: m.user.Email}, ""); err != nil {
+	if err := s.note(ctx, tx, m.now, "member.create", change.Target{Type: "member", ID: m.user.ID, Name: m.user.Email}, ""); err != nil {
 		return err
 	}
 	for _, k := range m.keys() {
 		if err := tx.InsertKey(ctx, k); err != nil {
 			return err
 		}
-		if err := s.note(ctx, tx, m.now, "key.create", audit.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
+		if err := s.note(ctx, tx, m.now, "key.create", change.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
 			return err
 		}
 	}
@@ -319,8 +319,8 @@ func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
 }
 
 // note writes a change into the audit log and, with a kind, into the outbox.
-func (s *Service) note(ctx context.Context, tx store.Tx, now time.Time, action string, t audit.Target, kind store.OutboxKind) error {
-	if err := audit.Record(ctx, tx, s.IDs, now, action, t, nil); err != nil {
+func (s *Service) note(ctx context.Context, tx store.Tx, now time.Time, action string, t change.Target, kind store.OutboxKind) error {
+	if err := change.Record(ctx, tx, s.IDs, now, action, t, nil); err != nil {
 		return err
 	}
 	if kind == "" {

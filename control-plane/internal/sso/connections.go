@@ -8,7 +8,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
@@ -68,7 +68,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 			return err
 		}
 		res.Connection = s.message(conn, c.Tenant)
-		return audit.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn))
+		return change.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create connection: %w", err)
@@ -130,7 +130,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 			return err
 		}
 		res.Connection = s.message(after, c.Tenant)
-		return audit.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.update", target(after), differences(before, after))
+		return change.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.update", target(after), differences(before, after))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("update connection %s: %w", r.GetConnectionId(), err)
@@ -219,7 +219,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		if err := tx.DeleteConnection(ctx, c.TenantID, conn.ID); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, s.IDs, s.Now(), "sso.delete", target(conn), nil)
+		return change.Record(ctx, tx, s.IDs, s.Now(), "sso.delete", target(conn), nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("delete connection %s: %w", r.GetConnectionId(), err)
@@ -307,13 +307,13 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 	return nil
 }
 
-func target(c store.Connection) audit.Target {
-	return audit.Target{Type: "sso_connection", ID: c.ID, Name: c.Name}
+func target(c store.Connection) change.Target {
+	return change.Target{Type: "sso_connection", ID: c.ID, Name: c.Name}
 }
 
 // differences lists what changed. Of the secret only that it did.
-func differences(a, b store.Connection) audit.Changes {
-	out := audit.Changes{}
+func differences(a, b store.Connection) change.Changes {
+	out := change.Changes{}
 	add := func(field string, before, after any) {
 		if fmt.Sprint(before) != fmt.Sprint(after) {
 			out[field] = store.Change{Before: before, After: after}

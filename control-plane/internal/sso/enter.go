@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
@@ -90,8 +90,8 @@ func (s *Service) admit(ctx context.Context, tx store.Tx, conn store.Connection,
 		return opened, nil, err
 	}
 	c.SessionID = opened.ID
-	target := audit.Target{Type: "session", ID: opened.ID, Name: label(who)}
-	return opened, nil, audit.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil)
+	target := change.Target{Type: "session", ID: opened.ID, Name: label(who)}
+	return opened, nil, change.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil)
 }
 
 func noRoleUnless(err error) *problem {
@@ -160,7 +160,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 		if err := tx.InsertMembership(ctx, m); err != nil {
 			return false, err
 		}
-		return true, audit.Record(ctx, tx, s.IDs, now, "member.create", members.Target(u), audit.Changes{"role": {After: access.RoleName(role)}})
+		return true, change.Record(ctx, tx, s.IDs, now, "member.create", members.Target(u), change.Changes{"role": {After: access.RoleName(role)}})
 	}
 	if err != nil || m.Role == role {
 		return err == nil, err

@@ -8,7 +8,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -105,7 +105,7 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 			return err
 		}
 		res.Connection = s.message(after, c.Tenant)
-		return audit.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.switch", target(after), differences(before, after))
+		return change.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.switch", target(after), differences(before, after))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("switch connection %s: %w", r.GetConnectionId(), err)
@@ -128,7 +128,7 @@ func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoCha
 			if err := tx.UpdateConnection(ctx, &conn); err != nil {
 				return err
 			}
-			if err := audit.Record(ctx, tx, s.IDs, conn.UpdatedAt, "sso.discard", target(conn), nil); err != nil {
+			if err := change.Record(ctx, tx, s.IDs, conn.UpdatedAt, "sso.discard", target(conn), nil); err != nil {
 				return err
 			}
 		}

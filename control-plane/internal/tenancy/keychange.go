@@ -8,7 +8,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
@@ -32,7 +32,7 @@ func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) 
 }
 
 // saveKey writes a changed key and hands it on.
-func (s *Service) saveKey(ctx context.Context, tx store.Tx, k *store.Key, action string, changes audit.Changes) error {
+func (s *Service) saveKey(ctx context.Context, tx store.Tx, k *store.Key, action string, changes change.Changes) error {
 	k.UpdatedAt = s.Now()
 	k.Generation++
 	if err := tx.UpdateKey(ctx, k); err != nil {
@@ -41,7 +41,7 @@ func (s *Service) saveKey(ctx context.Context, tx store.Tx, k *store.Key, action
 	if err := s.carryKey(ctx, tx, *k); err != nil {
 		return err
 	}
-	return audit.Record(ctx, tx, s.IDs, s.Now(), action, keyTarget(*k), changes)
+	return change.Record(ctx, tx, s.IDs, s.Now(), action, keyTarget(*k), changes)
 }
 
 // UpdateApiKey changes the fields that the mask names.
@@ -80,8 +80,8 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 	return &cloudv1.UpdateApiKeyResponse{ApiKey: m}, err
 }
 
-func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (audit.Changes, error) {
-	was, changes := *k, audit.Changes{}
+func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (change.Changes, error) {
+	was, changes := *k, change.Changes{}
 	for _, p := range paths {
 		switch p {
 		case "name":
@@ -144,7 +144,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 		if secret, err = s.addVersion(&k, r, now); err != nil {
 			return err
 		}
-		if err := s.saveKey(ctx, tx, &k, "key.rotate", audit.Changes{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
+		if err := s.saveKey(ctx, tx, &k, "key.rotate", change.Changes{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
 			return err
 		}
 		res.ApiKey = s.keyMessage(k)
@@ -218,7 +218,7 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 // endKey revokes; why is for the audit log and may be empty.
 func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why string) error {
 	k.RevokedAt = s.Now()
-	changes := audit.Changes{}
+	changes := change.Changes{}
 	if why != "" {
 		changes["reason"] = store.Change{After: why}
 	}
@@ -255,5 +255,5 @@ func (s *Service) leave(ctx context.Context, tx store.Tx, k store.Key, id string
 	}
 	was := slices.Clone(k.NamespaceIDs)
 	k.NamespaceIDs = slices.DeleteFunc(slices.Clone(was), func(n string) bool { return n == id })
-	return s.saveKey(ctx, tx, &k, "key.update", audit.Changes{"namespace_ids": {Before: was, After: k.NamespaceIDs}})
+	return s.saveKey(ctx, tx, &k, "key.update", change.Changes{"namespace_ids": {Before: was, After: k.NamespaceIDs}})
 }

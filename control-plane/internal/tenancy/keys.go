@@ -8,7 +8,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
@@ -37,7 +37,7 @@ func kindOf(k cloudv1.KeyKind) apikey.Kind {
 	return apikey.DataPlane
 }
 
-func keyTarget(k store.Key) audit.Target { return audit.Target{Type: "key", ID: k.ID, Name: k.Name} }
+func keyTarget(k store.Key) change.Target { return change.Target{Type: "key", ID: k.ID, Name: k.Name} }
 
 // CreateApiKey makes a key, or takes over one that the caller made.
 func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (*cloudv1.CreateApiKeyResponse, error) {
@@ -145,7 +145,7 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	if err := s.carryKey(ctx, tx, k); err != nil {
 		return err
 	}
-	changes := audit.Changes{"name": {After: k.Name}}
+	changes := change.Changes{"name": {After: k.Name}}
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
 		changes["tenant_role"] = store.Change{After: access.RoleName(k.TenantRole)}
 	} else {
@@ -154,7 +154,7 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	if !k.ExpiresAt.IsZero() {
 		changes["expires_at"] = store.Change{After: k.ExpiresAt.UTC().Format(timeForm)}
 	}
-	return audit.Record(ctx, tx, s.IDs, s.Now(), "key.create", keyTarget(k), changes)
+	return change.Record(ctx, tx, s.IDs, s.Now(), "key.create", keyTarget(k), changes)
 }
 
 // timeForm is how times stand in the audit log.

@@ -10,7 +10,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
@@ -138,13 +138,13 @@ func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.C
 	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
 		return n, err
 	}
-	return n, audit.Record(ctx, tx, s.IDs, now, "namespace.create", namespaceTarget(n), audit.Changes{
+	return n, change.Record(ctx, tx, s.IDs, now, "namespace.create", namespaceTarget(n), change.Changes{
 		"name": {After: n.Name}, "labels": {After: n.Labels}, "delete_protection": {After: n.DeleteProtection}, "region": {After: n.Region},
 	})
 }
 
-func namespaceTarget(n store.Namespace) audit.Target {
-	return audit.Target{Type: "namespace", ID: n.ID, Name: n.Name}
+func namespaceTarget(n store.Namespace) change.Target {
+	return change.Target{Type: "namespace", ID: n.ID, Name: n.Name}
 }
 
 func (s *Service) freeName(ctx context.Context, tx store.Tx, tenantID, name string) error {
@@ -275,7 +275,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 }
 
 func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
-	was, changes := *n, audit.Changes{}
+	was, changes := *n, change.Changes{}
 	for _, p := range paths {
 		switch p {
 		case "name":
@@ -308,7 +308,7 @@ func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Nam
 	case err != nil:
 		return err
 	}
-	return audit.Record(ctx, tx, s.IDs, s.Now(), "namespace.update", namespaceTarget(*n), changes)
+	return change.Record(ctx, tx, s.IDs, s.Now(), "namespace.update", namespaceTarget(*n), changes)
 }
 
 // DeleteNamespace ends a namespace, and the keys that were good for it alone.
@@ -351,5 +351,5 @@ func (s *Service) endNamespace(ctx context.Context, tx store.Tx, n store.Namespa
 	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
 		return n, err
 	}
-	return n, audit.Record(ctx, tx, s.IDs, now, "namespace.delete", target, nil)
+	return n, change.Record(ctx, tx, s.IDs, now, "namespace.delete", target, nil)
 }

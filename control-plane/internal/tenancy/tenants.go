@@ -9,7 +9,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -73,8 +73,8 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 		if err := tx.UpdateTenant(ctx, &t); err != nil {
 			return err
 		}
-		return audit.Record(ctx, tx, s.IDs, s.Now(), "tenant.update", audit.Target{Type: "tenant", ID: t.ID, Name: t.Name},
-			audit.Changes{"display_name": {Before: was, After: t.DisplayName}})
+		return change.Record(ctx, tx, s.IDs, s.Now(), "tenant.update", change.Target{Type: "tenant", ID: t.ID, Name: t.Name},
+			change.Changes{"display_name": {Before: was, After: t.DisplayName}})
 	})
 	if err != nil {
 		return nil, err

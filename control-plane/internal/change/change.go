@@ -1,10 +1,10 @@
-// Package audit owns how a change is written into a tenant's audit log: the caller comes
+// Package change owns how a change is written into a tenant's audit log: the caller comes
 // from the context, the row goes into the transaction of the change itself, so that
 // neither exists without the other.
 //
 // It must not know use cases. Surprising: values that look like API keys are cut
 // down to their public part here, whatever the caller thought they were.
-package audit
+package change
 
 import (
 	"context"

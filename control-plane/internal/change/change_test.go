@@ -1,4 +1,4 @@
-package audit
+package change
 
 import (
 	"path/filepath"
