@@ -148,8 +148,8 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 			if !t.DeletedAt.IsZero() {
 				continue
 			}
-			err := change.Record(ctx, tx, r.s.kit.IDs, r.now, "tenant.restore", change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID},
-				change.Changes{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
+			err := change.Make(ctx, r.s.kit, tx, "tenant.restore", change.Only(change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}),
+				change.Fields{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
 			if err != nil {
 				return err
 			}
@@ -159,8 +159,8 @@ func (r *restore) audit(ctx context.Context, tx store.Tx) error {
 		}
 	}
 	for _, i := range r.report.Items {
-		err := change.Record(ctx, tx, r.s.kit.IDs, r.now, i.Kind+".restore", change.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID},
-			change.Changes{"restore": {After: i.Action}, "reason": {After: i.Why}})
+		err := change.Make(ctx, r.s.kit, tx, i.Kind+".restore", change.Only(change.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID}),
+			change.Fields{"restore": {After: i.Action}, "reason": {After: i.Why}})
 		if err != nil {
 			return err
 		}

@@ -79,10 +79,7 @@ func (s *Server) ensureTenant(ctx context.Context, tx store.Tx, seed Seed) error
 		ID: seed.TenantID, Name: seed.Tenant, DisplayName: seed.Tenant, Plan: tenancy.PlanUnlimited, Cell: s.config.Cells[0].Name,
 		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
-	if err := tx.InsertTenant(ctx, t); err != nil {
-		return err
-	}
-	return s.made(ctx, tx, "tenant.create", change.Target{Type: "tenant", ID: t.ID, Name: t.Name}, store.OutboxTenant)
+	return change.Make(ctx, s.kit, tx, "tenant.create", change.InsertTenant(t), nil)
 }
 
 func (s *Server) ensureNamespace(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -95,10 +92,7 @@ func (s *Server) ensureNamespace(ctx context.Context, tx store.Tx, seed Seed) er
 		TenantID: seed.TenantID, ID: seed.NamespaceID, Name: seed.Namespace, Region: s.config.Cells[0].Name,
 		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
-	if err := tx.InsertNamespace(ctx, n); err != nil {
-		return err
-	}
-	return s.made(ctx, tx, "namespace.create", change.Target{Type: "namespace", ID: n.ID, Name: n.Name}, store.OutboxNamespace)
+	return change.Make(ctx, s.kit, tx, "namespace.create", change.InsertNamespace(n), nil)
 }
 
 func (s *Server) ensureOwner(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -119,10 +113,7 @@ func (s *Server) ensureOwner(ctx context.Context, tx store.Tx, seed Seed) error 
 		return err
 	}
 	m := store.Membership{TenantID: seed.TenantID, UserID: u.ID, Role: cloudv1.TenantRole_TENANT_ROLE_OWNER, CreatedAt: now, Version: 1}
-	if err := tx.InsertMembership(ctx, m); err != nil {
-		return err
-	}
-	return s.made(ctx, tx, "member.create", change.Target{Type: "member", ID: u.ID, Name: u.Email}, "")
+	return change.Make(ctx, s.kit, tx, "member.create", change.InsertMember(m, u), nil)
 }
 
 func (s *Server) ensureKeys(ctx context.Context, tx store.Tx, seed Seed) error {
@@ -135,10 +126,7 @@ func (s *Server) ensureKeys(ctx context.Context, tx store.Tx, seed Seed) error {
 			return err
 		}
 		k := s.seedKey(seed, made)
-		if err := tx.InsertKey(ctx, k); err != nil {
-			return err
-		}
-		if err := s.made(ctx, tx, "key.create", change.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
+		if err := change.Make(ctx, s.kit, tx, "key.create", change.InsertKey(k), nil); err != nil {
 			return err
 		}
 	}
@@ -157,20 +145,6 @@ func (s *Server) seedKey(seed Seed, made apikey.Key) store.Key {
 	}
 	k.Kind, k.Roles = cloudv1.KeyKind_KEY_KIND_JOBS, []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN}
 	return k
-}
-
-// made writes a change into the audit log and, with a kind, into the outbox.
-func (s *Server) made(ctx context.Context, tx store.Tx, action string, t change.Target, kind store.OutboxKind) error {
-	now := s.kit.Now()
-	if err := change.Record(ctx, tx, s.kit.IDs, now, action, t, nil); err != nil {
-		return err
-	}
-	if kind == "" {
-		return nil
-	}
-	return tx.InsertOutbox(ctx, store.Outbox{
-		TenantID: access.From(ctx).TenantID, ID: s.kit.IDs.New(ids.Outbox, now), Kind: kind, Subject: t.ID, CreatedAt: now, DueAt: now,
-	})
 }
 
 // SignInLink makes a one-time link with which the owner of an address signs in. It is

@@ -1,9 +1,17 @@
-// Package change owns how a change is written into a tenant's audit log: the caller comes
-// from the context, the row goes into the transaction of the change itself, so that
-// neither exists without the other.
+// Package change owns what belongs to a change of a tenant's record: the row itself, the
+// entry in the tenant's audit log that says who did it, and the outbox rows by which its
+// cell learns of it. One call writes them, in one transaction, so that none of them exists
+// without the others:
 //
-// It must not know use cases. Surprising: values that look like API keys are cut
-// down to their public part here, whatever the caller thought they were.
+//	err = change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(n), change.Fields{"name": {After: n.Name}})
+//
+// The first three arguments are where, the others what: the action's name, the record and
+// what is written of it (see records.go), and the fields for the audit log. Errors are
+// those of the store. A change about which the cell must learn is InCell; whoever loses a
+// tenant is CutOff; what has no record of the tenant is Only a target.
+//
+// It must not know use cases: whether a change may be made, and which. Surprising: no other
+// room writes these records; a test reads the source for it.
 package change
 
 import (
@@ -13,40 +21,58 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
-// Target is what was changed.
+// Target is what the audit log says was changed.
 type Target struct {
 	Type string // namespace, key, member, …
 	ID   string
 	Name string // At this time, for people.
-	// TenantID is whose log it goes to; empty: the caller's tenant.
+	// TenantID is whose log it goes to.
 	TenantID string
 }
 
-// Changes maps a field to what it was and became. Secrets never stand in it.
-type Changes map[string]store.Change
+// Fields maps a field to what it was and became. Secrets never stand in it, and what looks
+// like an API key is cut down to its public part.
+type Fields map[string]store.Change
 
-// Record writes that the caller of ctx did action (for example namespace.create) to
-// target.
-func Record(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, action string, target Target, changes Changes) error {
-	c := access.From(ctx)
-	e := store.AuditEvent{
-		TenantID: target.TenantID, ID: maker.New(ids.Audit, now), At: now,
-		ActorType: actorType(c), ActorID: c.ID(), Actor: apikey.Redact(c.Name),
-		Action: action, TargetType: target.Type, TargetID: target.ID, Target: apikey.Redact(target.Name),
-		RequestID: c.RequestID, Peer: c.Peer, UserAgent: apikey.Redact(c.UserAgent),
-		Changes: redacted(changes),
+// Make writes that the caller of ctx did action (for example namespace.create) to a record.
+func Make(ctx context.Context, k kit.Kit, tx store.Tx, action string, r Record, fields Fields) error {
+	now := k.Now()
+	if r.write != nil {
+		if err := r.write(ctx, tx, now); err != nil {
+			return err
+		}
 	}
-	if e.TenantID == "" {
-		e.TenantID = c.TenantID
+	for _, t := range r.tell {
+		if t.at.IsZero() {
+			t.at = now
+		}
+		o := store.Outbox{TenantID: r.TenantID, ID: k.IDs.New(ids.Outbox, now), Kind: t.kind, Subject: t.subject, CreatedAt: now, DueAt: t.at}
+		if err := tx.InsertOutbox(ctx, o); err != nil {
+			return fmt.Errorf("hand %s on: %w", t.subject, err)
+		}
 	}
-	if e.TenantID == "" {
+	return enter(ctx, k, tx, now, action, r.Target, fields)
+}
+
+// enter writes the entry of the audit log.
+func enter(ctx context.Context, k kit.Kit, tx store.Tx, now time.Time, action string, t Target, fields Fields) error {
+	if t.TenantID == "" {
 		return fmt.Errorf("record %s: no tenant", action)
 	}
-	if err := tx.InsertAudit(ctx, e); err != nil {
+	c := access.From(ctx)
+	err := tx.InsertAudit(ctx, store.AuditEvent{
+		TenantID: t.TenantID, ID: k.IDs.New(ids.Audit, now), At: now,
+		ActorType: actorType(c), ActorID: c.ID(), Actor: apikey.Redact(c.Name),
+		Action: action, TargetType: t.Type, TargetID: t.ID, Target: apikey.Redact(t.Name),
+		RequestID: c.RequestID, Peer: c.Peer, UserAgent: apikey.Redact(c.UserAgent),
+		Changes: redacted(fields),
+	})
+	if err != nil {
 		return fmt.Errorf("record %s: %w", action, err)
 	}
 	return nil
@@ -61,9 +87,9 @@ func actorType(c access.Caller) string {
 	return c.Type()
 }
 
-func redacted(changes Changes) map[string]store.Change {
-	out := make(map[string]store.Change, len(changes))
-	for field, c := range changes {
+func redacted(fields Fields) map[string]store.Change {
+	out := make(map[string]store.Change, len(fields))
+	for field, c := range fields {
 		out[field] = store.Change{Before: redact(c.Before), After: redact(c.After)}
 	}
 	return out

@@ -8,11 +8,12 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
-func TestRecord_SaysWhoAndHidesKeys(t *testing.T) {
+func TestMake_SaysWhoAndHidesKeys(t *testing.T) {
 	t.Parallel()
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
 	if err != nil {
@@ -27,23 +28,23 @@ func TestRecord_SaysWhoAndHidesKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maker, now := ids.NewMaker(), time.Now()
-	tenantID := maker.New(ids.Tenant, now)
+	now := time.Now()
+	k := kit.Kit{Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return now }}
+	tenantID := k.IDs.New(ids.Tenant, now)
 	for _, tc := range []struct {
 		caller    access.Caller
-		tenantID  string
 		actorType string
 	}{
-		{access.Caller{TenantID: tenantID, UserID: "usr_1", RequestID: "req_1", Name: "ada@corvo.test", UserAgent: "tool " + key.Reveal()}, "", "user"},
-		{access.Caller{TenantID: tenantID, UserID: "usr_1", OnlyTenantID: tenantID, BySSO: true, RequestID: "req_1"}, "", "sso"},
-		{access.Caller{TenantID: tenantID, KeyID: "key_1", RequestID: "req_1", Name: key.Reveal()}, "", "key"},
-		{access.Caller{RequestID: "req_1"}, tenantID, "public"},
-		{access.Caller{}, tenantID, "system"},
+		{access.Caller{TenantID: tenantID, UserID: "usr_1", RequestID: "req_1", Name: "ada@corvo.test", UserAgent: "tool " + key.Reveal()}, "user"},
+		{access.Caller{TenantID: tenantID, UserID: "usr_1", OnlyTenantID: tenantID, BySSO: true, RequestID: "req_1"}, "sso"},
+		{access.Caller{TenantID: tenantID, KeyID: "key_1", RequestID: "req_1", Name: key.Reveal()}, "key"},
+		{access.Caller{RequestID: "req_1"}, "public"},
+		{access.Caller{}, "system"},
 	} {
 		var got []store.AuditEvent
 		err := s.Service(t.Context(), func(tx store.Tx) error {
-			err := Record(access.With(t.Context(), tc.caller), tx, maker, now, "thing.change", Target{Type: "thing", ID: "t", Name: key.Reveal(), TenantID: tc.tenantID},
-				Changes{"a": {Before: key.Reveal(), After: []string{key.Reveal()}}, "b": {After: 7}})
+			err := Make(access.With(t.Context(), tc.caller), k, tx, "thing.change", Only(Target{Type: "thing", ID: "t", Name: key.Reveal(), TenantID: tenantID}),
+				Fields{"a": {Before: key.Reveal(), After: []string{key.Reveal()}}, "b": {After: 7}})
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func TestRecord_SaysWhoAndHidesKeys(t *testing.T) {
 			}
 		}
 	}
-	err = s.Service(t.Context(), func(tx store.Tx) error { return Record(t.Context(), tx, maker, now, "x.y", Target{Type: "x"}, nil) })
+	err = s.Service(t.Context(), func(tx store.Tx) error { return Make(t.Context(), k, tx, "x.y", Only(Target{Type: "x"}), nil) })
 	if err == nil {
 		t.Error("a row of nobody's tenant is taken")
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -153,7 +152,7 @@ func (s *Service) mailLink(ctx context.Context, tx store.Tx, email, joins string
 	if err != nil {
 		return err
 	}
-	return mail.Put(ctx, tx, s.Seal, s.IDs, now, "", u.ID, letter)
+	return mail.Put(ctx, s.Kit, tx, "", u.ID, letter)
 }
 
 func (s *Service) letter(email, token, joins string, known bool, now time.Time) (mail.Message, error) {
@@ -339,7 +338,7 @@ func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, what a
 	for _, a := range own {
 		res.Tenants = append(res.Tenants, a.Tenant.Name)
 		target := change.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
-		if err := change.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil); err != nil {
+		if err := change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil); err != nil {
 			return nil, session.Opened{}, err
 		}
 	}
@@ -355,7 +354,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 	now, ended := s.Now(), 0
 	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
 		if r.GetEverywhere() {
-			ended, err = s.logoutEverywhere(ctx, tx, c, now)
+			ended, err = s.logoutEverywhere(ctx, tx, c)
 			return err
 		}
 		ended = 1
@@ -374,7 +373,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 // logoutEverywhere also cuts off the tokens with which browsers read jobs.
 // A session that is good in one tenant only ends others of its kind: it must not reach
 // further than it is good for.
-func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Caller, now time.Time) (int, error) {
+func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Caller) (int, error) {
 	ended, err := tx.DeleteSessionsOfUser(ctx, c.UserID, c.OnlyTenantID)
 	if err != nil {
 		return 0, err
@@ -387,12 +386,8 @@ func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Ca
 		if c.OnlyTenantID != "" && a.TenantID != c.OnlyTenantID {
 			continue
 		}
-		row := store.Outbox{TenantID: a.TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: store.OutboxUser, Subject: c.UserID, CreatedAt: now, DueAt: now}
-		if err := tx.InsertOutbox(ctx, row); err != nil {
-			return 0, err
-		}
 		target := change.Target{Type: "user", ID: c.UserID, Name: c.Name, TenantID: a.TenantID}
-		if err := change.Record(ctx, tx, s.IDs, now, "session.end_all", target, nil); err != nil {
+		if err := change.Make(ctx, s.Kit, tx, "session.end_all", change.Only(target).CutOff(c.UserID), nil); err != nil {
 			return 0, err
 		}
 	}

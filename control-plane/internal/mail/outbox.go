@@ -4,21 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
 // Put writes a letter into the outbox, in the transaction of what caused it. tenantID is
 // empty before there is one; subject is the id of the record that the letter is about.
-func Put(ctx context.Context, tx store.Tx, box *seal.Box, maker *ids.Maker, now time.Time, tenantID, subject string, m Message) error {
-	row, err := newRow(box, m)
+func Put(ctx context.Context, k kit.Kit, tx store.Tx, tenantID, subject string, m Message) error {
+	row, err := newRow(k.Seal, m)
 	if err != nil {
 		return fmt.Errorf("queue email about %s: %w", subject, err)
 	}
-	row.TenantID, row.ID, row.Subject = tenantID, maker.New(ids.Outbox, now), subject
+	now := k.Now()
+	row.TenantID, row.ID, row.Subject = tenantID, k.IDs.New(ids.Outbox, now), subject
 	row.CreatedAt, row.DueAt = now, now
 	if err := tx.InsertOutbox(ctx, row); err != nil {
 		return fmt.Errorf("queue email about %s: %w", subject, err)

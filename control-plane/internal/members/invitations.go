@@ -132,14 +132,10 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 	if len(open) >= InvitationsMax {
 		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)), nil
 	}
-	if err := tx.PutInvitation(ctx, i); err != nil {
+	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, letter); err != nil {
 		return nil, err
 	}
-	if err := mail.Put(ctx, tx, s.Seal, s.IDs, i.CreatedAt, i.TenantID, i.ID, letter); err != nil {
-		return nil, err
-	}
-	target := change.Target{Type: "invitation", ID: i.ID, Name: i.Email}
-	return nil, change.Record(ctx, tx, s.IDs, i.CreatedAt, "invitation.create", target, change.Changes{"role": {After: access.RoleName(i.Role)}})
+	return nil, change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})
 }
 
 func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
@@ -167,10 +163,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitat
 		if err != nil {
 			return err
 		}
-		if err := tx.DeleteInvitation(ctx, c.TenantID, i.ID); err != nil {
-			return err
-		}
-		return change.Record(ctx, tx, s.IDs, s.Now(), "invitation.delete", change.Target{Type: "invitation", ID: i.ID, Name: i.Email}, nil)
+		return change.Make(ctx, s.Kit, tx, "invitation.delete", change.DeleteInvitation(i), nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("revoke invitation: %w", err)
@@ -313,28 +306,22 @@ func inviter(i store.Invitation) string {
 // Join makes a user a member, as an invitation says. Somebody who became one in another
 // way meanwhile keeps their role.
 func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
-	now := s.Now()
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID = t.ID, t.Name, u.ID, "", u.Email, sessionID
 	ctx = access.With(ctx, c)
-	if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); errors.Is(err, store.ErrNotFound) {
-		return s.unknownLink() // The same link is being accepted beside this call.
-	} else if err != nil {
-		return err
-	}
 	if err := tx.DeleteRemovals(ctx, i.TenantID, u.ID, u.Email); err != nil {
 		return err
 	}
-	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, Role: i.Role, CreatedAt: now, Version: 1}
-	err := tx.InsertMembership(ctx, m)
-	if errors.Is(err, store.ErrExists) {
+	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, Role: i.Role, CreatedAt: s.Now(), Version: 1}
+	err := change.Make(ctx, s.Kit, tx, "member.create", change.AcceptInvitation(i, m, u),
+		change.Fields{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return s.unknownLink() // The same link is being accepted beside this call.
+	case errors.Is(err, store.ErrExists):
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return change.Record(ctx, tx, s.IDs, now, "member.create", Target(u),
-		change.Changes{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+	return err
 }
 
 func displayName(text string) (string, error) {

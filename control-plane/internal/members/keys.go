@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
@@ -73,9 +73,9 @@ func lost(ctx context.Context, tx store.Tx, tenantID, userID string, to cloudv1.
 }
 
 // revokeKeys ends the keys that a member made and loses, but for those to keep, and
-// writes both into changes.
+// writes both into fields.
 func revokeKeys(
-	ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, changes change.Changes,
+	ctx context.Context, use kit.Kit, tx store.Tx, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields,
 ) (revoked []string, _ error) {
 	keys, err := lost(ctx, tx, tenantID, u.ID, to)
 	if err != nil {
@@ -92,32 +92,22 @@ func revokeKeys(
 			kept = append(kept, k.ID+" "+k.Name)
 			continue
 		}
-		if err := revoke(ctx, tx, maker, now, k, u); err != nil {
+		k.RevokedAt = use.Now()
+		err := change.Make(ctx, use, tx, "key.revoke", change.UpdateKey(&k), change.Fields{
+			"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"},
+		})
+		if err != nil {
 			return nil, err
 		}
 		revoked, ended = append(revoked, k.ID), append(ended, k.ID+" "+k.Name)
 	}
 	if len(ended) > 0 {
-		changes["keys_revoked"] = store.Change{After: ended}
+		fields["keys_revoked"] = store.Change{After: ended}
 	}
 	if len(kept) > 0 {
-		changes["keys_kept"] = store.Change{After: kept}
+		fields["keys_kept"] = store.Change{After: kept}
 	}
 	return revoked, nil
-}
-
-func revoke(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, k store.Key, u store.User) error {
-	k.RevokedAt, k.UpdatedAt = now, now
-	k.Generation++
-	if err := tx.UpdateKey(ctx, &k); err != nil {
-		return err
-	}
-	row := store.Outbox{TenantID: k.TenantID, ID: maker.New(ids.Outbox, now), Kind: store.OutboxKey, Subject: k.ID, CreatedAt: now, DueAt: now}
-	if err := tx.InsertOutbox(ctx, row); err != nil {
-		return err
-	}
-	return change.Record(ctx, tx, maker, now, "key.revoke", change.Target{Type: "key", ID: k.ID, Name: k.Name},
-		change.Changes{"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"}})
 }
 
 // mayInvite refuses a key whose maker is no member any more: it would bring them back, or

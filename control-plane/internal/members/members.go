@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -78,7 +76,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 			return err
 		}
 		keep := Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()}
-		if res.RevokedKeys, err = SetRole(ctx, tx, s.IDs, s.Now(), &m, u, r.GetRole(), keep); err != nil {
+		if res.RevokedKeys, err = SetRole(ctx, s.Kit, tx, &m, u, r.GetRole(), keep); err != nil {
 			return err
 		}
 		res.Member = message(m, u)
@@ -127,27 +125,16 @@ func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to clo
 
 // SetRole writes a role, cuts off tokens that carry the old one, and revokes the keys
 // that the member made and could not make any more.
-func SetRole(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, _ error) {
+func SetRole(ctx context.Context, k kit.Kit, tx store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, err error) {
 	if m.Role == to {
 		return nil, nil
 	}
-	before := m.Role
+	fields := change.Fields{"role": {Before: access.RoleName(m.Role), After: access.RoleName(to)}}
+	if revoked, err = takeAway(ctx, k, tx, *m, u, to, keep, fields); err != nil {
+		return nil, err
+	}
 	m.Role = to
-	if err := tx.UpdateMembership(ctx, m); err != nil {
-		return nil, err
-	}
-	if err := CutOff(ctx, tx, maker, now, m.TenantID, m.UserID); err != nil {
-		return nil, err
-	}
-	if err := Withdraw(ctx, tx, maker, now, *m, u, to); err != nil {
-		return nil, err
-	}
-	changes := change.Changes{"role": {Before: access.RoleName(before), After: access.RoleName(to)}}
-	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, to, keep, changes)
-	if err != nil {
-		return nil, err
-	}
-	return revoked, change.Record(ctx, tx, maker, now, "member.update", Target(u), changes)
+	return revoked, change.Make(ctx, k, tx, "member.update", change.UpdateMember(m, u), fields)
 }
 
 // RemoveMember ends a membership with the sessions, tokens and keys that rest on it.
@@ -168,7 +155,7 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 				return err
 			}
 		}
-		res.RevokedKeys, err = Remove(ctx, tx, s.IDs, s.Now(), m, u, Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()})
+		res.RevokedKeys, err = Remove(ctx, s.Kit, tx, m, u, Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()})
 		return err
 	})
 	if err != nil {
@@ -179,31 +166,28 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 }
 
 // Remove ends a membership without asking whether that may be.
-func Remove(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User, keep Keep) (revoked []string, _ error) {
-	const none = cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
-	if err := tx.DeleteMembership(ctx, m.TenantID, m.UserID); err != nil {
-		return nil, err
-	}
+func Remove(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, keep Keep) (revoked []string, err error) {
 	if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, m.TenantID); err != nil {
 		return nil, err
 	}
-	if err := CutOff(ctx, tx, maker, now, m.TenantID, m.UserID); err != nil {
+	fields := change.Fields{"role": {Before: access.RoleName(m.Role)}}
+	if revoked, err = takeAway(ctx, k, tx, m, u, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED, keep, fields); err != nil {
 		return nil, err
 	}
-	if err := Withdraw(ctx, tx, maker, now, m, u, none); err != nil {
-		return nil, err
-	}
-	changes := change.Changes{"role": {Before: access.RoleName(m.Role)}}
-	revoked, err := revokeKeys(ctx, tx, maker, now, m.TenantID, u, none, keep, changes)
-	if err != nil {
-		return nil, err
-	}
-	return revoked, change.Record(ctx, tx, maker, now, "member.delete", Target(u), changes)
+	return revoked, change.Make(ctx, k, tx, "member.delete", change.DeleteMember(m, u), fields)
 }
 
-// Withdraw revokes the member's open invitations that somebody of the new role could not
+// takeAway ends what a member of another role could not have made: invitations and keys.
+func takeAway(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields) (revoked []string, _ error) {
+	if err := withdraw(ctx, k, tx, m, u, to); err != nil {
+		return nil, err
+	}
+	return revokeKeys(ctx, k, tx, m.TenantID, u, to, keep, fields)
+}
+
+// withdraw revokes the member's open invitations that somebody of the new role could not
 // make: one to an address of their own would bring back what was taken.
-func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, m store.Membership, u store.User, to cloudv1.TenantRole) error {
+func withdraw(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole) error {
 	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
 		return err
@@ -213,30 +197,13 @@ func Withdraw(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time,
 		if i.InvitedBy != u.Email || invites && access.MayGrant(to, i.Role) {
 			continue
 		}
-		if err := tx.DeleteInvitation(ctx, m.TenantID, i.ID); err != nil {
-			return err
-		}
-		err := change.Record(ctx, tx, maker, now, "invitation.delete", change.Target{Type: "invitation", ID: i.ID, Name: i.Email},
-			change.Changes{"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
+		err := change.Make(ctx, k, tx, "invitation.delete", change.DeleteInvitation(i), change.Fields{
+			"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// CutOff has the cell refuse the tokens that were made for a user in a tenant so far.
-func CutOff(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, tenantID, userID string) error {
-	row := store.Outbox{TenantID: tenantID, ID: maker.New(ids.Outbox, now), Kind: store.OutboxUser, Subject: userID, CreatedAt: now, DueAt: now}
-	if err := tx.InsertOutbox(ctx, row); err != nil {
-		return fmt.Errorf("cut off %s: %w", userID, err)
-	}
-	return nil
-}
-
-// Target is a member in the audit log.
-func Target(u store.User) change.Target {
-	return change.Target{Type: "member", ID: u.ID, Name: u.Email}
 }
 
 // find gives a member; a user of other tenants only is nobody here.

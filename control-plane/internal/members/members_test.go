@@ -110,7 +110,7 @@ func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := w.Outbox(t)
-		if len(rows) != 2 || rows[0].Kind != store.OutboxUser || rows[0].Subject != dev.ID || rows[1].Kind != store.OutboxKey {
+		if len(rows) != 2 || rows[0].Kind != store.OutboxKey || rows[1].Kind != store.OutboxUser || rows[1].Subject != dev.ID {
 			t.Errorf("the cell is told %+v", rows)
 		}
 		w.Service(t, func(ctx context.Context, tx store.Tx) error {

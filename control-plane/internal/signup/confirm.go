@@ -286,49 +286,24 @@ func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
 	c.TenantID, c.Tenant, c.Role = m.tenant.ID, m.tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
 	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.user.ID, "", m.user.Email, "", false
 	ctx = access.With(ctx, c)
-	if err := tx.InsertTenant(ctx, m.tenant); errors.Is(err, store.ErrExists) {
+	if err := change.Make(ctx, s.Kit, tx, "tenant.create", change.InsertTenant(m.tenant), nil); errors.Is(err, store.ErrExists) {
 		return nameTaken(m.tenant.Name, nil)
 	} else if err != nil {
 		return err
 	}
-	if err := s.note(ctx, tx, m.now, "tenant.create", change.Target{Type: "tenant", ID: m.tenant.ID, Name: m.tenant.Name}, store.OutboxTenant); err != nil {
-		return err
-	}
-	if err := tx.InsertNamespace(ctx, m.namespace); err != nil {
-		return err
-	}
-	if err := s.note(ctx, tx, m.now, "namespace.create", change.Target{Type: "namespace", ID: m.namespace.ID, Name: m.namespace.Name}, store.OutboxNamespace); err != nil {
+	if err := change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(m.namespace), nil); err != nil {
 		return err
 	}
 	owner := store.Membership{TenantID: m.tenant.ID, UserID: m.user.ID, Role: cloudv1.TenantRole_TENANT_ROLE_OWNER, CreatedAt: m.now, Version: 1}
-	if err := tx.InsertMembership(ctx, owner); err != nil {
-		return err
-	}
-	if err := s.note(ctx, tx, m.now, "member.create", change.Target{Type: "member", ID: m.user.ID, Name: m.user.Email}, ""); err != nil {
+	if err := change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(owner, m.user), nil); err != nil {
 		return err
 	}
 	for _, k := range m.keys() {
-		if err := tx.InsertKey(ctx, k); err != nil {
-			return err
-		}
-		if err := s.note(ctx, tx, m.now, "key.create", change.Target{Type: "key", ID: k.ID, Name: k.Name}, store.OutboxKey); err != nil {
+		if err := change.Make(ctx, s.Kit, tx, "key.create", change.InsertKey(k), nil); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// note writes a change into the audit log and, with a kind, into the outbox.
-func (s *Service) note(ctx context.Context, tx store.Tx, now time.Time, action string, t change.Target, kind store.OutboxKind) error {
-	if err := change.Record(ctx, tx, s.IDs, now, action, t, nil); err != nil {
-		return err
-	}
-	if kind == "" {
-		return nil
-	}
-	return tx.InsertOutbox(ctx, store.Outbox{
-		TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: kind, Subject: t.ID, CreatedAt: now, DueAt: now,
-	})
 }
 
 // answer shows the keys, after they work or after waitMax.

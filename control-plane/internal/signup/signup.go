@@ -160,7 +160,7 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 		if err := tx.InsertSignup(ctx, su); err != nil {
 			return err
 		}
-		return mail.Put(ctx, tx, s.Seal, s.IDs, su.CreatedAt, "", su.ID, letter)
+		return mail.Put(ctx, s.Kit, tx, "", su.ID, letter)
 	})
 	switch {
 	case err != nil:

@@ -64,11 +64,8 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 		if len(all) >= connectionsMax {
 			return fault.New(fault.Exhausted, "CONNECTION_LIMIT", "a tenant can have at most %d connections; delete one first", connectionsMax)
 		}
-		if err := tx.InsertConnection(ctx, conn); err != nil {
-			return err
-		}
 		res.Connection = s.message(conn, c.Tenant)
-		return change.Record(ctx, tx, s.IDs, conn.CreatedAt, "sso.create", target(conn), differences(store.Connection{}, conn))
+		return change.Make(ctx, s.Kit, tx, "sso.create", change.InsertConnection(conn), differences(store.Connection{}, conn))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create connection: %w", err)
@@ -121,16 +118,15 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		if err != nil {
 			return err
 		}
+		var out []string
 		if before.Enabled && !after.Enabled {
-			if err := s.endSessions(ctx, tx, after); err != nil {
+			if out, err = endSessions(ctx, tx, after); err != nil {
 				return err
 			}
 		}
-		if err := tx.UpdateConnection(ctx, &after); err != nil {
-			return err
-		}
+		err = change.Make(ctx, s.Kit, tx, "sso.update", change.UpdateConnection(&after).CutOff(out...), differences(before, after))
 		res.Connection = s.message(after, c.Tenant)
-		return change.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.update", target(after), differences(before, after))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("update connection %s: %w", r.GetConnectionId(), err)
@@ -146,7 +142,6 @@ func (s *Service) changed(ctx context.Context, before store.Connection, r *cloud
 		return after, err
 	}
 	known := after
-	after.UpdatedAt = s.Now()
 	paths := r.GetUpdateMask().GetPaths()
 	secret := ""
 	for _, p := range paths {
@@ -216,10 +211,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		if err := s.removeMembers(ctx, tx, conn, members.Keep{All: r.GetKeepKeys()}); err != nil {
 			return err
 		}
-		if err := tx.DeleteConnection(ctx, c.TenantID, conn.ID); err != nil {
-			return err
-		}
-		return change.Record(ctx, tx, s.IDs, s.Now(), "sso.delete", target(conn), nil)
+		return change.Make(ctx, s.Kit, tx, "sso.delete", change.DeleteConnection(conn), nil)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("delete connection %s: %w", r.GetConnectionId(), err)
@@ -268,20 +260,20 @@ func ofConnection(ctx context.Context, tx store.Tx, conn store.Connection) (came
 	}
 }
 
-func (s *Service) endSessions(ctx context.Context, tx store.Tx, conn store.Connection) error {
+// endSessions ends the sessions of those who came through a connection, and gives who they
+// are: their tokens have to be cut off, too.
+func endSessions(ctx context.Context, tx store.Tx, conn store.Connection) (userIDs []string, _ error) {
 	came, _, err := ofConnection(ctx, tx, conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, m := range came {
 		if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, conn.TenantID); err != nil {
-			return err
+			return nil, err
 		}
-		if err := members.CutOff(ctx, tx, s.IDs, s.Now(), conn.TenantID, m.UserID); err != nil {
-			return err
-		}
+		userIDs = append(userIDs, m.UserID)
 	}
-	return nil
+	return userIDs, nil
 }
 
 func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Connection, keep members.Keep) error {
@@ -300,20 +292,16 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
 			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make someone else an owner first")
 		}
-		if _, err := members.Remove(ctx, tx, s.IDs, s.Now(), m.Membership, m.User, keep); err != nil {
+		if _, err := members.Remove(ctx, s.Kit, tx, m.Membership, m.User, keep); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func target(c store.Connection) change.Target {
-	return change.Target{Type: "sso_connection", ID: c.ID, Name: c.Name}
-}
-
 // differences lists what changed. Of the secret only that it did.
-func differences(a, b store.Connection) change.Changes {
-	out := change.Changes{}
+func differences(a, b store.Connection) change.Fields {
+	out := change.Fields{}
 	add := func(field string, before, after any) {
 		if fmt.Sprint(before) != fmt.Sprint(after) {
 			out[field] = store.Change{Before: before, After: after}

@@ -90,8 +90,8 @@ func (s *Service) admit(ctx context.Context, tx store.Tx, conn store.Connection,
 		return opened, nil, err
 	}
 	c.SessionID = opened.ID
-	target := change.Target{Type: "session", ID: opened.ID, Name: label(who)}
-	return opened, nil, change.Record(access.With(ctx, c), tx, s.IDs, now, "session.create", target, nil)
+	target := change.Target{Type: "session", ID: opened.ID, Name: label(who), TenantID: f.TenantID}
+	return opened, nil, change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil)
 }
 
 func noRoleUnless(err error) *problem {
@@ -150,17 +150,13 @@ func ignoreMissing(err error) error {
 // bringUpToDate makes the membership what the provider's groups say today. False: there
 // is none any more.
 func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) (bool, error) {
-	now := s.Now()
 	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
 			return false, nil
 		}
-		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, Role: role, ConnectionID: conn.ID, CreatedAt: now, Version: 1}
-		if err := tx.InsertMembership(ctx, m); err != nil {
-			return false, err
-		}
-		return true, change.Record(ctx, tx, s.IDs, now, "member.create", members.Target(u), change.Changes{"role": {After: access.RoleName(role)}})
+		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, Role: role, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
+		return true, change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u), change.Fields{"role": {After: access.RoleName(role)}})
 	}
 	if err != nil || m.Role == role {
 		return err == nil, err
@@ -175,10 +171,10 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 	}
 	// Nobody is asked which keys to keep, so none is.
 	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		_, err := members.Remove(ctx, tx, s.IDs, now, m, u, members.Keep{})
+		_, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{})
 		return false, err
 	}
-	_, err = members.SetRole(ctx, tx, s.IDs, now, &m, u, role, members.Keep{})
+	_, err = members.SetRole(ctx, s.Kit, tx, &m, u, role, members.Keep{})
 	return true, err
 }
 

@@ -95,17 +95,15 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 		case after.Tested != after.Settings:
 			return testNeeded()
 		}
-		after.UpdatedAt = s.Now()
+		var out []string
 		if before.Issuer != after.Issuer { // Another provider does not vouch for these people.
-			if err := s.endSessions(ctx, tx, after); err != nil {
+			if out, err = endSessions(ctx, tx, after); err != nil {
 				return err
 			}
 		}
-		if err := tx.UpdateConnection(ctx, &after); err != nil {
-			return err
-		}
+		err = change.Make(ctx, s.Kit, tx, "sso.switch", change.UpdateConnection(&after).CutOff(out...), differences(before, after))
 		res.Connection = s.message(after, c.Tenant)
-		return change.Record(ctx, tx, s.IDs, after.UpdatedAt, "sso.switch", target(after), differences(before, after))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("switch connection %s: %w", r.GetConnectionId(), err)
@@ -124,11 +122,8 @@ func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoCha
 			return err
 		}
 		if conn.Staged != "" {
-			conn.Staged, conn.UpdatedAt = "", s.Now()
-			if err := tx.UpdateConnection(ctx, &conn); err != nil {
-				return err
-			}
-			if err := change.Record(ctx, tx, s.IDs, conn.UpdatedAt, "sso.discard", target(conn), nil); err != nil {
+			conn.Staged = ""
+			if err := change.Make(ctx, s.Kit, tx, "sso.discard", change.UpdateConnection(&conn), nil); err != nil {
 				return err
 			}
 		}

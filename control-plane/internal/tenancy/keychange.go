@@ -31,19 +31,6 @@ func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) 
 	return k, MayHold(access.From(ctx), k)
 }
 
-// saveKey writes a changed key and hands it on.
-func (s *Service) saveKey(ctx context.Context, tx store.Tx, k *store.Key, action string, changes change.Changes) error {
-	k.UpdatedAt = s.Now()
-	k.Generation++
-	if err := tx.UpdateKey(ctx, k); err != nil {
-		return err
-	}
-	if err := s.carryKey(ctx, tx, *k); err != nil {
-		return err
-	}
-	return change.Record(ctx, tx, s.IDs, s.Now(), action, keyTarget(*k), changes)
-}
-
 // UpdateApiKey changes the fields that the mask names.
 func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyRequest) (*cloudv1.UpdateApiKeyResponse, error) {
 	paths, err := masked(r.GetUpdateMask().GetPaths(), "name", "namespaces", "roles", "expires_at")
@@ -71,7 +58,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		if err := MayHold(access.From(ctx), k); err != nil {
 			return err
 		}
-		return s.saveKey(ctx, tx, &k, "key.update", changes)
+		return change.Make(ctx, s.Kit, tx, "key.update", change.UpdateKey(&k), changes)
 	})
 	if err != nil {
 		return nil, err
@@ -80,8 +67,8 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 	return &cloudv1.UpdateApiKeyResponse{ApiKey: m}, err
 }
 
-func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (change.Changes, error) {
-	was, changes := *k, change.Changes{}
+func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (change.Fields, error) {
+	was, changes := *k, change.Fields{}
 	for _, p := range paths {
 		switch p {
 		case "name":
@@ -144,7 +131,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 		if secret, err = s.addVersion(&k, r, now); err != nil {
 			return err
 		}
-		if err := s.saveKey(ctx, tx, &k, "key.rotate", change.Changes{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
+		if err := change.Make(ctx, s.Kit, tx, "key.rotate", change.UpdateKey(&k), change.Fields{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
 			return err
 		}
 		res.ApiKey = s.keyMessage(k)
@@ -218,11 +205,11 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 // endKey revokes; why is for the audit log and may be empty.
 func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why string) error {
 	k.RevokedAt = s.Now()
-	changes := change.Changes{}
+	changes := change.Fields{}
 	if why != "" {
 		changes["reason"] = store.Change{After: why}
 	}
-	return s.saveKey(ctx, tx, k, "key.revoke", changes)
+	return change.Make(ctx, s.Kit, tx, "key.revoke", change.UpdateKey(k), changes)
 }
 
 // leaveNamespace takes a namespace from every key. One that was good for it alone is
@@ -255,5 +242,5 @@ func (s *Service) leave(ctx context.Context, tx store.Tx, k store.Key, id string
 	}
 	was := slices.Clone(k.NamespaceIDs)
 	k.NamespaceIDs = slices.DeleteFunc(slices.Clone(was), func(n string) bool { return n == id })
-	return s.saveKey(ctx, tx, &k, "key.update", change.Changes{"namespace_ids": {Before: was, After: k.NamespaceIDs}})
+	return change.Make(ctx, s.Kit, tx, "key.update", change.UpdateKey(&k), change.Fields{"namespace_ids": {Before: was, After: k.NamespaceIDs}})
 }

@@ -37,8 +37,6 @@ func kindOf(k cloudv1.KeyKind) apikey.Kind {
 	return apikey.DataPlane
 }
 
-func keyTarget(k store.Key) change.Target { return change.Target{Type: "key", ID: k.ID, Name: k.Name} }
-
 // CreateApiKey makes a key, or takes over one that the caller made.
 func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (*cloudv1.CreateApiKeyResponse, error) {
 	call, err := once.Of(ctx, "CreateApiKey", r)
@@ -136,16 +134,7 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	if err := s.within(ctx, tx, k.TenantID, "keys", tx.CountKeys, func(l limits) quota { return l.keys }); err != nil {
 		return err
 	}
-	switch err := tx.InsertKey(ctx, k); {
-	case errors.Is(err, store.ErrExists):
-		return fault.New(fault.Exists, "KEY_EXISTS", "a key with the id %s already exists; generate a new one", k.ID)
-	case err != nil:
-		return err
-	}
-	if err := s.carryKey(ctx, tx, k); err != nil {
-		return err
-	}
-	changes := change.Changes{"name": {After: k.Name}}
+	changes := change.Fields{"name": {After: k.Name}}
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
 		changes["tenant_role"] = store.Change{After: access.RoleName(k.TenantRole)}
 	} else {
@@ -154,23 +143,15 @@ func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error
 	if !k.ExpiresAt.IsZero() {
 		changes["expires_at"] = store.Change{After: k.ExpiresAt.UTC().Format(timeForm)}
 	}
-	return change.Record(ctx, tx, s.IDs, s.Now(), "key.create", keyTarget(k), changes)
+	err := change.Make(ctx, s.Kit, tx, "key.create", change.InsertKey(k), changes)
+	if errors.Is(err, store.ErrExists) {
+		return fault.New(fault.Exists, "KEY_EXISTS", "a key with the id %s already exists; generate a new one", k.ID)
+	}
+	return err
 }
 
 // timeForm is how times stand in the audit log.
 const timeForm = "2006-01-02T15:04:05Z07:00"
-
-// carryKey hands a key on now, and again when one of its secrets ends: the cell is told
-// digests, not when each of them ends.
-func (s *Service) carryKey(ctx context.Context, tx store.Tx, k store.Key) error {
-	o := store.OutboxKey
-	for _, v := range k.Versions {
-		if !v.ExpiresAt.IsZero() {
-			return s.carry(ctx, tx, o, k.ID, v.ExpiresAt)
-		}
-	}
-	return s.carry(ctx, tx, o, k.ID)
-}
 
 // keyObserved waits for a generation and gives the key as it is then.
 func (s *Service) keyObserved(ctx context.Context, id string, generation int64) (*cloudv1.ApiKey, error) {

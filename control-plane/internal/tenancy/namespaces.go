@@ -129,22 +129,13 @@ func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.C
 		TenantID: tenantID, ID: s.IDs.New(ids.Namespace, now), Name: r.GetName(), Labels: r.GetLabels(), DeleteProtection: r.GetDeleteProtection(),
 		Region: t.Cell, CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
-	switch err := tx.InsertNamespace(ctx, n); {
-	case errors.Is(err, store.ErrExists):
-		return n, nameTaken(r.GetName())
-	case err != nil:
-		return n, err
-	}
-	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
-		return n, err
-	}
-	return n, change.Record(ctx, tx, s.IDs, now, "namespace.create", namespaceTarget(n), change.Changes{
+	err = change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(n), change.Fields{
 		"name": {After: n.Name}, "labels": {After: n.Labels}, "delete_protection": {After: n.DeleteProtection}, "region": {After: n.Region},
 	})
-}
-
-func namespaceTarget(n store.Namespace) change.Target {
-	return change.Target{Type: "namespace", ID: n.ID, Name: n.Name}
+	if errors.Is(err, store.ErrExists) {
+		err = nameTaken(r.GetName())
+	}
+	return n, err
 }
 
 func (s *Service) freeName(ctx context.Context, tx store.Tx, tenantID, name string) error {
@@ -275,7 +266,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 }
 
 func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
-	was, changes := *n, change.Changes{}
+	was, record, changes := *n, change.UpdateNamespace(n), change.Fields{}
 	for _, p := range paths {
 		switch p {
 		case "name":
@@ -296,19 +287,13 @@ func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Nam
 			return err
 		}
 		changes["name"] = store.Change{Before: was.Name, After: n.Name}
-		n.Generation++ // The cell goes by names, too.
-		if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
-			return err
-		}
+		record = record.As(n.Name).InCell() // The cell goes by names, too.
 	}
-	n.UpdatedAt = s.Now()
-	switch err := tx.UpdateNamespace(ctx, n); {
-	case errors.Is(err, store.ErrExists):
+	err := change.Make(ctx, s.Kit, tx, "namespace.update", record, changes)
+	if errors.Is(err, store.ErrExists) {
 		return nameTaken(n.Name)
-	case err != nil:
-		return err
 	}
-	return change.Record(ctx, tx, s.IDs, s.Now(), "namespace.update", namespaceTarget(*n), changes)
+	return err
 }
 
 // DeleteNamespace ends a namespace, and the keys that were good for it alone.
@@ -341,15 +326,8 @@ func (s *Service) endNamespace(ctx context.Context, tx store.Tx, n store.Namespa
 	if err := s.leaveNamespace(ctx, tx, n.ID); err != nil {
 		return n, err
 	}
-	now, target := s.Now(), namespaceTarget(n)
-	n.DeletedAt, n.UpdatedAt = now, now
-	n.Name = n.ID // So that the name is free.
-	n.Generation++
-	if err := tx.UpdateNamespace(ctx, &n); err != nil {
-		return n, err
-	}
-	if err := s.carry(ctx, tx, store.OutboxNamespace, n.ID); err != nil {
-		return n, err
-	}
-	return n, change.Record(ctx, tx, s.IDs, now, "namespace.delete", target, nil)
+	was := n.Name
+	n.DeletedAt, n.Name = s.Now(), n.ID // So that the name is free.
+	err := change.Make(ctx, s.Kit, tx, "namespace.delete", change.UpdateNamespace(&n).As(was).InCell(), nil)
+	return n, err
 }

@@ -15,7 +15,6 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
@@ -89,20 +88,6 @@ func (s *Service) cellNow(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return s.CellNow(ctx, t.Cell), nil
-}
-
-// carry leaves a row for the reconciler, now and at each later time.
-func (s *Service) carry(ctx context.Context, tx store.Tx, kind store.OutboxKind, subject string, later ...time.Time) error {
-	now := s.Now()
-	for _, due := range append([]time.Time{now}, later...) {
-		o := store.Outbox{
-			TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Outbox, now), Kind: kind, Subject: subject, CreatedAt: now, DueAt: due,
-		}
-		if err := tx.InsertOutbox(ctx, o); err != nil {
-			return fmt.Errorf("hand %s on: %w", subject, err)
-		}
-	}
-	return nil
 }
 
 // missing turns the store's word for what is not there into the one answer for it.

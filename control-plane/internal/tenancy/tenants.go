@@ -69,12 +69,8 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 			return err
 		}
 		was := t.DisplayName
-		t.DisplayName, t.UpdatedAt = r.GetDisplayName(), s.Now()
-		if err := tx.UpdateTenant(ctx, &t); err != nil {
-			return err
-		}
-		return change.Record(ctx, tx, s.IDs, s.Now(), "tenant.update", change.Target{Type: "tenant", ID: t.ID, Name: t.Name},
-			change.Changes{"display_name": {Before: was, After: t.DisplayName}})
+		t.DisplayName = r.GetDisplayName()
+		return change.Make(ctx, s.Kit, tx, "tenant.update", change.UpdateTenant(&t), change.Fields{"display_name": {Before: was, After: t.DisplayName}})
 	})
 	if err != nil {
 		return nil, err

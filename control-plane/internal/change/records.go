@@ -1,0 +1,216 @@
+package change
+
+import (
+	"context"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// Record is a record of a tenant and what is written of it. Insert records are written as
+// they are; Update ones get the time of the change and, with it, a new version.
+type Record struct {
+	Target
+	write      func(context.Context, store.Tx, time.Time) error
+	generation *int64
+	kind       store.OutboxKind // Of the row that tells the cell; empty: it is not told.
+	tell       []notice
+}
+
+// notice is an outbox row.
+type notice struct {
+	kind    store.OutboxKind
+	subject string
+	at      time.Time // Zero: now.
+}
+
+// InCell raises the record's generation and has the cell told.
+func (r Record) InCell() Record {
+	*r.generation++
+	return r.told()
+}
+
+// told hands the record on, now and at each later time.
+func (r Record) told(later ...time.Time) Record {
+	for _, at := range append([]time.Time{{}}, later...) {
+		r.tell = append(r.tell, notice{r.kind, r.ID, at})
+	}
+	return r
+}
+
+// CutOff has the cell refuse the tokens that were made for users in the tenant so far.
+func (r Record) CutOff(userIDs ...string) Record {
+	for _, id := range userIDs {
+		r.tell = append(r.tell, notice{kind: store.OutboxUser, subject: id})
+	}
+	return r
+}
+
+// As is the record under the name that it had before the change.
+func (r Record) As(name string) Record {
+	r.Name = name
+	return r
+}
+
+// Only is a change that writes no record of the tenant.
+func Only(t Target) Record { return Record{Target: t} }
+
+// InsertTenant tells the cell.
+func InsertTenant(t store.Tenant) Record {
+	return Record{
+		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant,
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertTenant(ctx, t) },
+	}.told()
+}
+
+// UpdateTenant tells the cell only if it is InCell.
+func UpdateTenant(t *store.Tenant) Record {
+	return Record{
+		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant, generation: &t.Generation,
+		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+			t.UpdatedAt = now
+			return tx.UpdateTenant(ctx, t)
+		},
+	}
+}
+
+// InsertNamespace tells the cell.
+func InsertNamespace(n store.Namespace) Record {
+	return Record{
+		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace,
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertNamespace(ctx, n) },
+	}.told()
+}
+
+// UpdateNamespace tells the cell only if it is InCell.
+func UpdateNamespace(n *store.Namespace) Record {
+	return Record{
+		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace, generation: &n.Generation,
+		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+			n.UpdatedAt = now
+			return tx.UpdateNamespace(ctx, n)
+		},
+	}
+}
+
+// InsertKey tells the cell, as UpdateKey does.
+func InsertKey(k store.Key) Record {
+	return Record{
+		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertKey(ctx, k) },
+	}.told(secretEnds(k)...)
+}
+
+// UpdateKey tells the cell, whatever has changed.
+func UpdateKey(k *store.Key) Record {
+	k.Generation++
+	return Record{
+		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
+		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+			k.UpdatedAt = now
+			return tx.UpdateKey(ctx, k)
+		},
+	}.told(secretEnds(*k)...)
+}
+
+// secretEnds is when the first of a key's secrets ends, if one does: the cell is told
+// digests, not when each of them ends.
+func secretEnds(k store.Key) []time.Time {
+	for _, v := range k.Versions {
+		if !v.ExpiresAt.IsZero() {
+			return []time.Time{v.ExpiresAt}
+		}
+	}
+	return nil
+}
+
+func member(tenantID string, u store.User) Target { return Target{"member", u.ID, u.Email, tenantID} }
+
+// InsertMember makes a member of a user.
+func InsertMember(m store.Membership, u store.User) Record {
+	return Record{
+		Target: member(m.TenantID, u),
+		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertMembership(ctx, m) },
+	}
+}
+
+// AcceptInvitation makes a member of a user and uses the invitation up, which may not be
+// there any more: store.ErrNotFound. Of a member store.ErrExists is all that it makes.
+func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Record {
+	r := InsertMember(m, u)
+	insert := r.write
+	r.write = func(ctx context.Context, tx store.Tx, now time.Time) error {
+		if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); err != nil {
+			return err
+		}
+		return insert(ctx, tx, now)
+	}
+	return r
+}
+
+// UpdateMember cuts the member's tokens off: they carry what the member was.
+func UpdateMember(m *store.Membership, u store.User) Record {
+	return Record{
+		Target: member(m.TenantID, u),
+		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.UpdateMembership(ctx, m) },
+	}.CutOff(u.ID)
+}
+
+// DeleteMember cuts the member's tokens off.
+func DeleteMember(m store.Membership, u store.User) Record {
+	return Record{
+		Target: member(m.TenantID, u),
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+			return tx.DeleteMembership(ctx, m.TenantID, m.UserID)
+		},
+	}.CutOff(u.ID)
+}
+
+// PutInvitation replaces an older one for the same address.
+func PutInvitation(i store.Invitation) Record {
+	return Record{
+		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
+		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.PutInvitation(ctx, i) },
+	}
+}
+
+// DeleteInvitation makes its link worthless.
+func DeleteInvitation(i store.Invitation) Record {
+	return Record{
+		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+			return tx.DeleteInvitation(ctx, i.TenantID, i.ID)
+		},
+	}
+}
+
+func connection(c store.Connection) Target { return Target{"sso_connection", c.ID, c.Name, c.TenantID} }
+
+// InsertConnection is not told to the cell, like all of connections.
+func InsertConnection(c store.Connection) Record {
+	return Record{
+		Target: connection(c),
+		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertConnection(ctx, c) },
+	}
+}
+
+// UpdateConnection writes what people set.
+func UpdateConnection(c *store.Connection) Record {
+	return Record{
+		Target: connection(*c),
+		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+			c.UpdatedAt = now
+			return tx.UpdateConnection(ctx, c)
+		},
+	}
+}
+
+// DeleteConnection takes its identities with it.
+func DeleteConnection(c store.Connection) Record {
+	return Record{
+		Target: connection(c),
+		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+			return tx.DeleteConnection(ctx, c.TenantID, c.ID)
+		},
+	}
+}

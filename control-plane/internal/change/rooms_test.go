@@ -1,0 +1,112 @@
+package change
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// written are the methods of the store that write what a tenant's audit log or cell must
+// learn of, with the files that may call them beside this room, and why.
+var written = map[string]map[string]string{
+	"InsertTenant":     {"server/restore.go": "adopts what the cell says; its entries follow at the end, and the scan tells the cell"},
+	"UpdateTenant":     {"server/restore.go": "as above"},
+	"InsertNamespace":  {"server/restore.go": "as above"},
+	"UpdateNamespace":  {"server/restore.go": "as above"},
+	"InsertKey":        {"server/restore.go": "as above"},
+	"UpdateKey":        {"server/restore.go": "as above"},
+	"InsertMembership": nil,
+	"UpdateMembership": nil,
+	"DeleteMembership": nil,
+	"PutInvitation":    nil,
+	"DeleteInvitation": nil,
+	"InsertConnection": nil,
+	"UpdateConnection": {"internal/sso/enter.go": "keeps what a trial sign-in found, which changes nothing"},
+	"DeleteConnection": nil,
+	"InsertAudit":      {"internal/reconcile/acts.go": "enters what a cell has recorded, under the id that it has there"},
+	"InsertOutbox": {
+		"internal/mail/outbox.go":         "a letter goes to somebody, not to a cell",
+		"internal/reconcile/scan.go":      "leaves a row for a record that has none",
+		"internal/tokenkeys/tokenkeys.go": "the keys that sign are no tenant's",
+	},
+}
+
+// unwritten are those that write nothing of this kind: people, sign-ins and what is on its
+// way, the service's own records, and what the loops note.
+var unwritten = []string{
+	"InsertUser", "UpdateUser", "PutRemoval", "DeleteRemovals", "InsertIdentity",
+	"InsertSession", "DeleteSession", "DeleteSessionsOfUser", "DeleteSessionsBefore",
+	"InsertSignup", "UpdateSignup", "DeleteSignupsBefore", "InsertToken", "DeleteTokensBefore",
+	"InsertAnswer", "DeleteAnswersBefore", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",
+}
+
+func TestRecords_AreWrittenByThisRoomAlone(t *testing.T) {
+	t.Parallel()
+	for m := range reflect.TypeFor[store.Tx]().Methods() {
+		writes := slices.ContainsFunc([]string{"Insert", "Update", "Delete", "Put"}, func(verb string) bool { return strings.HasPrefix(m.Name, verb) })
+		if _, known := written[m.Name]; writes && !known && !slices.Contains(unwritten, m.Name) {
+			t.Errorf("the store's %s writes: say whether an audit log or a cell must learn of it", m.Name)
+		}
+	}
+	calls := make(map[string]bool)
+	for _, dir := range []string{"internal", "server"} {
+		callsBelow(t, dir, calls)
+	}
+	for method, elsewhere := range written {
+		if !calls[method+" internal/change/change.go"] && !calls[method+" internal/change/records.go"] {
+			t.Errorf("this room does not call %s", method)
+		}
+		for file := range elsewhere {
+			if !calls[method+" "+file] {
+				t.Errorf("%s may call %s and does not", file, method)
+			}
+		}
+	}
+	for call := range calls {
+		method, file, _ := strings.Cut(call, " ")
+		if elsewhere, known := written[method]; known && elsewhere[file] == "" && filepath.Dir(file) != "internal/change" {
+			t.Errorf("%s calls the store's %s; use change.Make, which writes the entry and the outbox rows too", file, method)
+		}
+	}
+}
+
+// callsBelow notes every "Method file" of the product's code.
+func callsBelow(t *testing.T, dir string, calls map[string]bool) {
+	t.Helper()
+	const module = "../.."
+	err := filepath.WalkDir(filepath.Join(module, dir), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			slices.Contains([]string{"store", "cloudtest"}, filepath.Base(filepath.Dir(path))) {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(module, path)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+				if pkg, ok := s.X.(*ast.Ident); !ok || pkg.Name != "change" {
+					calls[s.Sel.Name+" "+filepath.ToSlash(file)] = true
+				}
+			}
+			return true
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
