@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
@@ -85,9 +86,15 @@ func (p *party) namespace(t testing.TB) string {
 	return n.ID
 }
 
+func (p *party) keyOf(made apikey.Key, roles ...cloudv1.NamespaceRole) store.Key {
+	k := tenancy.FirstKey(made, seedKeyName, roles...)
+	k.TenantID, k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = p.TenantID, p.kit.Now(), p.kit.Now(), 1, 1
+	return k
+}
+
 func (p *party) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
 	made := newKey(t, apikey.Management)
-	k := p.seedKey(p.Seed, made)
+	k := p.keyOf(made)
 	edit(&k)
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made
@@ -108,8 +115,7 @@ func (p *party) expiredKey(t testing.TB) []string {
 // jobsKey is a key that any developer may change.
 func (p *party) jobsKey(t testing.TB) string {
 	made := newKey(t, apikey.DataPlane)
-	k := p.seedKey(p.Seed, made)
-	k.Roles = []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER}
+	k := p.keyOf(made, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER)
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made.ID()
 }

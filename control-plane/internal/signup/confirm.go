@@ -10,7 +10,6 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
@@ -18,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
@@ -98,13 +98,11 @@ func isCode(c string) bool {
 // material is what one confirmation makes, drawn before the transaction so that running
 // it again makes the same.
 type material struct {
-	tenant    store.Tenant
-	namespace store.Namespace
-	jobs      apikey.Key
-	manage    apikey.Key
-	user      store.User
-	opened    session.Opened
-	now       time.Time
+	tenancy.Founding
+	jobs   apikey.Key
+	manage apikey.Key
+	opened session.Opened
+	now    time.Time
 }
 
 func (s *Service) newMaterial() (*material, error) {
@@ -118,33 +116,14 @@ func (s *Service) newMaterial() (*material, error) {
 		return nil, fmt.Errorf("make a management key: %w", err)
 	}
 	m := &material{jobs: jobs, manage: manage, now: now}
-	m.tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: plan, Cell: s.Cell, CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
-	m.namespace = store.Namespace{
-		TenantID: m.tenant.ID, ID: s.IDs.New(ids.Namespace, now), Name: namespaceName, Labels: map[string]string{}, Region: s.Cell,
-		CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
-	}
-	m.user = store.User{ID: s.IDs.New(ids.User, now), CreatedAt: now, SeenAt: now}
+	m.Tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: tenancy.PlanFree, Cell: s.Cell}
+	m.Namespace = store.Namespace{ID: s.IDs.New(ids.Namespace, now), Name: tenancy.FirstNamespace}
+	m.Owner = store.User{ID: s.IDs.New(ids.User, now), CreatedAt: now, SeenAt: now}
+	forJobs := tenancy.FirstKey(jobs, "First key",
+		cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER, cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER)
+	forJobs.NamespaceIDs = []string{m.Namespace.ID}
+	m.Keys = []store.Key{forJobs, tenancy.FirstKey(manage, "First management key")}
 	return m, nil
-}
-
-func (m *material) keys() []store.Key {
-	base := store.Key{TenantID: m.tenant.ID, CreatedBy: m.user.ID, CreatedAt: m.now, UpdatedAt: m.now, Version: 1, Generation: 1}
-	jobs, manage := base, base
-	jobs.ID, jobs.Name, jobs.Kind = m.jobs.ID(), "First key", cloudv1.KeyKind_KEY_KIND_JOBS
-	jobs.NamespaceIDs = []string{m.namespace.ID}
-	jobs.Roles = []cloudv1.NamespaceRole{
-		cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER, cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER,
-	}
-	jobs.Versions = version(m.jobs, m.now)
-	manage.ID, manage.Name, manage.Kind = m.manage.ID(), "First management key", cloudv1.KeyKind_KEY_KIND_MANAGEMENT
-	manage.TenantRole = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	manage.Versions = version(m.manage, m.now)
-	return []store.Key{jobs, manage}
-}
-
-func version(k apikey.Key, now time.Time) []store.KeyVersion {
-	digest := k.Digest()
-	return []store.KeyVersion{{Digest: digest[:], CreatedAt: now}}
 }
 
 // confirm gives a refusal, which leaves what was counted in place, or an error, which
@@ -157,25 +136,28 @@ func (s *Service) confirm(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRe
 	if refusal, err := takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
 		return refusal, err
 	}
-	m.tenant.Name, m.tenant.DisplayName = su.TenantName, su.TenantName
-	isNew, err := findOrMakeUser(ctx, tx, su.Email, &m.user)
+	m.Tenant.Name, m.Owner.Email = su.TenantName, su.Email
+	isNew, err := tenancy.FindOrInsertUser(ctx, tx, &m.Owner)
+	if errors.Is(err, store.ErrExists) { // Another confirmation for the same address was faster.
+		return nil, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up with %s is being confirmed right now; try again", su.Email)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if !isNew {
-		if refusal, err := ownsTooMany(ctx, tx, m.user); err != nil || refusal != nil {
+		if refusal, err := ownsTooMany(ctx, tx, m.Owner); err != nil || refusal != nil {
 			return refusal, err
 		}
 	}
-	if err := s.write(ctx, tx, m); err != nil {
+	if err := s.found(ctx, tx, m); err != nil {
 		return nil, err
 	}
 	if r.GetToken() != "" || isNew {
-		if m.opened, err = session.Open(ctx, tx, s.IDs, m.now, m.user.ID, "", cookies.From(ctx).Came()); err != nil {
+		if m.opened, err = session.Open(ctx, tx, s.IDs, m.now, m.Owner.ID, "", cookies.From(ctx).Came()); err != nil {
 			return nil, err
 		}
 	}
-	su.ConfirmedAt, su.TenantID = m.now, m.tenant.ID
+	su.ConfirmedAt, su.TenantID = m.now, m.Tenant.ID
 	return nil, tx.UpdateSignup(ctx, su)
 }
 
@@ -244,24 +226,6 @@ func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, 
 	return fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts), nil
 }
 
-// findOrMakeUser fills in the user of an address.
-func findOrMakeUser(ctx context.Context, tx store.Tx, email string, u *store.User) (isNew bool, _ error) {
-	found, err := tx.GetUserByEmail(ctx, email)
-	if err == nil {
-		*u = found
-		return false, nil
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
-	u.Email = email
-	err = tx.InsertUser(ctx, *u)
-	if errors.Is(err, store.ErrExists) { // Another confirmation for the same address was faster.
-		return false, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up with %s is being confirmed right now; try again", email)
-	}
-	return true, err
-}
-
 func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, error) {
 	all, err := tx.ListAccess(ctx, u.ID)
 	if err != nil {
@@ -279,31 +243,19 @@ func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, 
 	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned), nil
 }
 
-// write makes tenant, namespace, membership and keys, with what the log and the cell
-// must learn of them.
-func (s *Service) write(ctx context.Context, tx store.Tx, m *material) error {
+// found makes the tenant, in the name of its owner.
+func (s *Service) found(ctx context.Context, tx store.Tx, m *material) error {
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.Role = m.tenant.ID, m.tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
-	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.user.ID, "", m.user.Email, "", false
-	ctx = access.With(ctx, c)
-	if err := change.Make(ctx, s.Kit, tx, "tenant.create", change.InsertTenant(m.tenant), nil); errors.Is(err, store.ErrExists) {
-		return nameTaken(m.tenant.Name, nil)
-	} else if err != nil {
-		return err
+	c.TenantID, c.Tenant, c.Role = m.Tenant.ID, m.Tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
+	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.Owner.ID, "", m.Owner.Email, "", false
+	for i := range m.Keys {
+		m.Keys[i].CreatedBy = m.Owner.ID
 	}
-	if err := change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(m.namespace), nil); err != nil {
-		return err
+	err := tenancy.Found(access.With(ctx, c), s.Kit, tx, m.Founding)
+	if errors.Is(err, store.ErrExists) {
+		return nameTaken(m.Tenant.Name, nil)
 	}
-	owner := store.Membership{TenantID: m.tenant.ID, UserID: m.user.ID, Role: cloudv1.TenantRole_TENANT_ROLE_OWNER, CreatedAt: m.now, Version: 1}
-	if err := change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(owner, m.user), nil); err != nil {
-		return err
-	}
-	for _, k := range m.keys() {
-		if err := change.Make(ctx, s.Kit, tx, "key.create", change.InsertKey(k), nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // answer shows the keys, after they work or after waitMax.
@@ -311,10 +263,10 @@ func (s *Service) answer(ctx context.Context, m *material) *cloudv1.ConfirmRespo
 	ctx, cancel := context.WithTimeout(ctx, waitMax)
 	defer cancel()
 	return &cloudv1.ConfirmResponse{
-		Tenant: m.tenant.Name, TenantId: m.tenant.ID, TenantUrl: s.URLs.Tenant(m.tenant.Name),
-		Namespace: m.namespace.Name, NamespaceId: m.namespace.ID,
+		Tenant: m.Tenant.Name, TenantId: m.Tenant.ID, TenantUrl: s.URLs.Tenant(m.Tenant.Name),
+		Namespace: m.Namespace.Name, NamespaceId: m.Namespace.ID,
 		ApiKey: m.jobs.Reveal(), Token: m.manage.Reveal(),
-		ConsoleUrl: s.URLs.Console("/" + m.tenant.Name),
-		Ready:      s.Ready(ctx, m.tenant.ID, m.jobs.ID(), m.manage.ID()),
+		ConsoleUrl: s.URLs.Console("/" + m.Tenant.Name),
+		Ready:      s.Ready(ctx, m.Tenant.ID, m.jobs.ID(), m.manage.ID()),
 	}
 }

@@ -39,10 +39,6 @@ const (
 	// startedPrefix is of the cookie of the browser that signed up.
 	startedPrefix = "corvo_started_"
 	confirmPath   = "/signup/confirm"
-
-	// namespaceName is the first namespace of every tenant.
-	namespaceName = "default"
-	plan          = "free"
 )
 
 // Limits are how many sign-ups are taken; 0: no limit. None is shared by all.
