@@ -38,9 +38,9 @@ func (r router) WaitLeader(ctx context.Context, ns job.Namespace) (server.Placem
 }
 
 func placement(p cluster.Placement) server.Placement {
-	out := server.Placement{LeaderURL: p.LeaderURL, Silent: p.Silent, Index: p.Index}
-	if p.Service != nil { // A nil *queue.Service in the interface would not be nil.
-		out.Local, out.Views, out.Bulk = p.Service, views{p.Views}, p.Bulk
+	out := server.Placement{Local: p.Service, Bulk: p.Bulk, LeaderURL: p.LeaderURL, Silent: p.Silent, Index: p.Index}
+	if p.Views != nil { // A nil *queue.Views in the interface would not be nil.
+		out.Views = views{p.Views}
 	}
 	return out
 }

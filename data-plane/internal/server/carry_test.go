@@ -13,8 +13,6 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
 const streamPath = corvov1connect.WorkerServiceStreamLifecycleProcedure
@@ -322,21 +320,11 @@ func TestCarry_CredentialsAreNotCarried(t *testing.T) {
 	}
 }
 
-// moving are the use cases of a shard that loses its lead with the next call.
-type moving struct {
-	Jobs
-	to func()
-}
-
-func (m moving) Enqueue(context.Context, queue.Caller, queue.EnqueueInput) (queue.EnqueueResult, error) {
-	m.to()
-	return queue.EnqueueResult{}, fault.New(fault.NotLeader, "", "moved")
-}
-
 func TestCarry_CallGoesAfterALeaderThatMoved(t *testing.T) {
 	t.Parallel()
 	leader, former := pair(t)
-	former.router.set(Placement{Local: moving{nil, func() { former.router.set(Placement{LeaderURL: leader.url}) }}})
+	former.router.set(Placement{Local: lostLead(t)})
+	former.router.then(Placement{LeaderURL: leader.url})
 	const path = "/api/v1/enqueue"
 	within(t, 5*time.Second, "the call", func() {
 		former.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...).want(t, 201)

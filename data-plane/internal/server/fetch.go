@@ -207,7 +207,7 @@ func (c *call) deliver(grants []queue.Grant, answer any) error {
 
 // release gives back jobs whose worker never saw them, without spending the
 // attempt; what can not be given back waits for its lease to end.
-func (s *Server) release(jobs Working, caller queue.Caller, workerID string, grants []queue.Grant) {
+func (s *Server) release(jobs *queue.Service, caller queue.Caller, workerID string, grants []queue.Grant) {
 	if len(grants) == 0 {
 		return
 	}

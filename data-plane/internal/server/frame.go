@@ -146,7 +146,7 @@ func (st *stream) permit(f *frame) error {
 
 // do runs the frame. A fetch that came alone may wait; in a frame that does other
 // work it takes what is ready, so that the answers of the work are not held up.
-func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
+func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
 	if !f.works() && f.wait > 0 {
 		return st.fetch(ctx, jobs, f)
 	}
@@ -173,7 +173,7 @@ func (st *stream) do(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
 	return r, nil
 }
 
-func (st *stream) fetch(ctx context.Context, jobs Jobs, f *frame) (reply, error) {
+func (st *stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	grants, err := jobs.Fetch(ctx, st.c.who.Caller, *f.fetchInput())
 	switch {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -17,9 +18,17 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
-// FuzzEndpoints sends any body to any route: no panic, no 5xx, and nothing done
+// impatient is a clock by which every fetch has waited long enough.
+func impatient() func() time.Time {
+	var calls atomic.Int64
+	began := time.Now()
+	return func() time.Time { return began.Add(time.Duration(calls.Add(1)) * queue.WaitMax) }
+}
+
+// FuzzEndpoints sends any body to any route: no panic, no 5xx, and no job made
 // when the answer is a refusal.
 func FuzzEndpoints(f *testing.F) {
 	routes := Routes()
@@ -34,12 +43,11 @@ func FuzzEndpoints(f *testing.F) {
 			f.Add(uint8(i), jobNumber(1).String(), []byte(body))
 		}
 	}
-	router := newRouter(Placement{})
-	s := New(quiet(), time.Now, router, NewOpen(nsA), Options{Transport: http.DefaultTransport})
+	jobs := startLocal(f)
+	s := New(quiet(), impatient(), newRouter(jobs.place()), NewOpen(nsA), Options{Transport: http.DefaultTransport})
 	f.Fuzz(func(t *testing.T, n uint8, id string, body []byte) {
 		rt := routes[int(n)%len(routes)]
-		jobs := newMemory()
-		router.set(Placement{Local: instant{jobs}})
+		before := len(jobs.ids())
 		segment := strings.NewReplacer("/", "%2F", "?", "%3F", "#", "%23", "%", "%25", " ", "%20").Replace(id)
 		target := strings.NewReplacer("{id}", segment, "{name}", segment).Replace(rt.Pattern)
 		r, err := http.NewRequest(rt.Method, "http://x"+target, strings.NewReader(string(body)))
@@ -49,12 +57,12 @@ func FuzzEndpoints(f *testing.F) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		calls, _ := jobs.counts()
+		made := len(jobs.ids()) - before
 		switch {
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
 			t.Fatalf("%s %s %q: %d %s", rt.Method, target, body, w.Code, w.Body)
-		case w.Code >= 400 && calls > 0:
-			t.Fatalf("%s %s %q: refused with %d, but did %d things", rt.Method, target, body, w.Code, calls)
+		case w.Code >= 400 && made > 0:
+			t.Fatalf("%s %s %q: refused with %d, but made %d jobs", rt.Method, target, body, w.Code, made)
 		}
 		if _, err := io.ReadAll(w.Body); err != nil {
 			t.Fatal(err)
@@ -72,14 +80,13 @@ func FuzzFrame(f *testing.F) {
 	text, _ := protojson.Marshal(seed)
 	f.Add(bin)
 	f.Add(text)
-	router := newRouter(Placement{})
-	s := New(quiet(), time.Now, router, NewOpen(nsA), Options{Transport: http.DefaultTransport})
+	jobs := startLocal(f)
+	s := New(quiet(), impatient(), newRouter(jobs.place()), NewOpen(nsA), Options{Transport: http.DefaultTransport})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var req frameIn
 		if proto.Unmarshal(b, &req) != nil && protojson.Unmarshal(b, &req) != nil {
 			return
 		}
-		router.set(Placement{Local: instant{newMemory()}})
 		who, _ := s.auth.Authenticate(httptest.NewRequest("POST", "/", nil))
 		c := &call{s: s, w: httptest.NewRecorder(), r: httptest.NewRequest("POST", "/", nil), who: who, start: time.Now()}
 		st := s.newStream(c, nil)
@@ -100,7 +107,7 @@ func FuzzFrame(f *testing.F) {
 }
 
 // FuzzQueries sends any query string to any route that reads one, with any body: no
-// panic, no 5xx, and nothing done when the answer is a refusal.
+// panic, no 5xx, and no job made when the answer is a refusal.
 func FuzzQueries(f *testing.F) {
 	var routes []Route
 	for _, rt := range Routes() {
@@ -118,23 +125,22 @@ func FuzzQueries(f *testing.F) {
 			f.Add(uint8(i), q, []byte("text \x00 \xff"))
 		}
 	}
-	router := newRouter(Placement{})
-	s := New(quiet(), time.Now, router, NewOpen(nsA), Options{Transport: http.DefaultTransport})
+	jobs := startLocal(f)
+	s := New(quiet(), impatient(), newRouter(jobs.place()), NewOpen(nsA), Options{Transport: http.DefaultTransport})
 	f.Fuzz(func(t *testing.T, n uint8, query string, body []byte) {
 		rt := routes[int(n)%len(routes)]
-		jobs := newMemory()
-		router.set(Placement{Local: instant{jobs}})
+		before := len(jobs.ids())
 		target := strings.NewReplacer("{id}", jobNumber(1).String(), "{name}", "q").Replace(rt.Pattern)
 		r := httptest.NewRequest(rt.Method, "http://x"+target, bytes.NewReader(body))
 		r.URL.RawQuery = query
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		calls, _ := jobs.counts()
+		made := len(jobs.ids()) - before
 		switch {
 		case w.Code >= 500 && w.Code != http.StatusNotImplemented:
 			t.Fatalf("%s %s?%q: %d %s", rt.Method, target, query, w.Code, w.Body)
-		case w.Code >= 400 && calls > 0:
-			t.Fatalf("%s %s?%q: refused with %d, but did %d things", rt.Method, target, query, w.Code, calls)
+		case w.Code >= 400 && made > 0:
+			t.Fatalf("%s %s?%q: refused with %d, but made %d jobs", rt.Method, target, query, w.Code, made)
 		case !utf8.Valid(w.Body.Bytes()):
 			t.Fatalf("%s %s?%q answers what is no text: %q", rt.Method, target, query, w.Body)
 		}

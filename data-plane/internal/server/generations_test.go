@@ -147,13 +147,12 @@ func TestGen1_UnaryLifeWithoutTokenOrOptions(t *testing.T) {
 // Unary: overload is ResourceExhausted, and says in its text when to come back.
 func TestGen1_OverloadSaysRetryAfterInItsText(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
-	b.fake.setFailing(&fault.Error{Code: fault.Exhausted, Message: "busy", RetryAfter: 3 * time.Millisecond})
-	_, err := b.client(false).Enqueue(t.Context(), connect.NewRequest(&corvov1.EnqueueRequest{Queue: "q"}))
-	if connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "retry_after_ms=3") {
+	b := newBench(t, benchOptions{})
+	busy := &fault.Error{Code: fault.Exhausted, Message: "busy", RetryAfter: 3 * time.Millisecond}
+	if err := rpcError(t.Context(), quiet(), busy); connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "retry_after_ms=3") {
 		t.Errorf("RPC: %v", err)
 	}
-	a := b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 429)
+	a := b.failing(busy).want(t, 429)
 	if a.header.Get("Retry-After") != "0.003" || a.problem(t).RetryAfterMS != 3 {
 		t.Errorf("HTTP: %v %s", a.header, a.body)
 	}

@@ -56,7 +56,8 @@ type fixedRouter struct {
 	place   Placement
 	err     error
 	changed chan struct{}
-	every   bool // Every namespace exists, not only A and B.
+	next    *Placement // Set once by then.
+	every   bool       // Every namespace exists, not only A and B.
 }
 
 func newRouter(p Placement) *fixedRouter {
@@ -69,6 +70,13 @@ func (r *fixedRouter) set(p Placement) {
 	r.place = p
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// then changes the placement after it was asked for once more.
+func (r *fixedRouter) then(p Placement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = &p
 }
 
 // asked is how often a placement was asked for.
@@ -86,8 +94,11 @@ func (r *fixedRouter) Route(ns job.Namespace) (Placement, error) {
 		return Placement{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no such namespace")
 	}
 	p := r.place
+	if r.next != nil {
+		r.place, r.next = *r.next, nil
+	}
 	if p.Local != nil && p.Views == nil {
-		p.Views, p.Bulk = stillViews{}, noBulk{}
+		p.Views = stillViews{}
 	}
 	return p, r.err
 }
@@ -113,8 +124,7 @@ func (r *fixedRouter) WaitLeader(ctx context.Context, ns job.Namespace) (Placeme
 type bench struct {
 	*testing.T
 	srv    *Server
-	jobs   *local  // Nil if the test has a router of its own.
-	fake   *memory // Set if the test asked for it.
+	jobs   *local // Nil if the test has a router of its own.
 	router *fixedRouter
 	url    string
 	http   *http.Server
@@ -126,7 +136,6 @@ type benchOptions struct {
 	Options
 	auth   Authenticator
 	router *fixedRouter
-	fake   bool // The use cases are such as a test can let fail.
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -134,13 +143,9 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func newBench(t *testing.T, o benchOptions) *bench {
 	t.Helper()
 	b := &bench{T: t, router: o.router}
-	switch {
-	case o.fake:
-		b.fake = newMemory()
-		b.router = newRouter(Placement{Local: b.fake, Index: 7})
-	case b.router == nil:
+	if b.router == nil {
 		b.jobs = startLocal(t)
-		b.router = newRouter(Placement{Local: b.jobs.Service, Index: 7})
+		b.router = newRouter(b.jobs.place())
 	}
 	if o.auth == nil {
 		o.auth = NewOpen(nsA)
@@ -320,17 +325,6 @@ func jobNumber(n byte) job.ID { return job.ID{15: n} }
 func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns} }
 
 func asConnect(err error, target **connect.Error) bool { return errors.As(err, target) }
-
-// noBulk has nothing to do.
-type noBulk struct{}
-
-func (noBulk) Do(context.Context, queue.Caller, queue.BulkInput) (queue.BulkResult, error) {
-	return queue.BulkResult{}, nil
-}
-
-func (noBulk) Operation(queue.Caller, string) (queue.BulkOperation, <-chan struct{}, error) {
-	return queue.BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND", "this bulk operation doesn't exist")
-}
 
 // stillViews is a namespace in which nothing is and nothing happens.
 type stillViews struct{}

@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
@@ -19,43 +23,60 @@ import (
 // One walk through every shape of the contract, in the order a life has.
 func TestHTTP_EveryAnswerHasItsGoldenShape(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
-	id1 := jobNumber(1).String()
-
-	golden(t, "enqueue", b.post("/api/v1/enqueue", `{"queue":"mail","payload":{"to":"<a&b>"},"priority":"high","tags":{"k":"v"},"unique_key":"u"}`).want(t, 201).body)
-	golden(t, "enqueue-duplicate", b.post("/api/v1/enqueue", `{"queue":"mail","unique_key":"u"}`).want(t, 200).body)
-	golden(t, "enqueue-scheduled", b.post("/api/v1/enqueue", `{"queue":"later","scheduled_at":"2030-01-01T00:00:00Z"}`).want(t, 201).body)
+	b := newBench(t, benchOptions{})
+	b.golden("enqueue", b.post("/api/v1/enqueue", `{"queue":"mail","payload":{"to":"<a&b>"},"priority":"high","tags":{"k":"v"},"unique_key":"u"}`).want(t, 201).body)
+	b.golden("enqueue-duplicate", b.post("/api/v1/enqueue", `{"queue":"mail","unique_key":"u"}`).want(t, 200).body)
+	b.golden("enqueue-scheduled", b.post("/api/v1/enqueue", `{"queue":"later","scheduled_at":"2030-01-01T00:00:00Z"}`).want(t, 201).body)
 	batch := `{"jobs":[{"queue":"a"},{"queue":"b","payload":[1,2]}]}`
-	golden(t, "enqueue-batch", b.post("/api/v1/enqueue/batch", batch).want(t, 201).body)
-	golden(t, "enqueue-batch", rebase(t, b.post("/api/v1/enqueue", batch).want(t, 201).body))
+	b.golden("enqueue-batch", b.post("/api/v1/enqueue/batch", batch).want(t, 201).body)
+	b.golden("enqueue-batch", rebase(b.plain(b.post("/api/v1/enqueue", batch).want(t, 201).body)))
 
+	id1 := b.jobs.nth(1)
 	fetched := b.post("/api/v1/fetch", `{"queues":["mail"],"worker_id":"w1","hostname":"h1","timeout":30}`).want(t, 200)
-	golden(t, "fetch", fetched.body)
-	golden(t, "heartbeat", b.post("/api/v1/heartbeat",
+	b.golden("fetch", fetched.body)
+	b.golden("heartbeat", b.post("/api/v1/heartbeat",
 		`{"jobs":{"`+id1+`":{"progress":42,"checkpoint":{"at":1}},"job_nonsense":{}},"worker_id":"w1"}`).want(t, 200).body)
-	golden(t, "job-active", b.do("GET", "/api/v1/jobs/"+id1, "").want(t, 200).body)
-	golden(t, "fail", b.post("/api/v1/fail/"+id1, `{"error":"boom","backtrace":"at x"}`).want(t, 200).body)
-	golden(t, "job-retrying", b.do("GET", "/api/v1/jobs/"+id1, "").want(t, 200).body)
-	golden(t, "fetch-batch", b.post("/api/v1/fetch/batch", `{"queues":["a","b"],"count":3,"lease":"90s","wait":0}`).want(t, 200).body)
-	golden(t, "fetch-batch-empty", b.post("/api/v1/fetch/batch", `{"queues":["none"],"wait":0}`).want(t, 200).body)
-	golden(t, "ack", b.post("/api/v1/ack/"+jobNumber(3).String(), `{"result":{"ok":true}}`).want(t, 200).body)
-	golden(t, "ack-batch", b.post("/api/v1/ack/batch",
-		`{"acks":[{"job_id":"`+jobNumber(4).String()+`"},{"job_id":"`+jobNumber(3).String()+`"},{"job_id":"nonsense"}]}`).want(t, 200).body)
-	golden(t, "queues", b.do("GET", "/api/v1/queues", "").want(t, 200).body)
-	golden(t, "pause", b.post("/api/v1/queues/mail/pause", "").want(t, 200).body)
-	golden(t, "resume", b.post("/api/v1/queues/mail/resume", "").want(t, 200).body)
-	golden(t, "cancel", b.post("/api/v1/jobs/"+jobNumber(2).String()+"/cancel", "").want(t, 200).body)
-	golden(t, "retry", b.post("/api/v1/jobs/"+jobNumber(2).String()+"/retry", "").want(t, 200).body)
-	golden(t, "delete", b.do("DELETE", "/api/v1/jobs/"+jobNumber(2).String(), "").want(t, 200).body)
-	golden(t, "info", b.do("GET", "/api/v1/info", "").want(t, 200).body)
-	golden(t, "healthz", b.do("GET", "/healthz", "").want(t, 200).body)
-	golden(t, "openapi", b.do("GET", "/openapi.json", "").want(t, 200).body)
+	b.golden("job-active", b.do("GET", "/api/v1/jobs/"+id1, "").want(t, 200).body)
+	b.golden("fail", b.post("/api/v1/fail/"+id1, `{"error":"boom","backtrace":"at x"}`).want(t, 200).body)
+	b.golden("job-retrying", b.do("GET", "/api/v1/jobs/"+id1, "").want(t, 200).body)
+	b.golden("fetch-batch", b.post("/api/v1/fetch/batch", `{"queues":["a","b"],"count":3,"lease":"90s","wait":0}`).want(t, 200).body)
+	b.golden("fetch-batch-empty", b.post("/api/v1/fetch/batch", `{"queues":["none"],"wait":0}`).want(t, 200).body)
+	b.golden("ack", b.post("/api/v1/ack/"+b.jobs.nth(3), `{"result":{"ok":true}}`).want(t, 200).body)
+	b.golden("ack-batch", b.post("/api/v1/ack/batch",
+		`{"acks":[{"job_id":"`+b.jobs.nth(4)+`"},{"job_id":"`+b.jobs.nth(3)+`"},{"job_id":"nonsense"}]}`).want(t, 200).body)
+	b.golden("queues", b.do("GET", "/api/v1/queues", "").want(t, 200).body)
+	b.golden("pause", b.post("/api/v1/queues/mail/pause", "").want(t, 200).body)
+	b.golden("resume", b.post("/api/v1/queues/mail/resume", "").want(t, 200).body)
+	b.golden("cancel", b.post("/api/v1/jobs/"+b.jobs.nth(2)+"/cancel", "").want(t, 200).body)
+	b.golden("retry", b.post("/api/v1/jobs/"+b.jobs.nth(2)+"/retry", "").want(t, 200).body)
+	b.golden("delete", b.do("DELETE", "/api/v1/jobs/"+b.jobs.nth(2), "").want(t, 200).body)
+	b.golden("info", b.do("GET", "/api/v1/info", "").want(t, 200).body)
+	b.golden("healthz", b.do("GET", "/healthz", "").want(t, 200).body)
+	b.golden("openapi", b.do("GET", "/openapi.json", "").want(t, 200).body)
+}
+
+var (
+	shownTime  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*"`)
+	shownToken = regexp.MustCompile(`"lease_token":"[^"]*"`)
+)
+
+// plain puts what is the same at every run in the place of ids, times and lease tokens.
+func (b *bench) plain(body []byte) []byte {
+	for i, id := range b.jobs.ids() {
+		body = bytes.ReplaceAll(body, []byte(id.String()), []byte(jobNumber(byte(i+1)).String()))
+	}
+	body = shownTime.ReplaceAll(body, []byte(`"2026-11-30T12:00:00.123456789Z"`))
+	return shownToken.ReplaceAll(body, []byte(`"lease_token":"token"`))
+}
+
+func (b *bench) golden(name string, body []byte) {
+	b.Helper()
+	golden(b.T, name, b.plain(body))
 }
 
 // rebase gives the second batch the ids of the first, so that both forms of the
 // call are held to one file.
-func rebase(t *testing.T, body []byte) []byte {
-	t.Helper()
+func rebase(body []byte) []byte {
 	for i := byte(0); i < 2; i++ {
 		body = bytes.ReplaceAll(body, []byte(jobNumber(5+i).String()), []byte(jobNumber(3+i).String()))
 	}
@@ -185,9 +206,17 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 	}
 }
 
+// failing is the answer of a route whose use case ends with err.
+func (b *bench) failing(err error) answerOf {
+	w := httptest.NewRecorder()
+	route := &Route{Method: "GET", Pattern: "/", Action: identity.Read, handle: func(*call) error { return err }}
+	b.srv.door(route).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	return answerOf{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+}
+
 func TestErrorTable_RowByRow(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true, Options: Options{LeaderWait: 20 * time.Millisecond}})
+	b := newBench(t, benchOptions{})
 	for _, row := range []struct {
 		err    error
 		status int
@@ -209,8 +238,7 @@ func TestErrorTable_RowByRow(t *testing.T) {
 		{errors.New("secret path /data/x"), 500, "INTERNAL_ERROR"},
 		{fmt.Errorf("wrapped: %w", fault.New(fault.NotFound, "", "x")), 404, "NOT_FOUND"},
 	} {
-		b.fake.setFailing(row.err)
-		a := b.do("GET", "/api/v1/jobs/"+jobNumber(1).String(), "")
+		a := b.failing(row.err)
 		p := a.problem(t)
 		if a.status != row.status || p.Code != row.code || p.Status != row.status {
 			t.Errorf("%v: got %d %s, want %d %s", row.err, a.status, p.Code, row.status, row.code)
@@ -225,8 +253,7 @@ func TestErrorTable_RowByRow(t *testing.T) {
 			t.Errorf("the text of an internal error was shown: %s", a.body)
 		}
 	}
-	b.fake.setFailing(&fault.Error{Code: fault.Exhausted, RetryAfter: 3 * time.Millisecond})
-	a := b.do("GET", "/api/v1/queues", "")
+	a := b.failing(&fault.Error{Code: fault.Exhausted, RetryAfter: 3 * time.Millisecond})
 	if a.header.Get("Retry-After") != "0.003" || a.problem(t).RetryAfterMS != 3 {
 		t.Errorf("Retry-After %q, body %s", a.header.Get("Retry-After"), a.body)
 	}
@@ -335,21 +362,32 @@ func TestFetch_LongPollEndsOnDrain(t *testing.T) {
 	b.do("GET", "/healthz", "").want(t, 200)
 }
 
+// leaving is the context of a client that is found to have left once its job is granted.
+type leaving struct {
+	context.Context
+	jobs *local
+}
+
+func (l leaving) Err() error {
+	if l.jobs.stateOf(l.jobs.ids()[0]) == job.Active {
+		return context.Canceled
+	}
+	return nil
+}
+
 func TestFetch_JobsOfAClientThatLeftAreGivenBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
-	ctx, leave := context.WithCancel(t.Context())
-	b.fake.beforeGrant = func(ctx context.Context) { leave(); <-ctx.Done() }
-	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
-	req, _ := http.NewRequestWithContext(ctx, "POST", b.url+"/api/v1/fetch", strings.NewReader(`{"queues":["q"],"wait":5}`))
-	if resp, err := b.h2.Do(req); err == nil {
-		_ = resp.Body.Close()
-		t.Fatal("the fetch was answered")
-	}
-	eventually(t, "the job is pending again", func() bool { return b.fake.stateOf(jobNumber(1)) == job.Pending })
-	j, _ := b.fake.Job(t.Context(), callerIn(nsA), jobNumber(1))
-	if j.Attempt != 0 {
-		t.Errorf("attempt %d was spent", j.Attempt)
+	for _, path := range []string{"/api/v1/fetch", "/api/v1/fetch/batch", corvov1connect.WorkerServiceFetchProcedure} {
+		b := newBench(t, benchOptions{})
+		b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+		before := b.jobs.commands()
+		r := httptest.NewRequestWithContext(leaving{t.Context(), b.jobs}, "POST", path, strings.NewReader(`{"queues":["q"]}`))
+		r.Header.Set("Content-Type", "application/json")
+		b.srv.ServeHTTP(httptest.NewRecorder(), r)
+		j, err := b.jobs.Job(t.Context(), callerIn(nsA), b.jobs.ids()[0])
+		if err != nil || j.State != job.Pending || j.Attempt != 0 || b.jobs.commands() < before+2 {
+			t.Errorf("%s: the job is %s after %d attempts and %d commands, %v", path, j.State, j.Attempt, b.jobs.commands()-before, err)
+		}
 	}
 }
 

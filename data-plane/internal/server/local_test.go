@@ -1,18 +1,22 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -22,9 +26,13 @@ import (
 // local is one shard with its use cases, and what tests look at behind the server.
 type local struct {
 	*queue.Service
+	bulk  *queue.Bulk
 	shard *shard.Shard
 	store *statedb.Group
 }
+
+// place is where it is served.
+func (l *local) place() Placement { return Placement{Local: l.Service, Bulk: l.bulk, Index: 7} }
 
 // inmemWire is the transport of a replica that has no peers.
 type inmemWire struct{ *raft.InmemTransport }
@@ -43,13 +51,24 @@ func startLocal(t testing.TB) *local {
 	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
 	fail(err)
 	_, wire := raft.NewInmemTransport("n1")
-	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), inmemWire{wire}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
+	store, rings := db.Group(2), bell.New()
+	machine := state.New(store, nil)
+	machine.RingOnCommit(rings.Ring)
+	g, err := group.Open(store, log.Group(2), inmemWire{wire}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
 	fail(err)
 	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), log.Close(), db.Close())) })
 	s := shard.New(g, store, shard.Options{Plan: queue.Plan})
 	eventually(t, "the shard leads", g.Leading)
-	return &local{Service: queue.New(s), shard: s, store: store}
+	shelf, err := readmodel.OpenShelf(t.TempDir(), quiet())
+	fail(err)
+	model := readmodel.NewProjector(shelf, store, rings, g.AppliedIndex, quiet())
+	ctx, cancel := context.WithCancel(context.Background())
+	var project sync.WaitGroup
+	project.Go(func() { model.Run(ctx) })
+	t.Cleanup(func() { cancel(); project.Wait(); fail(shelf.Close()) })
+	l := &local{Service: queue.New(s), shard: s, store: store}
+	l.bulk = queue.NewBulk(queue.NewViews(l.Service, model, rings), quiet())
+	return l
 }
 
 // ids are the jobs of namespace A, in the order in which they were made.
@@ -83,3 +102,16 @@ func (l *local) commands() uint64 { return l.shard.Stats().Commands.Load() }
 
 // parked is how many fetches wait.
 func (l *local) parked() int64 { return l.shard.Stats().Parked.Load() }
+
+// lostLead is the use cases of a shard that does not lead any more.
+func lostLead(t testing.TB) *queue.Service {
+	t.Helper()
+	l := startLocal(t)
+	if err := l.shard.Group().Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Service
+}
+
+// here stands for use cases that a test does not call.
+var here = &queue.Service{}

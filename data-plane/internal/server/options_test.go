@@ -252,7 +252,7 @@ type engine struct {
 func startEngine(t *testing.T) *engine {
 	t.Helper()
 	l := startLocal(t)
-	router := newRouter(Placement{Local: l.Service})
+	router := newRouter(l.place())
 	router.every = true
 	return &engine{bench: newBench(t, benchOptions{auth: byHeader{}, router: router}), local: l}
 }

@@ -17,7 +17,6 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
 type workerClient = corvov1connect.WorkerServiceClient
@@ -205,8 +204,6 @@ func checkViolations(t *testing.T, err error, want []string) {
 
 func TestRPC_ErrorTable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true, Options: Options{LeaderWait: 20 * time.Millisecond}})
-	c := b.client(true, connect.WithGRPC())
 	for _, row := range []struct {
 		code fault.Code
 		want connect.Code
@@ -217,8 +214,7 @@ func TestRPC_ErrorTable(t *testing.T) {
 		{fault.TooLarge, connect.CodeInvalidArgument}, {fault.NotLeader, connect.CodeUnavailable},
 		{fault.Unavailable, connect.CodeUnavailable}, {fault.UnknownOutcome, connect.CodeUnavailable},
 	} {
-		b.fake.setFailing(fault.New(row.code, "", "x"))
-		_, err := c.Fetch(t.Context(), connect.NewRequest(&corvov1.FetchRequest{Queues: []string{"q"}}))
+		err := rpcError(t.Context(), quiet(), fault.New(row.code, "", "x"))
 		if connect.CodeOf(err) != row.want {
 			t.Errorf("%v: %v, want %v", row.code, err, row.want)
 		}
@@ -256,19 +252,6 @@ func TestRPC_TooLargeIsRefused(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("bomb: error = %v", err)
 	}
-}
-
-func TestRPC_JobsOfAFetchWhoseClientLeftAreGivenBack(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
-	ctx, leave := context.WithCancel(t.Context())
-	b.fake.beforeGrant = func(ctx context.Context) { leave(); <-ctx.Done() }
-	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
-	_, err := b.client(true, connect.WithGRPC()).Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{Queues: []string{"q"}}))
-	if err == nil {
-		t.Fatal("the fetch was answered")
-	}
-	eventually(t, "the job is pending again", func() bool { return b.fake.stateOf(jobNumber(1)) == job.Pending })
 }
 
 func TestRPC_WrongMediaTypeAndMethod(t *testing.T) {

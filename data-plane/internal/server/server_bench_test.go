@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,29 +10,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
-// idle answers everything at once: what remains is the cost of the door.
-type idle struct{ Jobs }
-
-func (idle) Enqueue(context.Context, queue.Caller, queue.EnqueueInput) (queue.EnqueueResult, error) {
-	return queue.EnqueueResult{JobID: job.ID{1}, Status: queue.StatusPending}, nil
-}
-
-func (idle) Frame(_ context.Context, _ queue.Caller, in queue.FrameInput) (queue.FrameResult, error) {
-	res := queue.FrameResult{Acks: make([]error, len(in.Acks)), Enqueues: make([]queue.EnqueueResult, len(in.Enqueues))}
-	if in.Fetch != nil {
-		res.Grants = make([]queue.Grant, in.Fetch.Count)
-		for i := range res.Grants {
-			res.Grants[i] = queue.Grant{JobID: job.ID{1}, Queue: "q", Payload: []byte(`{"a":1}`), Lease: time.Minute, Token: "1-2-3"}
-		}
-	}
-	return res, nil
-}
-
-func idleServer(auth Authenticator) *Server {
-	return New(quiet(), time.Now, newRouter(Placement{Local: idle{}, Index: 1}), auth, Options{Transport: http.DefaultTransport})
+// benchServer is a server over a shard in memory.
+func benchServer(b *testing.B, auth Authenticator) *Server {
+	b.Helper()
+	return New(quiet(), time.Now, newRouter(Placement{Local: startLocal(b).Service, Index: 1}), auth, Options{Transport: http.DefaultTransport})
 }
 
 type discard struct{ h http.Header }
@@ -50,7 +32,7 @@ func BenchmarkEnqueueHTTP(b *testing.B) {
 	}
 	for name, auth := range map[string]Authenticator{"open": NewOpen(nsA), "signed": NewSigned(newSigner(b), time.Now, quiet())} {
 		b.Run(name, func(b *testing.B) {
-			s := idleServer(auth)
+			s := benchServer(b, auth)
 			b.ReportAllocs()
 			for b.Loop() {
 				r := httptest.NewRequest("POST", "/api/v1/enqueue", bytes.NewReader(body))
@@ -67,7 +49,7 @@ func BenchmarkEnqueueHTTP(b *testing.B) {
 func BenchmarkStream(b *testing.B) {
 	for _, pipelined := range []bool{false, true} {
 		b.Run(map[bool]string{false: "lockstep", true: "pipelined"}[pipelined], func(b *testing.B) {
-			srv := httptest.NewUnstartedServer(idleServer(NewOpen(nsA)))
+			srv := httptest.NewUnstartedServer(benchServer(b, NewOpen(nsA)))
 			srv.Config.Protocols = new(http.Protocols)
 			srv.Config.Protocols.SetUnencryptedHTTP2(true)
 			srv.Start()
@@ -96,7 +78,7 @@ func BenchmarkStream(b *testing.B) {
 }
 
 func BenchmarkFrame(b *testing.B) {
-	s := idleServer(NewOpen(nsA))
+	s := benchServer(b, NewOpen(nsA))
 	r := httptest.NewRequest("POST", "/", nil)
 	who, _ := s.auth.Authenticate(r)
 	st := s.newStream(&call{s: s, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}, nil)

@@ -252,12 +252,24 @@ func (c *call) heartbeat() error {
 	if err != nil {
 		return err
 	}
-	var req heartbeatRequest
 	var d decoder
-	heartbeatShape.read(&d, "", b, &req)
-	in := make([]queue.HeartbeatInput, 0, len(req.jobs))
-	names := make([]string, 0, len(req.jobs))
-	a := heartbeatAnswer{
+	a, in, names := readHeartbeats(&d, b)
+	statuses, err := c.place.Local.Heartbeat(c.r.Context(), c.who.Caller, in)
+	if err := d.andAlso(err, asIs); err != nil {
+		return err
+	}
+	for i, st := range statuses {
+		a.add(names[i], in[i].Token, st)
+	}
+	return c.reply(a)
+}
+
+// readHeartbeats decodes the beats of the jobs that can be; names are theirs as the
+// client spells them. The answer to the others is in a already.
+func readHeartbeats(d *decoder, b []byte) (a heartbeatAnswer, in []queue.HeartbeatInput, names []string) {
+	var req heartbeatRequest
+	heartbeatShape.read(d, "", b, &req)
+	a = heartbeatAnswer{
 		Jobs:  make(map[string]heartbeatStatus, len(req.jobs)),
 		Acked: []string{}, Unknown: []string{}, Canceled: []string{},
 	}
@@ -274,14 +286,7 @@ func (c *call) heartbeat() error {
 		hb.JobID, hb.WorkerID, hb.Lease = id, req.workerID, req.lease
 		in, names = append(in, hb), append(names, j.name)
 	}
-	statuses, err := c.place.Local.Heartbeat(c.r.Context(), c.who.Caller, in)
-	if err := d.andAlso(err, asIs); err != nil {
-		return err
-	}
-	for i, st := range statuses {
-		a.add(names[i], in[i].Token, st)
-	}
-	return c.reply(a)
+	return a, in, names
 }
 
 func (a *heartbeatAnswer) add(id, token string, st queue.HeartbeatStatus) {

@@ -66,7 +66,7 @@ type stream struct {
 type reply struct {
 	msg    *frameOut
 	grants []queue.Grant
-	jobs   Working
+	jobs   *queue.Service
 	worker string
 	// last: close the stream after it.
 	last bool

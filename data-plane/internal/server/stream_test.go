@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -151,7 +152,7 @@ func TestLockstep_RepliesKeepTheOrderOfFramesSentAhead(t *testing.T) {
 
 func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
+	b := newBench(t, benchOptions{})
 	k := b.open(t.Context())
 	start := time.Now()
 	k.ask(&frameIn{RequestId: 1})
@@ -161,19 +162,19 @@ func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	}
 	// On a busy machine a fetch may be over before its job is there: the next one waits.
 	came := func() bool {
-		queue, before := fmt.Sprintf("q%d", time.Now().UnixNano()), b.fake.waited()
+		queue, until := fmt.Sprintf("q%d", time.Now().UnixNano()), time.Now().Add(idlePause)
 		k.send(&frameIn{RequestId: 3, Queues: []string{queue}, FetchCount: 1})
-		eventually(t, "the fetch waits", func() bool { return b.fake.waited() > before })
+		eventually(t, "the fetch waits, or has waited", func() bool { return b.jobs.parked() > 0 || time.Now().After(until) })
 		b.post("/api/v1/enqueue", `{"queue":"`+queue+`"}`).want(t, 201)
 		return len(k.receive().GetJobs()) == 1
 	}
 	eventually(t, "a job comes in a parked frame", came)
 	// A frame that did other work is not held up.
-	before := b.fake.waited()
-	k.ask(&frameIn{RequestId: 4, Acks: acks(jobNumber(1).String()), Queues: []string{"q"}, FetchCount: 1})
-	if got := b.fake.waited(); got != before {
-		t.Error("an ack was held up by the empty fetch beside it")
-	}
+	eventually(t, "an ack is not held up by the empty fetch beside it", func() bool {
+		start := time.Now()
+		k.ask(&frameIn{RequestId: 4, Acks: acks(b.jobs.nth(1)), Queues: []string{"none"}, FetchCount: 1})
+		return time.Since(start) < idlePause
+	})
 }
 
 func TestLockstep_ErrorTexts(t *testing.T) {
@@ -206,9 +207,8 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 
 func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true})
-	k := b.open(t.Context())
-	for i, row := range []struct {
+	st := newBench(t, benchOptions{}).frames(t)
+	for _, row := range []struct {
 		err  error
 		req  *frameIn
 		want string
@@ -218,16 +218,25 @@ func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 		{fault.New(fault.UnknownOutcome, "", "unknown"), &frameIn{Enqueues: enqueues("q")}, "enqueue: unknown"},
 		{errors.New("disk /secret"), &frameIn{Acks: acks("x")}, "ack: internal error"},
 	} {
-		b.fake.setFailing(row.err)
-		row.req.RequestId = uint64(10 + i)
-		if got := k.ask(row.req).GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") {
-			t.Errorf("%v: error %q, want %q", row.err, got, row.want)
+		f := parseFrame(row.req)
+		r := st.failed(f, f.part(), row.err)
+		if got := r.msg.GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") || r.last {
+			t.Errorf("%v: error %q, want %q; the last answer: %v", row.err, got, row.want, r.last)
 		}
 	}
-	b.fake.setFailing(nil) // None of it closed the stream.
-	if out := k.ask(&frameIn{RequestId: 20, Enqueues: enqueues("q")}); out.GetError() != "" {
-		t.Errorf("after the errors: %v", out)
+}
+
+// frames is a stream whose frames the test handles itself.
+func (b *bench) frames(t *testing.T) *stream {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/", nil)
+	who, err := NewOpen(nsA).Authenticate(r)
+	if err != nil {
+		t.Fatal(err)
 	}
+	st := b.srv.newStream(&call{s: b.srv, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}, nil)
+	t.Cleanup(st.cancel)
+	return st
 }
 
 // Outcomes are a new field: a client that reads error alone must hear why its ack does
@@ -297,10 +306,10 @@ func TestStream_FrameIsHeldUntilALeaderIsKnown(t *testing.T) {
 
 func TestStream_LeadershipLostInsideAFrameIsNotLeader(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, benchOptions{fake: true, Options: Options{LeaderWait: 20 * time.Millisecond}})
+	b := newBench(t, benchOptions{})
 	k := b.open(t.Context())
 	k.ask(&frameIn{RequestId: 1, Enqueues: enqueues("q")})
-	b.fake.setFailing(fault.New(fault.NotLeader, "", "moved"))
+	b.router.set(Placement{Local: lostLead(t)})
 	out := k.ask(&frameIn{RequestId: 2, Enqueues: enqueues("q")})
 	if out.GetError() != "NOT_LEADER" {
 		t.Errorf("frame: %v", out)
@@ -360,20 +369,19 @@ func TestStream_FramesBeyondTheBoundAreOverloaded(t *testing.T) {
 
 func TestStream_JobsOfAReplyThatCanNotBeSentAreGivenBack(t *testing.T) {
 	t.Parallel()
-	for _, pipelined := range []bool{false, true} {
-		t.Run(fmt.Sprint("pipelined ", pipelined), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, benchOptions{fake: true})
-			b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
-			die := b.mortal()
-			b.fake.beforeGrant = func(ctx context.Context) { die(); <-ctx.Done() }
-			k := b.open(t.Context())
-			k.send(&frameIn{RequestId: 1, Queues: []string{"q"}, FetchCount: 1, Pipelined: pipelined, WaitMs: proto.Int64(5000)})
-			eventually(t, "the job is pending again", func() bool {
-				calls, _ := b.fake.counts()
-				return calls >= 3 && b.fake.stateOf(jobNumber(1)) == job.Pending
-			})
-		})
+	b := newBench(t, benchOptions{})
+	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+	st := b.frames(t)
+	r := st.answer(&frameIn{RequestId: 1, Queues: []string{"q"}, FetchCount: 1})
+	if len(r.msg.GetJobs()) != 1 {
+		t.Fatalf("fetched %v", r.msg)
+	}
+	st.cancel()
+	if err := st.deliver(r); err == nil {
+		t.Error("the answer went out")
+	}
+	if s := b.jobs.stateOf(b.jobs.ids()[0]); s != job.Pending {
+		t.Errorf("the job is %s", s)
 	}
 }
 
