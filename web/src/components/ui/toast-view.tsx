@@ -3,7 +3,13 @@ import { clsx } from "clsx";
 import { CircleAlert, CircleCheck, Info, X } from "lucide-react";
 import { useEffect } from "react";
 import { buttonClass } from "./button";
-import type { ToastOptions } from "./toast";
+
+export interface ToastOptions {
+  title: string;
+  description?: string;
+  kind?: "ok" | "error" | "info";
+  action?: { label: string; onClick: () => void };
+}
 
 const manager = Base.createToastManager();
 

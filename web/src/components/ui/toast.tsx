@@ -1,11 +1,5 @@
 import { lazy, Suspense, useSyncExternalStore } from "react";
-
-export interface ToastOptions {
-  title: string;
-  description?: string;
-  kind?: "ok" | "error" | "info";
-  action?: { label: string; onClick: () => void };
-}
+import type { ToastOptions } from "./toast-view";
 
 const load = () => import("./toast-view");
 
