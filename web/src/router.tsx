@@ -1,12 +1,15 @@
 import type { QueryClient } from "@tanstack/react-query";
 import {
+  type AnyRoute,
   createRootRouteWithContext,
   createRoute,
   createRouter,
-  lazyRouteComponent,
   notFound,
   Outlet,
   parseSearchWith,
+  type ResolveFullPath,
+  type ResolveId,
+  type Route,
   redirect,
   stringifySearchWith,
 } from "@tanstack/react-router";
@@ -15,21 +18,55 @@ import { Shell } from "./components/shell/shell";
 import { accessOf } from "./data/access";
 import { isUnauthenticated } from "./data/control";
 import { reads } from "./data/queries";
-import { part } from "./data/reach";
-import { parseDeadSearch } from "./lib/dead-search";
 import { whenIdle } from "./lib/idle";
-import { parseJobSearch } from "./lib/job-search";
 import { prefetchParts } from "./lib/prefetch";
 import { recentNamespace, recentTenant } from "./lib/recent";
-import { choice, exactJson, searchOf, text, texts } from "./lib/search";
-import { signinSearch } from "./lib/signin-search";
-import { usageGroupings, usagePeriods } from "./lib/usage";
+import { exactJson } from "./lib/search";
+import { chunk, entryPages, namespacePages, type PageRows, tenantPages } from "./pages";
 
-// One tree, by hand: it is short, and every page is a chunk of its own.
+// The pages are rows of pages.ts; by hand are only the routes that they hang on, and the
+// addresses that lead to one of them.
 
-/** A page whose code is loaded when it is visited. */
-const page = <M extends Record<string, unknown>, Name extends keyof M>(load: () => Promise<M>, name: Name) =>
-  lazyRouteComponent(() => part(load), name);
+/** A path as its parent names it. */
+type Below<Parent extends string, Path extends string> = Path extends Parent
+  ? "/"
+  : Path extends `${Parent}${infer Rest}`
+    ? Rest
+    : never;
+
+type PageRoute<Parent extends AnyRoute, Path extends string, Page> = Route<
+  unknown,
+  Parent,
+  Path,
+  ResolveFullPath<Parent, Path>,
+  string,
+  ResolveId<Parent, string, Path>,
+  Page extends { search: infer Search } ? Search : undefined
+>;
+
+type PageRoutes<Parent extends AnyRoute, Prefix extends string, Pages extends PageRows> = {
+  [Id in keyof Pages]: PageRoute<Parent, Below<Prefix, Pages[Id]["path"]>, Pages[Id]>;
+};
+
+/** The routes of pages, typed as if each were written out: links know their paths and searches. */
+function routesBelow<Parent extends AnyRoute, Prefix extends string, Pages extends PageRows>(
+  parent: Parent,
+  prefix: Prefix,
+  pages: Pages,
+): PageRoutes<Parent, Prefix, Pages> {
+  const routes = Object.entries(pages).map(([id, { path, title, search, beforeLoad, component }]) => [
+    id,
+    createRoute({
+      getParentRoute: () => parent as AnyRoute,
+      path: path.slice(prefix.length) || "/",
+      component,
+      staticData: { title },
+      validateSearch: search,
+      beforeLoad,
+    }),
+  ]);
+  return Object.fromEntries(routes) as PageRoutes<Parent, Prefix, Pages>;
+}
 
 const root = createRootRouteWithContext<{ client: QueryClient }>()({
   component: Outlet,
@@ -60,34 +97,6 @@ const home = createRoute({
   },
 });
 
-const signup = createRoute({
-  getParentRoute: () => root,
-  path: "/signup",
-  component: page(() => import("./routes/signup"), "SignupPage"),
-});
-
-const signupConfirm = createRoute({
-  getParentRoute: () => root,
-  path: "/signup/confirm",
-  component: page(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
-});
-
-const signin = createRoute({
-  getParentRoute: () => root,
-  path: "/signin",
-  validateSearch: signinSearch,
-  beforeLoad: ({ location }) => {
-    if (location.hash.startsWith("token=")) throw redirect({ to: "/signin/confirm", hash: location.hash });
-  },
-  component: page(() => import("./routes/signin"), "SigninPage"),
-});
-
-const signinConfirm = createRoute({
-  getParentRoute: () => root,
-  path: "/signin/confirm",
-  component: page(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
-});
-
 // What people type, and what older mails say.
 const login = createRoute({
   getParentRoute: () => root,
@@ -95,12 +104,6 @@ const login = createRoute({
   beforeLoad: ({ location }) => {
     throw redirect({ to: "/signin", search: location.search, hash: location.hash });
   },
-});
-
-const invite = createRoute({
-  getParentRoute: () => root,
-  path: "/invite",
-  component: page(() => import("./routes/invite"), "InvitePage"),
 });
 
 const tenant = createRoute({
@@ -114,7 +117,7 @@ const tenant = createRoute({
   },
   component: Shell,
   errorComponent: ({ error }) => <ProblemPage error={error} />,
-  notFoundComponent: page(() => import("./components/shell/absent"), "NoTenant"),
+  notFoundComponent: chunk(() => import("./components/shell/absent"), "NoTenant"),
   onEnter: () => void whenIdle(() => void prefetchParts()),
 });
 
@@ -133,31 +136,6 @@ const tenantHome = createRoute({
   },
 });
 
-const settingsNamespaces = createRoute({
-  getParentRoute: () => tenant,
-  path: "/settings/namespaces",
-  component: page(() => import("./routes/settings-namespaces"), "NamespacesPage"),
-});
-
-const settingsMembers = createRoute({
-  getParentRoute: () => tenant,
-  path: "/settings/members",
-  component: page(() => import("./routes/settings-members"), "MembersPage"),
-});
-
-const settingsSso = createRoute({
-  getParentRoute: () => tenant,
-  path: "/settings/sso",
-  component: page(() => import("./routes/settings-sso"), "SsoPage"),
-});
-
-const settingsAudit = createRoute({
-  getParentRoute: () => tenant,
-  path: "/settings/audit",
-  validateSearch: texts("action", "actor", "namespace", "target"),
-  component: page(() => import("./routes/settings-audit"), "AuditPage"),
-});
-
 const settings = createRoute({
   getParentRoute: () => tenant,
   path: "/settings",
@@ -172,149 +150,17 @@ const namespace = createRoute({
   component: Outlet,
 });
 
-const overview = createRoute({
-  getParentRoute: () => namespace,
-  path: "/",
-  validateSearch: searchOf((search) => ({
-    view: choice(search, "view", ["start", "numbers"]),
-  })),
-  component: page(() => import("./routes/overview"), "OverviewPage"),
-});
-
-const queues = createRoute({
-  getParentRoute: () => namespace,
-  path: "/queues",
-  component: page(() => import("./routes/queues"), "QueuesPage"),
-});
-
-const jobs = createRoute({
-  getParentRoute: () => namespace,
-  path: "/jobs",
-  validateSearch: parseJobSearch,
-  component: page(() => import("./routes/jobs"), "JobsPage"),
-});
-
-const job = createRoute({
-  getParentRoute: () => namespace,
-  path: "/jobs/$job",
-  validateSearch: searchOf((search) => ({
-    tab: choice(search, "tab", ["payload", "result", "errors", "iterations"]),
-  })),
-  component: page(() => import("./routes/job"), "JobPage"),
-});
-
-const work = () => import("./routes/work");
-const cron = () => import("./routes/cron");
-
-const schedules = createRoute({
-  getParentRoute: () => namespace,
-  path: "/schedules",
-  component: page(cron, "SchedulesPage"),
-});
-
-const schedule = createRoute({
-  getParentRoute: () => namespace,
-  path: "/schedules/$schedule",
-  component: page(cron, "SchedulePage"),
-});
-
-const batches = createRoute({
-  getParentRoute: () => namespace,
-  path: "/batches",
-  component: page(work, "BatchesPage"),
-});
-
-const batch = createRoute({
-  getParentRoute: () => namespace,
-  path: "/batches/$batch",
-  component: page(work, "BatchPage"),
-});
-
-const chains = createRoute({
-  getParentRoute: () => namespace,
-  path: "/chains",
-  component: page(work, "ChainsPage"),
-});
-
-const chain = createRoute({
-  getParentRoute: () => namespace,
-  path: "/chains/$chain",
-  component: page(work, "ChainPage"),
-});
-
-const dead = createRoute({
-  getParentRoute: () => namespace,
-  path: "/dead",
-  validateSearch: parseDeadSearch,
-  component: page(work, "DeadPage"),
-});
-
-const approvals = createRoute({
-  getParentRoute: () => namespace,
-  path: "/approvals",
-  validateSearch: searchOf((search) => ({
-    queue: text(search, "queue"),
-    tab: choice(search, "tab", ["policies"]),
-  })),
-  component: page(work, "ApprovalsPage"),
-});
-
-const workers = createRoute({
-  getParentRoute: () => namespace,
-  path: "/workers",
-  component: page(work, "WorkersPage"),
-});
-
-const usage = createRoute({
-  getParentRoute: () => namespace,
-  path: "/usage",
-  validateSearch: searchOf((search) => ({
-    period: choice(search, "period", usagePeriods),
-    by: choice(search, "by", usageGroupings),
-  })),
-  component: page(work, "UsagePage"),
-});
-
-const keys = createRoute({
-  getParentRoute: () => namespace,
-  path: "/keys",
-  component: page(() => import("./routes/keys"), "KeysPage"),
-});
-
-const tree = root.addChildren([
+const tree = root.addChildren({
   home,
-  signup,
-  signupConfirm,
-  signin,
-  signinConfirm,
   login,
-  invite,
-  tenant.addChildren([
+  ...routesBelow(root, "", entryPages),
+  tenant: tenant.addChildren({
     tenantHome,
     settings,
-    settingsNamespaces,
-    settingsMembers,
-    settingsSso,
-    settingsAudit,
-    namespace.addChildren([
-      overview,
-      queues,
-      jobs,
-      job,
-      workers,
-      schedules,
-      schedule,
-      batches,
-      batch,
-      chains,
-      chain,
-      dead,
-      approvals,
-      usage,
-      keys,
-    ]),
-  ]),
-]);
+    ...routesBelow(tenant, "/$tenant", tenantPages),
+    namespace: namespace.addChildren(routesBelow(namespace, "/$tenant/$namespace", namespacePages)),
+  }),
+});
 
 export function newRouter(client: QueryClient) {
   return createRouter({
@@ -331,6 +177,10 @@ export function newRouter(client: QueryClient) {
 }
 
 declare module "@tanstack/react-router" {
+  interface StaticDataRouteOption {
+    /** Of the page, from its row. */
+    title?: string | undefined;
+  }
   interface Register {
     router: ReturnType<typeof newRouter>;
   }

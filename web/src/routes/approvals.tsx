@@ -54,7 +54,6 @@ export function ApprovalsPage() {
   );
   return (
     <Page
-      title="Approvals"
       description={
         queues.data
           ? held === 0

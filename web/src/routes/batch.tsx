@@ -43,7 +43,6 @@ export function BatchPage() {
     if (pages.error instanceof DataError && pages.error.status === 404) return <NotFound what="batch" />;
     return (
       <Page
-        title="Batch"
         above={
           <Back scope={scope} to="/$tenant/$namespace/batches">
             Batches

@@ -85,7 +85,7 @@ export function BatchesPage() {
   ];
 
   return (
-    <Page title="Batches" description="Groups of jobs with a callback when all have finished. Newest first.">
+    <Page description="Groups of jobs with a callback when all have finished. Newest first.">
       {batches.error && !rows ? (
         <Problem error={batches.error} onRetry={() => void batches.refetch()} />
       ) : (

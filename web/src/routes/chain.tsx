@@ -31,7 +31,6 @@ export function ChainPage() {
     if (chain.error instanceof DataError && chain.error.status === 404) return <NotFound what="chain" />;
     return (
       <Page
-        title="Chain"
         above={
           <Back scope={scope} to="/$tenant/$namespace/chains">
             Chains

@@ -64,10 +64,7 @@ export function ChainsPage() {
   ];
 
   return (
-    <Page
-      title="Chains"
-      description="Jobs that run in sequence, each with the result of the previous one. Newest first."
-    >
+    <Page description="Jobs that run in sequence, each with the result of the previous one. Newest first.">
       {chains.error && !rows ? (
         <Problem error={chains.error} onRetry={() => void chains.refetch()} />
       ) : (

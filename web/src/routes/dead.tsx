@@ -178,7 +178,6 @@ export function DeadPage() {
   const none = rows?.length === 0;
   return (
     <Page
-      title="Dead letter"
       description={queues.data ? describe(total, queue, updated(groups.data)) : "Loading"}
       actions={
         <>

@@ -51,7 +51,7 @@ export function JobPage() {
   if (query.error && !query.data) {
     if (query.error instanceof DataError && query.error.status === 404) return <NotFound what="job" />;
     return (
-      <Page title="Job" above={<Back scope={scope} />}>
+      <Page above={<Back scope={scope} />}>
         <Problem error={query.error} onRetry={() => void query.refetch()} />
       </Page>
     );

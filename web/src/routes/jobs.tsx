@@ -84,7 +84,6 @@ export function JobsPage() {
 
   return (
     <Page
-      title="Jobs"
       description={describe(rows?.length, jobs.hasNextPage, newest)}
       actions={
         live?.paused ? (

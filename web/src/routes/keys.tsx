@@ -66,7 +66,6 @@ export function KeysPage() {
 
   return (
     <Page
-      title="API keys"
       description="Keys for workers, producers and Terraform. Revoked keys stop working within a second."
       actions={create}
     >

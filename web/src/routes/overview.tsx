@@ -34,7 +34,7 @@ export function OverviewPage() {
 
   if (queues.error && !queues.data) {
     return (
-      <Page title="Overview">
+      <Page>
         <Problem error={queues.error} onRetry={() => void queues.refetch()} />
       </Page>
     );
@@ -77,7 +77,6 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
   const sum = queues && totals(queues);
   return (
     <Page
-      title="Overview"
       description={queues ? `${plural(queues.length, "queue")} in ${scope.namespace}` : "Loading"}
       actions={
         <Link

@@ -203,7 +203,7 @@ export function QueuesPage() {
 
   if (queues.error && !queues.data) {
     return (
-      <Page title="Queues">
+      <Page>
         <Problem error={queues.error} onRetry={() => void queues.refetch()} />
       </Page>
     );
@@ -211,7 +211,6 @@ export function QueuesPage() {
 
   return (
     <Page
-      title="Queues"
       description={queues.data ? `${plural(queues.data.length, "queue")}` : "Loading"}
       actions={
         queues.data && queues.data.length > 5 ? (

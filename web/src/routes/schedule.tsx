@@ -49,14 +49,14 @@ export function SchedulePage() {
     if (schedule.error instanceof DataError && schedule.error.status === 404)
       return <NotFound what="schedule" />;
     return (
-      <Page title="Schedule" above={back}>
+      <Page above={back}>
         <Problem error={schedule.error} onRetry={() => void schedule.refetch()} />
       </Page>
     );
   }
   if (!schedule.data) {
     return (
-      <Page title="Schedule" above={back}>
+      <Page above={back}>
         <Card flush>
           <SkeletonRows rows={5} columns={3} label="Loading schedule" />
         </Card>

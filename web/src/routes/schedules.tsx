@@ -155,7 +155,7 @@ export function SchedulesPage() {
     </Button>
   );
   return (
-    <Page title="Schedules" description="Enqueue jobs on a cron schedule." actions={create}>
+    <Page description="Enqueue jobs on a cron schedule." actions={create}>
       {schedules.error && !rows ? (
         <Problem error={schedules.error} onRetry={() => void schedules.refetch()} />
       ) : (

@@ -48,7 +48,7 @@ export function AuditPage() {
   }
 
   return (
-    <Page title="Audit log" description={`Who changed what in ${tenant}, newest first.`}>
+    <Page description={`Who changed what in ${tenant}, newest first.`}>
       {blocked ? (
         <EmptyState icon={<ScrollText aria-hidden />} title="You can't view the audit log">
           {blocked}

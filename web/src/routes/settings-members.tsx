@@ -31,7 +31,6 @@ export function MembersPage() {
 
   return (
     <Page
-      title="Members"
       description={`People with access to ${tenant}. Roles apply to all namespaces.`}
       actions={
         <Button

@@ -46,7 +46,6 @@ export function NamespacesPage() {
   );
   return (
     <Page
-      title="Namespaces"
       description="Each namespace has its own jobs, queues and keys. Use one per environment or team."
       actions={create}
     >

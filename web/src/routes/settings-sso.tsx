@@ -29,7 +29,6 @@ export function SsoPage() {
   return (
     <Page
       width="text"
-      title="Single sign-on"
       description={`Let people sign in to ${tenant} with your identity provider, with roles based on their groups.`}
     >
       {unreadable ? (

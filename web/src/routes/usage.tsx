@@ -54,7 +54,6 @@ export function UsagePage() {
 
   return (
     <Page
-      title="Usage"
       description={
         data ? (
           <>

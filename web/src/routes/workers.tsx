@@ -50,14 +50,13 @@ export function WorkersPage() {
 
   if (query.error && !data) {
     return (
-      <Page title="Workers">
+      <Page>
         <Problem error={query.error} onRetry={() => void query.refetch()} />
       </Page>
     );
   }
   return (
     <Page
-      title="Workers"
       description={all ? describe(all, data.jobs.length, data.more) : "Loading"}
       actions={
         all && all.length > 5 ? (

@@ -12,9 +12,10 @@ import { reads } from "~/data/queries";
 import { recentNamespace, rememberScope } from "~/lib/recent";
 import { useShortcuts } from "~/lib/shortcuts";
 import { setTheme } from "~/lib/theme";
+import { type Destination, destinations } from "~/pages";
 import { CopyAsProvider, useEquivalents } from "./copy-as";
 import { LiveStatus } from "./live-status";
-import { BottomNav, destinations, SideNav } from "./nav";
+import { BottomNav, SideNav } from "./nav";
 import type { Command, CommandGroup } from "./palette";
 import { NamespaceSwitcher, TenantSwitcher } from "./switchers";
 import { UserMenu } from "./user-menu";
@@ -67,8 +68,8 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
     if (there) rememberScope(tenant, namespace);
   }, [there, tenant, namespace]);
 
-  function go(to: (typeof destinations)[number]["to"]) {
-    void navigate({ to, params: { tenant, namespace } });
+  function go({ path }: Destination) {
+    void navigate({ to: path, params: { tenant, namespace } });
   }
 
   function openPalette() {
@@ -82,9 +83,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
     ".": () => setCopyAs(true),
     p: () => live?.setPaused(!live.paused),
     "/": focusFilter,
-    ...Object.fromEntries(
-      destinations.map((destination) => [destination.shortcut, () => go(destination.to)]),
-    ),
+    ...Object.fromEntries(destinations.map((destination) => [destination.shortcut, () => go(destination)])),
   });
 
   // Of thousands of queues the palette holds those that fit what was typed.
@@ -113,11 +112,11 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
         {
           value: "Go to",
           items: destinations.map((destination) => ({
-            value: destination.id,
-            label: destination.label,
+            value: destination.path,
+            label: destination.title,
             icon: <destination.icon aria-hidden />,
             shortcut: destination.shortcut,
-            run: () => go(destination.to),
+            run: () => go(destination),
           })),
         },
         { value: "Queues", items: queueCommands() },

@@ -1,6 +1,6 @@
 import { Dialog } from "~/components/ui/dialog";
 import { Kbd } from "~/components/ui/kbd";
-import { destinations } from "./nav";
+import { destinations } from "~/pages";
 
 const groups: readonly { title: string; rows: readonly (readonly [string, string])[] }[] = [
   {
@@ -15,7 +15,7 @@ const groups: readonly { title: string; rows: readonly (readonly [string, string
   },
   {
     title: "Go to",
-    rows: destinations.map((destination) => [destination.shortcut, destination.label] as const),
+    rows: destinations.map((destination) => [destination.shortcut, destination.title] as const),
   },
   {
     title: "Lists",

@@ -1,9 +1,10 @@
+import { useMatch } from "@tanstack/react-router";
 import { clsx } from "clsx";
 import { type ReactNode, useEffect } from "react";
 
 interface PageProps {
-  /** The one h1 of the page, and the tab's title. */
-  title: string;
+  /** The one h1 of the page, and the tab's title, when it is not that of the page's row. */
+  title?: string;
   /** In place of the plain title, when it needs more than text. */
   heading?: ReactNode;
   description?: ReactNode;
@@ -16,7 +17,9 @@ interface PageProps {
 }
 
 /** The frame of every page behind the sign-in. */
-export function Page({ title, heading, description, actions, above, children, width = "wide" }: PageProps) {
+export function Page({ heading, description, actions, above, children, width = "wide", ...own }: PageProps) {
+  const row = useMatch({ strict: false, select: (match) => match.staticData.title });
+  const title = own.title ?? row ?? "";
   usePageTitle(title);
   return (
     <div

@@ -1,0 +1,276 @@
+import { lazyRouteComponent, type RouteComponent, redirect } from "@tanstack/react-router";
+import {
+  Boxes,
+  CalendarClock,
+  ChartColumn,
+  CirclePause,
+  Compass,
+  Cpu,
+  KeyRound,
+  Layers,
+  ListTree,
+  type LucideIcon,
+  OctagonX,
+  Package,
+  ScrollText,
+  ShieldCheck,
+  Users,
+  Workflow,
+} from "lucide-react";
+import { part } from "./data/reach";
+import { Permission } from "./gen/corvo/cloud/v1/access_pb";
+import { parseDeadSearch } from "./lib/dead-search";
+import { parseJobSearch } from "./lib/job-search";
+import { choice, searchOf, text, texts } from "./lib/search";
+import { signinSearch } from "./lib/signin-search";
+import { usageGroupings, usagePeriods } from "./lib/usage";
+
+// Every page is one row. The router, the navigation, the palette and the list of shortcuts
+// are made of these rows; e2e/screens/manifest.ts has the views of each.
+
+interface PageRow {
+  /** As a link names it. */
+  path: string;
+  /** In the navigation, above the page and in the tab, unless the page says something else. */
+  title?: string;
+  /** Its code, loaded when somebody goes there. */
+  component: RouteComponent;
+  /** Reads what stands behind the `?`, and refuses what the page does not know. */
+  search?: (raw: Record<string, unknown>) => object;
+  beforeLoad?: (visit: { location: { hash: string } }) => void;
+}
+
+/** A page that stands in the navigation: tenant and namespace alone lead to it. */
+interface DestinationRow extends PageRow {
+  title: string;
+  icon: LucideIcon;
+  shortcut: string;
+  /** Without it the page says why it is empty; the link stays. */
+  permission: Permission;
+  group: "Operate" | "Build" | "Settings";
+}
+
+export type PageRows = Record<string, PageRow | DestinationRow>;
+
+/** Of a chunk that is loaded when it is needed. */
+export const chunk = <M extends Record<string, unknown>, Name extends keyof M & string>(
+  load: () => Promise<M>,
+  name: Name,
+): RouteComponent => lazyRouteComponent(() => part(load), name);
+
+// Pages that are one chunk.
+const work = () => import("./routes/work");
+const cron = () => import("./routes/cron");
+
+/** Before the sign-in. Their titles change with every step. */
+export const entryPages = {
+  signup: {
+    path: "/signup",
+    component: chunk(() => import("./routes/signup"), "SignupPage"),
+  },
+  signupConfirm: {
+    path: "/signup/confirm",
+    component: chunk(() => import("./routes/signup-confirm"), "SignupConfirmPage"),
+  },
+  signin: {
+    path: "/signin",
+    search: signinSearch,
+    beforeLoad: ({ location }) => {
+      if (location.hash.startsWith("token=")) throw redirect({ to: "/signin/confirm", hash: location.hash });
+    },
+    component: chunk(() => import("./routes/signin"), "SigninPage"),
+  },
+  signinConfirm: {
+    path: "/signin/confirm",
+    component: chunk(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
+  },
+  invite: {
+    path: "/invite",
+    component: chunk(() => import("./routes/invite"), "InvitePage"),
+  },
+} as const satisfies PageRows;
+
+export const namespacePages = {
+  overview: {
+    path: "/$tenant/$namespace",
+    title: "Overview",
+    icon: Compass,
+    shortcut: "g o",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    search: searchOf((search) => ({
+      view: choice(search, "view", ["start", "numbers"]),
+    })),
+    component: chunk(() => import("./routes/overview"), "OverviewPage"),
+  },
+  queues: {
+    path: "/$tenant/$namespace/queues",
+    title: "Queues",
+    icon: Layers,
+    shortcut: "g q",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    component: chunk(() => import("./routes/queues"), "QueuesPage"),
+  },
+  jobs: {
+    path: "/$tenant/$namespace/jobs",
+    title: "Jobs",
+    icon: ListTree,
+    shortcut: "g j",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    search: parseJobSearch,
+    component: chunk(() => import("./routes/jobs"), "JobsPage"),
+  },
+  job: {
+    path: "/$tenant/$namespace/jobs/$job",
+    title: "Job",
+    search: searchOf((search) => ({
+      tab: choice(search, "tab", ["payload", "result", "errors", "iterations"]),
+    })),
+    component: chunk(() => import("./routes/job"), "JobPage"),
+  },
+  workers: {
+    path: "/$tenant/$namespace/workers",
+    title: "Workers",
+    icon: Cpu,
+    shortcut: "g w",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    component: chunk(work, "WorkersPage"),
+  },
+  schedules: {
+    path: "/$tenant/$namespace/schedules",
+    title: "Schedules",
+    icon: CalendarClock,
+    shortcut: "g c",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    component: chunk(cron, "SchedulesPage"),
+  },
+  schedule: {
+    path: "/$tenant/$namespace/schedules/$schedule",
+    title: "Schedule",
+    component: chunk(cron, "SchedulePage"),
+  },
+  batches: {
+    path: "/$tenant/$namespace/batches",
+    title: "Batches",
+    icon: Package,
+    shortcut: "g b",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    component: chunk(work, "BatchesPage"),
+  },
+  batch: {
+    path: "/$tenant/$namespace/batches/$batch",
+    title: "Batch",
+    component: chunk(work, "BatchPage"),
+  },
+  chains: {
+    path: "/$tenant/$namespace/chains",
+    title: "Chains",
+    icon: Workflow,
+    shortcut: "g h",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    component: chunk(work, "ChainsPage"),
+  },
+  chain: {
+    path: "/$tenant/$namespace/chains/$chain",
+    title: "Chain",
+    component: chunk(work, "ChainPage"),
+  },
+  dead: {
+    path: "/$tenant/$namespace/dead",
+    title: "Dead letter",
+    icon: OctagonX,
+    shortcut: "g d",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    search: parseDeadSearch,
+    component: chunk(work, "DeadPage"),
+  },
+  approvals: {
+    path: "/$tenant/$namespace/approvals",
+    title: "Approvals",
+    icon: CirclePause,
+    shortcut: "g p",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    search: searchOf((search) => ({
+      queue: text(search, "queue"),
+      tab: choice(search, "tab", ["policies"]),
+    })),
+    component: chunk(work, "ApprovalsPage"),
+  },
+  usage: {
+    path: "/$tenant/$namespace/usage",
+    title: "Usage",
+    icon: ChartColumn,
+    shortcut: "g u",
+    permission: Permission.JOB_READ,
+    group: "Operate",
+    search: searchOf((search) => ({
+      period: choice(search, "period", usagePeriods),
+      by: choice(search, "by", usageGroupings),
+    })),
+    component: chunk(work, "UsagePage"),
+  },
+  keys: {
+    path: "/$tenant/$namespace/keys",
+    title: "API keys",
+    icon: KeyRound,
+    shortcut: "g k",
+    permission: Permission.KEY_READ,
+    group: "Build",
+    component: chunk(() => import("./routes/keys"), "KeysPage"),
+  },
+} as const satisfies PageRows;
+
+export const tenantPages = {
+  namespaces: {
+    path: "/$tenant/settings/namespaces",
+    title: "Namespaces",
+    icon: Boxes,
+    shortcut: "g n",
+    permission: Permission.NAMESPACE_READ,
+    group: "Settings",
+    component: chunk(() => import("./routes/settings-namespaces"), "NamespacesPage"),
+  },
+  members: {
+    path: "/$tenant/settings/members",
+    title: "Members",
+    icon: Users,
+    shortcut: "g m",
+    permission: Permission.MEMBER_READ,
+    group: "Settings",
+    component: chunk(() => import("./routes/settings-members"), "MembersPage"),
+  },
+  sso: {
+    path: "/$tenant/settings/sso",
+    title: "Single sign-on",
+    icon: ShieldCheck,
+    shortcut: "g s",
+    permission: Permission.SSO_READ,
+    group: "Settings",
+    component: chunk(() => import("./routes/settings-sso"), "SsoPage"),
+  },
+  audit: {
+    path: "/$tenant/settings/audit",
+    title: "Audit log",
+    icon: ScrollText,
+    shortcut: "g a",
+    permission: Permission.AUDIT_READ,
+    group: "Settings",
+    search: texts("action", "actor", "namespace", "target"),
+    component: chunk(() => import("./routes/settings-audit"), "AuditPage"),
+  },
+} as const satisfies PageRows;
+
+export const pages = { ...entryPages, ...namespacePages, ...tenantPages };
+
+export type Destination = Extract<(typeof pages)[keyof typeof pages], { shortcut: string }>;
+
+/** The pages of the navigation, in its order. */
+export const destinations = Object.values(pages).filter((page): page is Destination => "shortcut" in page);
