@@ -56,7 +56,7 @@ const groups = [
 ];
 
 export default defineConfig({
-  test: { include: ["src/**/*.test.{ts,tsx}"] },
+  test: { include: ["src/**/*.test.{ts,tsx}"], testTimeout: 30_000 },
   plugins: [react(), tailwindcss()],
   resolve: { alias: { "~": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {

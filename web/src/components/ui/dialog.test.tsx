@@ -1,9 +1,11 @@
 // @vitest-environment happy-dom
-import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { useState } from "react";
 import { afterEach, expect, it, vi } from "vitest";
 import { ConfirmDialog, type ConfirmDialogProps, Dialog } from "./dialog";
 
+// A busy machine may need longer for what is awaited than a second.
+configure({ asyncUtilTimeout: 10_000 });
 afterEach(cleanup);
 
 function Opener({ dismissible = true }: { dismissible?: boolean }) {

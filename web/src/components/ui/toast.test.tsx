@@ -1,8 +1,10 @@
 // @vitest-environment happy-dom
-import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, expect, it, vi } from "vitest";
 import { Toaster, toast } from "./toast";
 
+// A busy machine may need longer for what is awaited than a second.
+configure({ asyncUtilTimeout: 10_000 });
 afterEach(cleanup);
 
 it("shows what was said before the page of toasts was loaded, and what is said after", async () => {
