@@ -108,7 +108,7 @@ type media struct {
 // openAPIDocument describes the HTTP/JSON routes of the table.
 func openAPIDocument(version string, routes []Route) []byte {
 	schemas := requestSchemas()
-	schemas["Problem"] = schemaOf(reflect.TypeFor[problem](), schemas)
+	schemaOf(reflect.TypeFor[problem](), schemas)
 	paths := make(map[string]map[string]operation)
 	for i := range routes {
 		rt := &routes[i]
