@@ -139,10 +139,10 @@ bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
 ##@ Checks and generated code
 
 .PHONY: generate
-generate: setup $(WEB_DEPS) ## Regenerate code from the protos.
+generate: setup $(WEB_DEPS) ## Regenerate code from the protos and the OpenAPI document.
 	cd data-plane/api && $(BUF) generate --clean
 	cd control-plane/api && $(BUF) generate --clean
-	cd web && $(BUF) generate --clean
+	cd web && npm run --silent generate
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum up to date.
