@@ -128,7 +128,7 @@ type Loop struct {
 	holder string
 
 	wakeCells, wakeMail chan struct{}
-	news                news
+	waits               waitBook
 	health              healthBook
 	kept                keptRows
 	shards              shardBook
@@ -162,7 +162,7 @@ func New(s store.Store, cells map[string]Cell, mail SendMail, o Options) *Loop {
 	holder, _ := seal.NewToken("loop_") // A name nobody else has; it need not be secret.
 	return &Loop{
 		store: s, cells: cells, mail: mail, o: o, holder: holder[:20],
-		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), news: news{next: make(chan struct{})},
+		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), waits: newWaitBook(),
 	}
 }
 
@@ -181,6 +181,7 @@ func (l *Loop) Run(ctx context.Context) {
 	var parts sync.WaitGroup
 	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...) })
 	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
+	parts.Go(func() { l.watch(ctx) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
@@ -300,7 +301,7 @@ func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed)
 	if err != nil {
 		return fmt.Errorf("note what is done: %w", err)
 	}
-	l.news.tell()
+	l.waits.tell(rows)
 	return nil
 }
 

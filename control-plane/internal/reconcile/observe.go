@@ -10,65 +10,146 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// news tells everybody who waits that something was noted.
-type news struct {
+// wait is somebody who waits for what cells go by.
+type wait struct {
+	tenantID string
+	seen     func(store.Tx) (bool, error)
+	due      bool      // To be looked at. Guarded by the book's mu.
+	over     chan over // Has room for the one answer.
+}
+
+// over is how a wait ended.
+type over struct {
+	seen bool
+	err  error
+}
+
+// waitBook is everybody who waits. They do not look: the loop does it for all of them at
+// once, when it has noted something of their tenant.
+type waitBook struct {
 	mu   sync.Mutex
-	next chan struct{} // Closed at the next news. Guarded by mu.
+	all  map[*wait]bool // Guarded by mu.
+	news chan struct{}
 }
 
-func (n *news) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	close(n.next)
-	n.next = make(chan struct{})
+func newWaitBook() waitBook {
+	return waitBook{all: make(map[*wait]bool), news: make(chan struct{}, 1)}
 }
 
-func (n *news) wait() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.next
+func (b *waitBook) add(w *wait) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all[w] = true
 }
 
-// WaitObserved waits until every proxy goes by a record's generation, at most max. It
-// asks the database, so that it does not matter which process carries the change.
-func (l *Loop) WaitObserved(ctx context.Context, kind store.OutboxKind, tenantID, id string, generation int64, max time.Duration) (bool, error) {
-	l.Wake()
-	ctx, cancel := context.WithTimeout(ctx, max)
-	defer cancel()
+func (b *waitBook) remove(w *wait) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all, w)
+}
+
+// tell has those looked at who wait for the tenants of rows.
+func (b *waitBook) tell(rows []store.Outbox) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.all {
+		for _, r := range rows {
+			w.due = w.due || w.tenantID == r.TenantID
+		}
+	}
+	select {
+	case b.news <- struct{}{}:
+	default: // It will look.
+	}
+}
+
+// take gives those to look at: all of them, or those who were told.
+func (b *waitBook) take(all bool) (due []*wait) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.all {
+		if all || w.due {
+			w.due = false
+			due = append(due, w)
+		}
+	}
+	return due
+}
+
+// Await waits until seen reports true of a tenant's records, or ctx ends: false. Whoever
+// waits asks the database once; then the loop looks whenever it has carried something of
+// the tenant, and every Poll for what another process has carried.
+func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (bool, error)) (bool, error) {
+	w := &wait{tenantID: tenantID, seen: seen, over: make(chan over, 1)}
+	l.waits.add(w)
+	defer l.waits.remove(w)
+	var is bool
+	look := func(tx store.Tx) (err error) {
+		is, err = seen(tx)
+		return err
+	}
+	var err error
+	if tenantID == "" { // What is no tenant's.
+		err = l.store.ReadService(ctx, look)
+	} else {
+		err = l.store.ReadTenant(ctx, tenantID, look)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("wait for the cell: %w", err)
+	case is:
+		return true, nil
+	}
+	select {
+	case o := <-w.over:
+		return o.seen, o.err
+	case <-ctx.Done():
+		return false, nil
+	}
+}
+
+// watch looks for those who wait.
+func (l *Loop) watch(ctx context.Context) {
+	tick := time.NewTicker(l.o.Poll)
+	defer tick.Stop()
 	for {
-		next := l.news.wait()
-		var seen int64
-		err := l.store.ReadTenant(ctx, tenantID, func(tx store.Tx) (err error) {
-			seen, err = observedOf(ctx, tx, kind, tenantID, id)
-			return err
-		})
-		switch {
-		case err == nil && seen >= generation:
-			return true, nil
-		case ctx.Err() != nil:
-			return false, nil
-		case err != nil:
-			return false, fmt.Errorf("wait for %s %s to be observed: %w", kind, id, err)
-		}
 		select {
-		case <-next:
-		case <-time.After(l.o.Poll):
+		case <-l.waits.news:
+			l.answer(ctx, l.waits.take(false))
+		case <-tick.C:
+			l.answer(ctx, l.waits.take(true))
 		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-func observedOf(ctx context.Context, tx store.Tx, kind store.OutboxKind, tenantID, id string) (int64, error) {
-	switch kind {
-	case store.OutboxTenant:
-		t, err := tx.FindTenant(ctx, id)
-		return t.Observed, err
-	case store.OutboxNamespace:
-		n, err := tx.GetNamespace(ctx, tenantID, id)
-		return n.Observed, err
-	case store.OutboxKey:
-		k, err := tx.GetKey(ctx, tenantID, id)
-		return k.Observed, err
+// answer looks at the records of those who wait, in one transaction. Without the database
+// they wait on.
+func (l *Loop) answer(ctx context.Context, waits []*wait) {
+	if len(waits) == 0 {
+		return
 	}
-	return 0, errors.New("records of this kind aren't observed")
+	answers := make([]over, len(waits))
+	err := l.store.ReadService(ctx, func(tx store.Tx) error {
+		for i, w := range waits {
+			is, err := w.seen(tx)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			answers[i] = over{is, err}
+		}
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	for i, w := range waits {
+		if answers[i].seen || answers[i].err != nil {
+			l.waits.remove(w)
+			w.over <- answers[i]
+		}
+	}
 }

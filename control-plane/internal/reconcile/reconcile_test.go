@@ -919,3 +919,43 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 		return errors.Join(err, oldErr)
 	})
 }
+
+// Whoever waits asks the database once, and hears of what is carried. The loop, which
+// would look by itself in an hour only, asks once more for all of them.
+func TestAwait_NobodyPolls(t *testing.T) {
+	t.Parallel()
+	r := onSQLite(t)
+	r.signUp(t)
+	o := r.options()
+	o.Poll = time.Hour
+	l := reconcile.New(r.store, r.cells, r.sendMail, o)
+	var looks atomic.Int64
+	over := make(chan error, 1)
+	go func() {
+		seen, err := l.Await(t.Context(), tenantID, func(tx store.Tx) (bool, error) {
+			k, err := tx.GetKey(t.Context(), tenantID, keyID)
+			looks.Add(1)
+			return k.Observed >= 1, err
+		})
+		if err == nil && !seen {
+			err = errors.New("not seen")
+		}
+		over <- err
+	}()
+	eventually(t, "somebody waits", func() bool { return looks.Load() == 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan struct{})
+	go func() { defer close(ran); l.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ran })
+	select {
+	case err := <-over:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody was told what the loop has carried")
+	}
+	if n := looks.Load(); n != 2 {
+		t.Errorf("%d looks, want one by whoever waits and one by the loop", n)
+	}
+}

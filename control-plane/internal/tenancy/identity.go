@@ -85,18 +85,10 @@ func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*
 func (s *Service) awaitTokenKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
 	defer cancel()
-	tick := time.NewTicker(observePoll)
-	defer tick.Stop()
-	for {
-		if carried, err := s.Keys.Carried(ctx); err != nil || carried {
-			return
-		}
-		s.Wake()
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	s.Wake()
+	_, err := s.Await(ctx, "", func(tx store.Tx) (bool, error) { return s.Keys.CarriedIn(ctx, tx) })
+	if err != nil {
+		s.Log.WarnContext(ctx, "wait for token keys", "error", err)
 	}
 }
 

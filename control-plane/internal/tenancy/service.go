@@ -35,37 +35,14 @@ type Service struct {
 // ObserveWaitDefault is long enough for a healthy cell and short enough for a person.
 const ObserveWaitDefault = 5 * time.Second
 
-// observePoll is how often a waiting call looks.
-const observePoll = 20 * time.Millisecond
-
-// awaited polls seen until it reports true, the wait is over, or ctx ends. Not seen in
-// time is no error: the answer then says pending.
+// awaited waits until seen reports true, the wait is over, or ctx ends. Not seen in time
+// is no error: the answer then says pending.
 func (s *Service) awaited(ctx context.Context, seen func(store.Tx) (bool, error)) error {
 	s.Wake()
 	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
 	defer cancel()
-	tick := time.NewTicker(observePoll)
-	defer tick.Stop()
-	for {
-		var done bool
-		err := s.read(ctx, func(tx store.Tx) (err error) {
-			done, err = seen(tx)
-			return err
-		})
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return fmt.Errorf("wait for the cell: %w", err)
-		case done:
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	_, err := s.Await(ctx, access.From(ctx).TenantID, seen)
+	return err
 }
 
 // read and write are transactions in the caller's tenant.

@@ -59,13 +59,30 @@ func newWorld(t *testing.T) *world {
 	w.Service = &Service{
 		Kit: kit.Kit{
 			Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
-			Wake: func() { w.woken.Add(1) },
+			Wake: func() { w.woken.Add(1) }, Await: w.await,
 		},
 		CellNow:     func(context.Context, string) time.Time { return w.cellNow() },
 		ObserveWait: time.Millisecond, Version: "test",
 	}
 	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now, Calendar: func(context.Context) time.Time { return w.cellNow() }}
 	return w
+}
+
+// await stands for the loop of package reconcile: it looks now and then.
+func (w *world) await(ctx context.Context, _ string, seen func(store.Tx) (is bool, err error)) (is bool, err error) {
+	for {
+		err = w.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+			is, err = seen(tx)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return false, nil
+		case is || err != nil:
+			return is, err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // tenant makes a tenant and gives contexts of its people, by role.
