@@ -18,7 +18,12 @@ import (
 var ErrMalformed = errors.New("malformed bytes")
 
 // Writer appends fields to a buffer.
-type Writer struct{ Buf []byte }
+type Writer struct {
+	Buf []byte
+	// Measure leaves out bytes and texts, and only counts them in Left.
+	Measure bool
+	Left    int
+}
 
 // Byte appends one byte.
 func (w *Writer) Byte(b byte) { w.Buf = append(w.Buf, b) }
@@ -38,12 +43,20 @@ func (w *Writer) ID(id [16]byte) { w.Buf = append(w.Buf, id[:]...) }
 // Bytes appends a length and the bytes.
 func (w *Writer) Bytes(b []byte) {
 	w.Uint(uint64(len(b)))
+	if w.Measure {
+		w.Left += len(b)
+		return
+	}
 	w.Buf = append(w.Buf, b...)
 }
 
 // Text appends a length and the text.
 func (w *Writer) Text(s string) {
 	w.Uint(uint64(len(s)))
+	if w.Measure {
+		w.Left += len(s)
+		return
+	}
 	w.Buf = append(w.Buf, s...)
 }
 

@@ -12,6 +12,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
@@ -141,6 +142,26 @@ func Encode(cmds []Command) []byte {
 	}
 	return w.Buf
 }
+
+// Size is how many bytes commands take in an entry.
+func Size(cmds []Command) int {
+	if len(cmds) == 0 {
+		return 0
+	}
+	w := measures.Get().(*codec.Writer)
+	defer measures.Put(w)
+	n := 0
+	for _, c := range cmds {
+		w.Buf, w.Left = w.Buf[:0], 0
+		c.encode(w)
+		n += 1 + len(w.Buf) + w.Left
+	}
+	return n
+}
+
+// measures spares every call a buffer. None grows beyond the largest command without its
+// texts.
+var measures = sync.Pool{New: func() any { return &codec.Writer{Measure: true} }} //nolint:gochecknoglobals // A cache.
 
 // Decode reads the payload of one log entry. Byte slices alias b.
 func Decode(b []byte) ([]Command, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -252,6 +253,33 @@ func TestSamples_NameEveryKindOnceWithEveryFieldSet(t *testing.T) {
 	}
 }
 
+// A type that has a number but is not made for it would be written and never read.
+func TestKinds_EveryCommandTypeIsMadeForItsKind(t *testing.T) {
+	t.Parallel()
+	made := map[string]bool{}
+	for i, c := range zeros() {
+		if made[nameOf(c)] = true; c.kind() != Kind(i+1) {
+			t.Errorf("kind %d makes a %s, which has kind %d", i+1, nameOf(c), c.kind())
+		}
+	}
+	if len(made) != Kinds-1 {
+		t.Errorf("%d types are made for %d kinds", len(made), Kinds-1)
+	}
+	src, err := os.ReadFile("kind.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods := regexp.MustCompile(`func \(c \*(\w+)\) kind\(\) Kind`).FindAllStringSubmatch(string(src), -1)
+	if len(methods) != len(made) {
+		t.Errorf("%d types have a kind, %d are made", len(methods), len(made))
+	}
+	for _, m := range methods {
+		if !made[m[1]] {
+			t.Errorf("nothing makes a %s", m[1])
+		}
+	}
+}
+
 // drawCommand fills a command of any kind with whatever its fields can hold.
 func drawCommand(t *rapid.T) Command {
 	c, err := newCommand(Kind(rapid.IntRange(1, len(samples())).Draw(t, "kind")))
@@ -383,6 +411,16 @@ func FuzzDecode(f *testing.F) {
 		again, err := Decode(Encode(cmds))
 		if err != nil || !reflect.DeepEqual(again, cmds) {
 			t.Fatalf("%+v came back as %+v, %v", cmds, again, err)
+		}
+	})
+}
+
+func TestSize_IsThatOfTheEncodedCommands(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		cmds := rapid.SliceOfN(rapid.Custom(drawCommand), 1, 4).Draw(t, "commands")
+		if got, want := Size(cmds), len(Encode(cmds))-2; got != want { // The version and the number of commands.
+			t.Fatalf("%+v take %d bytes, Size says %d", cmds, want, got)
 		}
 	})
 }

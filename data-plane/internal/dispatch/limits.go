@@ -74,13 +74,12 @@ func (t *Table) Frees(settled []command.Command, ns job.Namespace, names []strin
 		return err
 	}
 	for _, c := range settled {
-		switch c := c.(type) {
-		case *command.Ack:
-			err = t.frees(c.NS, c.ID, c.By)
-		case *command.Fail:
-			err = t.frees(c.NS, c.ID, c.By)
+		id, by, ok := state.Settles(c)
+		if !ok {
+			continue
 		}
-		if err != nil {
+		ns, _ := command.NamespaceOf(c)
+		if err := t.frees(ns, id, by); err != nil {
 			return err
 		}
 	}

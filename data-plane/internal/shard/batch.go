@@ -44,6 +44,12 @@ func (b *batch) add(q *request) {
 	b.count += len(q.Settle) + len(q.Renew) + len(q.After) + 1
 }
 
+// append adds commands that stand ahead of the entry's enqueues.
+func (b *batch) append(cmds ...command.Command) {
+	b.cmds = append(b.cmds, cmds...)
+	b.requeues = b.requeues || slices.ContainsFunc(cmds, state.MayRequeue)
+}
+
 func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entryCmdsMax }
 
 // build turns the gathered requests, the timers and the parked fetches into the
@@ -89,7 +95,6 @@ func (t *term) addTimers(b *batch) error {
 		return fmt.Errorf("read due rows: %w", err)
 	}
 	for _, d := range append(rows, dated...) {
-		b.requeues = b.requeues || d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency
 		if err := t.addTimer(b, d); err != nil {
 			return err
 		}
@@ -108,10 +113,10 @@ func (t *term) addTimer(b *batch, d state.Due) error {
 		if err != nil {
 			return err
 		}
-		b.cmds = append(b.cmds, c)
+		b.append(c)
 		return nil
 	default:
-		b.cmds = append(b.cmds, &command.Fire{Due: d})
+		b.append(&command.Fire{Due: d})
 		return nil
 	}
 }
@@ -166,28 +171,9 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 	}
 }
 
-// requeues reports whether a settlement may put its job back into the ready order.
-func requeues(c command.Command) bool {
-	switch c := c.(type) {
-	case *command.Ack:
-		return c.Agent == command.AgentContinue
-	case *command.Fail:
-		return c.Release
-	case *command.Retry, *command.SealBatch, *command.Sweep:
-		return true
-	case *command.Move, *command.Prioritize, *command.Requeue:
-		return true
-	case *command.Decide:
-		return c.Approve
-	default:
-		return false
-	}
-}
-
 func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
-	b.cmds = append(b.cmds, q.Settle...)
-	b.requeues = b.requeues || slices.ContainsFunc(q.Settle, requeues)
+	b.append(q.Settle...)
 	if f := q.Fetch; f != nil {
 		if err := t.table.Frees(q.Settle, f.NS, f.Queues, f.Count); err != nil {
 			return fmt.Errorf("look at settled leases: %w", err)
@@ -199,21 +185,13 @@ func (t *term) addRequest(b *batch, q *request) error {
 	q.afterAt = len(b.cmds)
 	b.cmds = append(b.cmds, q.After...)
 	for _, c := range q.After {
-		switch c := c.(type) {
-		case *command.Tick, *command.SealBatch:
-			b.requeues = true
-		case *command.Enqueue:
-			if waits(c) {
-				// It may end at once, for what it depends on, and another one follow on it.
-				b.requeues = b.requeues || c.Chain != nil || !c.Batch.IsZero()
-				continue
-			}
-			if c.ScheduledAt > b.now.Calendar {
-				continue
-			}
-			if err := t.promise(b, c); err != nil {
-				return err
-			}
+		b.requeues = b.requeues || state.MayRequeue(c)
+		e, ok := c.(*command.Enqueue)
+		if !ok || waits(e) || e.ScheduledAt > b.now.Calendar {
+			continue
+		}
+		if err := t.promise(b, e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -334,10 +312,11 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 // somebody waits for an enqueue.
 func (t *term) lookForFollowers(b *batch) error {
 	for ; b.followed < len(b.cmds) && !b.requeues; b.followed++ {
-		ns, id, ends := ending(b.cmds[b.followed])
+		id, ends := state.MayEnd(b.cmds[b.followed])
 		if !ends {
 			continue
 		}
+		ns, _ := command.NamespaceOf(b.cmds[b.followed])
 		follows, err := state.ReadFollows(t.shard.store, ns, id)
 		if err != nil {
 			return fmt.Errorf("look at job %s: %w", id, err)
@@ -345,24 +324,6 @@ func (t *term) lookForFollowers(b *batch) error {
 		b.requeues = follows
 	}
 	return nil
-}
-
-// ending is the job that a command may end.
-func ending(c command.Command) (job.Namespace, job.ID, bool) {
-	switch c := c.(type) {
-	case *command.Ack:
-		return c.NS, c.ID, true
-	case *command.Fail:
-		return c.NS, c.ID, true
-	case *command.Cancel:
-		return c.NS, c.ID, true
-	case *command.Delete:
-		return c.NS, c.ID, true
-	case *command.Decide:
-		return c.NS, c.ID, true
-	default:
-		return job.Namespace{}, job.ID{}, false
-	}
 }
 
 // offerTo finds the offer of a waiter that has one; mostly it is the last.
@@ -428,20 +389,7 @@ func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 		if a.Results[i].Refusal != state.Accepted || a.Results[i].State.Leased() {
 			continue
 		}
-		switch c := c.(type) {
-		case *command.Ack:
-			delete(t.renewals, c.ID)
-		case *command.Fail:
-			delete(t.renewals, c.ID)
-		case *command.Sweep: // With their due rows, which would have done it.
-			for _, id := range c.Jobs {
-				delete(t.renewals, id)
-			}
-		case *command.SweepNamespace:
-			for i := range c.Due {
-				delete(t.renewals, c.Due[i].ID)
-			}
-		}
+		state.EachUnleased(c, func(id job.ID) { delete(t.renewals, id) })
 	}
 }
 

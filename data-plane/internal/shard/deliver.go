@@ -23,6 +23,6 @@ func (t *term) addDelivery(b *batch, d state.Due) error {
 		return fmt.Errorf("count those who wait for job %s: %w", d.ID, err)
 	}
 	b.fired += n * tellBytes
-	b.cmds = append(b.cmds, &command.Fire{Due: d})
+	b.append(&command.Fire{Due: d})
 	return nil
 }

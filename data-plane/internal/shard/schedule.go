@@ -32,7 +32,7 @@ func (t *term) addTick(b *batch, d state.Due) error {
 	id := job.ScheduleID(d.ID)
 	s, err := state.ReadSchedule(t.shard.store, d.NS, id)
 	if errors.Is(err, statedb.ErrNotFound) || err == nil && s.Next != d.At {
-		b.cmds = append(b.cmds, &command.Fire{Due: d}) // It is nobody's row.
+		b.append(&command.Fire{Due: d}) // It is nobody's row.
 		return nil
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *term) addTick(b *batch, d state.Due) error {
 	c := t.plan(id, &s, b.now.Calendar)
 	c.NS, c.ID, c.Due, c.Version = d.NS, id, d.At, s.Version
 	b.cutTick(c, len(s.Job.Payload)+tickBytes)
-	b.cmds = append(b.cmds, c)
+	b.append(c)
 	return nil
 }
 

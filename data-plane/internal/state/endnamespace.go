@@ -70,6 +70,12 @@ func (x *entry) afterTheEnd(c command.Command) (Result, error) {
 	return Result{Refusal: NamespaceGone}, nil
 }
 
+// sweepNamespaceThatStands is a sweep of a namespace that was never ended, or of which that
+// is forgotten.
+func (x *entry) sweepNamespaceThatStands(*command.SweepNamespace) (Result, error) {
+	return Result{Refusal: WrongState}, nil
+}
+
 // endNamespace removes everything of a namespace in one small entry: its own rows are one
 // span, and so are the marks of its deleted queues. Rows of the group that name it (due
 // rows, events) do nothing from now on, and wait for sweepNamespace. Records of who did
