@@ -5,6 +5,9 @@ import type { JobRow, Queue } from "./jobs-api";
 const queue = (name: string): Queue => ({
   name,
   paused: false,
+  draining: false,
+  etag: "1",
+  cancelling: 0,
   created_at: "",
   pending: 1,
   active: 0,
@@ -89,10 +92,11 @@ describe("applyToPages", () => {
     max_retries: 3,
     created_at: "",
   });
+  const page = { cursor: "", as_of: "", lag_ms: 0, duration_ms: 0, rebuilding: false };
   const data = {
     pages: [
-      { jobs: [row("j"), row("k")], has_more: true },
-      { jobs: [row("l")], has_more: false },
+      { ...page, jobs: [row("j"), row("k")], has_more: true },
+      { ...page, jobs: [row("l")], has_more: false },
     ],
     pageParams: [undefined, "c"],
   };

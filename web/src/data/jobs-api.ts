@@ -1,4 +1,6 @@
+import type * as Api from "~/gen/openapi";
 import type { QueueSettings } from "~/lib/equivalents";
+import type { Narrow } from "~/lib/narrow";
 import type { JobState } from "~/lib/states";
 import { DataError } from "./data-error";
 import { reach } from "./reach";
@@ -7,152 +9,44 @@ import { type Scope, type TokenSource, tokens } from "./token";
 export { DataError };
 
 // The data plane's HTTP API as the console uses it, at /t/<tenant> of our own origin.
-// Field names are the wire's, so that what people see here is what their code gets.
+// Field names are the wire's, so that what people see here is what their code gets. Its
+// types are made from the OpenAPI document; a set of words is told here, because that document has none.
 
-export interface Queue {
-  name: string;
-  paused: boolean;
-  /** Takes no new jobs. */
-  draining?: boolean;
-  created_at: string;
-  pending: number;
-  active: number;
-  cancelling?: number;
-  held: number;
-  completed: number;
-  dead: number;
-  cancelled: number;
-  scheduled: number;
-  retrying: number;
-  enqueued: number;
-  failed: number;
-  oldest_pending_at?: string;
-  max_concurrency?: number;
-  rate_limit?: number;
-  rate_window_ms?: number;
-  /** Retry defaults, as far as the queue has some. */
-  max_retries?: number;
-  retry_backoff?: string;
-  retry_base_delay_ms?: number;
-  retry_max_delay_ms?: number;
-}
+export type Queue = Api.QueueAnswer;
 
-export interface JobRow {
-  id: string;
-  queue: string;
-  state: JobState;
-  priority: number;
-  attempt: number;
-  max_retries: number;
-  tags?: Record<string, string>;
-  created_at: string;
-  scheduled_at?: string;
-  started_at?: string;
-  completed_at?: string;
-  failed_at?: string;
-  worker_id?: string;
-  last_error?: string;
-  dead_reason?: string;
-}
+export type JobRow = Narrow<Api.RowAnswer, { state: JobState }>;
 
-export interface JobError {
-  id: number;
-  attempt: number;
-  error: string;
-  backtrace?: string;
-  created_at: string;
-}
+export type JobError = Api.JobError;
 
-export interface Job extends Omit<JobRow, "last_error"> {
-  retry_backoff: string;
-  retry_base_delay_ms: number;
-  retry_max_delay_ms: number;
-  unique_key?: string;
-  hostname?: string;
-  lease_expires_at?: string;
-  expire_at?: string;
-  crashes?: number;
-  hold_reason?: string;
-  hold?: Hold;
-  batch_id?: string;
-  chain_id?: string;
-  chain_step?: number;
-  parent_id?: string;
-  /** The schedule that made it. */
-  schedule_id?: string;
-  depends_on?: string[];
-  /** How many of depends_on have not ended. */
-  waiting_on?: number;
-  usage?: JobUsage;
-  /** Of a job that runs in iterations. */
-  agent?: Agent;
-  errors?: JobError[];
-  /** What the job itself remembers; the whole story is in its events. */
-  timeline?: TimelineEvent[];
-  /** Values of users, printed without touching a digit. */
-  payload: string;
-  result?: string;
-  progress?: string;
-  checkpoint?: string;
-}
+export type Job = Narrow<
+  Api.JobAnswer,
+  {
+    state: JobState;
+    hold?: Hold;
+    /** What the job itself remembers; the whole story is in its events. */
+    timeline?: TimelineEvent[];
+    /** Values of users, printed without touching a digit. */
+    payload: string;
+    result?: string;
+    progress?: string;
+    checkpoint?: string;
+  }
+>;
 
 /** Why a job waits or waited for a person, and what was decided. */
-export interface Hold {
-  reason: string;
-  by?: string;
-  at: string;
-  until?: string;
-  policy?: string;
-  approvers?: string[];
-  decision?: "approved" | "rejected";
-  decided_by?: string;
-  comment?: string;
-  decided_at?: string;
-}
+export type Hold = Narrow<Api.JobHold, { decision?: "approved" | "rejected" }>;
 
-export interface JobUsage {
-  input_tokens: number;
-  output_tokens: number;
-  cache_creation_tokens: number;
-  cache_read_tokens: number;
-  cost_usd: number;
-}
+export type JobUsage = Api.JobUsageAnswer;
 
 /** Limits of an agent job, as far as it has some, and where it stands. */
-export interface Agent {
-  max_iterations?: number;
-  max_cost_usd?: number;
-  /** Text of a duration. */
-  iteration_timeout?: string;
-  /** The one that runs, or runs next. */
-  iteration: number;
-  total_cost_usd: number;
-}
+export type Agent = Api.AgentAnswer;
 
 /** How far a list is behind the jobs themselves. */
-export interface Freshness {
-  lag_ms?: number;
-  rebuilding?: boolean;
-  /** How far a rebuild is. */
-  rebuild?: { jobs_done: number; jobs_total: number };
-  as_of?: string;
-}
+export type Freshness = Partial<Pick<Api.ListAnswer, "lag_ms" | "rebuilding" | "rebuild" | "as_of">>;
 
-export interface JobsPage extends Freshness {
-  jobs: JobRow[];
-  cursor?: string;
-  has_more: boolean;
-}
+export type JobsPage = Narrow<Api.ListAnswer, { jobs: JobRow[] }>;
 
-export interface TimelineEvent {
-  seq: number;
-  type: string;
-  at: string;
-  attempt?: number;
-  worker_id?: string;
-  error?: string;
-  data?: unknown;
-}
+export type TimelineEvent = Narrow<Api.TimelineLine, { data?: unknown }>;
 
 export interface JobFilter {
   queue?: string | undefined;
@@ -173,20 +67,9 @@ export interface Enqueue {
   priority?: string;
 }
 
-export interface Fetched {
-  job_id: string;
-  queue: string;
-  attempt: number;
-  payload: unknown;
-  lease_token?: string;
-}
+export type Fetched = Api.GrantAnswer;
 
-interface Problem {
-  error?: string;
-  code?: string;
-  request_id?: string;
-  fields?: { field: string; message: string }[];
-}
+type Problem = Partial<Api.Problem>;
 
 async function refusal(response: Response): Promise<DataError> {
   let body: Problem = {};
@@ -261,8 +144,7 @@ export function filterQuery(filter: JobFilter): URLSearchParams {
 
 export const jobsApi = {
   queues: async (scope: Scope): Promise<Queue[]> => {
-    const answer = await plain<Queue[] | { queues: Queue[] } | null>(scope, "/queues");
-    const queues = Array.isArray(answer) ? answer : (answer?.queues ?? []);
+    const queues = await plain<Queue[]>(scope, "/queues");
     return queues.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
   },
   pause: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/pause`),

@@ -1,6 +1,8 @@
+import type * as Api from "~/gen/openapi";
 import { member, parseLossless, printLossless, toPlain } from "~/lib/json";
+import type { Narrow } from "~/lib/narrow";
 import type { JobState } from "~/lib/states";
-import { type Freshness, type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
+import { type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
 import type { Scope } from "./token";
 
 // What goes beyond single jobs and queues. Apart from jobs-api.ts, which every page loads.
@@ -12,82 +14,32 @@ export interface Page<Row> {
 }
 
 /** The dead jobs of one queue that died of one cause, however many there are. */
-export interface ErrorGroup {
-  id: string;
-  queue: string;
-  /** With … for what varies; without one dead_reason tells. */
-  error?: string;
-  dead_reason?: string;
-  count: number;
-  /** When the first and the latest of them died. */
-  first_at?: string | null;
-  last_at?: string | null;
-}
+export type ErrorGroup = Narrow<Api.ErrorGroupAnswer, { first_at: string | null; last_at: string | null }>;
 
 /** The largest groups, and how many there are of groups and jobs in all. */
-export interface ErrorGroups extends Freshness {
-  groups: ErrorGroup[];
-  total_groups: number;
-  total_jobs: number;
-  /** Smaller groups were left out. */
-  has_more: boolean;
-}
+export type ErrorGroups = Narrow<Api.ErrorGroupsAnswer, { groups: ErrorGroup[] }>;
 
-export interface Schedule {
-  id: string;
-  name: string;
-  cron: string;
-  timezone: string;
-  queue: string;
-  paused: boolean;
-  overlap?: string;
-  catch_up?: string;
-  /** Text of a duration. */
-  jitter?: string;
-  priority?: string;
-  max_retries?: number;
-  expire_after?: string;
-  tags?: Record<string, string>;
-  next_run_at?: string | null;
-  next_runs?: string[];
-  last_run_at?: string | null;
-  last_job_id?: string;
-  missed?: number;
-  created_at?: string;
-  /** Printed without touching a digit. */
-  payload: string;
-}
-
-/** What POST and PUT of a schedule take; the payload is exact text. */
-export type ScheduleSettings = Omit<
-  Schedule,
-  "id" | "next_run_at" | "next_runs" | "last_run_at" | "last_job_id" | "missed" | "created_at"
+export type Schedule = Narrow<
+  Api.ScheduleAnswer,
+  {
+    next_run_at: string | null;
+    last_run_at: string | null;
+    /** Printed without touching a digit. */
+    payload: string;
+  }
 >;
 
-export interface Batch {
-  id: string;
-  /** open: jobs may join; sealed: it ends with the last of its jobs. */
-  status: "open" | "sealed" | "finished";
-  total: number;
-  open: number;
-  completed: number;
-  dead: number;
-  cancelled: number;
-  deleted: number;
-  callback_queue?: string;
-  callback_job_id?: string;
-  created_at: string;
-  finished_at?: string;
-}
+/** What POST and PUT of a schedule take; the payload is exact text. */
+export type ScheduleSettings = Narrow<Api.ScheduleRequest, { payload: string }>;
 
-export interface BatchMember {
-  job_id: string;
-  /** Without queue and state the job is gone. */
-  queue?: string;
-  state?: JobState;
-  /** As the batch counts it; unset while it has not ended. */
-  outcome?: "completed" | "dead" | "cancelled" | "deleted";
-}
+/** open: jobs may join; sealed: it ends with the last of its jobs. */
+export type Batch = Narrow<Api.BatchAnswer, { status: "open" | "sealed" | "finished" }>;
+
+/** Without queue and state the job is gone; without an outcome it has not ended. */
+export type BatchMember = Narrow<
+  Api.BatchMember,
+  { state?: JobState; outcome?: "completed" | "dead" | "cancelled" | "deleted" }
+>;
 
 export interface BatchPage {
   batch: Batch;
@@ -97,123 +49,50 @@ export interface BatchPage {
 
 export type ChainStatus = "running" | "completed" | "exited" | "failed" | "cancelled";
 
-interface AnyChain {
-  id: string;
-  status: ChainStatus;
-  /** The furthest step that was made, from 0. */
-  current_step: number;
-  exit_reason?: string;
-  created_at: string;
-  finished_at?: string;
-}
+export type ChainRow = Narrow<Api.ChainRow, { status: ChainStatus }>;
 
-export interface ChainRow extends AnyChain {
-  /** How many there are. */
-  steps: number;
-}
+/** Without a state the job is not made, or gone. */
+export type ChainStep = Narrow<Api.ChainStepView, { state?: JobState }>;
 
-export interface ChainStep {
-  queue: string;
-  job_id?: string;
-  /** Unset for a job that is not made, or gone. */
-  state?: JobState;
-}
-
-export interface Chain extends AnyChain {
-  steps: ChainStep[];
-  /** The step after a dead one runs all the same. */
-  continue_on_failure: boolean;
-  on_failure?: ChainStep;
-  on_exit?: ChainStep;
-}
+export type Chain = Narrow<
+  Api.ChainAnswer,
+  { status: ChainStatus; steps: ChainStep[]; on_failure?: ChainStep; on_exit?: ChainStep }
+>;
 
 /** Why a job does not run: what stands in its way, the first thing first. */
-export interface Why {
-  state: JobState;
-  reasons: { code: string; message: string; until?: string | null }[];
-  /** When nothing stands in its way any more, if time alone decides. */
-  eta?: string | null;
-}
+export type Why = Narrow<Api.WhyAnswer, { state: JobState }>;
 
 /** One iteration of an agent job that has ended. */
-export interface Iteration extends Usage {
-  iteration: number;
-  status: "continue" | "done" | "hold";
-  hold_reason?: string;
-  model?: string;
-  provider?: string;
-  created_at: string;
-  /** Printed without touching a digit. */
-  checkpoint?: string | undefined;
-  result?: string | undefined;
-}
+export type Iteration = Narrow<
+  Api.IterationAnswer,
+  {
+    status: "continue" | "done" | "hold";
+    /** Printed without touching a digit. */
+    checkpoint?: string | undefined;
+    result?: string | undefined;
+  }
+>;
 
 /** Somebody who asked for jobs lately. */
-export interface Worker {
-  id: string;
-  hostname: string;
-  /** Of its last fetch. */
-  queues: string[];
-  /** Fetch or heartbeat. */
-  last_heartbeat: string;
-  started_at: string;
-}
+export type Worker = Narrow<Api.WorkerAnswer, { queues: string[] }>;
 
 /** What happened in a namespace in one minute. */
-export interface Minute {
-  /** Its beginning. */
-  minute: string;
-  enqueued: number;
-  completed: number;
-  /** Attempts. */
-  failed: number;
-}
+export type Minute = Api.MinuteAnswer;
 
-export interface Usage {
-  input_tokens: number;
-  output_tokens: number;
-  cache_creation_tokens: number;
-  cache_read_tokens: number;
-  cost_usd: number;
-  count: number;
-}
+export type Usage = Api.UsageAnswer;
 
-export interface UsageSummary {
-  period: string;
-  from: string;
-  to: string;
-  totals: Usage;
-  groups: ({ key: string } & Usage)[];
-}
+export type UsageSummary = Api.UsageSummaryAnswer;
 
-export interface Budget {
-  id: string;
-  scope: "global" | "queue" | "tag";
-  target: string;
-  daily_usd?: number;
-  per_job_usd?: number;
-  on_exceed: "hold" | "reject" | "alert_only";
-  spent_usd?: number;
-  created_at?: string;
-}
+export type Budget = Narrow<
+  Api.BudgetAnswer,
+  { scope: "global" | "queue" | "tag"; on_exceed: "hold" | "reject" | "alert_only" }
+>;
 
-export type BudgetSettings = Pick<Budget, "scope" | "target" | "daily_usd" | "per_job_usd" | "on_exceed">;
+export type BudgetSettings = Narrow<Api.BudgetRequest, Pick<Budget, "scope" | "on_exceed">>;
 
-export interface Policy {
-  id: string;
-  name: string;
-  mode: "any" | "all";
-  enabled: boolean;
-  queue?: string;
-  tag_key?: string;
-  tag_value?: string;
-  approvers?: string[];
-  expires_after?: string;
-  on_expire?: "approve" | "reject";
-  created_at?: string;
-}
+export type Policy = Narrow<Api.PolicyAnswer, { mode: "any" | "all"; on_expire: "approve" | "reject" }>;
 
-export type PolicySettings = Omit<Policy, "id" | "created_at">;
+export type PolicySettings = Narrow<Api.ApprovalPolicyRequest, Partial<Pick<Policy, "mode" | "on_expire">>>;
 
 // Jobs that the list of workers is joined with.
 const LEASED_READ = 500;
@@ -331,9 +210,10 @@ export const workApi = {
 
   throughput: (scope: Scope) => plain<Minute[]>(scope, "/metrics/throughput"),
   workers: async (scope: Scope): Promise<Worker[]> =>
-    ((await plain<(Omit<Worker, "queues"> & { queues: string })[] | null>(scope, "/workers")) ?? []).map(
-      (worker) => ({ ...worker, queues: JSON.parse(worker.queues) as string[] }),
-    ),
+    ((await plain<Api.WorkerAnswer[] | null>(scope, "/workers")) ?? []).map((worker) => ({
+      ...worker,
+      queues: JSON.parse(worker.queues) as string[],
+    })),
   /** The jobs that workers have now, and whether there are more. */
   leased: async (scope: Scope): Promise<{ jobs: JobRow[]; more: boolean }> => {
     const page = await jobsApi.jobs(scope, { state: ["active", "cancelling"] }, undefined, LEASED_READ);

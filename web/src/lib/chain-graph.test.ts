@@ -9,9 +9,9 @@ const chain = (more: Partial<Chain>): Chain => ({
   continue_on_failure: false,
   created_at: "2026-11-21T10:00:00Z",
   steps: [
-    { queue: "extract", job_id: "job_a", state: "completed" },
-    { queue: "convert", job_id: "job_b", state: "active" },
-    { queue: "load" },
+    { step: 0, queue: "extract", job_id: "job_a", state: "completed" },
+    { step: 1, queue: "convert", job_id: "job_b", state: "active" },
+    { step: 2, queue: "load" },
   ],
   ...more,
 });
@@ -28,21 +28,21 @@ test("a failure leaves the line where the chain stopped", () => {
   const failed = chain({
     status: "failed",
     steps: [
-      { queue: "extract", job_id: "job_a", state: "completed" },
-      { queue: "convert", job_id: "job_b", state: "dead" },
-      { queue: "load" },
+      { step: 0, queue: "extract", job_id: "job_a", state: "completed" },
+      { step: 1, queue: "convert", job_id: "job_b", state: "dead" },
+      { step: 2, queue: "load" },
     ],
-    on_failure: { queue: "alerts", job_id: "job_f", state: "pending" },
+    on_failure: { step: 3, queue: "alerts", job_id: "job_f", state: "pending" },
   });
   expect(lines(failed)).toEqual(["step-0 -> step-1", "step-1 .. step-2", "step-1 -> failure"]);
   expect(chainGraph(failed).nodes.find((node) => node.id === "step-2")?.note).toBe("not reached");
 });
 
 test("the job of the exit follows the last step, or the one that said exit", () => {
-  expect(lines(chain({ on_exit: { queue: "report" } })).at(-1)).toBe("step-2 .. exit");
+  expect(lines(chain({ on_exit: { step: 3, queue: "report" } })).at(-1)).toBe("step-2 .. exit");
   const early = chain({
     status: "exited",
-    on_exit: { queue: "report", job_id: "job_x", state: "completed" },
+    on_exit: { step: 3, queue: "report", job_id: "job_x", state: "completed" },
   });
   expect(lines(early).at(-1)).toBe("step-1 -> exit");
   expect(chainGraph(early).nodes.at(-1)?.branch).toBe(true);

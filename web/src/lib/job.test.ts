@@ -25,6 +25,9 @@ const job: Job = {
 const queue: Queue = {
   name: "emails",
   paused: false,
+  draining: false,
+  etag: "1",
+  cancelling: 0,
   created_at: at(-999),
   pending: 1,
   active: 0,
@@ -66,7 +69,7 @@ describe("why a job does not run", () => {
         ...job,
         state: "retrying",
         scheduled_at: at(30),
-        errors: [{ id: 1, attempt: 2, error: "SMTP 421\nmore", created_at: at(-1) }],
+        errors: [{ id: 1, job_id: job.id, attempt: 2, error: "SMTP 421\nmore", created_at: at(-1) }],
       },
       queue,
       now,

@@ -13,6 +13,14 @@ const nightly: Schedule = {
   payload: '{"big":9007199254740993}',
   jitter: "30s",
   tags: { team: "ops" },
+  overlap: "allow",
+  catch_up: "once",
+  priority: "normal",
+  missed: 0,
+  created_at: "2026-11-21T10:00:00Z",
+  updated_at: "2026-11-21T10:00:00Z",
+  last_run_at: null,
+  next_run_at: "2026-11-22T01:00:00Z",
   next_runs: ["2026-11-22T01:00:00Z"],
 };
 

@@ -41,7 +41,7 @@ const GROUPS_FIRST = 100;
 const GROUPS_MAX = 1_000;
 
 /** Of a group that the service did not count, the count is not known. */
-type Known = Omit<ErrorGroup, "count"> & { count?: number };
+type Known = Pick<ErrorGroup, "id" | "queue"> & Partial<ErrorGroup>;
 
 type Asking =
   | { what: "job"; id: string }
