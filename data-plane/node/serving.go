@@ -11,7 +11,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 )
 
@@ -38,22 +37,7 @@ func (r router) WaitLeader(ctx context.Context, ns job.Namespace) (server.Placem
 }
 
 func placement(p cluster.Placement) server.Placement {
-	out := server.Placement{Local: p.Service, Bulk: p.Bulk, LeaderURL: p.LeaderURL, Silent: p.Silent, Index: p.Index}
-	if p.Views != nil { // A nil *queue.Views in the interface would not be nil.
-		out.Views = views{p.Views}
-	}
-	return out
-}
-
-// views puts a reader of events into the server's words.
-type views struct{ *queue.Views }
-
-func (v views) Events(c queue.Caller, in queue.EventFilter) (server.Events, error) {
-	r, err := v.Views.Events(c, in)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return server.Placement{Local: p.Service, Views: p.Views, Bulk: p.Bulk, LeaderURL: p.LeaderURL, Silent: p.Silent, Index: p.Index}
 }
 
 func (n *Node) authenticator() server.Authenticator {

@@ -89,6 +89,7 @@ func TestRoutes_WithoutCredentialOnlyPublicOnesAnswer(t *testing.T) {
 func TestRoutes_RolesAreHeldToTheTable(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
+	b.srv.events = noEvents
 	for _, role := range []string{"admin", "operator", "producer", "worker", "viewer", "readonly", "owner", "cell", ""} {
 		id := signed(nsA)
 		if role != "" {

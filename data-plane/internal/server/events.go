@@ -88,7 +88,7 @@ func (c *call) events() error {
 	if err := d.err(); err != nil {
 		return err
 	}
-	reader, err := c.place.Views.Events(c.who.Caller, in)
+	reader, err := c.s.events(c.place.Views, c.who.Caller, in)
 	if err != nil {
 		return err
 	}

@@ -26,23 +26,22 @@ type told struct {
 
 // scripted is a namespace in which the test says what happens.
 type scripted struct {
-	stillViews
 	next chan told
 
-	mu     sync.Mutex // Guards the rest.
-	in     queue.EventFilter
-	caller queue.Caller
-	open   int
-	seq    uint64
+	mu          sync.Mutex // Guards the rest.
+	in          queue.EventFilter
+	caller      queue.Caller
+	readersOpen int // Readers that are open.
+	seq         uint64
 }
 
 func newScripted() *scripted { return &scripted{next: make(chan told, 10), seq: 40} }
 
-func (s *scripted) Events(c queue.Caller, in queue.EventFilter) (Events, error) {
+func (s *scripted) open(_ *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.in, s.caller = in, c
-	s.open++
+	s.readersOpen++
 	return s, nil
 }
 
@@ -61,13 +60,13 @@ func (s *scripted) Seq() uint64        { return s.seq }
 func (s *scripted) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open--
+	s.readersOpen--
 }
 
 func (s *scripted) readers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.open
+	return s.readersOpen
 }
 
 // listening is an open event stream and the text that came so far.
@@ -141,7 +140,7 @@ func (l *listening) ends() {
 func TestEvents_FramesAreTheContracts(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events?queues=a,b&queues=c&types=started&job_ids="+jobNumber(1).String()+"&last_event_id=3", "Last-Event-ID", "7")
 	if h := l.resp.Header; l.resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %v", l.resp.StatusCode, h)
@@ -166,7 +165,7 @@ func TestEvents_FramesAreTheContracts(t *testing.T) {
 func TestEvents_WhatIsLostIsAGapAndTheStreamGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events")
 	s.next <- told{err: queue.ErrEventsLost}
 	l.hears("id: 40\nevent: gap\ndata: {\"seq\":40,\"type\":\"gap\",")
@@ -186,7 +185,7 @@ func TestEvents_EndsAreSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScripted()
-			b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+			b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 			l := b.listen("/api/v1/events")
 			s.next <- told{err: c.err}
 			l.hears(`event: end` + "\n" + `data: {"seq":0,"type":"end","at_ns":`)
@@ -202,7 +201,7 @@ func TestEvents_EndsAreSaid(t *testing.T) {
 func TestEvents_DrainEndsThem(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events")
 	l.hears(":keepalive")
 	within(t, 5*time.Second, "the drain", func() {
@@ -223,7 +222,7 @@ func TestEvents_RevokedKeyLosesThem(t *testing.T) {
 		Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"viewer"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
 	}}}
 	s := newScripted()
-	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now), router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now), router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events", "X-API-Key", key.Reveal())
 	l.hears(":keepalive")
 	table.change(key.ID(), func(k *Key) { k.Revoked = true })
@@ -234,7 +233,7 @@ func TestEvents_RevokedKeyLosesThem(t *testing.T) {
 func TestEvents_AreBoundedAndTheirFiltersChecked(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here}), events: s})
 	one, _ := b.listen("/api/v1/events"), b.listen("/api/v1/events")
 	one.hears(":keepalive")
 	eventually(t, "two are open", func() bool { return s.readers() == 2 })
@@ -244,7 +243,7 @@ func TestEvents_AreBoundedAndTheirFiltersChecked(t *testing.T) {
 		"/api/v1/jobs?stat=dead": "stat", "/api/v1/jobs?limit=0": "limit", "/api/v1/jobs?tag=red": "tag", "/api/v1/jobs?created_after=today": "created_after",
 		"/api/v1/jobs?queue=a&queue=b": "queue",
 	} {
-		p := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})}).do("GET", path, "").want(t, 400).problem(t)
+		p := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s}).do("GET", path, "").want(t, 400).problem(t)
 		if len(p.Fields) != 1 || p.Fields[0].Field != field {
 			t.Errorf("%s: %+v", path, p)
 		}
@@ -256,7 +255,8 @@ func TestEvents_AreCarriedToTheLeader(t *testing.T) {
 	t.Parallel()
 	leader, follower := pair(t)
 	s := newScripted()
-	leader.router.set(Placement{Local: here, Views: s})
+	leader.router.set(Placement{Local: here})
+	leader.srv.events = s.open
 	const path = "/api/v1/events"
 	l := follower.listen(path, headersFor(t, signed(nsA, "viewer"), path)...)
 	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}

@@ -45,6 +45,7 @@ func FuzzEndpoints(f *testing.F) {
 	}
 	jobs := startLocal(f)
 	s := New(quiet(), impatient(), newRouter(jobs.place()), NewOpen(nsA), Options{Transport: http.DefaultTransport})
+	s.events = noEvents
 	f.Fuzz(func(t *testing.T, n uint8, id string, body []byte) {
 		rt := routes[int(n)%len(routes)]
 		before := len(jobs.ids())

@@ -97,9 +97,6 @@ func (r *fixedRouter) Route(ns job.Namespace) (Placement, error) {
 	if r.next != nil {
 		r.place, r.next = *r.next, nil
 	}
-	if p.Local != nil && p.Views == nil {
-		p.Views = stillViews{}
-	}
 	return p, r.err
 }
 
@@ -136,6 +133,7 @@ type benchOptions struct {
 	Options
 	auth   Authenticator
 	router *fixedRouter
+	events *scripted
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -156,6 +154,9 @@ func newBench(t *testing.T, o benchOptions) *bench {
 	transport := forward.NewTransport(forward.TransportOptions{})
 	o.Transport = transport
 	b.srv = New(quiet(), time.Now, b.router, o.auth, o.Options)
+	if o.events != nil {
+		b.srv.events = o.events.open
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -325,38 +326,3 @@ func jobNumber(n byte) job.ID { return job.ID{15: n} }
 func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns} }
 
 func asConnect(err error, target **connect.Error) bool { return errors.As(err, target) }
-
-// stillViews is a namespace in which nothing is and nothing happens.
-type stillViews struct{}
-
-func (stillViews) ErrorGroups(context.Context, queue.Caller, string, int) (queue.ErrorGroups, error) {
-	return queue.ErrorGroups{}, nil
-}
-
-func (stillViews) ListJobs(context.Context, queue.Caller, queue.JobFilter) (queue.JobPage, error) {
-	return queue.JobPage{AsOf: time.Now()}, nil
-}
-
-func (stillViews) Jobs(context.Context, queue.Caller, []string) ([]queue.Job, error) { return nil, nil }
-
-func (stillViews) Timeline(context.Context, queue.Caller, job.ID) (queue.Timeline, error) {
-	return queue.Timeline{}, errNoJob()
-}
-
-func (stillViews) Recent(context.Context, queue.Caller, uint64, int) (queue.Recent, error) {
-	return queue.Recent{}, nil
-}
-
-func (stillViews) Workers(context.Context, queue.Caller) ([]queue.Worker, error) { return nil, nil }
-
-func (stillViews) Throughput(context.Context, queue.Caller) ([]queue.Minute, time.Time, error) {
-	return make([]queue.Minute, 60), time.Now(), nil
-}
-
-func (stillViews) Why(context.Context, queue.Caller, job.ID) (queue.Why, error) {
-	return queue.Why{}, errNoJob()
-}
-
-func (stillViews) Events(queue.Caller, queue.EventFilter) (Events, error) {
-	return nil, fault.New(fault.NotFound, "STILL", "nothing happens here")
-}

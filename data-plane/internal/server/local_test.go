@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
@@ -26,13 +27,16 @@ import (
 // local is one shard with its use cases, and what tests look at behind the server.
 type local struct {
 	*queue.Service
+	views *queue.Views
 	bulk  *queue.Bulk
 	shard *shard.Shard
 	store *statedb.Group
 }
 
 // place is where it is served.
-func (l *local) place() Placement { return Placement{Local: l.Service, Bulk: l.bulk, Index: 7} }
+func (l *local) place() Placement {
+	return Placement{Local: l.Service, Views: l.views, Bulk: l.bulk, Index: 7}
+}
 
 // inmemWire is the transport of a replica that has no peers.
 type inmemWire struct{ *raft.InmemTransport }
@@ -67,7 +71,8 @@ func startLocal(t testing.TB) *local {
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(shelf.Close()) })
 	l := &local{Service: queue.New(s), shard: s, store: store}
-	l.bulk = queue.NewBulk(queue.NewViews(l.Service, model, rings), quiet())
+	l.views = queue.NewViews(l.Service, model, rings)
+	l.bulk = queue.NewBulk(l.views, quiet())
 	return l
 }
 
@@ -115,3 +120,8 @@ func lostLead(t testing.TB) *queue.Service {
 
 // here stands for use cases that a test does not call.
 var here = &queue.Service{}
+
+// noEvents refuses a reader: what one answers has no end.
+func noEvents(*queue.Views, queue.Caller, queue.EventFilter) (Events, error) {
+	return nil, fault.New(fault.NotFound, "STILL", "nothing happens here")
+}

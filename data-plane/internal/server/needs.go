@@ -3,27 +3,11 @@ package server
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
-
-// Viewing looks at many jobs at once.
-type Viewing interface {
-	ListJobs(ctx context.Context, c queue.Caller, in queue.JobFilter) (queue.JobPage, error)
-	ErrorGroups(ctx context.Context, c queue.Caller, of string, limit int) (queue.ErrorGroups, error)
-	// Jobs leaves out what names no job.
-	Jobs(ctx context.Context, c queue.Caller, ids []string) ([]queue.Job, error)
-	Timeline(ctx context.Context, c queue.Caller, id job.ID) (queue.Timeline, error)
-	Events(c queue.Caller, in queue.EventFilter) (Events, error)
-	Recent(ctx context.Context, c queue.Caller, after uint64, limit int) (queue.Recent, error)
-	Workers(ctx context.Context, c queue.Caller) ([]queue.Worker, error)
-	// Throughput tells when the minutes were true.
-	Throughput(ctx context.Context, c queue.Caller) ([]queue.Minute, time.Time, error)
-	Why(ctx context.Context, c queue.Caller, id job.ID) (queue.Why, error)
-}
 
 // Events reads what happens in a namespace, in order; it is for one goroutine.
 type Events interface {
@@ -41,7 +25,7 @@ type Placement struct {
 	// Local is nil when another node leads the namespace's shard.
 	Local *queue.Service
 	// Views and Bulk are set where Local is.
-	Views Viewing
+	Views *queue.Views
 	Bulk  *queue.Bulk
 	// LeaderURL is the leader's API base URL; empty when Local is set or when no
 	// leader is known.

@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
 // Limits of the door. What is inside a request has limits of its own in queue.
@@ -75,6 +76,8 @@ type Server struct {
 	forward *forward.Forwarder
 	rpcErr  *connect.ErrorWriter
 	openAPI func() []byte // Made when it is first asked for.
+	// events opens a reader; a test says itself what happens.
+	events func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error)
 
 	streams  streamSet
 	draining context.Context // Ends when Drain is called.
@@ -102,6 +105,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 		log: log, router: router, auth: auth, opts: opts, now: now,
 		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
 	}
+	s.events = func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) { return v.Events(c, in) }
 	s.draining, s.drain = context.WithCancel(context.Background())
 	s.streams.open = make(map[openStream]struct{})
 	s.mount()

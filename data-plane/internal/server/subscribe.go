@@ -22,7 +22,7 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 	if m.GetLastEventId() > 0 {
 		in.After = &m.LastEventId
 	}
-	reader, err := c.place.Views.Events(c.who.Caller, in)
+	reader, err := c.s.events(c.place.Views, c.who.Caller, in)
 	if err != nil {
 		return rpcError(ctx, h.s.log, err)
 	}

@@ -44,7 +44,7 @@ func TestSubscribe_TellsWhatServerSentEventsTellInEveryDialect(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScripted()
-			b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+			b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 			id := jobNumber(1)
 			at := time.Unix(0, 1_700_000_000_000_000_001)
 			s.next <- told{events: []queue.NamespaceEvent{
@@ -74,7 +74,7 @@ func TestSubscribe_TellsWhatServerSentEventsTellInEveryDialect(t *testing.T) {
 func TestSubscribe_BeginsNowTellsGapsAndWhyItEnds(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	s.next <- told{err: queue.ErrEventsLost}
 	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "dead"}}}
 	s.next <- told{err: fault.New(fault.NotLeader, "", "moved")}
@@ -102,7 +102,7 @@ func TestSubscribe_SilenceIsAnEventWithoutANumber(t *testing.T) {
 		t.Errorf("kept alive every %s, the contract says 15 s", keepaliveEvery)
 	}
 	s := newScripted()
-	b := newBench(t, benchOptions{Options: Options{KeepaliveEvery: time.Millisecond}, router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{Options: Options{KeepaliveEvery: time.Millisecond}, router: newRouter(Placement{Local: here}), events: s})
 	sub := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
 	for range 3 {
 		if e := heard(t, sub); e.GetSeq() != 0 || e.GetType() != "" || e.GetAtNs() != 0 {
@@ -114,7 +114,7 @@ func TestSubscribe_SilenceIsAnEventWithoutANumber(t *testing.T) {
 func TestSubscribe_IsCountedAndDrainedLikeOtherStreams(t *testing.T) {
 	t.Parallel()
 	s := newScripted()
-	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here, Views: s})})
+	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here}), events: s})
 	first, _ := b.subscribe(b.client(true), &corvov1.SubscribeRequest{}), b.listen("/api/v1/events")
 	eventually(t, "two are open", func() bool { return s.readers() == 2 })
 	third := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
@@ -139,7 +139,8 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 	t.Parallel()
 	leader, follower := pair(t)
 	s := newScripted()
-	leader.router.set(Placement{Local: here, Views: s})
+	leader.router.set(Placement{Local: here})
+	leader.srv.events = s.open
 	header := headersFor(t, signed(nsA, "viewer"), corvov1connect.WorkerServiceSubscribeProcedure)
 	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}
 	sub := follower.subscribe(follower.client(true), &corvov1.SubscribeRequest{}, header...)
