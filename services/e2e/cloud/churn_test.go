@@ -268,17 +268,26 @@ func (c *churn) compare(ctx context.Context, url string, signedUp int) error {
 }
 
 // until repeats a call at one control plane after the other until it is answered.
-// Trouble is a lost connection and 5xx; any other refusal is an answer.
+// Trouble is a lost connection, 5xx, and a limit of the caller's network, which is met by
+// all these people behind one address; any other refusal is an answer.
 func until(ctx context.Context, urls []string, first int, token, procedure string, in, out any) (tries int, err error) {
 	for {
 		err = rig.NewAPI(urls[(first+tries)%len(urls)], token).Call(ctx, procedure, in, out)
 		tries++
-		var refusal *rig.Refusal
-		if err == nil || errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return tries, err
 		}
+		pause := 20 * time.Millisecond
+		if refusal := new(rig.Refusal); errors.As(err, &refusal) {
+			switch {
+			case refusal.Status == http.StatusTooManyRequests && strings.Contains(refusal.Body, "TOO_MANY_REQUESTS"):
+				pause = time.Second // As the refusal asks.
+			case refusal.Status < http.StatusInternalServerError:
+				return tries, err
+			}
+		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
@@ -327,7 +336,7 @@ func signUpUntil(ctx context.Context, mails func(ctx context.Context, address st
 		case err == nil:
 			return done, nil
 		case strings.Contains(err.Error(), "LINK_REPLACED") && ctx.Err() == nil:
-			time.Sleep(10 * time.Millisecond) // The newer mail is on its way. Bounded by ctx.
+			time.Sleep(100 * time.Millisecond) // The newer mail is on its way. Bounded by ctx.
 		case strings.Contains(err.Error(), "LINK_USED") && tries > 1:
 			return rig.SignedUp{}, nil
 		default:
