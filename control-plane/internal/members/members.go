@@ -2,17 +2,15 @@ package members
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
@@ -69,8 +67,8 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		if err != nil {
 			return err
 		}
-		if r.GetEtag() != "" && r.GetEtag() != etag(m) {
-			return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this member since you loaded it; reload it and try again")
+		if err := etag.Check(r.GetEtag(), tag(m), "this member"); err != nil {
+			return err
 		}
 		if err := s.mayChange(ctx, tx, m, r.GetRole()); err != nil {
 			return err
@@ -229,7 +227,7 @@ func checkRole(r cloudv1.TenantRole) error {
 func message(m store.Membership, u store.User) *cloudv1.Member {
 	out := &cloudv1.Member{
 		UserId: m.UserID, Email: u.Email, Name: u.Name, Role: m.Role, SsoConnectionId: m.ConnectionID,
-		CreatedAt: timestamppb.New(m.CreatedAt), Etag: etag(m),
+		CreatedAt: timestamppb.New(m.CreatedAt), Etag: tag(m),
 	}
 	if !u.SeenAt.IsZero() {
 		out.LastSeenAt = timestamppb.New(u.SeenAt)
@@ -237,7 +235,4 @@ func message(m store.Membership, u store.User) *cloudv1.Member {
 	return out
 }
 
-func etag(m store.Membership) string {
-	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + m.TenantID + "\x00" + m.UserID + "\x00" + strconv.FormatInt(m.Version, 10)))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
+func tag(m store.Membership) string { return etag.Of(m.Version, m.TenantID, m.UserID) }

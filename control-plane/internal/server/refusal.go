@@ -12,14 +12,11 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
-
-// reasonEtag is the one conflict that is not about the record's state but about who came
-// first: clients read again and retry.
-const reasonEtag = "ETAG_MISMATCH"
 
 // refuse turns whatever a use case returned into what a caller may see. What is no fault
 // goes to the log, and the caller gets its request id.
@@ -34,7 +31,7 @@ func refuse(ctx context.Context, log *slog.Logger, procedure string, err error) 
 	case errors.Is(err, context.DeadlineExceeded):
 		return encode(fault.New(fault.Unavailable, "DEADLINE", "this took too long; try again"), c.RequestID)
 	case errors.Is(err, store.ErrStale):
-		return encode(fault.New(fault.Conflict, reasonEtag, "someone else changed this at the same time; reload it and try again"), c.RequestID)
+		return encode(fault.New(fault.Conflict, etag.Mismatch, "someone else changed this at the same time; reload it and try again"), c.RequestID)
 	}
 	var own *connect.Error
 	if errors.As(err, &own) {
@@ -89,7 +86,7 @@ func codeOf(f *fault.Error) connect.Code {
 	case fault.Exists:
 		return connect.CodeAlreadyExists
 	case fault.Conflict:
-		if f.Reason == reasonEtag {
+		if f.Reason == etag.Mismatch {
 			return connect.CodeAborted
 		}
 		return connect.CodeFailedPrecondition

@@ -9,6 +9,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
@@ -111,8 +112,8 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		if err != nil {
 			return err
 		}
-		if r.GetEtag() != "" && r.GetEtag() != etag(before) {
-			return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this connection since you loaded it; reload it and try again")
+		if err := etag.Check(r.GetEtag(), tag(before), "this connection"); err != nil {
+			return err
 		}
 		after, err := s.changed(ctx, before, r)
 		if err != nil {

@@ -2,13 +2,10 @@ package sso
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -17,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -74,7 +72,7 @@ func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnect
 		Id: c.ID, TenantId: c.TenantID, Name: c.Name, Issuer: c.Issuer, ClientId: c.ClientID, HasClientSecret: c.ClientSecret != "",
 		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: c.DefaultRole, Enabled: c.Enabled,
 		RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
-		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: etag(c), Staged: changeMessage(c),
+		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: tag(c), Staged: changeMessage(c),
 	}
 	for _, m := range c.GroupMappings {
 		out.GroupMappings = append(out.GroupMappings, &cloudv1.GroupMapping{Group: m.Group, Role: m.Role})
@@ -94,12 +92,9 @@ func lastTest(c store.Connection) *cloudv1.SsoTest {
 	}
 }
 
-// etag stands for what people set. A trial is not part of it: whoever tried a connection
+// tag stands for what people set. A trial is not part of it: whoever tried a connection
 // may then enable it with the etag they had before.
-func etag(c store.Connection) string {
-	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + c.ID + "\x00" + strconv.FormatInt(c.UpdatedAt.UnixNano(), 10)))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
+func tag(c store.Connection) string { return etag.Of(c.UpdatedAt.UnixNano(), c.ID) }
 
 // find gives a connection of the caller's tenant.
 func find(ctx context.Context, tx store.Tx, id string) (store.Connection, error) {

@@ -9,6 +9,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -142,8 +143,8 @@ func (s *Service) findToChange(ctx context.Context, tx store.Tx, id, readEtag st
 	if err != nil {
 		return conn, err
 	}
-	if readEtag != "" && readEtag != etag(conn) {
-		return conn, fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this connection since you loaded it; reload it and try again")
+	if err := etag.Check(readEtag, tag(conn), "this connection"); err != nil {
+		return conn, err
 	}
 	return conn, mayGrantAll(ctx, conn)
 }

@@ -9,6 +9,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
@@ -45,7 +46,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
-		if err := checkEtag(r.GetEtag(), k.ID, k.Version); err != nil {
+		if err := etag.Check(r.GetEtag(), etag.Of(k.Version, k.ID), "this"); err != nil {
 			return err
 		}
 		changes, err := edit(ctx, tx, &k, r, paths)

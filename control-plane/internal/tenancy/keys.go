@@ -9,6 +9,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
@@ -22,7 +23,7 @@ func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
 		Prefix:    KeyPrefix(k),
 		ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), CreatedAt: stamp(k.CreatedAt), CreatedBy: k.CreatedBy,
 		Sync:       syncOf(k.Generation, k.Observed, !k.RevokedAt.IsZero()),
-		Generation: uint64(k.Generation), ObservedGeneration: uint64(k.Observed), Etag: etag(k.ID, k.Version),
+		Generation: uint64(k.Generation), ObservedGeneration: uint64(k.Observed), Etag: etag.Of(k.Version, k.ID),
 	}
 	for _, v := range living(k.Versions, s.Now()) {
 		m.Versions = append(m.Versions, &cloudv1.ApiKeyVersion{CreatedAt: stamp(v.CreatedAt), ExpiresAt: stamp(v.ExpiresAt)})

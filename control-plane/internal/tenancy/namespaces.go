@@ -11,6 +11,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
@@ -33,7 +34,7 @@ func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.N
 	return &cloudv1.Namespace{
 		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: region,
 		Sync: syncOf(n.Generation, n.Observed, !n.DeletedAt.IsZero()), Generation: uint64(n.Generation), ObservedGeneration: uint64(n.Observed),
-		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag(n.ID, n.Version), Endpoint: s.URLs.Tenant(t.Name),
+		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag.Of(n.Version, n.ID), Endpoint: s.URLs.Tenant(t.Name),
 	}
 }
 
@@ -250,7 +251,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 		if t, err = tx.GetTenant(ctx, n.TenantID); err != nil {
 			return missing(err, "tenant")
 		}
-		if err := checkEtag(r.GetEtag(), n.ID, n.Version); err != nil {
+		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {
 			return err
 		}
 		return s.changeNamespace(ctx, tx, &n, r, paths)
@@ -304,7 +305,7 @@ func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespac
 		if err != nil {
 			return err
 		}
-		if err := checkEtag(r.GetEtag(), n.ID, n.Version); err != nil {
+		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {
 			return err
 		}
 		if n.DeleteProtection {

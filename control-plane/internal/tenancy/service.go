@@ -2,12 +2,9 @@ package tenancy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -79,21 +76,6 @@ func missing(err error, what string) error {
 func gone(err error) bool {
 	f, ok := fault.As(err)
 	return ok && f.Code == fault.NotFound
-}
-
-// etag stands for one version of one record. It is a digest so that nobody counts on it
-// being a number.
-func etag(id string, version int64) string {
-	sum := sha256.Sum256([]byte("corvo.etag.v1\x00" + id + "\x00" + strconv.FormatInt(version, 10)))
-	return base64.RawURLEncoding.EncodeToString(sum[:12])
-}
-
-// checkEtag refuses a change that was decided on an older version. None is no condition.
-func checkEtag(given, id string, version int64) error {
-	if given == "" || given == etag(id, version) {
-		return nil
-	}
-	return fault.New(fault.Conflict, "ETAG_MISMATCH", "someone else changed this since you loaded it; reload it and try again")
 }
 
 // syncOf tells how far a change is on its way into the cell.

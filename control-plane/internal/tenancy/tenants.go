@@ -10,6 +10,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -38,7 +39,7 @@ func displayName(s string) string {
 func (s *Service) tenantMessage(t store.Tenant) *cloudv1.Tenant {
 	return &cloudv1.Tenant{
 		Id: t.ID, Name: t.Name, DisplayName: t.DisplayName, Plan: t.Plan, Url: s.URLs.Tenant(t.Name),
-		CreatedAt: stamp(t.CreatedAt), Etag: etag(t.ID, t.Version),
+		CreatedAt: stamp(t.CreatedAt), Etag: etag.Of(t.Version, t.ID),
 	}
 }
 
@@ -65,7 +66,7 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
 			return missing(err, "tenant")
 		}
-		if err := checkEtag(r.GetEtag(), t.ID, t.Version); err != nil {
+		if err := etag.Check(r.GetEtag(), etag.Of(t.Version, t.ID), "this"); err != nil {
 			return err
 		}
 		was := t.DisplayName
