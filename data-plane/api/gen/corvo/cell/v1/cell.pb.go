@@ -717,7 +717,7 @@ type Node struct {
 	// Names the folder of the node's data, made with it: a node that comes with another
 	// folder has lost what it confirmed and may not come back under this id. Empty in a
 	// change that only tells an address.
-	FolderId      string `protobuf:"bytes,5,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
+	FolderId      string `protobuf:"bytes,4,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3306,12 +3306,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\b \x01(\tR\x04name\x12$\n" +
 	"\x0edigest_ends_ns\x18\t \x03(\x03R\fdigestEndsNs\x12'\n" +
 	"\x0fretired_digests\x18\n" +
-	" \x03(\fR\x0eretiredDigests\"u\n" +
+	" \x03(\fR\x0eretiredDigests\"o\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
 	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x1b\n" +
-	"\tfolder_id\x18\x05 \x01(\tR\bfolderIdJ\x04\b\x04\x10\x05\"u\n" +
+	"\tfolder_id\x18\x04 \x01(\tR\bfolderId\"u\n" +
 	"\bTokenKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
