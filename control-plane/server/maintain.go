@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
+	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
@@ -39,9 +41,6 @@ type TokenKeyRotation struct {
 	Carried bool     `json:"carried"`
 }
 
-// carriedPoll is how often RotateTokenKeys looks whether a control plane has told the cells.
-const carriedPoll = 50 * time.Millisecond
-
 // RotateTokenKeys replaces the keys that sign browsers' tokens, and waits up to patience for
 // a running control plane to carry that to the cells. If none does, the next one will.
 func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration) (r TokenKeyRotation, err error) {
@@ -60,20 +59,20 @@ func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration)
 		return r, fmt.Errorf("rotate token keys: %w", err)
 	}
 	r.Old, r.New = append([]string{}, done.Old...), append([]string{}, done.New...)
+	r.Carried = carried(ctx, s, keys, patience)
+	return r, nil // The rotation stands, carried or not.
+}
+
+// carried waits until a running control plane has told the cells of a rotation.
+func carried(ctx context.Context, s store.Store, keys tokenkeys.Keys, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	for {
-		carried, err := keys.Carried(ctx)
-		if err == nil && carried {
-			r.Carried = true
-			return r, nil
-		}
-		select {
-		case <-time.After(carriedPoll):
-		case <-ctx.Done():
-			return r, nil // The rotation stands.
-		}
-	}
+	loop := reconcile.New(s, nil, nil, reconcile.Options{})
+	watching.Go(func() { loop.Watch(ctx) })
+	is, err := loop.Await(ctx, "", func(tx store.Tx) (bool, error) { return keys.Carried(ctx, tx) })
+	return err == nil && is
 }
 
 // ResealReport is what Reseal did and what is left.

@@ -181,7 +181,7 @@ func (l *Loop) Run(ctx context.Context) {
 	var parts sync.WaitGroup
 	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...) })
 	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
-	parts.Go(func() { l.watch(ctx) })
+	parts.Go(func() { l.Watch(ctx) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })

@@ -110,8 +110,9 @@ func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (
 	}
 }
 
-// watch looks for those who wait.
-func (l *Loop) watch(ctx context.Context) {
+// Watch answers those who wait, until ctx ends. Run does it too: Watch alone is for a
+// process that waits for what another one carries.
+func (l *Loop) Watch(ctx context.Context) {
 	tick := time.NewTicker(l.o.Poll)
 	defer tick.Stop()
 	for {

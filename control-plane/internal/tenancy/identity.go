@@ -86,7 +86,7 @@ func (s *Service) awaitTokenKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
 	defer cancel()
 	s.Wake()
-	_, err := s.Await(ctx, "", func(tx store.Tx) (bool, error) { return s.Keys.CarriedIn(ctx, tx) })
+	_, err := s.Await(ctx, "", func(tx store.Tx) (bool, error) { return s.Keys.Carried(ctx, tx) })
 	if err != nil {
 		s.Log.WarnContext(ctx, "wait for token keys", "error", err)
 	}

@@ -117,16 +117,7 @@ func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 }
 
 // Carried reports whether every proxy goes by the keys as they are since the last Rotate.
-func (k Keys) Carried(ctx context.Context) (carried bool, _ error) {
-	err := k.Store.ReadService(ctx, func(tx store.Tx) (err error) {
-		carried, err = k.CarriedIn(ctx, tx)
-		return err
-	})
-	return carried, err
-}
-
-// CarriedIn is Carried in a transaction of the service.
-func (k Keys) CarriedIn(ctx context.Context, tx store.Tx) (bool, error) {
+func (k Keys) Carried(ctx context.Context, tx store.Tx) (bool, error) {
 	waits, err := tx.HasOutbox(ctx, "", store.OutboxTokenKeys, outboxSubject, endOf(k.Now().UTC().Year()+1))
 	return err == nil && !waits, err
 }

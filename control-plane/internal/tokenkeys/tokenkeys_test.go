@@ -137,13 +137,25 @@ func rotate(t *testing.T, k Keys) (r Rotation) {
 	return r
 }
 
+func carried(t *testing.T, k Keys) (is bool) {
+	t.Helper()
+	err := k.Store.ReadService(t.Context(), func(tx store.Tx) (err error) {
+		is, err = k.Carried(t.Context(), tx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return is
+}
+
 func TestRotate_LeavesNoKeyOfBeforeAndHasCellsTold(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.December, 15, 0, 0, 0, 0, time.UTC)
 	k := newKeys(t, &now)
 	before := publics(t, k)
-	if carried, err := k.Carried(t.Context()); err != nil || !carried {
-		t.Fatalf("before a rotation: %v, %v", carried, err)
+	if !carried(t, k) {
+		t.Fatal("before a rotation something waits")
 	}
 	r := rotate(t, k)
 	after := publics(t, k)
@@ -158,8 +170,8 @@ func TestRotate_LeavesNoKeyOfBeforeAndHasCellsTold(t *testing.T) {
 	if _, id := signing(t, k); id != after[0] {
 		t.Errorf("%s signs, want %s", id, after[0])
 	}
-	if carried, err := k.Carried(t.Context()); err != nil || carried {
-		t.Errorf("nothing waits to be carried to cells (%v)", err)
+	if carried(t, k) {
+		t.Error("nothing waits to be carried to cells")
 	}
 	rotate(t, k) // Twice is well.
 }
