@@ -20,6 +20,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
 
 BUF      := $(BIN)/npm/node_modules/.bin/buf
 WEB_DEPS := web/node_modules/.stamp
+E2E_DEPS := web/e2e/node_modules/.stamp
 
 # Arguments a caller may set.
 ARGS         ?=
@@ -173,10 +174,12 @@ fmt-check:
 	if [ -n "$$out" ]; then echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
 
 .PHONY: lint
-lint: setup fmt-check ## gofmt, go vet, staticcheck, our analyzers, and the rules of the repository.
+lint: setup fmt-check $(E2E_DEPS) ## gofmt, go vet, staticcheck, our analyzers, the types of the journeys, and the rules of the repository.
 	@$(call in-each,$(MODULES),go vet ./...)
 	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
 	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
+	@echo "== web/e2e: tsc"
+	@cd web/e2e && npx tsc
 	@echo "== tools: go vet, go test (analyzers, import law, citations, planted bugs that build)"
 	@cd tools && export GOWORK=off && go vet ./... && $(BIN)/staticcheck ./... && go test -count=1 ./analyzers ./law ./mutants
 
@@ -215,10 +218,13 @@ web/dist/index.html: $(WEB_DEPS) $(shell find web/src web/public web/index.html 
 	cd web && npm run --silent build
 	@touch $@
 
-# A browser from the system's packages, and the servers of the journeys from npm.
-$(BIN)/.console-tools.stamp: web/e2e/package.json web/e2e/package-lock.json
+# A browser from the system's packages; the servers of the journeys from npm.
+$(BIN)/.console-tools.stamp: $(E2E_DEPS)
 	@mkdir -p $(BIN)
 	@command -v chromium >/dev/null || tools/install-chromium
+	@touch $@
+
+$(E2E_DEPS): web/e2e/package.json web/e2e/package-lock.json
 	cd web/e2e && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
