@@ -58,7 +58,7 @@ run: build ## Start the whole service on this machine: corvo-cloud up $(ARGS).
 .PHONY: build
 build: web ## Build the console, corvo, corvo-cloud and the Terraform provider (into .bin).
 	@mkdir -p $(BIN)
-	cd data-plane && go build -o $(BIN)/corvo ./cmd/corvo
+	cd cli && go build -o $(BIN)/corvo ./cmd/corvo
 	cd services && go build -o $(BIN)/corvo-cloud ./cmd/corvo-cloud
 	cd terraform-provider && go build -o $(BIN)/terraform-provider-corvo .
 

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	connectrpc.com/connect v1.21.1
+	github.com/corvo-cloud/corvo/cli v0.0.0
 	github.com/corvo-cloud/corvo/control-plane v0.0.0
 	github.com/corvo-cloud/corvo/control-plane/api v0.0.0
 	github.com/corvo-cloud/corvo/data-plane v0.0.0
@@ -89,6 +90,8 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.61.1 // indirect
 )
+
+replace github.com/corvo-cloud/corvo/cli => ../cli
 
 replace github.com/corvo-cloud/corvo/data-plane => ../data-plane
 

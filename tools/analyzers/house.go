@@ -92,8 +92,8 @@ func checkForbiddenUse(pass *analysis.Pass, id *ast.Ident) {
 
 // printRooms may write to standard output: they talk to a person at a terminal.
 var printRooms = []string{
-	Module + "data-plane/cmd",
-	Module + "data-plane/internal/cli",
+	Module + "cli/cmd",
+	Module + "cli/internal/cli",
 	Module + "services/cmd",
 	Module + "sdks/go/examples",
 }

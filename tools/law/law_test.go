@@ -160,6 +160,48 @@ func TestModules_ShareOneGoVersionAndNameTheirSiblings(t *testing.T) {
 	}
 }
 
+// An arrow that runs up would make the engine wait for its clients.
+func TestModules_RequireOnlyWhatLiesBelow(t *testing.T) {
+	t.Parallel()
+	dir := root(t)
+	mods, err := Files(dir, "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := map[string]bool{} // What the lines above name.
+	for _, m := range Modules {
+		for _, may := range m.May {
+			if !below[may] {
+				t.Errorf("%s may require %s, which is not listed before it in Modules", m.Path, may)
+			}
+		}
+		below[m.Path] = true
+		file := m.Path + "/go.mod"
+		if !slices.Contains(mods, file) {
+			t.Errorf("Modules names %s, which is no module", m.Path)
+			continue
+		}
+		if got := ours(parseMod(t, dir, file)); !slices.Equal(got, m.May) {
+			t.Errorf("%s requires %v, want %v as in Modules", file, got, m.May)
+		}
+	}
+	if len(mods) != len(Modules) {
+		t.Errorf("there are %d modules and Modules names %d", len(mods), len(Modules))
+	}
+}
+
+// ours lists the modules of this repository that a module requires, in order.
+func ours(f *modfile.File) []string {
+	var out []string
+	for _, r := range f.Require {
+		if own, ok := strings.CutPrefix(r.Mod.Path, modulePath); ok {
+			out = append(out, own)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func siblings(p string, byPath map[string]*modfile.File, seen map[string]bool) map[string]bool {
 	f := byPath[p]
 	if f == nil {

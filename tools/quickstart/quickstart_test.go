@@ -218,7 +218,7 @@ func newDesk(t *testing.T, root string) *desk {
 	if err := os.MkdirAll(filepath.Dir(d.env), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d.build("data-plane", "./cmd/corvo", "corvo")
+	d.build("cli", "./cmd/corvo", "corvo")
 	d.build("services", "./cmd/corvo-cloud", "corvo-cloud")
 	d.build("terraform-provider", ".", "terraform-provider-corvo")
 	return d

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
+	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // outcome is what an invocation left behind.

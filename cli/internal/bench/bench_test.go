@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
+	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // serve starts a stand-in and returns it as a target.

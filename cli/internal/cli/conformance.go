@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/conformance"
+	"github.com/corvo-cloud/corvo/cli/conformance"
 )
 
 func (s *session) conformanceCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/cli"
+	"github.com/corvo-cloud/corvo/cli/internal/cli"
 )
 
 func main() {

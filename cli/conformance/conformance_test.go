@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/conformance"
+	"github.com/corvo-cloud/corvo/cli/conformance"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bench/standin"
+	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // BenchmarkGenerator shows what the generator itself can do: the stand-in does

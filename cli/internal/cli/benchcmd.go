@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bench"
+	"github.com/corvo-cloud/corvo/cli/internal/bench"
 )
 
 type benchFlags struct {
