@@ -59,7 +59,7 @@ export const chunk = <M extends Record<string, unknown>, Name extends keyof M & 
 ): RouteComponent => lazyRouteComponent(() => part(load), name);
 
 // Pages that are one chunk.
-const work = () => import("./routes/work");
+const shared = () => import("./routes/chunk");
 const cron = () => import("./routes/cron");
 
 /** Before the sign-in. Their titles change with every step. */
@@ -137,7 +137,7 @@ export const namespacePages = {
     shortcut: "g w",
     permission: Permission.JOB_READ,
     group: "Operate",
-    component: chunk(work, "WorkersPage"),
+    component: chunk(shared, "WorkersPage"),
   },
   schedules: {
     path: "/$tenant/$namespace/schedules",
@@ -160,12 +160,12 @@ export const namespacePages = {
     shortcut: "g b",
     permission: Permission.JOB_READ,
     group: "Operate",
-    component: chunk(work, "BatchesPage"),
+    component: chunk(shared, "BatchesPage"),
   },
   batch: {
     path: "/$tenant/$namespace/batches/$batch",
     title: "Batch",
-    component: chunk(work, "BatchPage"),
+    component: chunk(shared, "BatchPage"),
   },
   chains: {
     path: "/$tenant/$namespace/chains",
@@ -174,12 +174,12 @@ export const namespacePages = {
     shortcut: "g h",
     permission: Permission.JOB_READ,
     group: "Operate",
-    component: chunk(work, "ChainsPage"),
+    component: chunk(shared, "ChainsPage"),
   },
   chain: {
     path: "/$tenant/$namespace/chains/$chain",
     title: "Chain",
-    component: chunk(work, "ChainPage"),
+    component: chunk(shared, "ChainPage"),
   },
   dead: {
     path: "/$tenant/$namespace/dead",
@@ -189,7 +189,7 @@ export const namespacePages = {
     permission: Permission.JOB_READ,
     group: "Operate",
     search: parseDeadSearch,
-    component: chunk(work, "DeadPage"),
+    component: chunk(shared, "DeadPage"),
   },
   approvals: {
     path: "/$tenant/$namespace/approvals",
@@ -202,7 +202,7 @@ export const namespacePages = {
       queue: text(search, "queue"),
       tab: choice(search, "tab", ["policies"]),
     })),
-    component: chunk(work, "ApprovalsPage"),
+    component: chunk(shared, "ApprovalsPage"),
   },
   usage: {
     path: "/$tenant/$namespace/usage",
@@ -215,7 +215,7 @@ export const namespacePages = {
       period: choice(search, "period", usagePeriods),
       by: choice(search, "by", usageGroupings),
     })),
-    component: chunk(work, "UsagePage"),
+    component: chunk(shared, "UsagePage"),
   },
   keys: {
     path: "/$tenant/$namespace/keys",

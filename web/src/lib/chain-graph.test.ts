@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Chain } from "~/data/work-api";
+import type { Chain } from "~/data/page-api";
 import { chainGraph, stepsDone } from "./chain-graph";
 
 const chain = (more: Partial<Chain>): Chain => ({

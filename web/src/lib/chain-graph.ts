@@ -1,5 +1,5 @@
 import type { Edge, Node } from "~/components/graph/graph";
-import type { Chain, ChainStatus, ChainStep } from "~/data/work-api";
+import type { Chain, ChainStatus, ChainStep } from "~/data/page-api";
 
 /** How many of its steps have gone the way to the next one. */
 export function stepsDone(chain: { status: ChainStatus; current_step: number }, total: number): number {

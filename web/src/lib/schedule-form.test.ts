@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Schedule } from "~/data/work-api";
+import type { Schedule } from "~/data/page-api";
 import { formOf, problemsOf, settingsOf } from "./schedule-form";
 import { parseTags } from "./tags";
 

@@ -1,4 +1,4 @@
-import type { Schedule, ScheduleSettings } from "~/data/work-api";
+import type { Schedule, ScheduleSettings } from "~/data/page-api";
 import { jsonProblem } from "./json";
 import { parseTags } from "./tags";
 import { shortDuration } from "./wire-duration";

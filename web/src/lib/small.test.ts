@@ -6,9 +6,9 @@ import { newRequestId } from "./ids";
 import { parseJobSearch, withinBound } from "./job-search";
 import { nameProblem, queueNameProblem, suggestName } from "./names";
 import { isOwnPath } from "./next";
+import { deadEquivalents } from "./page-equivalents";
 import { signinProblemText, signinSearch } from "./signin-search";
 import { maskKey, snippets } from "./snippets";
-import { deadEquivalents } from "./work-equivalents";
 
 describe("backoff", () => {
   it("grows, stays under its cap and never is zero", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Minute } from "~/data/work-api";
+import type { Minute } from "~/data/page-api";
 import { rate } from "./throughput";
 
 const minutes: Minute[] = [

@@ -1,4 +1,4 @@
-import type { Minute } from "~/data/work-api";
+import type { Minute } from "~/data/page-api";
 
 export const measures = ["enqueued", "completed", "failed"] as const;
 export type Measure = (typeof measures)[number];

@@ -1,5 +1,5 @@
 import type { JobRow } from "~/data/jobs-api";
-import type { Worker } from "~/data/work-api";
+import type { Worker } from "~/data/page-api";
 
 /** A worker with what it has in hand. */
 export interface AtWork {

@@ -15,17 +15,17 @@ import { useNow } from "~/components/ui/time";
 import { More } from "~/components/work/parts";
 import { Who } from "~/components/work/who";
 import type { Job, JobRow } from "~/data/jobs-api";
+import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import type { Verb } from "~/features/approvals/decide-dialog";
 import { Policies } from "~/features/approvals/policies";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { plural } from "~/lib/numbers";
+import { approvalsEquivalents, holdOne } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
 import { duration, relativeTime } from "~/lib/time";
-import { approvalsEquivalents, holdOne } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/approvals");
 const DecideDialog = lazy(() => import("~/features/approvals/decide-dialog"));
@@ -89,13 +89,13 @@ export function ApprovalsPage() {
 }
 
 function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined }) {
-  const list = useInfiniteQuery(workReads.held(scope));
+  const list = useInfiniteQuery(pageReads.held(scope));
   const rows = list.data?.pages.flatMap((page) => page.rows);
   // A list says which jobs are held; each job says why.
   const jobs = useQueries({ queries: (rows ?? []).map((row) => reads.job(scope, row.id)) });
   const [asking, setAsking] = useState<{ verb: Verb; job: JobRow } | null>(null);
   useRefresh(
-    workReads.held(scope).queryKey,
+    pageReads.held(scope).queryKey,
     (event) => event.data?.state === "held" || event.data?.from === "held",
   );
   const ask = (verb: Verb) => (id: string) => {

@@ -19,14 +19,14 @@ import { Back, Id, JobLink, More } from "~/components/work/parts";
 import { BatchStatus } from "~/components/work/status";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import { type Batch, type BatchMember, pageApi } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { type Batch, type BatchMember, workApi } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { count, plural } from "~/lib/numbers";
-import { batchEquivalents, joinBatch } from "~/lib/work-equivalents";
+import { batchEquivalents, joinBatch } from "~/lib/page-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/batches/$batch");
 const Confirm = lazy(() => import("~/features/confirm"));
@@ -34,10 +34,10 @@ const Confirm = lazy(() => import("~/features/confirm"));
 /** One batch: how far it is, how its jobs ended, and what follows. */
 export function BatchPage() {
   const { batch: id, ...scope } = route.useParams();
-  const pages = useInfiniteQuery(workReads.batch(scope, id));
+  const pages = useInfiniteQuery(pageReads.batch(scope, id));
   const batch = pages.data?.pages[0]?.batch;
   useCopyAs(batchEquivalents(id));
-  useRefresh(workReads.batch(scope, id).queryKey, (event) => event.job_id !== undefined);
+  useRefresh(pageReads.batch(scope, id).queryKey, (event) => event.job_id !== undefined);
 
   if (pages.error && !batch) {
     if (pages.error instanceof DataError && pages.error.status === 404) return <NotFound what="batch" />;
@@ -92,7 +92,7 @@ function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
   const client = useQueryClient();
   const [asking, setAsking] = useState(false);
   async function seal() {
-    await workApi.sealBatch(scope, batch.id);
+    await pageApi.sealBatch(scope, batch.id);
     toast({ title: "Batch sealed", description: "It finishes when its last job does." });
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "batches"] });
   }

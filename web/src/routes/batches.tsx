@@ -12,23 +12,23 @@ import { Time } from "~/components/ui/time";
 import { Outcomes } from "~/components/work/outcomes";
 import { JobLink, More } from "~/components/work/parts";
 import { BatchStatus } from "~/components/work/status";
+import type { Batch } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
-import type { Batch } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { count } from "~/lib/numbers";
+import { batchesEquivalents, firstBatch } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
-import { batchesEquivalents, firstBatch } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/batches");
 
 /** Batches of jobs, newest first. */
 export function BatchesPage() {
   const scope = route.useParams();
-  const batches = useInfiniteQuery(workReads.batches(scope));
+  const batches = useInfiniteQuery(pageReads.batches(scope));
   const rows = batches.data?.pages.flatMap((page) => page.rows);
   const list = useRowKeys<HTMLDivElement>({});
   useCopyAs(batchesEquivalents());
-  useRefresh(workReads.batches(scope).queryKey, (event) => event.job_id !== undefined);
+  useRefresh(pageReads.batches(scope).queryKey, (event) => event.job_id !== undefined);
 
   const columns: Column<Batch>[] = [
     {

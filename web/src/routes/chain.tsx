@@ -10,22 +10,22 @@ import { Time } from "~/components/ui/time";
 import { Back, Id, JobLink } from "~/components/work/parts";
 import { ChainStatusBadge } from "~/components/work/status";
 import { DataError } from "~/data/jobs-api";
+import type { Chain } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import type { Chain } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { chainGraph, stepsDone } from "~/lib/chain-graph";
 import { plural } from "~/lib/numbers";
-import { chainEquivalents } from "~/lib/work-equivalents";
+import { chainEquivalents } from "~/lib/page-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/chains/$chain");
 
 /** One chain as a graph of its jobs. */
 export function ChainPage() {
   const { chain: id, ...scope } = route.useParams();
-  const chain = useQuery(workReads.chain(scope, id));
+  const chain = useQuery(pageReads.chain(scope, id));
   useCopyAs(chainEquivalents(id));
-  useRefresh(workReads.chain(scope, id).queryKey, (event) => event.job_id !== undefined);
+  useRefresh(pageReads.chain(scope, id).queryKey, (event) => event.job_id !== undefined);
 
   if (chain.error && !chain.data) {
     if (chain.error instanceof DataError && chain.error.status === 404) return <NotFound what="chain" />;

@@ -12,24 +12,24 @@ import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { More } from "~/components/work/parts";
 import { ChainStatusBadge } from "~/components/work/status";
+import type { ChainRow, ChainStatus } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
-import type { ChainRow, ChainStatus } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { stepsDone } from "~/lib/chain-graph";
 import { plural } from "~/lib/numbers";
+import { chainsEquivalents, firstChain } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
-import { chainsEquivalents, firstChain } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/chains");
 
 /** Chains of jobs, newest first. */
 export function ChainsPage() {
   const scope = route.useParams();
-  const chains = useInfiniteQuery(workReads.chains(scope));
+  const chains = useInfiniteQuery(pageReads.chains(scope));
   const rows = chains.data?.pages.flatMap((page) => page.rows);
   const list = useRowKeys<HTMLDivElement>({});
   useCopyAs(chainsEquivalents());
-  useRefresh(workReads.chains(scope).queryKey, (event) => event.job_id !== undefined);
+  useRefresh(pageReads.chains(scope).queryKey, (event) => event.job_id !== undefined);
 
   const columns: Column<ChainRow>[] = [
     {

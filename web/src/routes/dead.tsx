@@ -18,19 +18,19 @@ import { toast } from "~/components/ui/toast";
 import { More } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { type JobRow, jobsApi } from "~/data/jobs-api";
+import { type ErrorGroup, pageApi } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { type ErrorGroup, workApi } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { Groups } from "~/features/dead/groups";
 import type { BulkVerb } from "~/features/jobs/bulk-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { deadReason, groupWords } from "~/lib/dead-reasons";
 import { get } from "~/lib/equivalents";
 import { count, plural } from "~/lib/numbers";
+import { deadEquivalents } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
-import { deadEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/dead");
 const Confirm = lazy(() => import("~/features/confirm"));
@@ -58,12 +58,12 @@ export function DeadPage() {
   const client = useQueryClient();
   const queues = useQuery(reads.queues(scope));
   const { groups, group, onMore } = useGroups(scope, queue, chosen);
-  const dead = useInfiniteQuery(workReads.dead(scope, queue, chosen));
+  const dead = useInfiniteQuery(pageReads.dead(scope, queue, chosen));
   const [asking, setAsking] = useState<Asking | null>(null);
   const blocked = access.blocked(Permission.JOB_OPERATE);
   useCopyAs(deadEquivalents(queue, chosen));
   useRefresh(
-    workReads.allDead(scope),
+    pageReads.allDead(scope),
     (event) => event.data?.state === "dead" || event.data?.from === "dead",
   );
 
@@ -94,7 +94,7 @@ export function DeadPage() {
       await jobsApi.remove(scope, asked.id);
       toast({ title: "Job deleted", description: asked.id });
     } else {
-      const { requeued } = await workApi.requeue(scope, asked.queue);
+      const { requeued } = await pageApi.requeue(scope, asked.queue);
       toast({ title: `Retried ${plural(requeued, "job")}`, description: `All dead jobs in ${asked.queue}.` });
     }
     await changed();
@@ -300,7 +300,7 @@ export function DeadPage() {
 /** The largest groups, the one that the link names, and how to see more of them. */
 function useGroups(scope: Scope, queue: string | undefined, chosen: string | undefined) {
   const [limit, setLimit] = useState(GROUPS_FIRST);
-  const groups = useQuery(workReads.deadGroups(scope, queue, limit));
+  const groups = useQuery(pageReads.deadGroups(scope, queue, limit));
   const group = groups.data?.groups.find((entry) => entry.id === chosen);
   const more = groups.data?.has_more && limit < GROUPS_MAX;
   // A link may lead to a small one.

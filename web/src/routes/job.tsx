@@ -20,9 +20,9 @@ import { toast } from "~/components/ui/toast";
 import { Who } from "~/components/work/who";
 import { describeError } from "~/data/control";
 import { DataError, type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
+import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import type { Verb } from "~/features/approvals/decide-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { jobEquivalents } from "~/lib/equivalents";
@@ -107,7 +107,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const timeline = useQuery(reads.timeline(scope, job.id));
   const [asking, setAsking] = useState<Asking>(null);
   const queue = queues.data?.find((entry) => entry.name === job.queue);
-  const why = useQuery({ ...workReads.why(scope, job.id), enabled: job.state === "pending" });
+  const why = useQuery({ ...pageReads.why(scope, job.id), enabled: job.state === "pending" });
   const sentence = jobSentence(job, queue, Math.max(now, Date.now()), why.data?.reasons);
   const events: readonly TimelineEvent[] | undefined =
     timeline.data ?? (timeline.error ? job.timeline : undefined);

@@ -27,8 +27,8 @@ import { useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { jobsApi, type Queue } from "~/data/jobs-api";
+import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
-import { workApi } from "~/data/work-api";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { queuesEquivalents } from "~/lib/equivalents";
 import { compact, count, plural } from "~/lib/numbers";
@@ -77,7 +77,7 @@ export function QueuesPage() {
   });
 
   async function requeue({ name }: Queue) {
-    const { requeued } = await workApi.requeue(scope, name);
+    const { requeued } = await pageApi.requeue(scope, name);
     toast({
       title: `Retried ${plural(requeued, "job")}`,
       description: `All dead jobs in ${name}.`,

@@ -14,10 +14,10 @@ import { Time } from "~/components/ui/time";
 import { Back, JobLink } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import type { Schedule } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import type { Schedule } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { NextRuns } from "~/features/schedules/next-runs";
 import { OpenedSchedule } from "~/features/schedules/opened";
 import { ScheduleState } from "~/features/schedules/parts";
@@ -25,8 +25,8 @@ import { useSchedule } from "~/features/schedules/use-schedule";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { cronWords } from "~/lib/cron-words";
 import { plural } from "~/lib/numbers";
+import { scheduleEquivalents } from "~/lib/page-equivalents";
 import { shortDuration } from "~/lib/wire-duration";
-import { scheduleEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/schedules/$schedule");
 const Confirm = lazy(() => import("~/features/confirm"));
@@ -34,10 +34,10 @@ const Confirm = lazy(() => import("~/features/confirm"));
 /** One schedule: when it runs, what it makes, and how it went. */
 export function SchedulePage() {
   const { schedule: id, ...scope } = route.useParams();
-  const schedule = useQuery(workReads.schedule(scope, id));
+  const schedule = useQuery(pageReads.schedule(scope, id));
   useCopyAs(scheduleEquivalents(id));
   useRefresh(
-    workReads.schedule(scope, id).queryKey,
+    pageReads.schedule(scope, id).queryKey,
     (event) => event.type === "enqueued" || event.type === "scheduled",
   );
   const back = (

@@ -12,16 +12,16 @@ import { Page } from "~/components/ui/page";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { More } from "~/components/work/parts";
+import type { Schedule } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
-import type { Schedule } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { OpenedSchedule } from "~/features/schedules/opened";
 import { ScheduleState } from "~/features/schedules/parts";
 import { useSchedule } from "~/features/schedules/use-schedule";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { cronWords } from "~/lib/cron-words";
+import { firstSchedule, schedulesEquivalents } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
-import { firstSchedule, schedulesEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/schedules");
 
@@ -29,7 +29,7 @@ const route = getRouteApi("/$tenant/$namespace/schedules");
 export function SchedulesPage() {
   const scope = route.useParams();
   const { access } = useRouteContext({ from: "/$tenant" });
-  const schedules = useInfiniteQuery(workReads.schedules(scope));
+  const schedules = useInfiniteQuery(pageReads.schedules(scope));
   const rows = schedules.data?.pages.flatMap((page) => page.rows);
   const { setPaused, run } = useSchedule(scope);
   const [open, setOpen] = useState<{ schedule?: string } | null>(null);
@@ -38,7 +38,7 @@ export function SchedulesPage() {
   useCopyAs(schedulesEquivalents());
   // A tick is a job that nobody enqueued by hand; which one is not told.
   useRefresh(
-    workReads.schedules(scope).queryKey,
+    pageReads.schedules(scope).queryKey,
     (event) => event.type === "enqueued" || event.type === "scheduled",
   );
 

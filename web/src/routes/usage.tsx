@@ -12,16 +12,16 @@ import { Page } from "~/components/ui/page";
 import { Skeleton } from "~/components/ui/skeleton";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
+import type { Usage, UsageSummary } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import type { Usage, UsageSummary } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { Budgets } from "~/features/usage/budgets";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { dollars } from "~/lib/money";
 import { compact, count } from "~/lib/numbers";
+import { reportUsage, usageEquivalents } from "~/lib/page-equivalents";
 import type { UsageGrouping, UsagePeriod } from "~/lib/usage";
-import { reportUsage, usageEquivalents } from "~/lib/work-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/usage");
 
@@ -42,10 +42,10 @@ export function UsagePage() {
   const navigate = useNavigate({ from: "/$tenant/$namespace/usage" });
   const { access } = useRouteContext({ from: "/$tenant" });
   const { period = "24h", by = "queue" } = search;
-  const usage = useQuery({ ...workReads.usage(scope, period, by), placeholderData: (was) => was });
+  const usage = useQuery({ ...pageReads.usage(scope, period, by), placeholderData: (was) => was });
   const blocked = access.blocked(Permission.JOB_OPERATE);
   useCopyAs(usageEquivalents(period, by));
-  useRefresh(workReads.usage(scope, period, by).queryKey, (event) => event.data?.from === "active");
+  useRefresh(pageReads.usage(scope, period, by).queryKey, (event) => event.data?.from === "active");
 
   const change = (part: { period?: UsagePeriod; by?: UsageGrouping }) =>
     void navigate({ search: (was) => ({ ...was, ...part }), replace: true, resetScroll: false });

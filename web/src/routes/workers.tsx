@@ -15,11 +15,11 @@ import { type Column, Table } from "~/components/ui/table";
 import { Time, useNow } from "~/components/ui/time";
 import { JobLink } from "~/components/work/parts";
 import type { LiveEvent } from "~/data/events";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import { count, plural } from "~/lib/numbers";
-import { firstWorker, workersEquivalents } from "~/lib/work-equivalents";
+import { firstWorker, workersEquivalents } from "~/lib/page-equivalents";
 import { type AtWork, atWork, hosts } from "~/lib/workers";
 
 const route = getRouteApi("/$tenant/$namespace/workers");
@@ -36,10 +36,10 @@ function concerns({ data }: LiveEvent): boolean {
 export function WorkersPage() {
   const scope = route.useParams();
   const now = useNow();
-  const query = useQuery(workReads.workers(scope));
+  const query = useQuery(pageReads.workers(scope));
   const [filter, setFilter] = useState("");
   useCopyAs(workersEquivalents());
-  useRefresh(workReads.workers(scope).queryKey, concerns, REFRESH_MS);
+  useRefresh(pageReads.workers(scope).queryKey, concerns, REFRESH_MS);
 
   const { data } = query;
   const all = data && atWork(data.workers, data.jobs, now);

@@ -10,9 +10,9 @@ import { Tabs } from "~/components/ui/tabs";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { DataError, jobsApi, type Queue } from "~/data/jobs-api";
+import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { workApi } from "~/data/work-api";
 import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
 import { plural } from "~/lib/numbers";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
@@ -116,7 +116,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
   const busy = queue.pending + queue.scheduled + queue.retrying + leased;
 
   async function drain() {
-    const { remaining } = await workApi.drain(scope, queue.name);
+    const { remaining } = await pageApi.drain(scope, queue.name);
     toast({ title: `Draining ${queue.name}`, description: `${plural(remaining, "job")} left.` });
     await changed();
   }
@@ -140,7 +140,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     );
   }
   async function clear() {
-    const { removed } = await workApi.clear(scope, queue.name);
+    const { removed } = await pageApi.clear(scope, queue.name);
     toast({ title: `Cleared ${queue.name}`, description: `Deleted ${plural(removed, "job")}.` });
     await changed();
   }

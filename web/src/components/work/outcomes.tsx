@@ -1,5 +1,5 @@
 import { clsx } from "clsx";
-import type { Batch } from "~/data/work-api";
+import type { Batch } from "~/data/page-api";
 import { count } from "~/lib/numbers";
 
 const outcomes = [

@@ -1,6 +1,6 @@
 import { Ban, CircleCheck, CircleDashed, CirclePlay, LogOut, OctagonX } from "lucide-react";
 import { Badge } from "~/components/ui/badge";
-import type { Batch, ChainStatus } from "~/data/work-api";
+import type { Batch, ChainStatus } from "~/data/page-api";
 
 const chains = {
   running: ["Running", "info", CirclePlay],

@@ -6,8 +6,8 @@ import { Dialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
+import { pageApi } from "~/data/page-api";
 import type { Scope } from "~/data/token";
-import { workApi } from "~/data/work-api";
 
 export type Verb = "hold" | "approve" | "reject";
 
@@ -63,8 +63,8 @@ export default function DecideDialog({ scope, job, verb, onClose, onDone }: Deci
     try {
       const why = text.trim();
       const { status } = await (verb === "hold"
-        ? workApi.hold(scope, job.id, why)
-        : workApi.decide(scope, job.id, verb, why));
+        ? pageApi.hold(scope, job.id, why)
+        : pageApi.decide(scope, job.id, verb, why));
       toast({
         title: status === "cancelling" ? "Asked the worker to stop" : word.done,
         description: `${job.id} of ${job.queue}`,

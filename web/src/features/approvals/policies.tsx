@@ -10,11 +10,11 @@ import { EmptyState } from "~/components/ui/empty";
 import { type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
+import { type Policy, pageApi } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
-import { type Policy, workApi } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
+import { firstPolicy } from "~/lib/page-equivalents";
 import { shortDuration } from "~/lib/wire-duration";
-import { firstPolicy } from "~/lib/work-equivalents";
 
 const Confirm = lazy(() => import("~/features/confirm"));
 
@@ -28,7 +28,7 @@ interface PoliciesProps {
 /** Which jobs wait for a person. */
 export function Policies({ scope, blocked, create }: PoliciesProps) {
   const client = useQueryClient();
-  const policies = useQuery(workReads.policies(scope));
+  const policies = useQuery(pageReads.policies(scope));
   const [deleted, setDeleted] = useState<Policy | null>(null);
 
   const columns: Column<Policy>[] = [
@@ -115,9 +115,9 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
             confirmLabel="Delete policy"
             describeError={describeError}
             onConfirm={async () => {
-              await workApi.deletePolicy(scope, deleted.id);
+              await pageApi.deletePolicy(scope, deleted.id);
               toast({ title: `Deleted ${deleted.name}` });
-              await client.invalidateQueries({ queryKey: workReads.policies(scope).queryKey });
+              await client.invalidateQueries({ queryKey: pageReads.policies(scope).queryKey });
             }}
           >
             New jobs run without approval. Jobs that are already held stay held.

@@ -8,9 +8,9 @@ import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import { type PolicySettings, pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { type PolicySettings, workApi } from "~/data/work-api";
 
 const modes = [
   { value: "all", label: "All conditions match" },
@@ -55,7 +55,7 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
         ...(approvers.trim() ? { approvers: approvers.split(",").map((entry) => entry.trim()) } : {}),
         ...(expires.trim() ? { expires_after: expires.trim(), on_expire: onExpiry } : {}),
       };
-      return workApi.putPolicy(scope, policy);
+      return pageApi.putPolicy(scope, policy);
     },
     onSuccess: async () => {
       toast({

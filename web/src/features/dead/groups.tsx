@@ -7,8 +7,8 @@ import { Button } from "~/components/ui/button";
 import { Skeleton } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { describeError } from "~/data/control";
+import type { ErrorGroups } from "~/data/page-api";
 import type { Scope } from "~/data/token";
-import type { ErrorGroups } from "~/data/work-api";
 import { groupWords } from "~/lib/dead-reasons";
 import { count } from "~/lib/numbers";
 

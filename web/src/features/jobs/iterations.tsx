@@ -13,10 +13,10 @@ import { toast } from "~/components/ui/toast";
 import { More } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import type { Agent, Job } from "~/data/jobs-api";
+import { type Iteration, pageApi } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { type Iteration, workApi } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { dollars } from "~/lib/money";
 import { compact, count } from "~/lib/numbers";
 
@@ -31,13 +31,13 @@ interface IterationsProps {
 /** What an agent job did, iteration by iteration, and the way to go on from one of them. */
 export default function Iterations({ scope, job, agent, blockedBecause }: IterationsProps) {
   const navigate = useNavigate();
-  const list = useInfiniteQuery(workReads.iterations(scope, job.id));
+  const list = useInfiniteQuery(pageReads.iterations(scope, job.id));
   const [from, setFrom] = useState<Iteration | null>(null);
-  useRefresh(workReads.iterations(scope, job.id).queryKey, (event) => event.job_id === job.id);
+  useRefresh(pageReads.iterations(scope, job.id).queryKey, (event) => event.job_id === job.id);
   const rows = list.data?.pages.flatMap((page) => page.rows);
 
   async function replay({ iteration }: Iteration) {
-    const { job_id } = await workApi.replay(scope, job.id, iteration);
+    const { job_id } = await pageApi.replay(scope, job.id, iteration);
     toast({ title: `Replaying from iteration ${iteration}`, description: `Created ${job_id}.` });
     await navigate({ to: "/$tenant/$namespace/jobs/$job", params: { ...scope, job: job_id } });
   }

@@ -6,9 +6,9 @@ import { Dialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
+import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { workApi } from "~/data/work-api";
 import { queueNameProblem } from "~/lib/names";
 
 interface MoveDialogProps {
@@ -34,7 +34,7 @@ export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
 
   async function back() {
     try {
-      await workApi.move(scope, job.id, job.queue);
+      await pageApi.move(scope, job.id, job.queue);
       toast({ title: `Moved back to ${job.queue}`, description: job.id });
     } catch (error) {
       toast({ kind: "error", title: "Couldn't move the job back", description: describeError(error) });
@@ -48,7 +48,7 @@ export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
     setBusy(true);
     setFailure(undefined);
     try {
-      await workApi.move(scope, job.id, name);
+      await pageApi.move(scope, job.id, name);
       toast({
         title: `Moved to ${name}`,
         description: job.id,

@@ -2,10 +2,10 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { type Edge, Graph, type Node } from "~/components/graph/graph";
 import { Card } from "~/components/ui/card";
 import type { Job } from "~/data/jobs-api";
+import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import { chainGraph } from "~/lib/chain-graph";
 import { plural } from "~/lib/numbers";
 
@@ -20,8 +20,8 @@ export default function Relations({ scope, job }: { scope: Scope; job: Job }) {
 }
 
 function InChain({ scope, job, chain }: { scope: Scope; job: Job; chain: string }) {
-  const { data } = useQuery(workReads.chain(scope, chain));
-  useRefresh(workReads.chain(scope, chain).queryKey, (event) => event.job_id !== undefined);
+  const { data } = useQuery(pageReads.chain(scope, chain));
+  useRefresh(pageReads.chain(scope, chain).queryKey, (event) => event.job_id !== undefined);
   return data ? (
     <Card title="Chain">
       <Graph scope={scope} label="Chain steps" {...chainGraph(data, job.id)} />

@@ -1,13 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { Time } from "~/components/ui/time";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 
 /** What stands in a job's way, in the order in which somebody can do something about it. */
 export default function WhyCard({ scope, id }: { scope: Scope; id: string }) {
-  const { data } = useQuery(workReads.why(scope, id));
-  useRefresh(workReads.why(scope, id).queryKey, (event) => event.job_id === id);
+  const { data } = useQuery(pageReads.why(scope, id));
+  useRefresh(pageReads.why(scope, id).queryKey, (event) => event.job_id === id);
   if (!data || data.reasons.length === 0) return null;
   return (
     <section

@@ -3,10 +3,10 @@ import { clsx } from "clsx";
 import { ChevronRight } from "lucide-react";
 import { Skeleton } from "~/components/ui/skeleton";
 import type { LiveEvent } from "~/data/events";
+import type { Minute } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
-import type { Minute } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { compact, count } from "~/lib/numbers";
 import { type Measure, measures, rate } from "~/lib/throughput";
 
@@ -29,8 +29,8 @@ const fills: Record<Measure, string> = {
 
 /** How many jobs of the namespace came, were done and failed, in each minute of the last hour. */
 export default function Throughput({ scope }: { scope: Scope }) {
-  const { data, error } = useQuery(workReads.throughput(scope));
-  useRefresh(workReads.throughput(scope).queryKey, concerns, REFRESH_MS);
+  const { data, error } = useQuery(pageReads.throughput(scope));
+  useRefresh(pageReads.throughput(scope).queryKey, concerns, REFRESH_MS);
   return (
     <section
       aria-labelledby="throughput"

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { lazy } from "react";
+import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import { Preview } from "./preview";
 
 const ScheduleDialog = lazy(() => import("./schedule-dialog"));
@@ -16,7 +16,7 @@ export function OpenedSchedule({
   id: string | undefined;
   onClose: () => void;
 }) {
-  const schedule = useQuery({ ...workReads.schedule(scope, id ?? ""), enabled: id !== undefined });
+  const schedule = useQuery({ ...pageReads.schedule(scope, id ?? ""), enabled: id !== undefined });
   if (id !== undefined && !schedule.data) return null;
   return (
     <ScheduleDialog

@@ -1,6 +1,6 @@
 import { CirclePause, CirclePlay } from "lucide-react";
 import { Badge } from "~/components/ui/badge";
-import type { Schedule } from "~/data/work-api";
+import type { Schedule } from "~/data/page-api";
 
 export function ScheduleState({ schedule }: { schedule: Schedule }) {
   return schedule.paused ? (

@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
-import { workReads } from "~/data/work-queries";
 import { cronWords } from "~/lib/cron-words";
 import { NextRuns } from "./next-runs";
 
@@ -24,7 +24,7 @@ export function Preview({ scope, cron, timezone }: PreviewProps) {
     return () => window.clearTimeout(timer);
   }, [cron, timezone]);
   const preview = useQuery({
-    ...workReads.preview(scope, asked.cron.trim(), asked.timezone.trim()),
+    ...pageReads.preview(scope, asked.cron.trim(), asked.timezone.trim()),
     enabled: asked.cron.trim() !== "",
     placeholderData: (was) => was,
   });

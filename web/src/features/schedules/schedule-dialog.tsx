@@ -8,9 +8,9 @@ import { Field, Input, Textarea } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import { pageApi, type Schedule } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { type Schedule, workApi } from "~/data/work-api";
 import { formOf, type Problems, problemsOf, type ScheduleForm, settingsOf } from "~/lib/schedule-form";
 
 const overlaps = [
@@ -48,8 +48,8 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
     mutationFn: () => {
       const settings = settingsOf(form, schedule);
       return schedule
-        ? workApi.changeSchedule(scope, schedule.id, settings)
-        : workApi.createSchedule(scope, settings);
+        ? pageApi.changeSchedule(scope, schedule.id, settings)
+        : pageApi.createSchedule(scope, settings);
     },
     onSuccess: async ({ name }) => {
       toast({ title: schedule ? `Saved ${name}` : `Created ${name}` });

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
+import { pageApi, type Schedule } from "~/data/page-api";
 import type { Scope } from "~/data/token";
-import { type Schedule, workApi } from "~/data/work-api";
 
 /** What is done to a schedule at once, without a dialog. */
 export function useSchedule(scope: Scope) {
@@ -11,7 +11,7 @@ export function useSchedule(scope: Scope) {
     client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace, "schedules"] });
   const setPaused = useMutation({
     mutationFn: ({ schedule, paused }: { schedule: Schedule; paused: boolean }) =>
-      workApi.pauseSchedule(scope, schedule.id, paused),
+      pageApi.pauseSchedule(scope, schedule.id, paused),
     onSuccess: (_, { schedule, paused }) => {
       toast({
         title: paused ? `Paused ${schedule.name}` : `Resumed ${schedule.name}`,
@@ -26,7 +26,7 @@ export function useSchedule(scope: Scope) {
       toast({ kind: "error", title: `Couldn't update ${schedule.name}`, description: describeError(error) }),
   });
   const run = useMutation({
-    mutationFn: (schedule: Schedule) => workApi.runSchedule(scope, schedule.id),
+    mutationFn: (schedule: Schedule) => pageApi.runSchedule(scope, schedule.id),
     onSuccess: ({ job_id }, schedule) => {
       toast({ title: `Enqueued a job from ${schedule.name}`, description: job_id });
       return changed();
@@ -35,7 +35,7 @@ export function useSchedule(scope: Scope) {
       toast({ kind: "error", title: `Couldn't run ${schedule.name}`, description: describeError(error) }),
   });
   async function remove(schedule: Schedule) {
-    await workApi.deleteSchedule(scope, schedule.id);
+    await pageApi.deleteSchedule(scope, schedule.id);
     toast({ title: `Deleted ${schedule.name}` });
     await changed();
   }

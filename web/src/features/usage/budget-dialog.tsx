@@ -8,9 +8,9 @@ import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
+import { type Budget, type BudgetSettings, pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { type Budget, type BudgetSettings, workApi } from "~/data/work-api";
 
 const scopes = [
   { value: "global", label: "Whole namespace" },
@@ -65,7 +65,7 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
         ...(daily.trim() ? { daily_usd: amount(daily) ?? 0 } : {}),
         ...(perJob.trim() ? { per_job_usd: amount(perJob) ?? 0 } : {}),
       };
-      return workApi.putBudget(scope, settings);
+      return pageApi.putBudget(scope, settings);
     },
     onSuccess: async () => {
       toast({

@@ -11,11 +11,11 @@ import { EmptyState } from "~/components/ui/empty";
 import { type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
+import { type Budget, pageApi } from "~/data/page-api";
+import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
-import { type Budget, workApi } from "~/data/work-api";
-import { workReads } from "~/data/work-queries";
 import { dollars } from "~/lib/money";
-import { firstBudget } from "~/lib/work-equivalents";
+import { firstBudget } from "~/lib/page-equivalents";
 
 const BudgetDialog = lazy(() => import("./budget-dialog"));
 const Confirm = lazy(() => import("~/features/confirm"));
@@ -32,7 +32,7 @@ const NEAR = 0.8;
 /** What models may cost, and how much of it is spent today. */
 export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | undefined }) {
   const client = useQueryClient();
-  const budgets = useQuery({ ...workReads.budgets(scope), refetchInterval: 15_000 });
+  const budgets = useQuery({ ...pageReads.budgets(scope), refetchInterval: 15_000 });
   const [open, setOpen] = useState<{ what: "put" | "delete"; budget?: Budget } | null>(null);
   const create = (
     <Button
@@ -144,9 +144,9 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
             confirmLabel="Delete budget"
             describeError={describeError}
             onConfirm={async () => {
-              if (open.budget) await workApi.deleteBudget(scope, open.budget);
+              if (open.budget) await pageApi.deleteBudget(scope, open.budget);
               toast({ title: "Budget deleted" });
-              await client.invalidateQueries({ queryKey: workReads.budgets(scope).queryKey });
+              await client.invalidateQueries({ queryKey: pageReads.budgets(scope).queryKey });
             }}
           >
             Spending is no longer limited, and the recorded spend is deleted.

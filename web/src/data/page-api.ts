@@ -134,7 +134,7 @@ function scheduleBody({ payload, ...settings }: ScheduleSettings): string {
 
 const remove = (scope: Scope, path: string) => plain<unknown>(scope, path, { method: "DELETE" });
 
-export const workApi = {
+export const pageApi = {
   dead: async (
     scope: Scope,
     queue: string | undefined,
