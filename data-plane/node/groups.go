@@ -7,11 +7,11 @@ import (
 	"sync"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
@@ -154,9 +154,9 @@ func (n *Node) shardIDs(ctx context.Context) ([]uint32, error) {
 }
 
 func (n *Node) openShard(id uint32) error {
-	store, rings := n.state.Group(id), bell.New()
+	store, hub := n.state.Group(id), notify.New()
 	machine := state.New(store, nil)
-	machine.RingOnCommit(rings.Ring)
+	machine.RingOnCommit(hub.Notify)
 	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), machine, group.Options{
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness,
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
@@ -168,9 +168,9 @@ func (n *Node) openShard(id uint32) error {
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
 		LeaderWait: server.LeaderWait,
 	})
-	model := readmodel.NewProjector(n.models, store, rings, g.AppliedIndex, n.logger)
+	model := readmodel.NewProjector(n.models, store, hub, g.AppliedIndex, n.logger)
 	service := queue.NewLimited(s, n.enqueuePerSecond)
-	views := queue.NewViews(service, model, rings)
+	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
 	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk})
 	n.loops.Go(func() { n.project(g, model) })

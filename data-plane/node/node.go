@@ -62,7 +62,7 @@ type Node struct {
 	ballast   *disk.Ballast
 	log       *raftlog.Store
 	state     *statedb.DB
-	models    *readmodel.Shelf
+	models    *readmodel.Dir
 	mux       *transport.Mux
 	transport *http.Transport
 	cell      *cell.Cell
@@ -269,7 +269,7 @@ func (n *Node) openModels() error {
 		}
 	}
 	var err error
-	n.models, err = readmodel.OpenShelf(dir, n.logger)
+	n.models, err = readmodel.OpenDir(dir, n.logger)
 	return err
 }
 

@@ -30,7 +30,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/data-plane/node"
-	"github.com/corvo-cloud/corvo/services/door"
+	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -450,13 +450,13 @@ func TestCell_ADeadControlPlaneTouchesNoJob(t *testing.T) {
 	t.Parallel()
 	c := startCell(t)
 	control, kill := startControl(t)
-	carrier, err := door.NewCarrier(control, door.CarrierOptions{})
+	carrier, err := ingress.NewCarrier(control, ingress.CarrierOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(carrier.Close)
 	c.startProxyBehind(func(data http.Handler) http.Handler {
-		return door.New(data, door.Options{Domain: "corvo.test", Control: carrier})
+		return ingress.New(data, ingress.Options{Domain: "corvo.test", Control: carrier})
 	})
 	k := c.tenant("acme")
 	eventually(t, "writes work", func() bool { status, _ := c.call(k, "GET", "/t/acme/api/v1/queues", nil); return status == 200 })

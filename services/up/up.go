@@ -23,7 +23,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
-	"github.com/corvo-cloud/corvo/services/door"
+	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
@@ -402,8 +402,8 @@ func closeListeners(configs []node.Config) error {
 
 // front puts console and control API on the proxy's port.
 func (s *Service) front(data http.Handler) http.Handler {
-	o := door.Options{Domain: s.cfg.Domain, Control: s.control.Handler(), Proxies: s.cfg.Proxies}
-	return door.New(data, o)
+	o := ingress.Options{Domain: s.cfg.Domain, Control: s.control.Handler(), Proxies: s.cfg.Proxies}
+	return ingress.New(data, o)
 }
 
 func (s *Service) startProxy() error {

@@ -14,9 +14,9 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -106,7 +106,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 			}
 			email, joins = i.Email, t.Name
 		}
-		if refusal, err = flood.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil || refusal != nil {
+		if refusal, err = ratelimit.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil || refusal != nil {
 			return err
 		}
 		return s.mailLink(ctx, tx, email, joins, what, now)
@@ -122,11 +122,11 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 	return &cloudv1.StartLoginResponse{ExpiresAt: timestamppb.New(now.Add(life))}, nil
 }
 
-func (s *Service) limits(ctx context.Context, email string) []flood.Limit {
+func (s *Service) limits(ctx context.Context, email string) []ratelimit.Limit {
 	peer := access.From(ctx).Peer
-	network := flood.Network(peer)
-	return []flood.Limit{
-		{Bucket: "login.peer:" + flood.Peer(peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-in emails requested from your network"},
+	network := ratelimit.Network(peer)
+	return []ratelimit.Limit{
+		{Bucket: "login.peer:" + ratelimit.Peer(peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-in emails requested from your network"},
 		{Bucket: "login.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-in emails requested from your network"},
 		{Bucket: "login.email:" + network + " " + email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-in emails for this address requested from your network"},
 		{

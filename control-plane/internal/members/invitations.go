@@ -15,10 +15,10 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -113,7 +113,7 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 }
 
 func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, letter mail.Message) (*fault.Error, error) {
-	refusal, err := flood.Count(ctx, tx, i.CreatedAt, flood.Limit{
+	refusal, err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
 	if err != nil || refusal != nil {

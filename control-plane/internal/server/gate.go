@@ -15,7 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
@@ -28,7 +28,7 @@ type gate struct {
 	store  store.Store
 	policy cookies.Policy
 	public string // Origin of the console.
-	floods *floods
+	limits *limits
 	log    *slog.Logger
 	now    func() time.Time
 }
@@ -55,7 +55,7 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 	ctx := r.Context()
 	bare := access.From(ctx)
 	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
-		if refusal := g.floods.strangers.Take(bare.Peer, g.now()); refusal != nil {
+		if refusal := g.limits.strangers.Take(bare.Peer, g.now()); refusal != nil {
 			return ctx, refusal
 		}
 		// Another site must not sign a browser in, or out, as somebody of its choice.
@@ -64,17 +64,17 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 	// A bad credential costs a look into the database, too. One that was good a moment ago
 	// is let through: a neighbour's guesses are no reason to keep somebody out.
 	shown := credentialOf(r.Header, g.policy)
-	if refusal := g.floods.guesses.Check(bare.Peer, g.now()); refusal != nil && !g.floods.good.Has(shown) {
+	if refusal := g.limits.guesses.Check(bare.Peer, g.now()); refusal != nil && !g.limits.good.Has(shown) {
 		return ctx, refusal
 	}
 	c, byCookie, err := g.auth.caller(ctx, r.Header, bare)
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Code == fault.Unauthenticated {
-			_ = g.floods.guesses.Take(bare.Peer, g.now()) // Counted; this one is answered.
+			_ = g.limits.guesses.Take(bare.Peer, g.now()) // Counted; this one is answered.
 		}
 		return ctx, err
 	}
-	g.floods.good.Add(shown)
+	g.limits.good.Add(shown)
 	if byCookie && !sameOrigin(r.Header, g.public) {
 		return ctx, errCrossSite
 	}
@@ -155,23 +155,23 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 		return ctx, denied(c, g.rule.permission)
 	}
 	if !g.rule.safe && c.Plan != tenancy.PlanUnlimited {
-		if wait := g.floods.writes.Take(c.TenantID, g.now()); wait > 0 {
-			return ctx, flood.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
+		if wait := g.limits.writes.Take(c.TenantID, g.now()); wait > 0 {
+			return ctx, ratelimit.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
 		}
 	}
 	return ctx, nil
 }
 
-// floods is what may be called how often, counted in memory.
-type floods struct {
+// limits is what may be called how often, counted in memory.
+type limits struct {
 	// strangers are calls without a credential, guesses those with a bad one.
-	strangers, guesses *flood.Strangers
+	strangers, guesses *ratelimit.Strangers
 	// writes are changes, per tenant: whoever may change something may not keep the
 	// database from everybody else.
-	writes *flood.Buckets
+	writes *ratelimit.Buckets
 	// good are credentials that were good when they were shown last, by their digest.
 	// They are looked up all the same.
-	good *flood.Recent
+	good *ratelimit.Recent
 }
 
 // credentialOf is the digest of what a caller shows.
@@ -180,10 +180,10 @@ func credentialOf(h http.Header, policy cookies.Policy) string {
 }
 
 // writesRate lets Terraform apply a large plan, and people do what they like.
-var writesRate = flood.Rate{PerSecond: 20, Burst: 500}
+var writesRate = ratelimit.Rate{PerSecond: 20, Burst: 500}
 
-func newFloods() *floods {
-	return &floods{strangers: flood.NewStrangers(), guesses: flood.NewStrangers(), writes: flood.NewBuckets(writesRate), good: flood.NewRecent()}
+func newLimits() *limits {
+	return &limits{strangers: ratelimit.NewStrangers(), guesses: ratelimit.NewStrangers(), writes: ratelimit.NewBuckets(writesRate), good: ratelimit.NewRecent()}
 }
 
 func tenantOf(request any) string {

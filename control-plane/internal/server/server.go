@@ -42,7 +42,7 @@ type Check struct {
 // Server answers the control plane's requests.
 type Server struct {
 	options Options
-	floods  *floods
+	limits  *limits
 	handler http.Handler
 }
 
@@ -59,7 +59,7 @@ func New(o Options) (*Server, error) {
 	if o.Peer == nil {
 		o.Peer = remoteAddress
 	}
-	s := &Server{options: o, floods: newFloods()}
+	s := &Server{options: o, limits: newLimits()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", s.ready)
@@ -81,7 +81,7 @@ func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
 	policy := cookies.Policy{Secure: o.URLs.Secure()}
 	g := &gate{
-		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, floods: s.floods, log: o.Log, now: o.Now,
+		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, limits: s.limits, log: o.Log, now: o.Now,
 		auth: &authenticator{store: o.Store, policy: policy, now: o.Now},
 	}
 	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax)}
@@ -95,7 +95,7 @@ func (s *Server) guarded(m Method, r rule) http.Handler {
 // database is asked.
 func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refusal := s.floods.strangers.Take(access.From(r.Context()).Peer, s.options.Now()); refusal != nil {
+		if refusal := s.limits.strangers.Take(access.From(r.Context()).Peer, s.options.Now()); refusal != nil {
 			w.Header().Set("Retry-After", strconv.Itoa(int(seconds(refusal.RetryAfter))))
 			http.Error(w, refusal.Error(), http.StatusTooManyRequests)
 			return

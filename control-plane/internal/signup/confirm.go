@@ -12,8 +12,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -205,7 +205,7 @@ func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, 
 	if su.Attempts >= attemptsMax {
 		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes; open the link in the email, or sign up again for a new code"), nil
 	}
-	refusal, err := flood.Count(ctx, tx, now, flood.Limit{
+	refusal, err := ratelimit.Count(ctx, tx, now, ratelimit.Limit{
 		Bucket: "signup.code:" + su.Email, Window: 24 * time.Hour, Max: s.Limits.CodesPerDay, What: "codes for this email address",
 	})
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -144,7 +144,7 @@ func validate(r *cloudv1.StartRequest) (email string, _ error) {
 func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
 	var refusal *fault.Error
 	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
-		if refusal, err = flood.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil || refusal != nil {
+		if refusal, err = ratelimit.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil || refusal != nil {
 			return err
 		}
 		if refusal, err = takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
@@ -167,10 +167,10 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 	return nil
 }
 
-func (s *Service) limits(su store.Signup) []flood.Limit {
-	network := flood.Network(su.Peer)
-	return []flood.Limit{
-		{Bucket: "signup.peer:" + flood.Peer(su.Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-ups from your network"},
+func (s *Service) limits(su store.Signup) []ratelimit.Limit {
+	network := ratelimit.Network(su.Peer)
+	return []ratelimit.Limit{
+		{Bucket: "signup.peer:" + ratelimit.Peer(su.Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-ups from your network"},
 		{Bucket: "signup.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-ups from your network"},
 		{Bucket: "signup.email:" + network + " " + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this email address from your network"},
 		{

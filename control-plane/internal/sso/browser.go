@@ -17,7 +17,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -117,8 +117,8 @@ func notOffered() *problem {
 func (s *Service) entrance(ctx context.Context, name string, r *http.Request, isTrial bool) (t store.Tenant, all []store.Connection, err error) {
 	var refusal *fault.Error
 	err = s.Store.Service(ctx, func(tx store.Tx) error {
-		refusal, err = flood.Count(ctx, tx, s.Now(), flood.Limit{
-			Bucket: "sso.start:" + flood.Peer(access.From(ctx).Peer), Window: time.Minute, Max: s.StartsPerMinute, What: "sign-ins from your network",
+		refusal, err = ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
+			Bucket: "sso.start:" + ratelimit.Peer(access.From(ctx).Peer), Window: time.Minute, Max: s.StartsPerMinute, What: "sign-ins from your network",
 		})
 		if err != nil || refusal != nil {
 			return err

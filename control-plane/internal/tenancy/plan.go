@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/flood"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -86,7 +86,7 @@ func (s *Service) within(ctx context.Context, tx store.Tx, tenantID, what string
 		// Not Exhausted: programs would wait and try again, and waiting does not help.
 		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s allows %d %s; delete one that you don't need, or change the plan", t.Plan, t.Name, most.living, what)
 	}
-	refusal, err := flood.Count(ctx, tx, s.Now(), flood.Limit{
+	refusal, err := ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
 		Bucket: "make." + what + ":" + tenantID, Window: 24 * time.Hour, Max: most.perDay, What: "new " + what + " in this tenant",
 	})
 	if err != nil || refusal == nil {

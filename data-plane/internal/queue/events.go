@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 )
 
 // EventFilterMax bounds each list of an event filter.
@@ -47,7 +47,7 @@ var ErrEventsLost = errors.New("the events after that number are no longer kept"
 type EventReader struct {
 	v        *Views
 	ns       job.Namespace
-	listener *bell.Listener
+	listener *notify.Listener
 	moved    <-chan struct{} // Leadership may have changed.
 	seq      uint64
 	pending  []uint64 // Entries to read, oldest first.
@@ -66,7 +66,7 @@ func (v *Views) Events(c Caller, in EventFilter) (*EventReader, error) {
 	if err := v.leads(); err != nil {
 		return nil, err
 	}
-	r.listener = v.bell.Listen(c.Namespace)
+	r.listener = v.hub.Listen(c.Namespace)
 	if in.After != nil {
 		r.seq = *in.After
 		return r, nil

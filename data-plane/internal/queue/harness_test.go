@@ -11,10 +11,10 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -41,7 +41,7 @@ type rig struct {
 	caller Caller
 	log    *raftlog.Store
 	db     *statedb.DB
-	bell   *bell.Bell
+	hub    *notify.Hub
 }
 
 func memFS() vfs.FS { return vfs.NewMem() }
@@ -64,15 +64,15 @@ func open(t *testing.T, d disks) *rig {
 		t.Fatal(err)
 	}
 	_, tr := raft.NewInmemTransport("n1")
-	store, rings := db.Group(2), bell.New()
+	store, hub := db.Group(2), notify.New()
 	machine := state.New(store, nil)
-	machine.RingOnCommit(rings.Ring)
+	machine.RingOnCommit(hub.Notify)
 	g, err := group.Open(store, log.Group(2), wire{tr}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{
-		Service: New(shard.New(g, store, shard.Options{Plan: Plan})), t: t, log: log, db: db, bell: rings,
+		Service: New(shard.New(g, store, shard.Options{Plan: Plan})), t: t, log: log, db: db, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1"},
 	}
 	r.eventually("the shard leads", g.Leading)

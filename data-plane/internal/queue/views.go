@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -39,12 +39,12 @@ type Views struct {
 	service *Service
 	shard   *shard.Shard
 	model   *readmodel.Projector
-	bell    *bell.Bell
+	hub     *notify.Hub
 }
 
 // NewViews makes the views of the shard of a service.
-func NewViews(s *Service, model *readmodel.Projector, rings *bell.Bell) *Views {
-	return &Views{service: s, shard: s.shard, model: model, bell: rings}
+func NewViews(s *Service, model *readmodel.Projector, hub *notify.Hub) *Views {
+	return &Views{service: s, shard: s.shard, model: model, hub: hub}
 }
 
 // Lag is how late the lists of the shard are, on the node that leads it.

@@ -28,22 +28,22 @@ func (r *rig) views() *Views {
 // viewsUntil is views whose read model may be stopped: it is late from then on.
 func (r *rig) viewsUntil() (v *Views, stop func()) {
 	r.t.Helper()
-	shelf, err := readmodel.OpenShelf(r.t.TempDir(), slog.New(slog.DiscardHandler))
+	models, err := readmodel.OpenDir(r.t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	model := readmodel.NewProjector(shelf, r.shard.Store(), r.bell, r.shard.Group().AppliedIndex, slog.New(slog.DiscardHandler))
+	model := readmodel.NewProjector(models, r.shard.Store(), r.hub, r.shard.Group().AppliedIndex, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); model.Run(ctx) }()
 	stop = func() { cancel(); <-done }
 	r.t.Cleanup(func() {
 		stop()
-		if err := shelf.Close(); err != nil {
+		if err := models.Close(); err != nil {
 			r.t.Error(err)
 		}
 	})
-	return NewViews(r.Service, model, r.bell), stop
+	return NewViews(r.Service, model, r.hub), stop
 }
 
 // next reads events until there are n.

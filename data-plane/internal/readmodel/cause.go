@@ -253,7 +253,7 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 	ctx, cancel := context.WithTimeout(ctx, queryMax)
 	defer cancel()
 	least := p.look(ns).seq
-	err = p.shelf.query(ctx, ns, func(file *file) error {
+	err = p.models.query(ctx, ns, func(file *file) error {
 		if err := file.reaches(ctx, least); err != nil {
 			return err
 		}

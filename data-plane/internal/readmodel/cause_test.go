@@ -147,7 +147,7 @@ func TestDeadGroups_AreTheRowsInTheEnd(t *testing.T) {
 		}
 	}
 	check("projected")
-	if err := r.shelf.discard(nsA); err != nil {
+	if err := r.models.discard(nsA); err != nil {
 		t.Fatal(err)
 	}
 	r.halt()

@@ -91,7 +91,7 @@ type file struct {
 	// Of dead jobs: those from an id on, one that died, one that did not; the count of a group, and its end.
 	deadFrom, dead, undead, cause, uncause *sql.Stmt
 
-	refs int // Guarded by the shelf.
+	refs int // Guarded by the models.
 	used uint64
 }
 

@@ -105,7 +105,7 @@ func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.T
 		out[i].At = last.Add(time.Duration(i-Minutes+1) * time.Minute).UTC()
 	}
 	least := p.look(ns).seq
-	err = p.shelf.query(ctx, ns, func(file *file) error {
+	err = p.models.query(ctx, ns, func(file *file) error {
 		if err := file.reaches(ctx, least); err != nil {
 			return err
 		}

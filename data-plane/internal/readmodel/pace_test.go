@@ -157,8 +157,8 @@ func TestRun_FallsBehindOnASaturatedNodeAndCatchesUp(t *testing.T) {
 	r := newRig(t)
 	resting, idle := make(chan struct{}), make(chan struct{})
 	began := time.Now()
-	r.shelf.pace.now = func() time.Time { return began } // What was done is never paid.
-	r.shelf.pace.sleep = func(ctx context.Context, d time.Duration) {
+	r.models.pace.now = func() time.Time { return began } // What was done is never paid.
+	r.models.pace.sleep = func(ctx context.Context, d time.Duration) {
 		if d > 0 {
 			select {
 			case resting <- struct{}{}:

@@ -59,7 +59,7 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	defer cancel()
 	var got found
 	least := p.look(ns).seq
-	err = p.shelf.query(ctx, ns, func(file *file) error {
+	err = p.models.query(ctx, ns, func(file *file) error {
 		if err := file.reaches(ctx, least); err != nil {
 			return err
 		}

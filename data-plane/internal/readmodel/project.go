@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -43,9 +43,9 @@ const (
 // rebuild never meet in the middle of a row.
 type Projector struct {
 	store   *statedb.Group
-	bell    *bell.Bell
+	hub     *notify.Hub
 	applied func() uint64
-	shelf   *Shelf
+	models  *Dir
 	logger  *slog.Logger
 	hurry   chan struct{} // Somebody waits for a round.
 
@@ -89,10 +89,10 @@ func (t *track) missing(now time.Time) time.Duration {
 }
 
 // NewProjector makes the projector of a shard over its committed state. It hears
-// of new events from rings, applied is the shard's applied index.
-func NewProjector(shelf *Shelf, store *statedb.Group, rings *bell.Bell, applied func() uint64, logger *slog.Logger) *Projector {
+// of new events from hub, applied is the shard's applied index.
+func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, applied func() uint64, logger *slog.Logger) *Projector {
 	return &Projector{
-		store: store, bell: rings, applied: applied, shelf: shelf, logger: logger.With("shard", store.ID()),
+		store: store, hub: hub, applied: applied, models: models, logger: logger.With("shard", store.ID()),
 		hurry: make(chan struct{}, 1), tracks: make(map[job.Namespace]*track), round: make(chan struct{}),
 	}
 }
@@ -162,7 +162,7 @@ func (p *Projector) step(ctx context.Context) (busy bool, err error) {
 func (p *Projector) wait(ctx context.Context) {
 	again := p.nextRetry()
 	select {
-	case <-p.bell.Any():
+	case <-p.hub.Any():
 		gather := time.NewTimer(time.Until(p.ended.Add(gatherFor)))
 		defer gather.Stop()
 		select {
@@ -269,7 +269,7 @@ type round struct {
 }
 
 func (p *Projector) gather(ctx context.Context) (round, error) {
-	piece := p.shelf.pace.begin(ctx)
+	piece := p.models.pace.begin(ctx)
 	defer piece.end()
 	r := round{found: make(map[job.Namespace]*changes), index: p.index, asOf: time.Now()}
 	n, at := 0, int64(0)
@@ -329,7 +329,7 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 }
 
 func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
-	defer p.shelf.pace.begin(ctx).end()
+	defer p.models.pace.begin(ctx).end()
 	if err := p.read(ns, ids, c); err != nil {
 		return false, err
 	}
@@ -353,10 +353,10 @@ func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
 // apply writes one change; ok is false if the file could not take it, which is then
 // noted in the track.
 func (p *Projector) apply(ctx context.Context, ns job.Namespace, c *change) (ok bool, err error) {
-	f, err := p.shelf.take(ctx, ns)
+	f, err := p.models.take(ctx, ns)
 	if err == nil {
 		err = f.apply(ctx, c)
-		p.shelf.giveBack(f)
+		p.models.giveBack(f)
 	}
 	if err != nil {
 		return false, p.failed(ctx, ns, err)
@@ -379,7 +379,7 @@ func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) err
 	}
 	if errors.Is(err, errDamaged) {
 		p.logger.Warn("a read model is damaged and will be rebuilt", "namespace", ns, "err", err)
-		if derr := p.shelf.discard(ns); derr != nil {
+		if derr := p.models.discard(ns); derr != nil {
 			err = errors.Join(err, derr)
 		} else {
 			p.update(ns, func(t *track) { *t = track{behind: true, since: t.since} })
@@ -397,11 +397,11 @@ func (p *Projector) meet(ctx context.Context, ns job.Namespace) (track, error) {
 	if t.known || time.Now().Before(t.again) {
 		return t, nil
 	}
-	f, err := p.shelf.take(ctx, ns)
+	f, err := p.models.take(ctx, ns)
 	var m mark
 	if err == nil {
 		m, err = f.mark(ctx)
-		p.shelf.giveBack(f)
+		p.models.giveBack(f)
 	}
 	if err != nil {
 		return track{}, p.failed(ctx, ns, err)
@@ -457,7 +457,7 @@ func (p *Projector) survey(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if !t.known && p.shelf.isRetired(ns) {
+		if !t.known && p.models.isRetired(ns) {
 			p.surveyed = ns
 			continue
 		}
@@ -550,7 +550,7 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 // chain reads the next of the namespace's own entries after an event; all tells that there
 // are no more.
 func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all bool, err error) {
-	defer p.shelf.pace.begin(ctx).end()
+	defer p.models.pace.begin(ctx).end()
 	entries, err := feed.Since(p.store, ns, seq, chainMax)
 	if err != nil {
 		return c, false, err
@@ -606,7 +606,7 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 
 // rebuildSlice replaces the rows of the next jobs by what the state has.
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
-	piece := p.shelf.pace.begin(ctx)
+	piece := p.models.pace.begin(ctx)
 	piece.least = shareRebuild
 	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}

@@ -118,7 +118,7 @@ func BenchmarkRebuild(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				r.halt()
-				if err := r.shelf.remove(nsA); err != nil {
+				if err := r.models.remove(nsA); err != nil {
 					b.Fatal(err)
 				}
 				r.open()

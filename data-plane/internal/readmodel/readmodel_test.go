@@ -9,11 +9,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -32,13 +32,13 @@ type rig struct {
 	db      *statedb.DB
 	store   *statedb.Group
 	machine *state.Machine
-	bell    *bell.Bell
+	hub     *notify.Hub
 	index   uint64
 	done    atomic.Uint64
 	now     int64
 	next    uint32
 
-	shelf *Shelf
+	models *Dir
 	*Projector
 	stop func()
 }
@@ -49,9 +49,9 @@ func newRig(t testing.TB) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{TB: t, dir: t.TempDir(), db: db, store: db.Group(2), bell: bell.New(), now: epoch}
+	r := &rig{TB: t, dir: t.TempDir(), db: db, store: db.Group(2), hub: notify.New(), now: epoch}
 	r.machine = state.New(r.store, nil)
-	r.machine.RingOnCommit(r.bell.Ring)
+	r.machine.RingOnCommit(r.hub.Notify)
 	t.Cleanup(func() {
 		r.halt()
 		if err := db.Close(); err != nil {
@@ -62,17 +62,17 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// open makes shelf and projector anew, as a process that starts does.
+// open makes models and projector anew, as a process that starts does.
 func (r *rig) open() {
 	r.Helper()
-	shelf, err := OpenShelf(r.dir, slog.New(slog.DiscardHandler))
+	models, err := OpenDir(r.dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.shelf = shelf
+	r.models = models
 	// Other tests may use the whole machine: they are not what is to be yielded to.
-	shelf.pace.load = func() (float64, float64, bool) { return 1, 2, true }
-	r.Projector = NewProjector(shelf, r.store, r.bell, r.done.Load, slog.New(slog.DiscardHandler))
+	models.pace.load = func() (float64, float64, bool) { return 1, 2, true }
+	r.Projector = NewProjector(models, r.store, r.hub, r.done.Load, slog.New(slog.DiscardHandler))
 }
 
 // run begins a term of leadership.
@@ -88,7 +88,7 @@ func (r *rig) halt() {
 	if r.stop != nil {
 		r.stop()
 	}
-	if err := r.shelf.Close(); err != nil {
+	if err := r.models.Close(); err != nil {
 		r.Error(err)
 	}
 }

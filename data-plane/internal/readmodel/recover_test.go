@@ -75,11 +75,11 @@ func (r *rig) wantTruth(ns job.Namespace) {
 			r.Fatalf("%d jobs with %v, want %d", len(found), t, n)
 		}
 	}
-	f, err := r.shelf.take(r.ctx(), ns)
+	f, err := r.models.take(r.ctx(), ns)
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer r.shelf.giveBack(f)
+	defer r.models.giveBack(f)
 	for what, sql := range map[string]string{
 		"tags of jobs that are gone":      `SELECT count(*) FROM tag t WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.id = t.id)`,
 		"dead jobs that are not":          `SELECT count(*) FROM dead d WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.id = d.id AND j.state = ?1 AND j.queue = d.queue AND j.generation = d.generation AND j.created_at = d.created_at AND j.finished_at = d.finished_at)`,
@@ -115,7 +115,7 @@ func sameRow(a, b Row) bool {
 // edit changes a namespace's file behind the projector's back, while it is closed.
 func (r *rig) edit(ns job.Namespace, sql string) {
 	r.Helper()
-	f, err := openFile(context.Background(), ns, r.shelf.path(ns))
+	f, err := openFile(context.Background(), ns, r.models.path(ns))
 	if err == nil {
 		_, err = f.write.Exec(sql)
 		err = errors.Join(err, f.close())
@@ -286,7 +286,7 @@ func TestRun_DamagedFilesAreMadeAnew(t *testing.T) {
 			}
 			r.wantTruth(nsA)
 			r.halt()
-			path := r.shelf.path(nsA)
+			path := r.models.path(nsA)
 			b, err := os.ReadFile(path)
 			if err == nil {
 				err = os.WriteFile(path, damage(b), 0o600)
@@ -309,10 +309,10 @@ func TestRun_RemovedFilesAreMadeAnew(t *testing.T) {
 	r.run()
 	r.some(nsA)
 	r.wantTruth(nsA)
-	r.shelf.mu.Lock()
-	r.shelf.max = 1
-	err := r.shelf.remove(nsA)
-	r.shelf.mu.Unlock()
+	r.models.mu.Lock()
+	r.models.max = 1
+	err := r.models.remove(nsA)
+	r.models.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,17 +408,17 @@ func TestRun_ANewTermFindsWhatHappenedInBetween(t *testing.T) {
 	r.wantTruth(nsB)
 }
 
-func TestShelf_OpenFilesAreBounded(t *testing.T) {
+func TestDir_OpenFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.shelf.max = 3
+	r.models.max = 3
 	r.run()
 	for round := range 2 {
 		for i := range 12 {
 			r.enqueue(job.Namespace{1, byte(i)}, "mail")
-			r.shelf.mu.Lock()
-			open := len(r.shelf.open)
-			r.shelf.mu.Unlock()
+			r.models.mu.Lock()
+			open := len(r.models.open)
+			r.models.mu.Unlock()
 			if open > 3 {
 				t.Fatalf("%d files are open", open)
 			}
@@ -472,7 +472,7 @@ func TestModel_IsTheStateInTheEnd(t *testing.T) {
 					r.stop()
 				}
 				running = false
-				if err := r.shelf.Close(); err != nil {
+				if err := r.models.Close(); err != nil {
 					rt.Fatal(err)
 				}
 				r.open()
@@ -493,7 +493,7 @@ func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
 		t.Skip("waits for the pause between two tries")
 	}
 	r := newRig(t)
-	path := r.shelf.path(nsA)
+	path := r.models.path(nsA)
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/bell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
@@ -55,23 +55,23 @@ func startLocal(t testing.TB) *local {
 	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
 	fail(err)
 	_, wire := raft.NewInmemTransport("n1")
-	store, rings := db.Group(2), bell.New()
+	store, hub := db.Group(2), notify.New()
 	machine := state.New(store, nil)
-	machine.RingOnCommit(rings.Ring)
+	machine.RingOnCommit(hub.Notify)
 	g, err := group.Open(store, log.Group(2), inmemWire{wire}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
 	fail(err)
 	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), log.Close(), db.Close())) })
 	s := shard.New(g, store, shard.Options{Plan: queue.Plan})
 	eventually(t, "the shard leads", g.Leading)
-	shelf, err := readmodel.OpenShelf(t.TempDir(), quiet())
+	models, err := readmodel.OpenDir(t.TempDir(), quiet())
 	fail(err)
-	model := readmodel.NewProjector(shelf, store, rings, g.AppliedIndex, quiet())
+	model := readmodel.NewProjector(models, store, hub, g.AppliedIndex, quiet())
 	ctx, cancel := context.WithCancel(context.Background())
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })
-	t.Cleanup(func() { cancel(); project.Wait(); fail(shelf.Close()) })
+	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
 	l := &local{Service: queue.New(s), shard: s, store: store}
-	l.views = queue.NewViews(l.Service, model, rings)
+	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l
 }

@@ -362,7 +362,7 @@ func endedKind(name string) kind {
 	panic(name)
 }
 
-// tryOne asks at a door that the credential opened.
+// tryOne repeats a request that the credential was allowed.
 func (m *matrix) tryOne(t *testing.T, name string, headers map[string]string) int {
 	t.Helper()
 	switch endedKind(name) {

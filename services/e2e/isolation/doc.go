@@ -3,10 +3,10 @@
 // every id and every lease token of the other, and may forge headers, hosts and
 // paths.
 //
-// It owns the table of doors (doors_test.go) and the questions made of it. It must
+// It owns the table of routes (routes_test.go) and the questions made of it. It must
 // not know how tenants are kept apart.
 //
-// A second test tries every credential at every door of a whole service and keeps what
+// A second test tries every credential at every entry point of a whole service and keeps what
 // each gets in testdata/matrix.txt; the laws in matrix_test.go hold whatever the table says.
 //
 // Surprising: the table is held against what the service says of itself, the

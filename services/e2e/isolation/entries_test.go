@@ -16,7 +16,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
-// side is the part of the service behind a door.
+// side is the part of the service that answers.
 type side int
 
 const (
@@ -27,7 +27,7 @@ const (
 	inside       // A node's own listener, for parts of the cell.
 )
 
-// entry is one door, and how to knock.
+// entry is one entry point and a request to it.
 type entry struct {
 	name string
 	side side
@@ -42,29 +42,29 @@ type entry struct {
 	last     bool // Ends the session that it is called with.
 }
 
-// everyDoor is what the service says of itself, and what it should not have.
-func (m *matrix) everyDoor(t *testing.T) []entry {
+// allEntries is what the service says of itself, and what it should not have.
+func (m *matrix) allEntries(t *testing.T) []entry {
 	t.Helper()
-	all := slices.Concat(m.dataDoors(t), controlDoors(), pageDoors(), closedDoors(), m.mailboxDoors(t))
+	all := slices.Concat(m.dataEntries(t), controlEntries(), pageEntries(), closedEntries(), m.mailboxEntries(t))
 	for _, s := range []side{data, control} {
 		if !slices.ContainsFunc(all, func(e entry) bool { return e.side == s }) {
-			t.Fatalf("no doors of side %d: the service says nothing of itself", s)
+			t.Fatalf("no entries of side %d: the service says nothing of itself", s)
 		}
 	}
-	all = append(all, nodeDoors(all, m.node(t))...)
+	all = append(all, nodeEntries(all, m.node(t))...)
 	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// reading are data-plane doors that change nothing although they are no GET.
+// reading are data-plane routes that change nothing although they are no GET.
 var reading = []string{
 	"POST /api/v1/jobs/search", "POST /api/v1/jobs/bulk-get", "POST /api/v1/schedules/preview",
 	rpc + "Subscribe", rpc + "GetServerInfo",
 }
 
-// dataDoors are the routes of the OpenAPI document and the procedures of the worker API,
+// dataEntries are the routes of the OpenAPI document and the procedures of the worker API,
 // those over Connect and over gRPC.
-func (m *matrix) dataDoors(t *testing.T) (all []entry) {
+func (m *matrix) dataEntries(t *testing.T) (all []entry) {
 	t.Helper()
 	s := &setting{ctx: m.ctx}
 	routes := s.documented(t, m.up.API.URL)
@@ -73,9 +73,9 @@ func (m *matrix) dataDoors(t *testing.T) (all []entry) {
 		routes = append(routes, procedures(services.Get(i))...)
 	}
 	for _, route := range routes {
-		d, known := doors[route]
+		d, known := probes[route]
 		if !known {
-			t.Errorf("%s is not in the table of doors: say there what can be asked at it", route)
+			t.Errorf("%s is not in the table of routes: say there what can be asked at it", route)
 			continue
 		}
 		e := entry{
@@ -84,7 +84,7 @@ func (m *matrix) dataDoors(t *testing.T) (all []entry) {
 		method, path, _ := strings.Cut(route, " ")
 		e.ofTenant = strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/corvo.")
 		e.ask = func(tenant string) request {
-			q := d.knock(route, method, path)
+			q := d.request(route, method, path)
 			if e.ofTenant {
 				q.path = "/t/" + tenant + q.path
 			}
@@ -105,7 +105,7 @@ func overGRPC(e entry) entry {
 
 // knock asks about what is not there, so that whoever is let in breaks nothing that
 // somebody after him needs.
-func (d door) knock(route, method, path string) request {
+func (d probe) request(route, method, path string) request {
 	nobodys := job{id: "job_" + crockford(26), token: "1.1.1"}
 	id := nobodys.id
 	q := request{method: method, watch: d.watch}
@@ -132,13 +132,13 @@ func (d door) knock(route, method, path string) request {
 	return q
 }
 
-// controlDoors are the procedures of the control API: over Connect, over gRPC, and by GET
+// controlEntries are the procedures of the control API: over Connect, over gRPC, and by GET
 // where they only read.
-func controlDoors() (all []entry) {
+func controlEntries() (all []entry) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(cloudv1.File_corvo_cloud_v1_auth_proto.Package(), func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			for j := range f.Services().Get(i).Methods().Len() {
-				all = append(all, controlDoor(f.Services().Get(i).Methods().Get(j))...)
+				all = append(all, controlEntry(f.Services().Get(i).Methods().Get(j))...)
 			}
 		}
 		return true
@@ -156,7 +156,7 @@ var publicProcedures = []string{
 // minting changes nothing in the tenant, and nobody may repeat it by GET.
 const minting = "AuthService/MintToken"
 
-func controlDoor(d protoreflect.MethodDescriptor) []entry {
+func controlEntry(d protoreflect.MethodDescriptor) []entry {
 	name := string(d.Parent().Name()) + "/" + string(d.Name())
 	options, _ := d.Options().(*descriptorpb.MethodOptions)
 	safe := options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
@@ -200,16 +200,16 @@ func fixed(name string, s side, base string, q request) entry {
 	return entry{name: name, side: s, base: base, ask: func(string) request { return q }}
 }
 
-func pageDoors() (all []entry) {
+func pageEntries() (all []entry) {
 	for _, path := range []string{"/", "/signin", "/assets/none.js", "/robots.txt", "/auth/oidc/start", "/auth/oidc/callback", "/auth/style.css"} {
 		all = append(all, fixed("page GET "+path, page, "", request{method: "GET", path: path}))
 	}
 	return all
 }
 
-// closedDoors are what other programs of this kind have, and the cell's own API, at the
+// closedEntries are what other programs of this kind have, and the cell's own API, at the
 // public address.
-func closedDoors() (all []entry) {
+func closedEntries() (all []entry) {
 	for _, path := range []string{
 		"/metrics", "/debug/pprof/", "/debug/vars", "/internal", "/scim/v2/Users", "/mail", "/mail/messages", "/t/demo/metrics",
 		"/api/v1/auth/keys", "/api/v1/namespaces",
@@ -234,8 +234,8 @@ func cellProcedures() (paths []string) {
 	return paths
 }
 
-// mailboxDoors are the mailbox's, without the secret in its address.
-func (m *matrix) mailboxDoors(t *testing.T) (all []entry) {
+// mailboxEntries are the mailbox's, without the secret in its address.
+func (m *matrix) mailboxEntries(t *testing.T) (all []entry) {
 	t.Helper()
 	u, err := url.Parse(m.up.MailboxURL)
 	if err != nil {
@@ -247,15 +247,15 @@ func (m *matrix) mailboxDoors(t *testing.T) (all []entry) {
 	return all
 }
 
-// nodeDoors are those of the data plane and the cell at a node itself.
-func nodeDoors(all []entry, base string) (out []entry) {
+// nodeEntries are those of the data plane and the cell at a node itself.
+func nodeEntries(all []entry, base string) (out []entry) {
 	for _, e := range all {
 		if e.side != data || e.public || e.grpc {
 			continue
 		}
 		_, route, _ := strings.Cut(e.name, " ")
 		method, path, _ := strings.Cut(route, " ")
-		q := doors[route].knock(route, method, path)
+		q := probes[route].request(route, method, path)
 		q.watch = false
 		out = append(out, fixed("node "+route, inside, base, q))
 	}

@@ -30,7 +30,7 @@ type setting struct {
 	ctx  context.Context //nolint:containedctx // The test's own.
 }
 
-// A tenant sees nothing of another, whose names are all the same, at any door, by
+// A tenant sees nothing of another, whose names are all the same, at any route, by
 // any form of address, with any forged header.
 func TestTenants_SeeNothingOfEachOther(t *testing.T) {
 	t.Parallel()
@@ -47,8 +47,8 @@ func TestTenants_SeeNothingOfEachOther(t *testing.T) {
 	}
 
 	t.Run("table", s.tableIsComplete)
-	t.Run("doors", func(t *testing.T) {
-		for _, route := range slices.Sorted(maps.Keys(doors)) {
+	t.Run("routes", func(t *testing.T) {
+		for _, route := range slices.Sorted(maps.Keys(probes)) {
 			t.Run(strings.ReplaceAll(route, "/", "_"), func(t *testing.T) {
 				t.Parallel()
 				s.everyQuestion(t, route)
@@ -78,16 +78,16 @@ func (s *setting) tableIsComplete(t *testing.T) {
 		routes = append(routes, procedures(services.Get(i))...)
 	}
 	for _, route := range routes {
-		if _, ok := doors[route]; !ok {
-			t.Errorf("%s is not in the table of doors: say there what can be asked at it", route)
+		if _, ok := probes[route]; !ok {
+			t.Errorf("%s is not in the table of routes: say there what can be asked at it", route)
 		}
 	}
-	for route, d := range doors {
+	for route, d := range probes {
 		if !slices.Contains(routes, route) {
-			t.Errorf("%s is in the table of doors, and the service does not have it", route)
+			t.Errorf("%s is in the table of routes, and the service does not have it", route)
 		}
 		if d.job == nil && d.thing == nil && d.names == nil && !d.queue {
-			t.Errorf("%s is in the table of doors and nothing is asked at it", route)
+			t.Errorf("%s is in the table of routes and nothing is asked at it", route)
 		}
 		if strings.Contains(route, "{id}") && d.job == nil && d.thing == nil || strings.Contains(route, "{name}") && !d.queue {
 			t.Errorf("%s takes a name in its path, and the table does not use it", route)
@@ -136,10 +136,10 @@ type question struct {
 	named     []string // What the question itself says of the other tenant.
 }
 
-// questions at one door. The first of a job stands for all where few are enough.
+// questions of one route. The first of a job stands for all where few are enough.
 func (s *setting) questions(route string) (all []question) {
 	method, path, _ := strings.Cut(route, " ")
-	d := doors[route]
+	d := probes[route]
 	if d.job != nil {
 		for _, j := range s.b.jobs() {
 			all = append(all, aboutJobs(d, method, path, j, j.random()))
@@ -163,7 +163,7 @@ func (s *setting) questions(route string) (all []question) {
 			return request{method: method, path: strings.ReplaceAll(path, "{name}", name) + d.query}
 		}
 		theirs, nobodys := s.b.books, onlyQueue("books")
-		if d.makesNone { // By now one's own books may be there, made at another door.
+		if d.makesNone { // By now one's own books may be there, made through another route.
 			theirs, nobodys = s.b.shelf, onlyQueue("shelf")
 		}
 		all = append(all,
@@ -176,7 +176,7 @@ func (s *setting) questions(route string) (all []question) {
 	return all
 }
 
-func aboutJobs(d door, method, path string, j, nobodys job) question {
+func aboutJobs(d probe, method, path string, j, nobodys job) question {
 	return question{
 		ask:  request{method: method, path: strings.ReplaceAll(path, "{id}", j.id), body: d.job(j)},
 		twin: request{method: method, path: strings.ReplaceAll(path, "{id}", nobodys.id), body: d.job(nobodys)}, hasTwin: true,
@@ -261,7 +261,7 @@ func (s *setting) noSecrets(t *testing.T, at string, a answer, named []string) {
 // tenant that does not exist, with a key of one's own and with none.
 func (s *setting) othersAddress(t *testing.T, route string) {
 	method, path, _ := strings.Cut(route, " ")
-	d := doors[route]
+	d := probes[route]
 	path = strings.NewReplacer("{id}", s.b.jobs()[0].id, "{name}", s.b.books).Replace(path)
 	for form := range forms("") {
 		for key, status := range map[string]int{s.a.key: 403, "": 401, "corvo_dp_no_key": 401} {
@@ -278,7 +278,7 @@ func (s *setting) othersAddress(t *testing.T, route string) {
 			}
 			others, nobodys := ask(victimName), ask(nobodyName)
 			if d.names != nil && form == "path" && !strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/corvo.") {
-				status = nobodys.status // The proxy's own doors, which have no key.
+				status = nobodys.status // The proxy's own routes, which need no key.
 			}
 			if others.status != status || others.plain(victimName, nobodyName) != nobodys.plain(victimName, nobodyName) {
 				t.Errorf("%s %s: want %d and no difference\nother tenant:\n%s\nnobody:\n%s", form, route, status, others.plain(), nobodys.plain())
@@ -289,7 +289,7 @@ func (s *setting) othersAddress(t *testing.T, route string) {
 
 // nodesAlone asks the nodes themselves: what no proxy has signed is refused.
 func (s *setting) nodesAlone(t *testing.T, route string) {
-	if doors[route].public {
+	if probes[route].public {
 		return
 	}
 	for _, n := range s.cell.Nodes {

@@ -22,49 +22,49 @@ var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
 
 const (
 	matrixLimit = 3 * time.Minute
-	// doorsAtOnce keeps the service busy and its answers quick.
-	doorsAtOnce = 6
+	// entriesAtOnce keeps the service busy and its answers quick.
+	entriesAtOnce = 6
 	// nowhere is a tenant that is not there, as long as the demo tenant's name.
 	nowhere = "nope"
 )
 
-// matrix is one whole service, everybody who may come to it, and every door it has.
+// matrix is one whole service, everybody who may come to it, and every entry point it has.
 type matrix struct {
 	up         *rig.Up
 	own, other *tenant
 	cast       []credential
-	doors      []entry
+	entries    []entry
 	ctx        context.Context //nolint:containedctx // The test's own.
 }
 
-// Every door of the service is tried with every credential. What each gets is compared
+// Every entry point of the service is tried with every credential. What each gets is compared
 // with a table that people read when it changes; the laws hold whatever the table says.
-func TestMatrix_ACredentialOpensItsOwnDoorsOnly(t *testing.T) {
+func TestMatrix_ACredentialOpensItsOwnEntriesOnly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), matrixLimit)
 	t.Cleanup(cancel)
 	m := &matrix{ctx: ctx, up: rig.StartUp(t, t.TempDir(), "--mailbox", "--trusted-proxies", "127.0.0.1")}
 	m.settle(t)
-	m.doors = m.everyDoor(t)
+	m.entries = m.allEntries(t)
 	table := m.try(t)
 	if !t.Failed() {
 		compareGolden(t, table)
 	}
 }
 
-// try asks at every door with every credential. What ends sessions comes last.
+// try sends every request with every credential. What ends sessions comes last.
 func (m *matrix) try(t *testing.T) string {
 	t.Helper()
-	lines := make([]string, len(m.doors))
+	lines := make([]string, len(m.entries))
 	var working errgroup.Group
-	working.SetLimit(doorsAtOnce)
-	for i, d := range m.doors {
+	working.SetLimit(entriesAtOnce)
+	for i, d := range m.entries {
 		if !d.last {
 			working.Go(func() error { lines[i] = m.line(t, d); return nil })
 		}
 	}
 	_ = working.Wait() // What went wrong is the test's.
-	for i, d := range m.doors {
+	for i, d := range m.entries {
 		if d.last {
 			lines[i] = m.line(t, d)
 		}
@@ -72,12 +72,12 @@ func (m *matrix) try(t *testing.T) string {
 	return tableHead + strings.Join(lines, "")
 }
 
-const tableHead = `# Every door of the service, and what each credential gets there in its own tenant.
+const tableHead = `# Every entry point of the service, and what each credential gets there in its own tenant.
 # "ok" is any 2xx. A refusal for what was asked (400, 404 of a job) was let in.
 # Rewrite with: go test ./e2e/isolation -run TestMatrix -update
 `
 
-// line is one door's entry in the table, and checks the laws on the way.
+// line is the row of one entry in the table, and checks the laws on the way.
 func (m *matrix) line(t *testing.T, d entry) string {
 	got, in := make(map[string][]string), make(map[string]bool)
 	for _, c := range m.cast {
@@ -134,7 +134,7 @@ func lawBroken(d entry, c credential, o outcome) string {
 		return "" // The same for everybody, and holds nothing of a tenant.
 	case d.side == closed || d.side == inside:
 		if !o.refused() && !o.nothing() {
-			return "a door that nobody has opened"
+			return "an entry that no credential opened"
 		}
 		return ""
 	case d.public:
@@ -186,11 +186,11 @@ func compareGolden(t *testing.T, table string) {
 		t.Fatal(err)
 	}
 	if table != string(want) {
-		t.Errorf("what opens which door has changed; if it should have, run with -update and read the difference:\n%s", difference(string(want), table))
+		t.Errorf("what a credential may call has changed; if it should have, run with -update and read the difference:\n%s", difference(string(want), table))
 	}
 }
 
-// difference lists the doors whose entries differ.
+// difference lists the rows that differ.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n\n"), strings.Split(got, "\n\n")
 	var out strings.Builder

@@ -23,7 +23,7 @@ import (
 type outcome struct {
 	answer
 
-	code string // Of a refusal, as the door says it.
+	code string // Of a refusal, as the service says it.
 	grpc bool
 }
 
@@ -32,7 +32,7 @@ func (o outcome) refused() bool {
 	return o.status == http.StatusUnauthorized || o.status == http.StatusForbidden
 }
 
-// nothing: there is nothing here, which is what a closed door says, and what belongs to
+// nothing: there is nothing here, which is what an unknown route says, and what belongs to
 // somebody else.
 func (o outcome) nothing() bool {
 	return o.status == http.StatusNotFound || o.status == http.StatusMethodNotAllowed
@@ -60,7 +60,7 @@ var (
 	detailValues = regexp.MustCompile(`"value":"[^"]*"`) // The detail, a second time.
 )
 
-// ask knocks at a door with a credential, from an address that nobody else comes from: the
+// ask sends a request with a credential, from an address that nobody else comes from: the
 // limits of strangers are not what is asked about.
 func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome {
 	q := elsewhere(d.ask(tenant))

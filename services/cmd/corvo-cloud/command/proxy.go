@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corvo-cloud/corvo/services/datadir"
-	"github.com/corvo-cloud/corvo/services/door"
+	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -80,7 +80,7 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 		return err
 	}
 	if f.control != "" {
-		carrier, err := door.NewCarrier(f.control, door.CarrierOptions{Logger: opts.Logger})
+		carrier, err := ingress.NewCarrier(f.control, ingress.CarrierOptions{Logger: opts.Logger})
 		if err != nil {
 			return usagef("--control: %v", err)
 		}
@@ -90,7 +90,7 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 			return err
 		}
 		opts.Front = func(data http.Handler) http.Handler {
-			return door.New(data, door.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
+			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
 		}
 	}
 	ctx, stop := untilSignal(ctx)

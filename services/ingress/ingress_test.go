@@ -1,4 +1,4 @@
-package door
+package ingress
 
 import (
 	"bufio"
@@ -61,7 +61,7 @@ func client(t *testing.T, h2 bool) *http.Client {
 	return &http.Client{Transport: tr, Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-func TestDoor_EveryPathHasOneSide(t *testing.T) {
+func TestIngress_EveryPathHasOneSide(t *testing.T) {
 	t.Parallel()
 	d := New(named("data"), Options{Domain: "corvo.test", Control: named("control")})
 	for _, c := range []struct{ host, path, want string }{
@@ -114,7 +114,7 @@ func TestDoor_EveryPathHasOneSide(t *testing.T) {
 	}
 }
 
-func TestDoor_ReservedNamesAreNoTenants(t *testing.T) {
+func TestIngress_ReservedNamesAreNoTenants(t *testing.T) {
 	t.Parallel()
 	d := New(named("data"), Options{Domain: "corvo.test", Control: named("control")})
 	for _, name := range []string{"app", "api", "www", "admin", "mail", "t", "docs", "status"} {
@@ -127,7 +127,7 @@ func TestDoor_ReservedNamesAreNoTenants(t *testing.T) {
 	}
 }
 
-func TestDoor_WithoutASideTheProxyRefuses(t *testing.T) {
+func TestIngress_WithoutASideTheProxyRefuses(t *testing.T) {
 	t.Parallel()
 	d := New(named("data"), Options{})
 	for _, path := range []string{"/", "/mail", "/corvo.cloud.v1.X/Y"} {
@@ -156,7 +156,7 @@ func spoofed(t *testing.T, base, path string) *http.Request {
 	return r
 }
 
-func TestDoor_TheControlPlaneSeesTheTrueClientAndItsCookie(t *testing.T) {
+func TestIngress_TheControlPlaneSeesTheTrueClientAndItsCookie(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, named("control"))
 	carrier, err := NewCarrier(behind, CarrierOptions{})
@@ -269,7 +269,7 @@ func TestCarrier_ALostAnswerToAWriteIsNotCalledNothing(t *testing.T) {
 	}
 }
 
-func TestDoor_StreamsPassAsTheyAreWritten(t *testing.T) {
+func TestIngress_StreamsPassAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	next, ended := make(chan string), make(chan struct{})
 	stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

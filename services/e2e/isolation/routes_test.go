@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// door says what can be asked at one route. At least one member is set.
-type door struct {
+// probe says what can be asked at one route. At least one member is set.
+type probe struct {
 	// job asks about one job, by id and lease token; nil bodies are sent empty. The
 	// answer about another tenant's job must be that about a job that never was.
 	job func(j job) any
@@ -59,8 +59,8 @@ const (
 
 const rpc = "POST /corvo.v1.WorkerService/"
 
-// doors is every route of the data plane. {id} is a job's or a thing's id, {name} a queue's.
-var doors = map[string]door{
+// probes has every route of the data plane. {id} is a job's or a thing's id, {name} a queue's.
+var probes = map[string]probe{
 	"POST /api/v1/enqueue": {
 		names: enqueue, job: func(j job) any { return o{"queue": queue, "depends_on": []string{j.id}} },
 		thing: func(id string) any { return o{"queue": queue, "batch_id": id} }, thingKind: aBatch,

@@ -14,9 +14,9 @@ import (
 
 // However many slow searches one namespace has under way, another's list is not behind
 // them.
-func TestShelf_OneNamespaceDoesNotTakeEverybodysTurns(t *testing.T) {
+func TestDir_OneNamespaceDoesNotTakeEverybodysTurns(t *testing.T) {
 	t.Parallel()
-	s, err := OpenShelf(t.TempDir(), slog.New(slog.DiscardHandler))
+	s, err := OpenDir(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestShelf_OneNamespaceDoesNotTakeEverybodysTurns(t *testing.T) {
 	}
 }
 
-func (s *Shelf) waiting(ns job.Namespace) int {
+func (s *Dir) waiting(ns job.Namespace) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.lines[ns]; l != nil {
@@ -80,17 +80,17 @@ func TestRetire_ADeletedNamespaceHasNoFile(t *testing.T) {
 	r.stop()
 	r.enqueue(nsA, "q") // Not projected yet.
 	last := r.enqueue(nsB, "q")
-	if err := r.shelf.Retire(nsA); err != nil {
+	if err := r.models.Retire(nsA); err != nil {
 		t.Fatal(err)
 	}
-	there := func(ns job.Namespace) bool { _, err := os.Stat(r.shelf.path(ns)); return err == nil }
+	there := func(ns job.Namespace) bool { _, err := os.Stat(r.models.path(ns)); return err == nil }
 	r.run()
 	r.settled(nsB)
 	if rows := r.page(nsB, Filter{}).Rows; len(rows) != 2 || rows[0].ID != last || there(nsA) || !there(nsB) {
 		t.Fatalf("%d rows of the neighbour, files %v and %v", len(rows), there(nsA), there(nsB))
 	}
 	r.stop()
-	if err := r.shelf.RemoveOthers(func(ns job.Namespace) bool { return ns != nsB }); err != nil || there(nsB) {
+	if err := r.models.RemoveOthers(func(ns job.Namespace) bool { return ns != nsB }); err != nil || there(nsB) {
 		t.Fatalf("a file that nobody knows is there: %v, %v", there(nsB), err)
 	}
 }

@@ -1,4 +1,4 @@
-package bell
+package notify
 
 import (
 	"sync"
@@ -9,15 +9,15 @@ import (
 
 var busy, quiet = job.Namespace{1}, job.Namespace{2}
 
-func TestBell_RingsForItsNamespaceAloneAndNeverBlocks(t *testing.T) {
+func TestHub_NotifiesItsNamespaceAloneAndNeverBlocks(t *testing.T) {
 	t.Parallel()
 	b := New()
 	for range 3 {
-		b.Ring(busy) // Nobody listens.
+		b.Notify(busy) // Nobody listens.
 	}
 	l, other := b.Listen(busy), b.Listen(quiet)
 	for range 3 {
-		b.Ring(busy)
+		b.Notify(busy)
 	}
 	select {
 	case <-l.C:
@@ -27,25 +27,25 @@ func TestBell_RingsForItsNamespaceAloneAndNeverBlocks(t *testing.T) {
 	for name, c := range map[string]<-chan struct{}{"again": l.C, "of another": other.C} {
 		select {
 		case <-c:
-			t.Fatalf("the bell rang %s", name)
+			t.Fatalf("the hub rang %s", name)
 		default:
 		}
 	}
 	<-b.Any()
 	l.Stop()
 	other.Stop()
-	b.Ring(busy)
+	b.Notify(busy)
 	select {
 	case <-l.C:
-		t.Fatal("a stopped listener heard the bell")
+		t.Fatal("a stopped listener heard the hub")
 	default:
 	}
-	if len(b.chains) != 0 {
-		t.Fatalf("%d namespaces are kept without listeners", len(b.chains))
+	if len(b.listeners) != 0 {
+		t.Fatalf("%d namespaces are kept without listeners", len(b.listeners))
 	}
 }
 
-func TestBell_ManyMayListenAndLeaveWhileItRings(t *testing.T) {
+func TestHub_ManyMayListenAndLeaveMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := New()
 	var all sync.WaitGroup
@@ -56,7 +56,7 @@ func TestBell_ManyMayListenAndLeaveWhileItRings(t *testing.T) {
 			case <-end:
 				return
 			default:
-				b.Ring(busy)
+				b.Notify(busy)
 			}
 		}
 	})

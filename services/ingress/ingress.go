@@ -1,4 +1,4 @@
-package door
+package ingress
 
 import (
 	"crypto/rand"
@@ -18,29 +18,29 @@ import (
 // has its own rules.
 const bodyTimeout = 30 * time.Second
 
-// Options of a Door.
+// Options of an Ingress.
 type Options struct {
-	// Domain is the one under which tenants are hosts, as the proxy's.
+	// Domain has a subdomain per tenant, as at the proxy.
 	Domain string
-	// Control is the console and the control API; nil: nobody answers there.
+	// Control serves the console and the control API; nil if this port serves neither.
 	Control http.Handler
-	// Proxies in front of this port whose X-Forwarded-For is believed.
+	// Proxies in front of this port whose X-Forwarded-For is trusted.
 	Proxies clientnet.Proxies
 }
 
-// Door routes between the sides of one public port.
-type Door struct {
+// Ingress routes requests of the public port to the data plane or the control plane.
+type Ingress struct {
 	data, control http.Handler
 	domain        string
 }
 
-// New makes a door before data, the proxy. What no side wants is answered by data,
-// which knows how to refuse.
-func New(data http.Handler, o Options) *Door {
+// New makes an Ingress in front of data, the proxy, which also answers what neither plane
+// serves.
+func New(data http.Handler, o Options) *Ingress {
 	if o.Domain == "" {
 		o.Domain = "localhost"
 	}
-	d := &Door{data: data, control: data, domain: o.Domain}
+	d := &Ingress{data: data, control: data, domain: o.Domain}
 	if o.Control != nil {
 		d.control = cleaned(o.Control, o.Proxies)
 	}
@@ -48,13 +48,13 @@ func New(data http.Handler, o Options) *Door {
 }
 
 // ServeHTTP implements http.Handler.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.side(r).ServeHTTP(w, r)
 }
 
-// side is the table of the public port. A path that two readers could understand
-// differently is the proxy's to refuse.
-func (d *Door) side(r *http.Request) http.Handler {
+// side is the routing table. The proxy refuses paths that two parsers could read
+// differently.
+func (d *Ingress) side(r *http.Request) http.Handler {
 	path := r.URL.Path
 	switch {
 	case proxy.TenantOfHost(r.Host, d.domain) != "", !proxy.Canonical(r):
@@ -80,8 +80,8 @@ func under(path, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// cleaned hands a request on as a program behind a door may believe it: what a
-// client says about its own address, and every header of the cell, is gone.
+// cleaned removes what a client may not say: its own address, and every header of the
+// cell.
 func cleaned(next http.Handler, proxies clientnet.Proxies) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())

@@ -1,4 +1,4 @@
-package door
+package ingress
 
 import (
 	"crypto/sha256"
@@ -248,7 +248,7 @@ func (c *Carrier) refuse(w http.ResponseWriter, r *http.Request, ref refusal) {
 		"status": ref.status, "detail": ref.text,
 	})
 	if err != nil {
-		panic("door: a problem of plain fields does not marshal: " + err.Error())
+		panic("ingress: a problem of plain fields does not marshal: " + err.Error())
 	}
 	h.Set("Content-Type", "application/problem+json")
 	c.write(w, r, ref.status, body)

@@ -25,9 +25,9 @@ const (
 	queriesOfOne = readersMax
 )
 
-// Shelf holds the read models of a node: a folder of files, of which the latest
+// Dir holds the read models of a node: a folder of files, of which the latest
 // used are open.
-type Shelf struct {
+type Dir struct {
 	dir     string
 	logger  *slog.Logger
 	max     int
@@ -46,7 +46,7 @@ type Shelf struct {
 // line is where the queries of one namespace wait for each other.
 type line struct {
 	turns chan struct{}
-	refs  int // Queries that wait or run. Guarded by the shelf.
+	refs  int // Queries that wait or run. Guarded by the models.
 }
 
 var (
@@ -55,8 +55,8 @@ var (
 	errRetired = errors.New("the namespace was deleted")
 )
 
-// OpenShelf makes the folder if it is not there.
-func OpenShelf(dir string, logger *slog.Logger) (*Shelf, error) {
+// OpenDir makes the folder if it is not there.
+func OpenDir(dir string, logger *slog.Logger) (*Dir, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
@@ -64,11 +64,11 @@ func OpenShelf(dir string, logger *slog.Logger) (*Shelf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open read models %s: %w", dir, err)
 	}
-	return &Shelf{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line), retired: make(map[job.Namespace]struct{})}, nil
+	return &Dir{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line), retired: make(map[job.Namespace]struct{})}, nil
 }
 
-// Close closes every file. Nothing may use the shelf any more.
-func (s *Shelf) Close() error {
+// Close closes every file. Nothing may use the models any more.
+func (s *Dir) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shut = true
@@ -80,10 +80,10 @@ func (s *Shelf) Close() error {
 	return errors.Join(errs...)
 }
 
-func (s *Shelf) path(ns job.Namespace) string { return filepath.Join(s.dir, ns.String()+".db") }
+func (s *Dir) path(ns job.Namespace) string { return filepath.Join(s.dir, ns.String()+".db") }
 
 // take returns the open file of ns, made if it is not there. Give it back.
-func (s *Shelf) take(ctx context.Context, ns job.Namespace) (*file, error) {
+func (s *Dir) take(ctx context.Context, ns job.Namespace) (*file, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shut {
@@ -109,7 +109,7 @@ func (s *Shelf) take(ctx context.Context, ns job.Namespace) (*file, error) {
 	return f, nil
 }
 
-func (s *Shelf) giveBack(f *file) {
+func (s *Dir) giveBack(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.refs--
@@ -121,7 +121,7 @@ func (s *Shelf) giveBack(f *file) {
 }
 
 // makeRoom closes the file that was not used for longest.
-func (s *Shelf) makeRoom() error {
+func (s *Dir) makeRoom() error {
 	for len(s.open) >= s.max {
 		var oldest *file
 		for _, f := range s.open {
@@ -142,7 +142,7 @@ func (s *Shelf) makeRoom() error {
 
 // discard deletes the file of ns. Who still uses it reads the old one until they
 // give it back.
-func (s *Shelf) discard(ns job.Namespace) error {
+func (s *Dir) discard(ns job.Namespace) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
@@ -160,7 +160,7 @@ func (s *Shelf) discard(ns job.Namespace) error {
 
 // Retire removes the file of a namespace that was deleted, for ever: what is still on its
 // way into the file is dropped.
-func (s *Shelf) Retire(ns job.Namespace) error {
+func (s *Dir) Retire(ns job.Namespace) error {
 	s.mu.Lock()
 	_, twice := s.retired[ns]
 	s.retired[ns] = struct{}{}
@@ -171,7 +171,7 @@ func (s *Shelf) Retire(ns job.Namespace) error {
 	return s.discard(ns)
 }
 
-func (s *Shelf) isRetired(ns job.Namespace) bool {
+func (s *Dir) isRetired(ns job.Namespace) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, retired := s.retired[ns]
@@ -180,7 +180,7 @@ func (s *Shelf) isRetired(ns job.Namespace) bool {
 
 // RemoveOthers removes the files of namespaces that are not wanted: they were deleted while
 // this node was away. A file too many only has to be made again.
-func (s *Shelf) RemoveOthers(wanted func(job.Namespace) bool) error {
+func (s *Dir) RemoveOthers(wanted func(job.Namespace) bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("list read models: %w", err)
@@ -196,7 +196,7 @@ func (s *Shelf) RemoveOthers(wanted func(job.Namespace) bool) error {
 	return errors.Join(errs...)
 }
 
-func (s *Shelf) remove(ns job.Namespace) error {
+func (s *Dir) remove(ns job.Namespace) error {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(s.path(ns) + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("delete read model: %w", err)
@@ -206,7 +206,7 @@ func (s *Shelf) remove(ns job.Namespace) error {
 }
 
 // query waits for its turn and runs f over the reading side of a file.
-func (s *Shelf) query(ctx context.Context, ns job.Namespace, f func(*file) error) error {
+func (s *Dir) query(ctx context.Context, ns job.Namespace, f func(*file) error) error {
 	l := s.join(ns)
 	defer s.leave(ns, l)
 	select {
@@ -229,7 +229,7 @@ func (s *Shelf) query(ctx context.Context, ns job.Namespace, f func(*file) error
 	return f(file)
 }
 
-func (s *Shelf) join(ns job.Namespace) *line {
+func (s *Dir) join(ns job.Namespace) *line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lines[ns]
@@ -241,7 +241,7 @@ func (s *Shelf) join(ns job.Namespace) *line {
 	return l
 }
 
-func (s *Shelf) leave(ns job.Namespace, l *line) {
+func (s *Dir) leave(ns job.Namespace, l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.refs--; l.refs == 0 {

@@ -9,7 +9,7 @@
 // It must not know what is counted. Surprising: what is refused counts too, so that
 // hammering does not help, and the counts must therefore be committed although the call
 // is refused; the caller returns nil from its transaction and the refusal afterwards.
-package flood
+package ratelimit
 
 import (
 	"context"
