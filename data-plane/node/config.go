@@ -72,7 +72,8 @@ type Config struct {
 	// Clock replaces the machine's in tests.
 	Clock  group.Clock
 	Logger *slog.Logger
-	// Fatal ends the process; it must not return. Nil logs and exits with ExitStopped.
+	// Fatal ends the process; it must not return. Nil logs and exits with
+	// ExitStopped, or with ExitVersion for ErrVersion.
 	Fatal func(error)
 
 	// fs replaces the operating system's file system under both stores in tests.
@@ -88,6 +89,9 @@ const (
 	// ExitStuck (EX_TEMPFAIL): the shutdown did not end in time and was cut off, as
 	// a kill would. Nothing that was acknowledged is lost.
 	ExitStuck = 75
+	// ExitVersion (EX_CONFIG): this program does not speak the version of the cell. Its data
+	// is as it should be; start another program.
+	ExitVersion = 78
 )
 
 // Access says whom the API of a node trusts.
@@ -165,6 +169,9 @@ func (c *Config) withDefaults() {
 		log := c.Logger
 		c.Fatal = func(err error) {
 			log.Error("the node stops", "err", err)
+			if errors.Is(err, ErrVersion) {
+				os.Exit(ExitVersion)
+			}
 			os.Exit(ExitStopped)
 		}
 	}

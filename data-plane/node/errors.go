@@ -17,7 +17,7 @@ var ErrInUse = raftlog.ErrInUse
 var ErrStorage = errors.New("the node's stored data can't be used")
 
 func storageError(err error) error {
-	if err == nil || errors.Is(err, ErrInUse) {
+	if err == nil || errors.Is(err, ErrInUse) || errors.Is(err, ErrVersion) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStorage, err)

@@ -17,6 +17,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -48,7 +49,7 @@ func (n *Node) found(ctx context.Context, f Found) error {
 	if r.CellID == "" {
 		nodes := make([]known, 0, len(n.cfg.Peers))
 		for _, p := range n.cfg.Peers {
-			nodes = append(nodes, known{ID: p.ID, RaftAddress: p.RaftAddress, APIURL: p.APIURL})
+			nodes = append(nodes, known{ID: p.ID, RaftAddress: p.RaftAddress, APIURL: p.APIURL, Lowest: cellversion.Lowest, Highest: cellversion.Highest}) // All run in this process.
 		}
 		if err := n.setRecord(func(r *record) { r.CellID, r.First, r.Nodes = f.CellID, true, nodes }); err != nil {
 			return err
@@ -79,6 +80,8 @@ func (n *Node) admit(ctx context.Context) error {
 		}
 		if f := cell.Fault(err); f.Reason == cell.ReasonNodeIDUsed {
 			return fmt.Errorf("%w: %s", ErrRefused, f.Message)
+		} else if f.Reason == cell.ReasonVersion {
+			return fmt.Errorf("%w: %s", ErrVersion, f.Message)
 		}
 		n.logger.Warn("not in the cell yet; retrying", "by", n.cfg.Join, "err", err)
 		select {

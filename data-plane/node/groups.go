@@ -89,6 +89,7 @@ func (n *Node) openCell() error {
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
 		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
+		RaiseVersion: n.cfg.alone() || n.cfg.Found != nil,
 	})
 	if err != nil {
 		return storageError(fmt.Errorf("open the cell's meta group: %w", err))
@@ -160,6 +161,7 @@ func (n *Node) openShard(id uint32) error {
 	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), machine, group.Options{
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness,
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
+		CellVersion: n.CellVersion,
 	})
 	if err != nil {
 		return storageError(err)

@@ -210,8 +210,8 @@ func (n *Node) takePart(ctx context.Context) error {
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)
 	n.loops.Go(n.removeModels)
+	n.loops.Go(n.announce)
 	if !n.cfg.alone() {
-		n.loops.Go(n.announce)
 		n.loops.Go(n.tell)
 	}
 	return nil

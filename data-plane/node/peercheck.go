@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
@@ -68,7 +69,7 @@ func (n *Node) ask(peers []string) (told []string, objection error) {
 			switch {
 			case err == nil:
 				told = append(told, id)
-			case final(err) && refusesUs(err, n.cfg.ID):
+			case (final(err) || errors.Is(err, transport.ErrVersion)) && refusesUs(err, n.cfg.ID):
 				objection = err
 			default:
 				n.logger.Debug("can't tell a peer how far this node is", "peer", id, "err", err)
@@ -97,6 +98,9 @@ func (n *Node) vet() error {
 		return fmt.Errorf("read the cell's records: %w", err)
 	}
 	n.stored.Store(view)
+	if err := n.Speaks().Check(view.Version()); err != nil {
+		return err
+	}
 	if _, objection := n.ask(n.peerIDs()); objection != nil {
 		return n.refused(objection)
 	}
@@ -182,20 +186,34 @@ func (n *Node) Folder(id string) (folder string, removed bool) {
 	return k.FolderID, false
 }
 
+// Speaks implements witness.Self.
+func (*Node) Speaks() cellversion.Range { return cellversion.Spoken() }
+
+// CellVersion implements witness.Self.
+func (n *Node) CellVersion() cellversion.Version {
+	if v := n.view(); v != nil {
+		return v.Version()
+	}
+	return 0
+}
+
 // Refused implements witness.Self. It is called on a goroutine of raft's.
 func (n *Node) Refused(r *transport.Refusal) {
 	if errors.Is(r, transport.ErrWrongCell) {
 		n.logger.Warn("a peer belongs to another cell", "err", r)
 	}
-	if !final(r) {
+	if !final(r) && !errors.Is(r, transport.ErrVersion) {
 		return // It may be over in a moment: the peer starts.
 	}
 	go n.end(n.refused(r))
 }
 
 // refused writes down for good that the cell does not take this folder: another peer
-// might not know.
+// might not know. What is wrong with the program is not written down.
 func (n *Node) refused(objection error) error {
+	if errors.Is(objection, transport.ErrVersion) {
+		return fmt.Errorf("%w: %w", ErrVersion, objection)
+	}
 	err := n.setRecord(func(r *record) { r.Refused = objection.Error() })
 	return errors.Join(fmt.Errorf("%w: %w", ErrRefused, objection), err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 )
 
@@ -22,6 +23,9 @@ var (
 	ErrFolder = errors.New("not this node's folder")
 	// ErrRefused: the cell does not take this node, and asking again will not help.
 	ErrRefused = errors.New("the cell refuses this node")
+	// ErrVersion: this program is too old, or too new, for the version of the cell. The
+	// folder is as it should be: start it with another program.
+	ErrVersion = cellversion.ErrSkew
 )
 
 // record is what a folder says of itself. It is stored with a sync in the store of
@@ -47,18 +51,24 @@ type known struct {
 	RaftAddress string `json:"raft_address"`
 	APIURL      string `json:"api_url"`
 	FolderID    string `json:"folder_id"`
+	// What its program spoke.
+	Lowest  cellversion.Version `json:"lowest_version"`
+	Highest cellversion.Version `json:"highest_version"`
 }
 
 func knownNodes(nodes []*cellv1.Node) []known {
 	out := make([]known, 0, len(nodes))
 	for _, n := range nodes {
-		out = append(out, known{ID: n.GetId(), RaftAddress: n.GetRaftAddress(), APIURL: n.GetApiUrl(), FolderID: n.GetFolderId()})
+		out = append(out, known{
+			ID: n.GetId(), RaftAddress: n.GetRaftAddress(), APIURL: n.GetApiUrl(), FolderID: n.GetFolderId(),
+			Lowest: n.GetLowestVersion(), Highest: n.GetHighestVersion(),
+		})
 	}
 	return out
 }
 
 func (k known) node() *cellv1.Node {
-	return &cellv1.Node{Id: k.ID, RaftAddress: k.RaftAddress, ApiUrl: k.APIURL, FolderId: k.FolderID}
+	return &cellv1.Node{Id: k.ID, RaftAddress: k.RaftAddress, ApiUrl: k.APIURL, FolderId: k.FolderID, LowestVersion: k.Lowest, HighestVersion: k.Highest}
 }
 
 func (r record) node(id string) (known, bool) {
@@ -141,7 +151,10 @@ func (n *Node) folderRecord() record {
 // self is where this node is, and its folder.
 func (n *Node) self() *cellv1.Node {
 	r := n.folderRecord()
-	out := &cellv1.Node{Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL(), FolderId: r.FolderID}
+	out := &cellv1.Node{
+		Id: n.cfg.ID, RaftAddress: n.cfg.Self.RaftAddress, ApiUrl: n.URL(), FolderId: r.FolderID,
+		LowestVersion: cellversion.Lowest, HighestVersion: cellversion.Highest,
+	}
 	if p, ok := n.peers[n.cfg.ID]; ok {
 		out.RaftAddress = p.RaftAddress
 	}

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/server"
@@ -251,7 +253,12 @@ const probeEvery = 5 * time.Second
 
 // announce keeps the cell's record of this node's addresses true.
 func (n *Node) announce() {
-	if err := n.members.Announce(n.loopCtx, n.self()); err != nil && n.loopCtx.Err() == nil {
+	err := n.members.Announce(n.loopCtx, n.self())
+	if f := fault.As(err); f != nil && f.Reason == cell.ReasonVersion {
+		n.end(fmt.Errorf("%w: %s", ErrVersion, f.Message))
+		return
+	}
+	if err != nil && n.loopCtx.Err() == nil {
 		n.logger.Error("the cell doesn't accept this node's addresses", "err", err)
 	}
 }

@@ -66,6 +66,8 @@ var Rooms = []Room{
 	// Domain: pure, replayed on every replica (law 2).
 	{"data-plane/internal/fault", nil,
 		"the words of a refusal; everybody may speak them"},
+	{"data-plane/internal/cellversion", nil,
+		"which versions of the cell the program speaks; it knows nothing that they bring"},
 	{"data-plane/internal/job", nil,
 		"pure words: ids, states, backoff"},
 	{"data-plane/internal/codec", nil,
@@ -91,13 +93,13 @@ var Rooms = []Room{
 		"log and stable store of all groups; an entry is bytes"},
 	{"data-plane/internal/transport", []string{"data-plane/internal/health"},
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
-	{"data-plane/internal/witness", []string{"data-plane/internal/transport"},
+	{"data-plane/internal/witness", []string{"data-plane/internal/cellversion", "data-plane/internal/transport"},
 		"what other nodes have said of themselves; it knows terms and indexes, not what they count"},
-	{"data-plane/internal/group", []string{"data-plane/internal/fault", "data-plane/internal/health", "data-plane/internal/statedb", "data-plane/internal/transport"},
+	{"data-plane/internal/group", []string{"data-plane/internal/cellversion", "data-plane/internal/fault", "data-plane/internal/health", "data-plane/internal/statedb", "data-plane/internal/transport"},
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
 
 	// The state machine stands on the floor and is run by it.
-	{"data-plane/internal/state", []string{"data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/statedb"},
+	{"data-plane/internal/state", []string{"data-plane/internal/cellversion", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/statedb"},
 		"state = f(log): no clock, no network, no leader memory; of group it knows the shape of an entry, of raft nothing"},
 
 	{"data-plane/internal/notify", []string{"data-plane/internal/job"},
@@ -108,13 +110,13 @@ var Rooms = []Room{
 	// Leader side.
 	{"data-plane/internal/dispatch", []string{"data-plane/internal/command", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"memory of the leader: what is ready and who waits; it proposes nothing by itself"},
-	{"data-plane/internal/shard", []string{"data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},
+	{"data-plane/internal/shard", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"proposes for one shard and runs its timers; it validates nothing and speaks no protocol"},
 	{"data-plane/internal/queue", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/cron", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/readmodel", "data-plane/internal/shard", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"use cases: validate, stamp, propose, look; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/health", "data-plane/internal/job", "data-plane/internal/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/cellversion", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/health", "data-plane/internal/job", "data-plane/internal/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},

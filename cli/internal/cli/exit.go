@@ -26,6 +26,7 @@ const (
 
 	ExitStopped = node.ExitStopped // 70: the server stopped itself; somebody has to look.
 	ExitStuck   = node.ExitStuck   // 75: the server's shutdown was cut off; start again.
+	ExitVersion = node.ExitVersion // 78: this program doesn't speak the version of the data.
 )
 
 // Failure is an error as a person or a script reads it.

@@ -176,6 +176,8 @@ func nodeFailure(err error) *Failure {
 	switch {
 	case errors.Is(err, node.ErrStuck):
 		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
+	case errors.Is(err, node.ErrVersion):
+		f.Exit, f.Code, f.Fix = ExitVersion, "CELL_VERSION", "the data is as it should be: start it with a version of corvo that is at least as new as the one that wrote it"
 	case errors.Is(err, node.ErrStorage):
 		f.Exit, f.Code, f.Fix = ExitStopped, "STORAGE", "don't restart it in a loop: copy the directory and check the disk"
 	case errors.Is(err, node.ErrFolder):

@@ -316,6 +316,18 @@ func (c *Client) Nodes(ctx context.Context) ([]*cellv1.NodeStatus, error) {
 	return res.GetNodes(), err
 }
 
+// Status is Nodes with the version of the cell.
+func (c *Client) Status(ctx context.Context) (*cellv1.ListNodesResponse, error) {
+	return call(ctx, c, &cellv1.ListNodesRequest{}, cellv1connect.CellServiceClient.ListNodes)
+}
+
+// RaiseVersion switches the cell to a newer version, 0 for the newest that every node
+// speaks, and tells which it has now. There is no way back.
+func (c *Client) RaiseVersion(ctx context.Context, to uint32) (version uint32, raised bool, err error) {
+	res, err := call(ctx, c, &cellv1.RaiseVersionRequest{Version: to}, cellv1connect.CellServiceClient.RaiseVersion)
+	return res.GetVersion(), res.GetRaised(), err
+}
+
 // AddNode takes a node in and returns when it votes in every group; added is false
 // if it did before.
 func (c *Client) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {

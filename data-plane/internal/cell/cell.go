@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
@@ -46,6 +48,10 @@ type Options struct {
 	// Alone and AcceptLoss are those of group.Options.
 	Alone      bool
 	AcceptLoss bool
+	// RaiseVersion raises the cell's version without being asked, as soon as all nodes can.
+	RaiseVersion bool
+	// Speaks is the one of group.Options.
+	Speaks cellversion.Range
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
 	// ForgetEvery replaces the default in tests.
@@ -80,6 +86,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if o.HeartbeatEvery == 0 {
 		o.HeartbeatEvery = heartbeatEvery
 	}
+	o.Speaks = cmp.Or(o.Speaks, cellversion.Spoken())
 	if o.ForgetEvery == 0 {
 		o.ForgetEvery = forgetEvery
 	}
@@ -88,9 +95,11 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		return nil, err
 	}
 	machine := NewMachine(store)
+	machine.speaks = o.Speaks
 	g, err := group.Open(store, log, trans, machine, group.Options{
 		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, ClockPeers: o.ClockPeers, Health: o.Health,
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
+		CellVersion: func() cellversion.Version { return machine.View().Version() }, Speaks: o.Speaks,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
@@ -99,7 +108,12 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
+		var others sync.WaitGroup
+		if o.RaiseVersion {
+			others.Go(func() { c.raiseByItself(ctx) })
+		}
 		c.forgetDeleted(ctx)
+		others.Wait()
 	})
 	return c, nil
 }
@@ -114,6 +128,8 @@ func firstEntry(o Options) (*cellv1.ApplyRequest, error) {
 	for _, n := range o.Nodes {
 		req.Changes = append(req.Changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
 	}
+	// A new cell has nothing to go back to.
+	req.Changes = append(req.Changes, versionChange(max(newest(o.Nodes), o.Speaks.Lowest)))
 	if err := validate(req); err != nil {
 		return nil, fmt.Errorf("first entry of the cell: %w", err)
 	}
@@ -185,6 +201,9 @@ func (c *Cell) Apply(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.App
 }
 
 func (c *Cell) propose(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.ApplyResponse, error) {
+	if err := allowed(req, c.group.Version()); err != nil {
+		return nil, err
+	}
 	payload, err := encode(req)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -21,8 +22,9 @@ import (
 type edit struct {
 	layout
 	txn    *statedb.Txn
-	now    time.Time      // Of the log.
-	writer grave          // What is noted of a deletion.
+	now    time.Time // Of the log.
+	writer grave     // What is noted of a deletion.
+	speaks cellversion.Range
 	index  map[string]int // Position of a key in writes.
 	writes []write        // In the order of their first write: the digest depends on it.
 	// cutoffs is one record, read at its first change and written by flush.
@@ -34,8 +36,8 @@ type write struct {
 	value []byte // nil: deleted.
 }
 
-func newEdit(l layout, txn *statedb.Txn, now time.Time) *edit {
-	return &edit{layout: l, txn: txn, now: now, index: make(map[string]int)}
+func newEdit(l layout, txn *statedb.Txn, now time.Time, speaks cellversion.Range) *edit {
+	return &edit{layout: l, txn: txn, now: now, speaks: speaks, index: make(map[string]int)}
 }
 
 func (e *edit) flush() error {
@@ -279,6 +281,8 @@ func (e *edit) apply(c *cellv1.Change, index uint64) (*cellv1.Change, error) {
 	case *cellv1.Change_SweptNamespaceId:
 		n, err := e.swept(v.SweptNamespaceId)
 		return &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}}, err
+	case *cellv1.Change_Version:
+		return c, e.raise(v.Version)
 	case *cellv1.Change_Forget:
 		gone, err := e.forget(v.Forget)
 		return &cellv1.Change{Change: &cellv1.Change_Forget{Forget: gone}}, err
@@ -537,6 +541,9 @@ func (e *edit) node(n *cellv1.Node) (*cellv1.Node, error) {
 	if gone != nil {
 		return nil, fault.New(fault.Conflict, ReasonNodeIDUsed, "node %s was removed from the cell; start the node with a new id and an empty folder", n.GetId())
 	}
+	if n, err = e.spoken(n); err != nil {
+		return nil, err
+	}
 	key := e.key(famNode, n.GetId())
 	var old cellv1.Node
 	known, err := e.record(key, &old)
@@ -572,6 +579,9 @@ func (e *edit) removeNode(id string, index uint64) error {
 		return fault.New(fault.NotFound, "NODE_NOT_FOUND", "node %s not found", id)
 	}
 	if err := e.uncount(famNode, id); err != nil {
+		return err
+	}
+	if err := e.unspoken(id); err != nil {
 		return err
 	}
 	e.remove(e.key(famNode, id))

@@ -198,7 +198,7 @@ func (h *handler) ListWatchers(ctx context.Context, req *connect.Request[cellv1.
 }
 
 func (h *handler) ListNodes(ctx context.Context, _ *connect.Request[cellv1.ListNodesRequest]) (*connect.Response[cellv1.ListNodesResponse], error) {
-	return connect.NewResponse(&cellv1.ListNodesResponse{Nodes: h.members.Nodes(ctx)}), nil
+	return connect.NewResponse(&cellv1.ListNodesResponse{Nodes: h.members.Nodes(ctx), Version: h.cell.View().Version()}), nil
 }
 
 func (h *handler) AdmitNode(ctx context.Context, req *connect.Request[cellv1.AdmitNodeRequest]) (*connect.Response[cellv1.AdmitNodeResponse], error) {
@@ -221,6 +221,12 @@ func (h *handler) RemoveNode(ctx context.Context, req *connect.Request[cellv1.Re
 	return onLeader(ctx, h, req, func(ctx context.Context, in *cellv1.RemoveNodeRequest) (*cellv1.RemoveNodeResponse, error) {
 		return &cellv1.RemoveNodeResponse{}, h.members.RemoveNode(ctx, in.GetNodeId())
 	}, cellv1connect.CellServiceClient.RemoveNode)
+}
+
+func (h *handler) RaiseVersion(ctx context.Context, req *connect.Request[cellv1.RaiseVersionRequest]) (*connect.Response[cellv1.RaiseVersionResponse], error) {
+	return onLeader(ctx, h, req, func(ctx context.Context, in *cellv1.RaiseVersionRequest) (*cellv1.RaiseVersionResponse, error) {
+		return h.members.RaiseVersion(ctx, in.GetVersion())
+	}, cellv1connect.CellServiceClient.RaiseVersion)
 }
 
 // TransferLeadership works from any node: it goes to the leader of that group.

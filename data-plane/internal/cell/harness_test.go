@@ -20,6 +20,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
@@ -133,7 +134,10 @@ func (c *testCell) listen(addr string) net.Listener {
 }
 
 func (n *testNode) record() *cellv1.Node {
-	return &cellv1.Node{Id: n.id, RaftAddress: n.raft.Addr().String(), ApiUrl: "http://" + n.api.Addr().String()}
+	return &cellv1.Node{
+		Id: n.id, RaftAddress: n.raft.Addr().String(), ApiUrl: "http://" + n.api.Addr().String(),
+		LowestVersion: cellversion.Lowest, HighestVersion: cellversion.Highest,
+	}
 }
 
 func testLogger(node string) *slog.Logger {

@@ -31,6 +31,7 @@ const (
 	metaChanged = "changed" // Index of the last entry that changed anything.
 	metaControl = "control" // GetIndexResponse: the control plane that the cell goes by.
 	metaShards  = "shards"  // Shards
+	metaVersion = "version" // CellVersion
 	metaCutoffs = "cutoffs" // UserCutoffs; few and short-lived, so one record for all
 )
 

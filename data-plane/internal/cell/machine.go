@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -30,6 +31,7 @@ var errUnknownChange = errors.New("the entry has a change that this version does
 type Machine struct {
 	layout
 	store   *statedb.Group
+	speaks  cellversion.Range
 	view    atomic.Pointer[View]
 	pending []*changeSet // Applied, not yet committed; in order.
 	// committed is up to where view is known to be complete; 0 after a start, until
@@ -51,7 +53,7 @@ type changeSet struct {
 // NewMachine makes the machine of the meta group whose state is in store. Its view
 // is empty until Reset.
 func NewMachine(store *statedb.Group) *Machine {
-	m := &Machine{layout: layout{prefix: store.Prefix()}, store: store}
+	m := &Machine{layout: layout{prefix: store.Prefix()}, store: store, speaks: cellversion.Spoken()}
 	m.view.Store(&View{})
 	return m
 }
@@ -108,7 +110,10 @@ func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.En
 	if err := validate(req); err != nil {
 		return nil, err
 	}
-	e := newEdit(m.layout, txn, entry.Now)
+	if err := allowed(req, entry.Version); err != nil {
+		return nil, fmt.Errorf("%w: %s", cellversion.ErrSkew, fault.As(err).Message) // No leader of a sound cell proposes it.
+	}
+	e := newEdit(m.layout, txn, entry.Now, m.speaks)
 	if err := e.control(req); err != nil {
 		return nil, err
 	}
@@ -189,8 +194,10 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 	}
 	var shards cellv1.Shards
 	var cutoffs cellv1.UserCutoffs
-	err = errors.Join(readMeta(p, m.key(famMeta, metaShards), &shards), readMeta(p, m.key(famMeta, metaCutoffs), &cutoffs))
-	v.shards, v.cutoffs = shards.GetIds(), cutoffs.GetList()
+	var version cellv1.CellVersion
+	err = errors.Join(readMeta(p, m.key(famMeta, metaShards), &shards), readMeta(p, m.key(famMeta, metaCutoffs), &cutoffs),
+		readMeta(p, m.key(famMeta, metaVersion), &version))
+	v.shards, v.cutoffs, v.version = shards.GetIds(), cutoffs.GetList(), version.GetVersion()
 	return v, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -22,8 +23,9 @@ const statusTimeout = 2 * time.Second
 func (m *Membership) Self() *cellv1.NodeStatus {
 	s := &cellv1.NodeStatus{Node: &cellv1.Node{Id: m.cell.NodeID()}, Reachable: true}
 	if n, ok := m.cell.View().NodeByID(m.cell.NodeID()); ok {
-		s.Node = n
+		s.Node = proto.CloneOf(n)
 	}
+	s.Node.LowestVersion, s.Node.HighestVersion = m.cell.machine.speaks.Lowest, m.cell.machine.speaks.Highest // The record may not say so yet.
 	for _, id := range m.local() {
 		if g := m.group(id); g != nil {
 			s.Groups = append(s.Groups, groupStatus(g.Status()))
@@ -49,7 +51,7 @@ func groupStatus(s group.Status) *cellv1.GroupStatus {
 	return &cellv1.GroupStatus{
 		Group: s.Group, Role: s.Role, LeaderId: s.Leader, Term: s.Term,
 		LastIndex: s.LastIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
-		Digest: s.Digest, DigestIndex: s.DigestIndex, Voters: s.Voters, Learners: s.Learners,
+		Digest: s.Digest, DigestIndex: s.DigestIndex, Voters: s.Voters, Learners: s.Learners, Version: s.Version,
 	}
 }
 
@@ -84,7 +86,9 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	if s.GetNode().GetId() != n.GetId() {
 		return &cellv1.NodeStatus{Node: n, Error: "another node answers at " + url + ": " + s.GetNode().GetId()}
 	}
-	s.Node, s.Reachable = n, true
+	known := proto.CloneOf(n)
+	known.LowestVersion, known.HighestVersion = s.GetNode().GetLowestVersion(), s.GetNode().GetHighestVersion()
+	s.Node, s.Reachable = known, true
 	return s
 }
 

@@ -73,6 +73,8 @@ func (p *problems) change(c *cellv1.Change) {
 	case *cellv1.Change_SweptNamespaceId:
 		_, err := job.ParseNamespace(c.SweptNamespaceId)
 		p.require(err == nil, "swept_namespace_id", "must be ns_ followed by 26 characters")
+	case *cellv1.Change_Version:
+		p.require(c.Version > 0, "version", "must be more than 0")
 	case *cellv1.Change_Forget:
 		p.forget(c.Forget)
 	}
@@ -172,6 +174,8 @@ func (p *problems) node(n *cellv1.Node) {
 	p.require(isNodeID(n.GetId()), "node.id", "must be 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
 	p.require(isAddress(n.GetRaftAddress()), "node.raft_address", "must be host:port")
 	p.require(n.GetFolderId() == "" || isNodeID(n.GetFolderId()), "node.folder_id", "must be 1 to %d characters A-Z a-z 0-9 - _ . /", nodeIDBytesMax)
+	p.require(n.GetLowestVersion() <= n.GetHighestVersion() && (n.GetLowestVersion() == 0) == (n.GetHighestVersion() == 0),
+		"node.lowest_version", "must be 1 to node.highest_version, or both 0")
 	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "must be http://host:port or https://host:port, without a path")
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
@@ -25,6 +26,7 @@ type View struct {
 	gone       table[string, struct{}] // Ids of removed nodes.
 	shards     []uint32
 	tokenKeys  table[string, *cellv1.TokenKey]
+	version    cellversion.Version
 	cutoffs    []*cellv1.UserCutoff // In the order of compareCutoffs.
 	ends       uint64               // Index of the last entry that deleted namespaces or tenants, or forgot them.
 
@@ -114,6 +116,7 @@ func (v *View) State() *cellv1.State {
 
 		TokenKeys:   sorted(&v.tokenKeys, (*cellv1.TokenKey).GetId),
 		UserCutoffs: v.cutoffs,
+		Version:     v.version,
 	}
 }
 
@@ -209,6 +212,8 @@ func (e *viewEdit) put(c *cellv1.Change) {
 		e.gone.set(c.RemoveNodeId, struct{}{})
 	case *cellv1.Change_Shards:
 		e.view.shards = c.Shards.GetIds()
+	case *cellv1.Change_Version:
+		e.view.version = c.Version
 	case *cellv1.Change_TokenKey:
 		e.tokenKey(c.TokenKey)
 	case *cellv1.Change_UserCutoff:

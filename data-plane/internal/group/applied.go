@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -17,6 +19,8 @@ type applied struct {
 	term   uint64
 	now    Times  // Of the last applied command entry.
 	digest uint64 // Running digest over all command entries so far.
+	// version of the cell under which the last command entry was applied.
+	version cellversion.Version
 	// Raft configuration in force and the index it came from. config is the
 	// library's own encoding; empty until the first configuration entry.
 	configIndex uint64
@@ -24,27 +28,30 @@ type applied struct {
 }
 
 const (
-	appliedVersion = 1
-	appliedHead    = 1 + 6*8
+	appliedForm = 1
+	appliedHead = 1 + 7*8
 )
 
 var errApplied = errors.New("malformed applied record")
 
 func (a applied) encode() []byte {
 	b := make([]byte, 0, appliedHead+len(a.config))
-	b = append(b, appliedVersion)
-	for _, v := range [...]uint64{a.index, a.term, uint64(a.now.Lease), uint64(a.now.Calendar), a.digest, a.configIndex} {
+	b = append(b, appliedForm)
+	for _, v := range [...]uint64{a.index, a.term, uint64(a.now.Lease), uint64(a.now.Calendar), a.digest, uint64(a.version), a.configIndex} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return append(b, a.config...)
 }
 
 func decodeApplied(b []byte) (applied, error) {
-	if len(b) < appliedHead || b[0] != appliedVersion {
+	if len(b) < appliedHead || b[0] != appliedForm {
 		return applied{}, fmt.Errorf("%w: %d bytes", errApplied, len(b))
 	}
+	if binary.BigEndian.Uint64(b[1+8*5:]) > math.MaxUint32 {
+		return applied{}, fmt.Errorf("%w: version of the cell", errApplied)
+	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[1+8*i:]) }
-	a := applied{index: u(0), term: u(1), now: Times{Lease: int64(u(2)), Calendar: int64(u(3))}, digest: u(4), configIndex: u(5)}
+	a := applied{index: u(0), term: u(1), now: Times{Lease: int64(u(2)), Calendar: int64(u(3))}, digest: u(4), version: cellversion.Version(u(5)), configIndex: u(6)}
 	if len(b) > appliedHead {
 		a.config = append([]byte(nil), b[appliedHead:]...)
 	}

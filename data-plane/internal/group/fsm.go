@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -21,7 +22,8 @@ type Entry struct {
 	// from entry to entry (INV-19).
 	Now     time.Time
 	Lease   int64
-	Payload []byte // Valid only during Apply.
+	Version cellversion.Version // Of the cell. It never goes back either.
+	Payload []byte              // Valid only during Apply.
 }
 
 // Machine is the deterministic part of a group. Its methods are called by one
@@ -30,7 +32,8 @@ type Machine interface {
 	// Apply runs one entry. All its changes go through txn, all its reads too;
 	// it reads no clock and no random source (law 2). The result reaches the
 	// proposer. An error is a failure of storage or an entry this version does
-	// not understand: the node stops (never skips).
+	// not understand: the node stops (never skips). What it stores hangs on the entry's
+	// version of the cell, not on what this program could do.
 	Apply(txn *statedb.Txn, e Entry) (any, error)
 	// Committed is called after the batch that contains index was committed.
 	Committed(index uint64)
@@ -50,12 +53,14 @@ type fsm struct {
 	// fatal ends the node; it does not return.
 	fatal       func(error)
 	commitBytes int // Of entries in one commit: see commitBytesMax.
+	speaks      cellversion.Range
 
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
 	at      time.Duration // When that was, by the monotonic clock.
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
+	version      atomic.Uint32 // Copy of applied.version for readers.
 	bytes        atomic.Uint64 // Log bytes applied since start.
 	changed      notifier      // Fires when appliedIndex moves.
 }
@@ -133,6 +138,7 @@ func (f *fsm) check(err error) {
 func (f *fsm) publish(a applied) {
 	f.applied = a
 	_, f.at = f.clock.Now()
+	f.version.Store(a.version)
 	f.appliedIndex.Store(a.index)
 	f.changed.fire()
 }
@@ -160,8 +166,13 @@ func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, erro
 	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest {
 		return nil, fmt.Errorf("%w: at index %d digest is %016x, the leader's is %016x", ErrDiverged, a.index, a.digest, e.checkDigest)
 	}
-	a.now = a.now.after(e.stamp)
-	res, err := f.machine.Apply(txn, Entry{Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Payload: e.payload})
+	a.now, a.version = a.now.after(e.stamp), max(a.version, e.version)
+	if err := f.speaks.Check(a.version); err != nil {
+		return nil, err
+	}
+	res, err := f.machine.Apply(txn, Entry{
+		Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Version: a.version, Payload: e.payload,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -234,6 +245,9 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	}
 	if a.index != in.meta.Index {
 		f.fatal(fmt.Errorf("installed state of group %d stands at %d, its metadata says %d", f.store.ID(), a.index, in.meta.Index))
+	}
+	if err := f.speaks.Check(a.version); err != nil {
+		f.fatal(fmt.Errorf("installed state of group %d: %w", f.store.ID(), err))
 	}
 	if err := f.machine.Reset(); err != nil {
 		return fmt.Errorf("reset machine of group %d: %w", f.store.ID(), err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
@@ -90,6 +91,11 @@ type Options struct {
 	// AcceptLoss starts although the log lost entries that the state has seen
 	// (relaxed mode after an operating system crash).
 	AcceptLoss bool
+	// CellVersion is the version of the cell as this node knows it; nil: it knows none but
+	// that of the group's own entries.
+	CellVersion func() cellversion.Version
+	// Speaks is what the program speaks; the zero value is cellversion.Spoken.
+	Speaks cellversion.Range
 
 	commitBytes int // For tests; 0 means commitBytesMax.
 }
@@ -107,6 +113,8 @@ type Group struct {
 	health *health.Health
 	logger *slog.Logger
 	fatal  func(error)
+	// cellVersion is that of Options.
+	cellVersion func() cellversion.Version
 
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
@@ -146,10 +154,10 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		peers:  o.ClockPeers,
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
-		fatal:  o.Fatal,
+		fatal:  o.Fatal, cellVersion: o.CellVersion,
 		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
-	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, commitBytes: o.commitBytes}
+	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, commitBytes: o.commitBytes, speaks: o.Speaks}
 	strict := strictLog{log, store.ID(), o.Fatal}
 	if err := g.recover(strict, o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
@@ -181,6 +189,10 @@ func withDefaults(o Options) Options {
 	if o.Fatal == nil {
 		o.Fatal = func(err error) { panic(err) }
 	}
+	if o.CellVersion == nil {
+		o.CellVersion = func() cellversion.Version { return 0 }
+	}
+	o.Speaks = cmp.Or(o.Speaks, cellversion.Spoken())
 	o.commitBytes = cmp.Or(o.commitBytes, commitBytesMax)
 	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {
@@ -194,6 +206,9 @@ func withDefaults(o Options) Options {
 func (g *Group) recover(log LogStore, acceptLoss bool) error {
 	a, err := loadApplied(g.fsm.store)
 	if err != nil {
+		return err
+	}
+	if err := g.fsm.speaks.Check(a.version); err != nil {
 		return err
 	}
 	first, err := log.FirstIndex()

@@ -188,7 +188,7 @@ func TestDigest_AReplicaThatDivergedStops(t *testing.T) {
 	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
 	leaderOf(t, r)
 	r.put(t, 3)
-	e := envelope{stamp: r.Now(), check: true, payload: []byte("x")}
+	e := envelope{version: 1, stamp: r.Now(), check: true, payload: []byte("x")}
 	e.checkIndex, e.checkDigest = r.fsm.status()
 	e.checkDigest++
 	r.raft.Apply(e.encode(), patience)
@@ -216,8 +216,8 @@ func TestPropose_WithoutLeadershipIsRefusedAndNothingIsWritten(t *testing.T) {
 }
 
 func FuzzEnvelope(f *testing.F) {
-	f.Add(envelope{stamp: Times{2, 1}, payload: []byte("p")}.encode())
-	f.Add(envelope{stamp: Times{1, 1 << 40}, check: true, checkIndex: 2, checkDigest: 3, payload: []byte("p")}.encode())
+	f.Add(envelope{version: 1, stamp: Times{2, 1}, payload: []byte("p")}.encode())
+	f.Add(envelope{version: 300, stamp: Times{1, 1 << 40}, check: true, checkIndex: 2, checkDigest: 3, payload: []byte("p")}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := decodeEnvelope(b)
 		if err != nil {

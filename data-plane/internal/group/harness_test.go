@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
@@ -29,6 +30,7 @@ type tally struct {
 	committed func(index uint64) // Called after each commit; may be nil.
 	mu        sync.Mutex         // Guards the rest.
 	times     []time.Time
+	versions  []cellversion.Version
 	runs      map[uint64]int
 }
 
@@ -45,6 +47,7 @@ func (m *tally) Apply(txn *statedb.Txn, e Entry) (any, error) {
 	}
 	m.runs[e.Index]++
 	m.times = append(m.times, e.Now)
+	m.versions = append(m.versions, e.Version)
 	txn.Set(m.key(e.Index), append([]byte(nil), e.Payload...))
 	return string(e.Payload), nil
 }
@@ -66,6 +69,7 @@ func (wire) Bind(transport.Raft) {}
 type replica struct {
 	*Group
 	id      string
+	disks   disks
 	machine *tally
 	log     *raftlog.Store
 	db      *statedb.DB
@@ -89,6 +93,8 @@ type setup struct {
 	wrapLog   func(LogStore) LogStore // Replaces the log; may be nil.
 	committed func(index uint64)      // See tally; may be nil.
 	commits   int                     // Bytes of entries in one commit; 0 is the default.
+	cell      func() cellversion.Version
+	speaks    cellversion.Range
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -102,7 +108,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		t.Fatal(err)
 	}
 	_, inmem := raft.NewInmemTransport(raft.ServerAddress(s.id))
-	r := &replica{id: s.id, log: log, db: db, wire: wire{inmem}, fatal: make(chan error, 1)}
+	r := &replica{id: s.id, disks: s.disks, log: log, db: db, wire: wire{inmem}, fatal: make(chan error, 1)}
 	for _, p := range s.peers {
 		inmem.Connect(raft.ServerAddress(p.id), p.wire.InmemTransport)
 		p.wire.Disconnect(raft.ServerAddress(s.id))
@@ -118,7 +124,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:

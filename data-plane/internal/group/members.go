@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -22,8 +23,10 @@ type Status struct {
 	// Digest belongs to DigestIndex.
 	Digest      uint64
 	DigestIndex uint64
-	Voters      []string
-	Learners    []string
+	// Version of the cell under which the last entry was applied.
+	Version  cellversion.Version
+	Voters   []string
+	Learners []string
 }
 
 // Status reads the replica's position and its view of the membership.
@@ -34,7 +37,7 @@ func (g *Group) Status() Status {
 		Role: strings.ToLower(g.raft.State().String()),
 	}
 	s.DigestIndex, s.Digest = g.fsm.status()
-	s.AppliedIndex = s.DigestIndex
+	s.AppliedIndex, s.Version = s.DigestIndex, g.fsm.version.Load()
 	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.Silent() {
 		s.Role = "stopped" // Stuck in a write, raft believes that it leads for as long.
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
@@ -19,6 +20,13 @@ func (g *Group) Now() Times { return g.clock.read() }
 // the wall was set back and has to catch up first.
 func (g *Group) Standstill() time.Duration { return g.clock.standstill() }
 
+// Version is that of the cell under which the next entry of this replica is applied at
+// least. A replica that leads has applied what came before its term, so what it knows of
+// its group, and of the cell, never goes back.
+func (g *Group) Version() cellversion.Version {
+	return max(g.cellVersion(), g.fsm.version.Load(), g.fsm.speaks.Lowest)
+}
+
 // Proposal is an entry on its way.
 type Proposal struct {
 	future  raft.ApplyFuture
@@ -29,7 +37,11 @@ type Proposal struct {
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
 // Wait on the result; the entry itself can not be taken back.
 func (g *Group) Propose(now Times, payload []byte) Proposal {
-	e := envelope{stamp: now, payload: payload}
+	version := g.Version()
+	if err := g.fsm.speaks.Check(version); err != nil {
+		return Proposal{refused: err}
+	}
+	e := envelope{version: version, stamp: now, payload: payload}
 	if g.proposals.Add(1)%checkEvery == 0 {
 		e.check = true
 		e.checkIndex, e.checkDigest = g.fsm.status()

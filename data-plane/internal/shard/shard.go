@@ -210,6 +210,9 @@ func (s *Shard) once(ctx context.Context, r Request) (Reply, error) {
 	if n := len(r.Settle) + len(r.Renew) + len(r.After); n > requestMax {
 		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts; at most %d are allowed, so split it", n, requestMax)
 	}
+	if err := s.checkVersion(&r); err != nil {
+		return Reply{}, err
+	}
 	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
 	if !t.admit(q) {
 		s.stats.Refused.Add(1)

@@ -129,6 +129,10 @@ func (t *term) round(first *request) bool {
 		t.answer(b, nil, 0)
 		return true
 	}
+	if err := t.checkEntry(b); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
 	began := time.Now()
 	applied, index, err := t.commit(b)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
@@ -113,11 +114,13 @@ func (m *Machine) Committed(index uint64) {
 
 // entry is the application of one log entry.
 type entry struct {
-	m       *Machine
-	txn     *statedb.Txn
-	index   uint64
-	now     int64  // Calendar time.
-	lease   int64  // Lease time.
+	m     *Machine
+	txn   *statedb.Txn
+	index uint64
+	now   int64 // Calendar time.
+	lease int64 // Lease time.
+	// version of the cell. What is stored hangs on it and never on what this program could do.
+	version cellversion.Version
 	ordinal uint32 // Of the place to give out next: jobs made ready, leases, errors.
 	out     *Applied
 	events  []feed.Event
@@ -144,6 +147,9 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkVersion(cmds, e.Version); err != nil {
+		return nil, err
+	}
 	if len(m.queues) > queuesCached {
 		clear(m.queues)
 	}
@@ -154,7 +160,7 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 		clear(m.marks)
 	}
 	x := &entry{
-		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(), lease: e.Lease,
+		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(), lease: e.Lease, version: e.Version,
 		out:    &Applied{Now: Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
@@ -72,7 +73,11 @@ var table = tableOf( //nolint:gochecknoglobals // A constant table.
 
 // row is what the table says of one kind. What is nil the command does not do.
 type row struct {
-	kind     command.Kind
+	kind command.Kind
+	// since is the version of the cell that brought the command, and parts the one that the
+	// parts of a single command need, where there are newer ones.
+	since    cellversion.Version
+	parts    func(command.Command) cellversion.Version
 	apply    func(*entry, command.Command) (Result, error)
 	requeues func(command.Command) bool
 	ends     func(command.Command) job.ID
@@ -85,7 +90,7 @@ type effect[C command.Command] func(*row)
 
 func on[C command.Command](apply func(*entry, C) (Result, error), effects ...effect[C]) row {
 	var none C
-	r := row{kind: command.KindOf(none)}
+	r := row{kind: command.KindOf(none), since: cellversion.First}
 	if apply != nil {
 		r.apply = func(x *entry, c command.Command) (Result, error) { return apply(x, c.(C)) }
 	}
@@ -93,6 +98,15 @@ func on[C command.Command](apply func(*entry, C) (Result, error), effects ...eff
 		e(&r)
 	}
 	return r
+}
+
+// since is for a command that a version after the first brought.
+func since[C command.Command](v cellversion.Version) effect[C] { return func(r *row) { r.since = v } }
+
+// needs is for a command of which some version after the first brought a part: a bit of
+// its mask, or a value. It says which version a command needs.
+func needs[C command.Command](which func(C) cellversion.Version) effect[C] {
+	return func(r *row) { r.parts = func(c command.Command) cellversion.Version { return which(c.(C)) } }
 }
 
 func requeues[C command.Command](when func(C) bool) effect[C] {
@@ -132,6 +146,37 @@ func (x *entry) apply(c command.Command) (Result, error) {
 		return Result{}, fmt.Errorf("%w: no apply function", command.ErrMalformed)
 	}
 	return apply(x, c)
+}
+
+// Since is the version of the cell that a command needs: below it no leader proposes the
+// command, and no replica applies it.
+func Since(c command.Command) cellversion.Version {
+	r := &table[command.KindOf(c)]
+	if r.parts == nil {
+		return r.since
+	}
+	return max(r.since, r.parts(c))
+}
+
+// checkVersion finds a command that the version in force does not have. A program that
+// does not know a newer version than that has no such command.
+func checkVersion(cmds []command.Command, version cellversion.Version) error {
+	if version >= cellversion.Highest {
+		return nil
+	}
+	for _, c := range cmds {
+		if err := tooNew(c, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooNew(c command.Command, version cellversion.Version) error {
+	if need := Since(c); need > max(version, cellversion.First) {
+		return fmt.Errorf("%w: %T needs version %d, and the entry has version %d", cellversion.ErrSkew, c, need, version)
+	}
+	return nil
 }
 
 // MayRequeue reports whether a command may put a job into a ready order ahead of the jobs

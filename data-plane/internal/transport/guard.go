@@ -24,7 +24,10 @@ type Guard interface {
 type Statement struct {
 	// Folder names the folder of the node's data; a new folder has another name.
 	Folder string
-	Groups []Standing
+	// Lowest and Highest are the versions of the cell that the node's program speaks; 0 in
+	// what is remembered of a node, because a program can be replaced.
+	Lowest, Highest uint32
+	Groups          []Standing
 }
 
 // Standing is how far a node's folder is in one group.
@@ -52,11 +55,13 @@ var (
 	ErrRemoved     = errors.New("the node was removed from the cell")
 	ErrOtherFolder = errors.New("the node's id belongs to another folder")
 	ErrOlderCopy   = errors.New("the node's folder is an older copy")
+	// ErrVersion ends when another program is started.
+	ErrVersion = errors.New("the node's program doesn't speak the cell's version")
 )
 
 // Refuse makes a refusal of one of the kinds above.
 func Refuse(kind error, format string, args ...any) *Refusal {
-	v := map[error]verdict{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy}[kind]
+	v := map[error]verdict{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy, ErrVersion: otherVersion}[kind]
 	if v == accepted {
 		panic(fmt.Sprintf("transport: %v is no kind of refusal", kind))
 	}
@@ -83,19 +88,26 @@ func (r *Refusal) Is(target error) bool {
 		return r.verdict == otherFolder
 	case ErrOlderCopy:
 		return r.verdict == olderCopy
+	case ErrVersion:
+		return r.verdict == otherVersion
 	}
 	return false
 }
 
-const standingBytes = 4 + 3*8
+const (
+	standingBytes = 4 + 3*8
+	rangeBytes    = 2 * 4
+)
 
 var errStatement = errors.New("malformed statement")
 
-// Encode writes folder (u8 length + text), then the standings.
+// Encode writes folder (u8 length + text), the versions (u32 each), then the standings.
 func (s Statement) Encode() []byte {
-	b := make([]byte, 0, 1+len(s.Folder)+len(s.Groups)*standingBytes)
+	b := make([]byte, 0, 1+len(s.Folder)+rangeBytes+len(s.Groups)*standingBytes)
 	b = append(b, byte(len(s.Folder)))
 	b = append(b, s.Folder...)
+	b = binary.BigEndian.AppendUint32(b, s.Lowest)
+	b = binary.BigEndian.AppendUint32(b, s.Highest)
 	for _, g := range s.Groups {
 		b = binary.BigEndian.AppendUint32(b, g.Group)
 		b = binary.BigEndian.AppendUint64(b, g.Term)
@@ -107,11 +119,13 @@ func (s Statement) Encode() []byte {
 
 // DecodeStatement reads what Encode wrote.
 func DecodeStatement(b []byte) (Statement, error) {
-	if len(b) == 0 || len(b) < 1+int(b[0]) || (len(b)-1-int(b[0]))%standingBytes != 0 {
+	if len(b) == 0 || len(b) < 1+int(b[0])+rangeBytes || (len(b)-1-int(b[0])-rangeBytes)%standingBytes != 0 {
 		return Statement{}, fmt.Errorf("%w: %d bytes", errStatement, len(b))
 	}
 	s := Statement{Folder: string(b[1 : 1+int(b[0])])}
-	for b = b[1+int(b[0]):]; len(b) > 0; b = b[standingBytes:] {
+	b = b[1+int(b[0]):]
+	s.Lowest, s.Highest = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	for b = b[rangeBytes:]; len(b) > 0; b = b[standingBytes:] {
 		s.Groups = append(s.Groups, Standing{
 			Group: binary.BigEndian.Uint32(b), Term: binary.BigEndian.Uint64(b[4:]),
 			Last: binary.BigEndian.Uint64(b[12:]), Committed: binary.BigEndian.Uint64(b[20:]),

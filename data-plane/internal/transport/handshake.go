@@ -26,7 +26,7 @@ import (
 // other's statement must follow, so that a statement is never held against something
 // newer than itself.
 const (
-	handshakeVersion = 2
+	handshakeVersion = 3
 
 	nameBytesMax = 255
 	nonceBytes   = 32
@@ -64,6 +64,7 @@ const (
 	removed
 	otherFolder
 	olderCopy
+	otherVersion
 )
 
 func (v verdict) String() string {
@@ -84,6 +85,8 @@ func (v verdict) String() string {
 		return "another folder"
 	case olderCopy:
 		return "older copy"
+	case otherVersion:
+		return "another version"
 	default:
 		return fmt.Sprintf("verdict %d", uint8(v))
 	}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
@@ -31,6 +32,10 @@ type Self interface {
 	// Folder is the folder that the cell has recorded for a node, "" for none, and
 	// whether the node was removed.
 	Folder(node string) (folder string, removed bool)
+	// Speaks is what this node's program speaks.
+	Speaks() cellversion.Range
+	// CellVersion is the version of the cell, 0 before it is known.
+	CellVersion() cellversion.Version
 	// Refused hears that a peer refuses this node.
 	Refused(*transport.Refusal)
 }
@@ -59,7 +64,8 @@ func New(store Store, folder string, self Self, log *slog.Logger) *Book {
 
 // Statement implements transport.Guard.
 func (b *Book) Statement(group uint32) transport.Statement {
-	return transport.Statement{Folder: b.folder, Groups: b.self.Standings(group)}
+	speaks := b.self.Speaks()
+	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.Standings(group)}
 }
 
 // Memory implements transport.Guard: what is known now judges what is said later.
@@ -76,6 +82,9 @@ func (b *Book) Memory(peer string) func(transport.Statement) *transport.Refusal 
 			return transport.Refuse(transport.ErrRemoved, "the id %s was taken out of the cell and never comes back", peer)
 		case folder != "" && s.Folder != folder:
 			return otherFolder(peer, folder, s.Folder)
+		}
+		if err := (cellversion.Range{Lowest: s.Lowest, Highest: s.Highest}).Check(b.self.CellVersion()); err != nil {
+			return transport.Refuse(transport.ErrVersion, "%v", err)
 		}
 		return rec.judge(peer, s)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
@@ -22,10 +23,13 @@ func (s shelf) SetNodeValue(name string, value []byte) error {
 type self struct {
 	folders map[string]string
 	removed map[string]bool
+	version cellversion.Version
 }
 
 func (self) Standings(uint32) []transport.Standing { return nil }
 func (self) Refused(*transport.Refusal)            {}
+func (self) Speaks() cellversion.Range             { return cellversion.Spoken() }
+func (s self) CellVersion() cellversion.Version    { return s.version }
 
 func (s self) Folder(node string) (string, bool) { return s.folders[node], s.removed[node] }
 

@@ -49,7 +49,7 @@ func (s *session) cellCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f),
+	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f), s.raiseVersionCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; list all that you know")
@@ -155,22 +155,23 @@ func (s *session) statusCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the nodes and which groups they lead", Args: cobra.NoArgs,
 		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
-			nodes, err := c.Nodes(ctx)
+			status, err := c.Status(ctx)
 			if err != nil {
 				return err
 			}
-			return s.emit(&cellv1.ListNodesResponse{Nodes: nodes}, func(w io.Writer) { writeStatus(w, nodes) })
+			return s.emit(status, func(w io.Writer) { writeStatus(w, status) })
 		}),
 	}
 }
 
-func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
+func writeStatus(w io.Writer, status *cellv1.ListNodesResponse) {
+	nodes := status.GetNodes()
 	if len(nodes) == 0 { // They are recorded by the first leader.
 		fmt.Fprintln(w, "The cell has not elected a leader yet. The logs of its nodes say why.")
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tLEADS\tBEHIND\tHEALTH")
+	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tVERSIONS\tLEADS\tBEHIND\tHEALTH")
 	for _, n := range nodes {
 		var leads []string
 		var behind uint64
@@ -184,9 +185,60 @@ func writeStatus(w io.Writer, nodes []*cellv1.NodeStatus) {
 		if !n.GetReachable() {
 			reachable = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, strings.Join(leads, ","), behind, nodeHealth(n))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, versions(n.GetNode()), strings.Join(leads, ","), behind, nodeHealth(n))
 	}
 	_ = t.Flush() // Into memory.
+	fmt.Fprintf(w, "The cell is at version %d.", status.GetVersion())
+	if next := newestOfAll(nodes); next > status.GetVersion() {
+		fmt.Fprintf(w, " Every node can do version %d: once you won't go back, run `corvo-cloud cell raise-version`.", next)
+	}
+	fmt.Fprintln(w)
+}
+
+// versions are those that a node's program speaks.
+func versions(n *cellv1.Node) string {
+	switch {
+	case n.GetHighestVersion() == 0:
+		return "unknown"
+	case n.GetLowestVersion() == n.GetHighestVersion():
+		return strconv.FormatUint(uint64(n.GetHighestVersion()), 10)
+	default:
+		return fmt.Sprintf("%d-%d", n.GetLowestVersion(), n.GetHighestVersion())
+	}
+}
+
+// newestOfAll is the highest version that every node speaks.
+func newestOfAll(nodes []*cellv1.NodeStatus) uint32 {
+	most := nodes[0].GetNode().GetHighestVersion()
+	for _, n := range nodes {
+		most = min(most, n.GetNode().GetHighestVersion())
+	}
+	return most
+}
+
+func (s *session) raiseVersionCommand(f *adminFlags) *cobra.Command {
+	var to uint32
+	c := &cobra.Command{
+		Use: "raise-version", Short: "End an upgrade: switch the cell to a newer version", Args: cobra.NoArgs,
+		Long: `Switches the cell to the forms of stored data that the new program brings. Until then, all
+nodes can go back to the program of before; afterwards none can. Every node has to be running the
+new program, and must respond. Run it when the upgrade has proved itself.`,
+		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+			version, raised, err := c.RaiseVersion(ctx, to)
+			if err != nil {
+				return err
+			}
+			return s.emit(&cellv1.RaiseVersionResponse{Version: version, Raised: raised}, func(w io.Writer) {
+				if !raised {
+					fmt.Fprintf(w, "the cell is already at version %d\n", version)
+					return
+				}
+				fmt.Fprintf(w, "the cell is at version %d now\n", version)
+			})
+		}),
+	}
+	c.Flags().Uint32Var(&to, "to", 0, "`VERSION` to switch to (default: the newest that every node can do)")
+	return c
 }
 
 func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {

@@ -26,6 +26,7 @@ const (
 	ExitTimeout  = 7                // No answer in time: a change may or may not have happened.
 	ExitStopped  = node.ExitStopped // 70: the node stopped itself; somebody has to look.
 	ExitStuck    = node.ExitStuck   // 75: the shutdown was cut off; start again.
+	ExitVersion  = node.ExitVersion // 78: this program doesn't speak the cell's version.
 )
 
 // Failure is an error as a person or a script reads it.
@@ -88,6 +89,9 @@ func serverFailure(what string, err error) error {
 		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "use the same --nodes and --shards as before, or another --data"
 	case errors.Is(err, up.ErrStuck), errors.Is(err, node.ErrStuck):
 		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
+	case errors.Is(err, node.ErrVersion):
+		f.Exit, f.Code = ExitVersion, "CELL_VERSION"
+		f.Fix = "the data is as it should be: start it with the version of corvo-cloud that the other nodes run (docs/upgrades.md)"
 	case errors.Is(err, node.ErrStorage):
 		f.Exit, f.Code = ExitStopped, "STORAGE"
 		f.Fix = "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"

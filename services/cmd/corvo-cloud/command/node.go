@@ -51,7 +51,7 @@ in order: streams are told to reconnect, running requests are answered, leadersh
 given away. A second signal stops at once.
 
 Exit codes: 70 if the disk or the data fails, which needs attention; 75 if it couldn't
-shut down in time; 5 if the cell refuses the node, because its id was removed or its
+shut down in time; 78 if the program is older than the cell's version; 5 if the cell refuses the node, because its id was removed or its
 folder isn't the one it had.`,
 		Example: `  P=n1=127.0.0.1:7001/http://127.0.0.1:7101,n2=127.0.0.1:7002/http://127.0.0.1:7102,n3=127.0.0.1:7003/http://127.0.0.1:7103
   corvo-cloud node --id n1 --data n1 --raft 127.0.0.1:7001 --api 127.0.0.1:7101 --peers $P --cell-secret-file cell.secret

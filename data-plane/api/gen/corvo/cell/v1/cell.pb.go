@@ -717,9 +717,13 @@ type Node struct {
 	// Names the folder of the node's data, made with it: a node that comes with another
 	// folder has lost what it confirmed and may not come back under this id. Empty in a
 	// change that only tells an address.
-	FolderId      string `protobuf:"bytes,4,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	FolderId string `protobuf:"bytes,4,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
+	// The versions of the cell that the node's program speaks. 0 in a change that only tells
+	// an address.
+	LowestVersion  uint32 `protobuf:"varint,5,opt,name=lowest_version,json=lowestVersion,proto3" json:"lowest_version,omitempty"`
+	HighestVersion uint32 `protobuf:"varint,6,opt,name=highest_version,json=highestVersion,proto3" json:"highest_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Node) Reset() {
@@ -778,6 +782,20 @@ func (x *Node) GetFolderId() string {
 		return x.FolderId
 	}
 	return ""
+}
+
+func (x *Node) GetLowestVersion() uint32 {
+	if x != nil {
+		return x.LowestVersion
+	}
+	return 0
+}
+
+func (x *Node) GetHighestVersion() uint32 {
+	if x != nil {
+		return x.HighestVersion
+	}
+	return 0
 }
 
 // TokenKey verifies the tokens that the control plane signs for the browsers of
@@ -976,6 +994,7 @@ type Change struct {
 	//	*Change_UserCutoff
 	//	*Change_SweptNamespaceId
 	//	*Change_Forget
+	//	*Change_Version
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1108,6 +1127,15 @@ func (x *Change) GetForget() *Forget {
 	return nil
 }
 
+func (x *Change) GetVersion() uint32 {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Version); ok {
+			return x.Version
+		}
+	}
+	return 0
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -1156,6 +1184,11 @@ type Change_Forget struct {
 	Forget *Forget `protobuf:"bytes,10,opt,name=forget,proto3,oneof"`
 }
 
+type Change_Version struct {
+	// Raises the version of the cell. Refused unless every node has said that it speaks it.
+	Version uint32 `protobuf:"varint,11,opt,name=version,proto3,oneof"`
+}
+
 func (*Change_Tenant) isChange_Change() {}
 
 func (*Change_Namespace) isChange_Change() {}
@@ -1176,6 +1209,123 @@ func (*Change_SweptNamespaceId) isChange_Change() {}
 
 func (*Change_Forget) isChange_Change() {}
 
+func (*Change_Version) isChange_Change() {}
+
+// CellVersion is the version of the cell, and what its nodes speak.
+type CellVersion struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// By id.
+	Nodes         []*NodeVersions `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CellVersion) Reset() {
+	*x = CellVersion{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CellVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CellVersion) ProtoMessage() {}
+
+func (x *CellVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CellVersion.ProtoReflect.Descriptor instead.
+func (*CellVersion) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CellVersion) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *CellVersion) GetNodes() []*NodeVersions {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type NodeVersions struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// 0: it has not said.
+	Lowest        uint32 `protobuf:"varint,2,opt,name=lowest,proto3" json:"lowest,omitempty"`
+	Highest       uint32 `protobuf:"varint,3,opt,name=highest,proto3" json:"highest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVersions) Reset() {
+	*x = NodeVersions{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVersions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVersions) ProtoMessage() {}
+
+func (x *NodeVersions) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVersions.ProtoReflect.Descriptor instead.
+func (*NodeVersions) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NodeVersions) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeVersions) GetLowest() uint32 {
+	if x != nil {
+		return x.Lowest
+	}
+	return 0
+}
+
+func (x *NodeVersions) GetHighest() uint32 {
+	if x != nil {
+		return x.Highest
+	}
+	return 0
+}
+
 // Forget ends records of deleted tenants, namespaces and keys.
 type Forget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1186,7 +1336,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1348,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1361,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Forget) GetGone() []*Gone {
@@ -1234,7 +1384,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1396,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1409,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gone) GetId() string {
@@ -1286,7 +1436,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1448,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1461,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -1338,7 +1488,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1500,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1513,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -1412,7 +1562,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1574,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1587,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1462,7 +1612,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1624,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1637,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 type State struct {
@@ -1503,14 +1653,16 @@ type State struct {
 	UserCutoffs []*UserCutoff `protobuf:"bytes,8,rep,name=user_cutoffs,json=userCutoffs,proto3" json:"user_cutoffs,omitempty"`
 	// When a node last said that this is current, by the clock of the proxy that keeps it on
 	// its disk; 0 elsewhere. Unix nanoseconds.
-	ConfirmedNs   int64 `protobuf:"varint,9,opt,name=confirmed_ns,json=confirmedNs,proto3" json:"confirmed_ns,omitempty"`
+	ConfirmedNs int64 `protobuf:"varint,9,opt,name=confirmed_ns,json=confirmedNs,proto3" json:"confirmed_ns,omitempty"`
+	// The version of the cell: which stored forms are in use.
+	Version       uint32 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1674,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1687,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -1601,6 +1753,13 @@ func (x *State) GetConfirmedNs() int64 {
 	return 0
 }
 
+func (x *State) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type GetStateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -1610,7 +1769,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1781,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1794,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -1658,7 +1817,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1829,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1842,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -1712,7 +1871,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1883,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1896,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -1769,7 +1928,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +1940,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +1953,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 type GetIndexResponse struct {
@@ -1813,7 +1972,7 @@ type GetIndexResponse struct {
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1984,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1997,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -1882,7 +2041,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2053,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2066,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -1939,7 +2098,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2110,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2123,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 type ListWatchersRequest struct {
@@ -1977,7 +2136,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2148,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2161,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -2025,7 +2184,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2196,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2209,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -2085,7 +2244,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2256,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2269,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -2142,7 +2301,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2313,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,19 +2326,21 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 type ListNodesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Nodes []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The version of the cell, as the asked node knows it.
+	Version       uint32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2352,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2365,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2212,6 +2373,13 @@ func (x *ListNodesResponse) GetNodes() []*NodeStatus {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *ListNodesResponse) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 type NodeStatus struct {
@@ -2228,7 +2396,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2408,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2421,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -2303,7 +2471,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2483,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2496,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -2349,23 +2517,25 @@ type GroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Group uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// leader, follower, candidate, learner, stopped.
-	Role          string   `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	LeaderId      string   `protobuf:"bytes,3,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
-	Term          uint64   `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
-	LastIndex     uint64   `protobuf:"varint,5,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	CommitIndex   uint64   `protobuf:"varint,6,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
-	AppliedIndex  uint64   `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	Digest        uint64   `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
-	DigestIndex   uint64   `protobuf:"varint,9,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
-	Voters        []string `protobuf:"bytes,10,rep,name=voters,proto3" json:"voters,omitempty"`
-	Learners      []string `protobuf:"bytes,11,rep,name=learners,proto3" json:"learners,omitempty"`
+	Role         string   `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	LeaderId     string   `protobuf:"bytes,3,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
+	Term         uint64   `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
+	LastIndex    uint64   `protobuf:"varint,5,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	CommitIndex  uint64   `protobuf:"varint,6,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
+	AppliedIndex uint64   `protobuf:"varint,7,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	Digest       uint64   `protobuf:"fixed64,8,opt,name=digest,proto3" json:"digest,omitempty"`
+	DigestIndex  uint64   `protobuf:"varint,9,opt,name=digest_index,json=digestIndex,proto3" json:"digest_index,omitempty"`
+	Voters       []string `protobuf:"bytes,10,rep,name=voters,proto3" json:"voters,omitempty"`
+	Learners     []string `protobuf:"bytes,11,rep,name=learners,proto3" json:"learners,omitempty"`
+	// The version of the cell under which the replica applied its last entry.
+	Version       uint32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2547,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2560,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2470,6 +2640,13 @@ func (x *GroupStatus) GetLearners() []string {
 	return nil
 }
 
+func (x *GroupStatus) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type AdmitNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2479,7 +2656,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2668,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2681,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -2525,7 +2702,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2714,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2727,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -2576,7 +2753,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2765,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2778,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -2621,7 +2798,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2810,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2823,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2665,7 +2842,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2854,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2867,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -2708,7 +2885,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2897,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2910,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 type TransferLeadershipRequest struct {
@@ -2747,7 +2924,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2936,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2949,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -2797,7 +2974,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2986,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2999,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 type GetNodeStatusRequest struct {
@@ -2833,7 +3010,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3022,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3035,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 type GetNodeStatusResponse struct {
@@ -2870,7 +3047,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3059,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3072,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -2903,6 +3080,104 @@ func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
 		return x.Status
 	}
 	return nil
+}
+
+type RaiseVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0: the newest that every node speaks.
+	Version       uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseVersionRequest) Reset() {
+	*x = RaiseVersionRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseVersionRequest) ProtoMessage() {}
+
+func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
+func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *RaiseVersionRequest) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+type RaiseVersionResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// False if the cell already had this version.
+	Raised        bool `protobuf:"varint,2,opt,name=raised,proto3" json:"raised,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseVersionResponse) Reset() {
+	*x = RaiseVersionResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseVersionResponse) ProtoMessage() {}
+
+func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
+func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RaiseVersionResponse) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RaiseVersionResponse) GetRaised() bool {
+	if x != nil {
+		return x.Raised
+	}
+	return false
 }
 
 type ChangeGroupRequest struct {
@@ -2916,7 +3191,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3203,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3216,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -2973,7 +3248,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3260,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3273,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 type ListAuditRequest struct {
@@ -3016,7 +3291,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +3303,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +3316,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -3076,7 +3351,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3363,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3376,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -3146,7 +3421,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3433,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3446,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -3306,12 +3581,14 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\b \x01(\tR\x04name\x12$\n" +
 	"\x0edigest_ends_ns\x18\t \x03(\x03R\fdigestEndsNs\x12'\n" +
 	"\x0fretired_digests\x18\n" +
-	" \x03(\fR\x0eretiredDigests\"o\n" +
+	" \x03(\fR\x0eretiredDigests\"\xbf\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x17\n" +
 	"\aapi_url\x18\x03 \x01(\tR\x06apiUrl\x12\x1b\n" +
-	"\tfolder_id\x18\x04 \x01(\tR\bfolderId\"u\n" +
+	"\tfolder_id\x18\x04 \x01(\tR\bfolderId\x12%\n" +
+	"\x0elowest_version\x18\x05 \x01(\rR\rlowestVersion\x12'\n" +
+	"\x0fhighest_version\x18\x06 \x01(\rR\x0ehighestVersion\"u\n" +
 	"\bTokenKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3325,7 +3602,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\"\n" +
 	"\rnot_before_ns\x18\x03 \x01(\x03R\vnotBeforeNs\"<\n" +
 	"\vUserCutoffs\x12-\n" +
-	"\x04list\x18\x01 \x03(\v2\x19.corvo.cell.v1.UserCutoffR\x04list\"\x80\x04\n" +
+	"\x04list\x18\x01 \x03(\v2\x19.corvo.cell.v1.UserCutoffR\x04list\"\x9c\x04\n" +
 	"\x06Change\x12/\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x15.corvo.cell.v1.TenantH\x00R\x06tenant\x128\n" +
 	"\tnamespace\x18\x02 \x01(\v2\x18.corvo.cell.v1.NamespaceH\x00R\tnamespace\x12&\n" +
@@ -3338,8 +3615,16 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"userCutoff\x12.\n" +
 	"\x12swept_namespace_id\x18\t \x01(\tH\x00R\x10sweptNamespaceId\x12/\n" +
 	"\x06forget\x18\n" +
-	" \x01(\v2\x15.corvo.cell.v1.ForgetH\x00R\x06forgetB\b\n" +
-	"\x06change\"1\n" +
+	" \x01(\v2\x15.corvo.cell.v1.ForgetH\x00R\x06forget\x12\x1a\n" +
+	"\aversion\x18\v \x01(\rH\x00R\aversionB\b\n" +
+	"\x06change\"Z\n" +
+	"\vCellVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x121\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x1b.corvo.cell.v1.NodeVersionsR\x05nodes\"Y\n" +
+	"\fNodeVersions\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x16\n" +
+	"\x06lowest\x18\x02 \x01(\rR\x06lowest\x12\x18\n" +
+	"\ahighest\x18\x03 \x01(\rR\ahighest\"1\n" +
 	"\x06Forget\x12'\n" +
 	"\x04gone\x18\x01 \x03(\v2\x13.corvo.cell.v1.GoneR\x04gone\"+\n" +
 	"\x04Gone\x12\x0e\n" +
@@ -3358,7 +3643,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\rApplyResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12-\n" +
 	"\x06stored\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\x06stored\"\x11\n" +
-	"\x0fGetStateRequest\"\x8c\x03\n" +
+	"\x0fGetStateRequest\"\xa6\x03\n" +
 	"\x05State\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12/\n" +
 	"\atenants\x18\x02 \x03(\v2\x15.corvo.cell.v1.TenantR\atenants\x128\n" +
@@ -3371,7 +3656,9 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"token_keys\x18\a \x03(\v2\x17.corvo.cell.v1.TokenKeyR\ttokenKeys\x12<\n" +
 	"\fuser_cutoffs\x18\b \x03(\v2\x19.corvo.cell.v1.UserCutoffR\vuserCutoffs\x12!\n" +
-	"\fconfirmed_ns\x18\t \x01(\x03R\vconfirmedNs\">\n" +
+	"\fconfirmed_ns\x18\t \x01(\x03R\vconfirmedNs\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\rR\aversion\">\n" +
 	"\x10GetStateResponse\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"J\n" +
 	"\fWatchRequest\x12\x1f\n" +
@@ -3405,9 +3692,10 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x12\n" +
-	"\x10ListNodesRequest\"D\n" +
+	"\x10ListNodesRequest\"^\n" +
 	"\x11ListNodesResponse\x12/\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\"\xd1\x01\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\"\xd1\x01\n" +
 	"\n" +
 	"NodeStatus\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x1c\n" +
@@ -3417,7 +3705,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\"=\n" +
 	"\vHealthCause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xbe\x02\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xd8\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -3431,7 +3719,8 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\fdigest_index\x18\t \x01(\x04R\vdigestIndex\x12\x16\n" +
 	"\x06voters\x18\n" +
 	" \x03(\tR\x06voters\x12\x1a\n" +
-	"\blearners\x18\v \x03(\tR\blearners\";\n" +
+	"\blearners\x18\v \x03(\tR\blearners\x12\x18\n" +
+	"\aversion\x18\f \x01(\rR\aversion\";\n" +
 	"\x10AdmitNodeRequest\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"W\n" +
 	"\x11AdmitNodeResponse\x12\x17\n" +
@@ -3451,7 +3740,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x1aTransferLeadershipResponse\"\x16\n" +
 	"\x14GetNodeStatusRequest\"J\n" +
 	"\x15GetNodeStatusResponse\x121\n" +
-	"\x06status\x18\x01 \x01(\v2\x19.corvo.cell.v1.NodeStatusR\x06status\"w\n" +
+	"\x06status\x18\x01 \x01(\v2\x19.corvo.cell.v1.NodeStatusR\x06status\"/\n" +
+	"\x13RaiseVersionRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\"H\n" +
+	"\x14RaiseVersionResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
+	"\x06raised\x18\x02 \x01(\bR\x06raised\"w\n" +
 	"\x12ChangeGroupRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x122\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x1a.corvo.cell.v1.GroupActionR\x06action\x12\x17\n" +
@@ -3485,7 +3779,8 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\xa9\t\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\x84\n" +
+	"\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
@@ -3499,7 +3794,8 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"RemoveNode\x12 .corvo.cell.v1.RemoveNodeRequest\x1a!.corvo.cell.v1.RemoveNodeResponse\"\x00\x12k\n" +
 	"\x12TransferLeadership\x12(.corvo.cell.v1.TransferLeadershipRequest\x1a).corvo.cell.v1.TransferLeadershipResponse\"\x00\x12\\\n" +
-	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12V\n" +
+	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12Y\n" +
+	"\fRaiseVersion\x12\".corvo.cell.v1.RaiseVersionRequest\x1a#.corvo.cell.v1.RaiseVersionResponse\"\x00\x12V\n" +
 	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00\x12P\n" +
 	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x002\xf3\x01\n" +
 	"\x10FormationService\x12M\n" +
@@ -3520,7 +3816,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
@@ -3538,43 +3834,47 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*UserCutoff)(nil),                 // 13: corvo.cell.v1.UserCutoff
 	(*UserCutoffs)(nil),                // 14: corvo.cell.v1.UserCutoffs
 	(*Change)(nil),                     // 15: corvo.cell.v1.Change
-	(*Forget)(nil),                     // 16: corvo.cell.v1.Forget
-	(*Gone)(nil),                       // 17: corvo.cell.v1.Gone
-	(*Shards)(nil),                     // 18: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 19: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 20: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 21: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 22: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 23: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 24: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 25: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 26: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 27: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 28: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 29: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 30: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 31: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 32: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 33: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 34: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 35: corvo.cell.v1.NodeStatus
-	(*HealthCause)(nil),                // 36: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 37: corvo.cell.v1.GroupStatus
-	(*AdmitNodeRequest)(nil),           // 38: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 39: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 40: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 41: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 42: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 43: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 44: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 45: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 46: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 47: corvo.cell.v1.GetNodeStatusResponse
-	(*ChangeGroupRequest)(nil),         // 48: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 49: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 50: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 51: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 52: corvo.cell.v1.AuditEvent
+	(*CellVersion)(nil),                // 16: corvo.cell.v1.CellVersion
+	(*NodeVersions)(nil),               // 17: corvo.cell.v1.NodeVersions
+	(*Forget)(nil),                     // 18: corvo.cell.v1.Forget
+	(*Gone)(nil),                       // 19: corvo.cell.v1.Gone
+	(*Shards)(nil),                     // 20: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 21: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 22: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 23: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 24: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 25: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 26: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 27: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 28: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 29: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 30: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 31: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 32: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 33: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 34: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 35: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 36: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 37: corvo.cell.v1.NodeStatus
+	(*HealthCause)(nil),                // 38: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 39: corvo.cell.v1.GroupStatus
+	(*AdmitNodeRequest)(nil),           // 40: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 41: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 42: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 43: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 44: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 45: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 46: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 47: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 48: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 49: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 50: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 51: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 52: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 53: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 54: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 55: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 56: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	11, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
@@ -3585,72 +3885,75 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	9,  // 5: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
 	10, // 6: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
 	11, // 7: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	18, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	20, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
 	12, // 9: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
 	13, // 10: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	16, // 11: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
-	17, // 12: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
-	15, // 13: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	15, // 14: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	7,  // 15: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	9,  // 16: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	10, // 17: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	11, // 18: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	12, // 19: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	13, // 20: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	22, // 21: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	22, // 22: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	15, // 23: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	32, // 24: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	35, // 25: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	11, // 26: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	37, // 27: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	36, // 28: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	11, // 29: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	11, // 30: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	11, // 31: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	35, // 32: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 33: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	52, // 34: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	19, // 35: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	21, // 36: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	24, // 37: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	26, // 38: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	28, // 39: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	30, // 40: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	33, // 41: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	38, // 42: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	40, // 43: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	42, // 44: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	44, // 45: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	46, // 46: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	48, // 47: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	50, // 48: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	1,  // 49: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	3,  // 50: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	5,  // 51: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	20, // 52: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	23, // 53: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	25, // 54: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	27, // 55: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	29, // 56: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	31, // 57: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	34, // 58: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	39, // 59: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	41, // 60: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	43, // 61: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	45, // 62: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	47, // 63: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	49, // 64: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	51, // 65: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	2,  // 66: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	4,  // 67: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	6,  // 68: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	52, // [52:69] is the sub-list for method output_type
-	35, // [35:52] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	18, // 11: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
+	17, // 12: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
+	19, // 13: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
+	15, // 14: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	15, // 15: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	7,  // 16: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	9,  // 17: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	10, // 18: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	11, // 19: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	12, // 20: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	13, // 21: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	24, // 22: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	24, // 23: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	15, // 24: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	34, // 25: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	37, // 26: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	11, // 27: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	39, // 28: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	38, // 29: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	11, // 30: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	11, // 31: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	11, // 32: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	37, // 33: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 34: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	56, // 35: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	21, // 36: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	23, // 37: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	26, // 38: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	28, // 39: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	30, // 40: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	32, // 41: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	35, // 42: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	40, // 43: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	42, // 44: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	44, // 45: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	46, // 46: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	48, // 47: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	50, // 48: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	52, // 49: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	54, // 50: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	1,  // 51: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	3,  // 52: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	5,  // 53: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	22, // 54: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	25, // 55: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	27, // 56: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	29, // 57: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	31, // 58: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	33, // 59: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	36, // 60: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	41, // 61: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	43, // 62: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	45, // 63: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	47, // 64: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	49, // 65: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	51, // 66: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	53, // 67: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	55, // 68: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	2,  // 69: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	4,  // 70: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	6,  // 71: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	54, // [54:72] is the sub-list for method output_type
+	36, // [36:54] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -3669,6 +3972,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 		(*Change_UserCutoff)(nil),
 		(*Change_SweptNamespaceId)(nil),
 		(*Change_Forget)(nil),
+		(*Change_Version)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3676,7 +3980,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   52,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -68,6 +68,9 @@ const (
 	// CellServiceGetNodeStatusProcedure is the fully-qualified name of the CellService's GetNodeStatus
 	// RPC.
 	CellServiceGetNodeStatusProcedure = "/corvo.cell.v1.CellService/GetNodeStatus"
+	// CellServiceRaiseVersionProcedure is the fully-qualified name of the CellService's RaiseVersion
+	// RPC.
+	CellServiceRaiseVersionProcedure = "/corvo.cell.v1.CellService/RaiseVersion"
 	// CellServiceChangeGroupProcedure is the fully-qualified name of the CellService's ChangeGroup RPC.
 	CellServiceChangeGroupProcedure = "/corvo.cell.v1.CellService/ChangeGroup"
 	// CellServiceListAuditProcedure is the fully-qualified name of the CellService's ListAudit RPC.
@@ -110,6 +113,9 @@ type CellServiceClient interface {
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
 	// GetNodeStatus answers for the asked node alone.
 	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
+	// RaiseVersion switches the cell to a newer version, once every node says that it
+	// speaks it. There is no way back.
+	RaiseVersion(context.Context, *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error)
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
 	// group's leader; it is never carried on to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
@@ -201,6 +207,12 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(cellServiceMethods.ByName("GetNodeStatus")),
 			connect.WithClientOptions(opts...),
 		),
+		raiseVersion: connect.NewClient[v1.RaiseVersionRequest, v1.RaiseVersionResponse](
+			httpClient,
+			baseURL+CellServiceRaiseVersionProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("RaiseVersion")),
+			connect.WithClientOptions(opts...),
+		),
 		changeGroup: connect.NewClient[v1.ChangeGroupRequest, v1.ChangeGroupResponse](
 			httpClient,
 			baseURL+CellServiceChangeGroupProcedure,
@@ -230,6 +242,7 @@ type cellServiceClient struct {
 	removeNode         *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
 	transferLeadership *connect.Client[v1.TransferLeadershipRequest, v1.TransferLeadershipResponse]
 	getNodeStatus      *connect.Client[v1.GetNodeStatusRequest, v1.GetNodeStatusResponse]
+	raiseVersion       *connect.Client[v1.RaiseVersionRequest, v1.RaiseVersionResponse]
 	changeGroup        *connect.Client[v1.ChangeGroupRequest, v1.ChangeGroupResponse]
 	listAudit          *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
 }
@@ -294,6 +307,11 @@ func (c *cellServiceClient) GetNodeStatus(ctx context.Context, req *connect.Requ
 	return c.getNodeStatus.CallUnary(ctx, req)
 }
 
+// RaiseVersion calls corvo.cell.v1.CellService.RaiseVersion.
+func (c *cellServiceClient) RaiseVersion(ctx context.Context, req *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error) {
+	return c.raiseVersion.CallUnary(ctx, req)
+}
+
 // ChangeGroup calls corvo.cell.v1.CellService.ChangeGroup.
 func (c *cellServiceClient) ChangeGroup(ctx context.Context, req *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error) {
 	return c.changeGroup.CallUnary(ctx, req)
@@ -332,6 +350,9 @@ type CellServiceHandler interface {
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
 	// GetNodeStatus answers for the asked node alone.
 	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
+	// RaiseVersion switches the cell to a newer version, once every node says that it
+	// speaks it. There is no way back.
+	RaiseVersion(context.Context, *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error)
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
 	// group's leader; it is never carried on to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
@@ -419,6 +440,12 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(cellServiceMethods.ByName("GetNodeStatus")),
 		connect.WithHandlerOptions(opts...),
 	)
+	cellServiceRaiseVersionHandler := connect.NewUnaryHandler(
+		CellServiceRaiseVersionProcedure,
+		svc.RaiseVersion,
+		connect.WithSchema(cellServiceMethods.ByName("RaiseVersion")),
+		connect.WithHandlerOptions(opts...),
+	)
 	cellServiceChangeGroupHandler := connect.NewUnaryHandler(
 		CellServiceChangeGroupProcedure,
 		svc.ChangeGroup,
@@ -457,6 +484,8 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceTransferLeadershipHandler.ServeHTTP(w, r)
 		case CellServiceGetNodeStatusProcedure:
 			cellServiceGetNodeStatusHandler.ServeHTTP(w, r)
+		case CellServiceRaiseVersionProcedure:
+			cellServiceRaiseVersionHandler.ServeHTTP(w, r)
 		case CellServiceChangeGroupProcedure:
 			cellServiceChangeGroupHandler.ServeHTTP(w, r)
 		case CellServiceListAuditProcedure:
@@ -516,6 +545,10 @@ func (UnimplementedCellServiceHandler) TransferLeadership(context.Context, *conn
 
 func (UnimplementedCellServiceHandler) GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.GetNodeStatus is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) RaiseVersion(context.Context, *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.RaiseVersion is not implemented"))
 }
 
 func (UnimplementedCellServiceHandler) ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error) {
