@@ -17,7 +17,7 @@ func (s *Shard) checkVersion(r *Request) error {
 	if need <= version {
 		return nil
 	}
-	return fault.New(fault.Conflict, "CELL_VERSION",
+	return fault.New(fault.Invalid, "CELL_VERSION",
 		"the call needs version %d of the cell, which is at version %d; nothing was done: the operator has to upgrade every node and then run `corvo-cloud cell raise-version`", need, version)
 }
 
