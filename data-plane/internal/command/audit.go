@@ -26,27 +26,18 @@ type Audit struct {
 	Done bool
 }
 
-func (c *Audit) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	for _, t := range []string{c.By, c.Peer, c.Act, c.Type, c.Target} {
-		w.Text(t)
-	}
-	w.Bytes(c.Detail)
-	w.Uint(uint64(c.Covers))
-	w.ID(c.Op)
-	w.Bool(c.Done)
-}
-
-func (c *Audit) decode(r *codec.Reader) {
-	c.NS = r.ID()
+func (c *Audit) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
 	for _, t := range []*string{&c.By, &c.Peer, &c.Act, &c.Type, &c.Target} {
-		*t = r.Text()
+		f.Text(t)
 	}
-	c.Detail, c.Covers, c.Op, c.Done = r.Bytes(), r.Uint32(), r.ID(), r.Bool()
+	f.Bytes(&c.Detail)
+	f.Uint32(&c.Covers)
+	codec.ID(f, &c.Op)
+	f.Bool(&c.Done)
 }
 
 // AuditTaken says that the records up to Through are kept elsewhere.
 type AuditTaken struct{ Through uint64 }
 
-func (c *AuditTaken) encode(w *codec.Writer) { w.Uint(c.Through) }
-func (c *AuditTaken) decode(r *codec.Reader) { c.Through = r.Uint() }
+func (c *AuditTaken) Fields(f *codec.Fields) { f.Uint(&c.Through) }

@@ -9,8 +9,7 @@ import (
 // among them is refused, all are, with the same refusal.
 type Together struct{ Count uint32 }
 
-func (c *Together) encode(w *codec.Writer) { w.Uint(uint64(c.Count)) }
-func (c *Together) decode(r *codec.Reader) { c.Count = r.Uint32() }
+func (c *Together) Fields(f *codec.Fields) { f.Uint32(&c.Count) }
 
 // Hold stops a job until a person decides, or asks its worker to let go of it first.
 type Hold struct {
@@ -20,14 +19,11 @@ type Hold struct {
 	By     string // Who asked.
 }
 
-func (c *Hold) encode(w *codec.Writer) {
-	encodeTarget(w, c.NS, c.ID)
-	w.Text(c.Reason)
-	w.Text(c.By)
-}
-
-func (c *Hold) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Reason, c.By = r.ID(), r.ID(), r.Text(), r.Text()
+func (c *Hold) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	f.Text(&c.Reason)
+	f.Text(&c.By)
 }
 
 // Decide ends the hold of a job: it runs, or it is dead.
@@ -39,15 +35,12 @@ type Decide struct {
 	By      string // Who decided.
 }
 
-func (c *Decide) encode(w *codec.Writer) {
-	encodeTarget(w, c.NS, c.ID)
-	w.Bool(c.Approve)
-	w.Text(c.Comment)
-	w.Text(c.By)
-}
-
-func (c *Decide) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Approve, c.Comment, c.By = r.ID(), r.ID(), r.Bool(), r.Text(), r.Text()
+func (c *Decide) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	f.Bool(&c.Approve)
+	f.Text(&c.Comment)
+	f.Text(&c.By)
 }
 
 // Move puts a job that no worker holds into another queue.
@@ -57,12 +50,11 @@ type Move struct {
 	Queue string
 }
 
-func (c *Move) encode(w *codec.Writer) {
-	encodeTarget(w, c.NS, c.ID)
-	w.Text(c.Queue)
+func (c *Move) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	f.Name(&c.Queue)
 }
-
-func (c *Move) decode(r *codec.Reader) { c.NS, c.ID, c.Queue = r.ID(), r.ID(), r.Name() }
 
 // Prioritize gives a job that waits another priority.
 type Prioritize struct {
@@ -71,13 +63,10 @@ type Prioritize struct {
 	Priority job.Priority
 }
 
-func (c *Prioritize) encode(w *codec.Writer) {
-	encodeTarget(w, c.NS, c.ID)
-	w.Byte(byte(c.Priority))
-}
-
-func (c *Prioritize) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Priority = r.ID(), r.ID(), job.Priority(r.Byte())
+func (c *Prioritize) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	codec.Byte(f, &c.Priority)
 }
 
 // RequeueMax bounds the jobs of one Requeue.
@@ -90,14 +79,10 @@ type Requeue struct {
 	Jobs  []job.ID
 }
 
-func (c *Requeue) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.Text(c.Queue)
-	EncodeIDs(w, c.Jobs)
-}
-
-func (c *Requeue) decode(r *codec.Reader) {
-	c.NS, c.Queue, c.Jobs = r.ID(), r.Name(), DecodeIDs(r)
+func (c *Requeue) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
+	codec.List(f, &c.Jobs, 16, codec.ID)
 }
 
 // ClearQueue removes, at once for everybody who asks, all jobs of a queue that no
@@ -107,9 +92,7 @@ type ClearQueue struct {
 	Queue string
 }
 
-func (c *ClearQueue) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.Text(c.Queue)
+func (c *ClearQueue) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
 }
-
-func (c *ClearQueue) decode(r *codec.Reader) { c.NS, c.Queue = r.ID(), r.Name() }

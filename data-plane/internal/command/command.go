@@ -26,12 +26,18 @@ type Command interface {
 	// namespace is what the command is about; false for those that are about the shard,
 	// and for Together, which is about the commands behind it.
 	namespace() (job.Namespace, bool)
-	encode(w *codec.Writer)
-	decode(r *codec.Reader)
+	Fields(f *codec.Fields)
 }
 
 // Fire says that the time of a due row has come.
 type Fire struct{ Due keys.Due }
+
+func (c *Fire) Fields(f *codec.Fields) {
+	f.Natural(&c.Due.At)
+	codec.Byte(f, &c.Due.Kind)
+	codec.ID(f, &c.Due.NS)
+	codec.ID(f, &c.Due.ID)
+}
 
 // Pause stops (or resumes) handing out the jobs of a queue.
 type Pause struct {
@@ -40,10 +46,21 @@ type Pause struct {
 	Paused bool
 }
 
+func (c *Pause) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
+	f.Bool(&c.Paused)
+}
+
 // Cancel ends a job, or asks its worker to let go.
 type Cancel struct {
 	NS job.Namespace
 	ID job.ID
+}
+
+func (c *Cancel) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
 }
 
 // Retry makes a finished job pending again, with fresh counters, or one that waits for its
@@ -53,14 +70,26 @@ type Retry struct {
 	ID job.ID
 }
 
+func (c *Retry) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+}
+
 // Delete removes a job that no worker holds.
 type Delete struct {
 	NS job.Namespace
 	ID job.ID
 }
 
+func (c *Delete) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+}
+
 // TrimFeed removes the events of entries before an index.
 type TrimFeed struct{ Before uint64 }
+
+func (c *TrimFeed) Fields(f *codec.Fields) { f.Uint(&c.Before) }
 
 // Settings names settings of a queue. Stored: append only.
 type Settings uint8
@@ -91,10 +120,28 @@ type SetQueue struct {
 	IfSettings uint64
 }
 
+func (c *SetQueue) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
+	codec.Byte(f, &c.Set)
+	f.Bool(&c.Paused)
+	f.Uint32(&c.MaxConcurrency)
+	c.Throttle.Fields(f)
+	f.Bool(&c.Draining)
+	c.Retry.Fields(f)
+	codec.Byte(f, &c.RetrySet)
+	f.Uint(&c.IfSettings)
+}
+
 // Throttle allows Limit leases to begin in any Window; zero is no limit.
 type Throttle struct {
 	Limit  uint32
 	Window time.Duration
+}
+
+func (t *Throttle) Fields(f *codec.Fields) {
+	f.Uint32(&t.Limit)
+	f.Duration(&t.Window)
 }
 
 // IsZero reports whether nothing is limited.
@@ -105,6 +152,11 @@ func (t Throttle) IsZero() bool { return t.Limit == 0 || t.Window <= 0 }
 type DeleteQueue struct {
 	NS    job.Namespace
 	Queue string
+}
+
+func (c *DeleteQueue) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
 }
 
 // SweepMax bounds the jobs and locks of one Sweep.
@@ -122,6 +174,15 @@ type Sweep struct {
 	Done uint64
 }
 
+func (c *Sweep) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Name(&c.Queue)
+	codec.List(f, &c.Jobs, 16, codec.ID)
+	f.Texts(&c.Unique)
+	f.Texts(&c.Idempotency)
+	f.Uint(&c.Done)
+}
+
 const (
 	version = 1
 	// CommandsMax bounds one entry; the proposer closes a batch before it.
@@ -136,9 +197,10 @@ func Encode(cmds []Command) []byte {
 	w := codec.Writer{Buf: make([]byte, 0, 64+96*len(cmds))}
 	w.Byte(version)
 	w.Uint(uint64(len(cmds)))
+	f := codec.Writing(&w)
 	for _, c := range cmds {
 		w.Byte(byte(c.kind()))
-		c.encode(&w)
+		c.Fields(f)
 	}
 	return w.Buf
 }
@@ -148,20 +210,28 @@ func Size(cmds []Command) int {
 	if len(cmds) == 0 {
 		return 0
 	}
-	w := measures.Get().(*codec.Writer)
-	defer measures.Put(w)
+	m := measures.Get().(*measure)
+	defer measures.Put(m)
 	n := 0
 	for _, c := range cmds {
-		w.Buf, w.Left = w.Buf[:0], 0
-		c.encode(w)
-		n += 1 + len(w.Buf) + w.Left
+		m.w.Buf, m.w.Left = m.w.Buf[:0], 0
+		c.Fields(m.f)
+		n += 1 + len(m.w.Buf) + m.w.Left
 	}
 	return n
 }
 
 // measures spares every call a buffer. None grows beyond the largest command without its
 // texts.
-var measures = sync.Pool{New: func() any { return &codec.Writer{Measure: true} }} //nolint:gochecknoglobals // A cache.
+var measures = sync.Pool{New: func() any {
+	w := &codec.Writer{Measure: true}
+	return &measure{w, codec.Writing(w)}
+}}
+
+type measure struct {
+	w *codec.Writer
+	f *codec.Fields
+}
 
 // Decode reads the payload of one log entry. Byte slices alias b.
 func Decode(b []byte) ([]Command, error) {
@@ -174,12 +244,13 @@ func Decode(b []byte) ([]Command, error) {
 		return nil, fmt.Errorf("%w: %d commands", ErrMalformed, n)
 	}
 	cmds := make([]Command, 0, n)
+	f := codec.Reading(r)
 	for range n {
 		c, err := newCommand(Kind(r.Byte()))
 		if err != nil {
 			return nil, err
 		}
-		c.decode(r)
+		c.Fields(f)
 		if r.Err() != nil {
 			break
 		}

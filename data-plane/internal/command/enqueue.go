@@ -70,125 +70,77 @@ func (c *Enqueue) parts() codec.Mask {
 		enqueueDependsOn.If(len(c.DependsOn) > 0 || c.OnDependency != 0)
 }
 
-func (c *Enqueue) encode(w *codec.Writer) {
-	parts := c.parts()
-	w.ID(c.NS)
-	w.ID(c.ID)
-	w.Text(c.Queue)
-	w.Bytes(c.Payload)
-	w.Byte(byte(c.Priority))
-	w.Mask(parts)
+func (c *Enqueue) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	f.Name(&c.Queue)
+	f.Bytes(&c.Payload)
+	codec.Byte(f, &c.Priority)
+	parts := f.Parts(c.parts())
 	if parts.Has(enqueueRetry) {
-		EncodeRetry(w, c.Retry)
+		c.Retry.Fields(f)
 	}
 	if parts.Has(enqueueSchedule) {
-		w.Int(c.ScheduledAt)
+		f.Natural(&c.ScheduledAt)
 	}
 	if parts.Has(enqueueTags) {
-		EncodeTags(w, c.Tags)
+		Tags(f, &c.Tags)
 	}
 	if parts.Has(enqueueUnique) {
-		w.Text(c.UniqueKey)
-		w.Uint(uint64(c.UniqueFor))
+		f.Text(&c.UniqueKey)
+		f.Duration(&c.UniqueFor)
 	}
 	if parts.Has(enqueueIdempotency) {
-		w.Text(c.IdempotencyKey)
-		w.Uint(uint64(c.IdempotencyFor))
+		f.Text(&c.IdempotencyKey)
+		f.Duration(&c.IdempotencyFor)
 	}
 	if parts.Has(enqueueTrace) {
-		w.Text(c.TraceParent)
+		f.Text(&c.TraceParent)
 	}
 	if parts >= enqueueExpiry {
-		c.encodeRare(w, parts)
+		c.rareFields(f, parts)
 	}
+	f.Confirm(parts, c.parts)
 }
 
-func (c *Enqueue) encodeRare(w *codec.Writer, parts codec.Mask) {
+func (c *Enqueue) rareFields(f *codec.Fields, parts codec.Mask) {
 	if parts.Has(enqueueExpiry) {
-		w.Int(c.ExpireAt)
+		f.Natural(&c.ExpireAt)
 	}
 	if parts.Has(enqueueRetryOpen) {
-		w.Byte(byte(c.RetryOpen))
+		codec.Byte(f, &c.RetryOpen)
 	}
 	if parts.Has(enqueueCheckpoint) {
-		w.Bytes(c.Checkpoint)
+		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(enqueueAgent) {
-		EncodeAgentLimits(w, *c.Agent)
+		codec.Made(f, &c.Agent).Fields(f)
 	}
 	if parts.Has(enqueueParent) {
-		w.ID(c.Parent)
+		codec.ID(f, &c.Parent)
 	}
 	if parts.Has(enqueueBatch) {
-		w.ID(c.Batch)
+		codec.ID(f, &c.Batch)
 	}
 	if parts.Has(enqueueChain) {
-		EncodeChain(w, c.Chain)
+		codec.Made(f, &c.Chain).Fields(f)
 	}
 	if parts.Has(enqueueDependsOn) {
-		EncodeIDs(w, c.DependsOn)
-		w.Byte(byte(c.OnDependency))
-	}
-}
-
-func (c *Enqueue) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Queue, c.Payload = r.ID(), r.ID(), r.Name(), r.Bytes()
-	c.Priority = job.Priority(r.Byte())
-	parts := r.Mask()
-	if parts.Has(enqueueRetry) {
-		c.Retry = DecodeRetry(r)
-	}
-	if parts.Has(enqueueSchedule) {
-		c.ScheduledAt = r.Time()
-	}
-	if parts.Has(enqueueTags) {
-		c.Tags = DecodeTags(r)
-	}
-	if parts.Has(enqueueUnique) {
-		c.UniqueKey, c.UniqueFor = r.Text(), duration(r)
-	}
-	if parts.Has(enqueueIdempotency) {
-		c.IdempotencyKey, c.IdempotencyFor = r.Text(), duration(r)
-	}
-	if parts.Has(enqueueTrace) {
-		c.TraceParent = r.Text()
-	}
-	if parts >= enqueueExpiry {
-		c.decodeRare(r, parts)
-	}
-	r.Confirm(parts, c.parts())
-}
-
-func (c *Enqueue) decodeRare(r *codec.Reader, parts codec.Mask) {
-	if parts.Has(enqueueExpiry) {
-		c.ExpireAt = r.Time()
-	}
-	if parts.Has(enqueueRetryOpen) {
-		c.RetryOpen = RetryParts(r.Byte())
-	}
-	if parts.Has(enqueueCheckpoint) {
-		c.Checkpoint = r.Bytes()
-	}
-	if parts.Has(enqueueAgent) {
-		c.Agent = DecodeAgentLimits(r)
-	}
-	if parts.Has(enqueueParent) {
-		c.Parent = r.ID()
-	}
-	if parts.Has(enqueueBatch) {
-		c.Batch = r.ID()
-	}
-	if parts.Has(enqueueChain) {
-		c.Chain = DecodeChain(r)
-	}
-	if parts.Has(enqueueDependsOn) {
-		c.DependsOn = DecodeIDs(r)
-		c.OnDependency = DependencyPolicy(r.Enum(byte(dependencyPoliciesEnd)))
+		codec.List(f, &c.DependsOn, 16, codec.ID)
+		codec.Enum(f, &c.OnDependency, dependencyPoliciesEnd)
 	}
 }
 
 // Tag is one tag of a job. Lists of tags are sorted by key.
 type Tag struct{ Key, Value string }
+
+func (t *Tag) Fields(f *codec.Fields) {
+	f.Text(&t.Key)
+	f.Text(&t.Value)
+}
+
+// Tags are the tags of a job, as commands and records write them.
+func Tags(f *codec.Fields, tags *[]Tag) { codec.List(f, tags, 2, codec.Nested) }
 
 // RetryPolicy says how often and when a job is tried again.
 type RetryPolicy struct {
@@ -196,6 +148,13 @@ type RetryPolicy struct {
 	Backoff    job.Backoff
 	BaseDelay  time.Duration
 	MaxDelay   time.Duration
+}
+
+func (p *RetryPolicy) Fields(f *codec.Fields) {
+	f.Uint32(&p.MaxRetries)
+	codec.Byte(f, &p.Backoff)
+	f.Duration(&p.BaseDelay)
+	f.Duration(&p.MaxDelay)
 }
 
 // DefaultRetry is the policy of a job that names none.
@@ -232,70 +191,8 @@ type AgentLimits struct {
 	IterationTimeout time.Duration
 }
 
-// EncodeAgentLimits and DecodeAgentLimits are shared with the records of state.
-func EncodeAgentLimits(w *codec.Writer, a AgentLimits) {
-	w.Uint(uint64(a.MaxIterations))
-	w.Int(a.MaxCost)
-	w.Uint(uint64(a.IterationTimeout))
-}
-
-// DecodeAgentLimits reads what EncodeAgentLimits wrote.
-func DecodeAgentLimits(r *codec.Reader) *AgentLimits {
-	return &AgentLimits{MaxIterations: r.Uint32(), MaxCost: r.Time(), IterationTimeout: duration(r)}
-}
-
-// EncodeIDs and DecodeIDs are shared with the records of state.
-func EncodeIDs(w *codec.Writer, ids []job.ID) {
-	w.Uint(uint64(len(ids)))
-	for _, id := range ids {
-		w.ID(id)
-	}
-}
-
-// DecodeIDs reads what EncodeIDs wrote; nil when there are none.
-func DecodeIDs(r *codec.Reader) []job.ID {
-	n := r.Count(16)
-	if n == 0 {
-		return nil
-	}
-	ids := make([]job.ID, n)
-	for i := range ids {
-		ids[i] = r.ID()
-	}
-	return ids
-}
-
-// EncodeRetry and DecodeRetry are shared with the records of state.
-func EncodeRetry(w *codec.Writer, p RetryPolicy) {
-	w.Uint(uint64(p.MaxRetries))
-	w.Byte(byte(p.Backoff))
-	w.Uint(uint64(p.BaseDelay))
-	w.Uint(uint64(p.MaxDelay))
-}
-
-// DecodeRetry reads what EncodeRetry wrote.
-func DecodeRetry(r *codec.Reader) RetryPolicy {
-	return RetryPolicy{MaxRetries: r.Uint32(), Backoff: job.Backoff(r.Byte()), BaseDelay: duration(r), MaxDelay: duration(r)}
-}
-
-// EncodeTags and DecodeTags are shared with the records of state.
-func EncodeTags(w *codec.Writer, tags []Tag) {
-	w.Uint(uint64(len(tags)))
-	for _, t := range tags {
-		w.Text(t.Key)
-		w.Text(t.Value)
-	}
-}
-
-// DecodeTags reads what EncodeTags wrote; nil when there are none.
-func DecodeTags(r *codec.Reader) []Tag {
-	n := r.Count(2)
-	if n == 0 {
-		return nil
-	}
-	tags := make([]Tag, n)
-	for i := range tags {
-		tags[i] = Tag{Key: r.Text(), Value: r.Text()}
-	}
-	return tags
+func (a *AgentLimits) Fields(f *codec.Fields) {
+	f.Uint32(&a.MaxIterations)
+	f.Natural(&a.MaxCost)
+	f.Duration(&a.IterationTimeout)
 }

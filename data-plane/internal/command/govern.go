@@ -37,22 +37,13 @@ type Budget struct {
 	On     OnExceed
 }
 
-// EncodeBudget and DecodeBudget are shared with the records of state.
-func EncodeBudget(w *codec.Writer, b *Budget) {
-	w.ID(b.ID)
-	w.Byte(byte(b.Scope))
-	w.Text(b.Target)
-	w.Int(b.Daily)
-	w.Int(b.PerJob)
-	w.Byte(byte(b.On))
-}
-
-// DecodeBudget reads what EncodeBudget wrote.
-func DecodeBudget(r *codec.Reader) Budget {
-	return Budget{
-		ID: r.ID(), Scope: BudgetScope(r.Enum(byte(budgetScopesEnd))), Target: r.Text(), Daily: r.Time(), PerJob: r.Time(),
-		On: OnExceed(r.Enum(byte(exceedsEnd))),
-	}
+func (b *Budget) Fields(f *codec.Fields) {
+	codec.ID(f, &b.ID)
+	codec.Enum(f, &b.Scope, budgetScopesEnd)
+	f.Text(&b.Target)
+	f.Natural(&b.Daily)
+	f.Natural(&b.PerJob)
+	codec.Enum(f, &b.On, exceedsEnd)
 }
 
 // PutBudget makes a budget, or changes the one of the same scope and target.
@@ -61,12 +52,10 @@ type PutBudget struct {
 	Budget Budget
 }
 
-func (c *PutBudget) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	EncodeBudget(w, &c.Budget)
+func (c *PutBudget) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	c.Budget.Fields(f)
 }
-
-func (c *PutBudget) decode(r *codec.Reader) { c.NS, c.Budget = r.ID(), DecodeBudget(r) }
 
 // DeleteBudget removes a budget; what was counted for it is forgotten.
 type DeleteBudget struct {
@@ -75,14 +64,10 @@ type DeleteBudget struct {
 	Target string
 }
 
-func (c *DeleteBudget) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.Byte(byte(c.Scope))
-	w.Text(c.Target)
-}
-
-func (c *DeleteBudget) decode(r *codec.Reader) {
-	c.NS, c.Scope, c.Target = r.ID(), BudgetScope(r.Enum(byte(budgetScopesEnd))), r.Text()
+func (c *DeleteBudget) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.Enum(f, &c.Scope, budgetScopesEnd)
+	f.Text(&c.Target)
 }
 
 // Policy says which jobs wait for a person's approval before they first run.
@@ -103,26 +88,17 @@ type Policy struct {
 	ApproveAtLast bool
 }
 
-// EncodePolicy and DecodePolicy are shared with the records of state.
-func EncodePolicy(w *codec.Writer, p *Policy) {
-	w.ID(p.ID)
-	w.Text(p.Name)
-	w.Bool(p.Enabled)
-	w.Bool(p.Any)
-	w.Text(p.Queue)
-	w.Text(p.TagKey)
-	w.Text(p.TagValue)
-	encodeTexts(w, p.Approvers)
-	w.Uint(uint64(p.Expires))
-	w.Bool(p.ApproveAtLast)
-}
-
-// DecodePolicy reads what EncodePolicy wrote.
-func DecodePolicy(r *codec.Reader) Policy {
-	return Policy{
-		ID: r.ID(), Name: r.Text(), Enabled: r.Bool(), Any: r.Bool(), Queue: r.Text(), TagKey: r.Text(), TagValue: r.Text(),
-		Approvers: decodeTexts(r), Expires: duration(r), ApproveAtLast: r.Bool(),
-	}
+func (p *Policy) Fields(f *codec.Fields) {
+	codec.ID(f, &p.ID)
+	f.Text(&p.Name)
+	f.Bool(&p.Enabled)
+	f.Bool(&p.Any)
+	f.Text(&p.Queue)
+	f.Text(&p.TagKey)
+	f.Text(&p.TagValue)
+	f.Texts(&p.Approvers)
+	f.Duration(&p.Expires)
+	f.Bool(&p.ApproveAtLast)
 }
 
 // PutPolicy makes an approval policy, or changes the one of that id.
@@ -131,12 +107,10 @@ type PutPolicy struct {
 	Policy Policy
 }
 
-func (c *PutPolicy) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	EncodePolicy(w, &c.Policy)
+func (c *PutPolicy) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	c.Policy.Fields(f)
 }
-
-func (c *PutPolicy) decode(r *codec.Reader) { c.NS, c.Policy = r.ID(), DecodePolicy(r) }
 
 // DeletePolicy removes an approval policy; jobs that it holds stay held.
 type DeletePolicy struct {
@@ -144,9 +118,7 @@ type DeletePolicy struct {
 	ID job.PolicyID
 }
 
-func (c *DeletePolicy) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
+func (c *DeletePolicy) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
 }
-
-func (c *DeletePolicy) decode(r *codec.Reader) { c.NS, c.ID = r.ID(), r.ID() }

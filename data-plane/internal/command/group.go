@@ -11,27 +11,9 @@ type Step struct {
 	Payload []byte // JSON; empty is none.
 }
 
-func (s *Step) encode(w *codec.Writer) {
-	w.Text(s.Queue)
-	w.Bytes(s.Payload)
-}
-
-func (s *Step) decode(r *codec.Reader) { s.Queue, s.Payload = r.Name(), r.Bytes() }
-
-func encodeStep(w *codec.Writer, s *Step) {
-	w.Bool(s != nil)
-	if s != nil {
-		s.encode(w)
-	}
-}
-
-func decodeStep(r *codec.Reader) *Step {
-	if !r.Bool() {
-		return nil
-	}
-	s := new(Step)
-	s.decode(r)
-	return s
+func (s *Step) Fields(f *codec.Fields) {
+	f.Name(&s.Queue)
+	f.Bytes(&s.Payload)
 }
 
 // Chain is what follows on a job.
@@ -45,29 +27,12 @@ type Chain struct {
 	GoOn bool
 }
 
-// EncodeChain and DecodeChain are shared with the records of state.
-func EncodeChain(w *codec.Writer, c *Chain) {
-	w.ID(c.ID)
-	w.Uint(uint64(len(c.Steps)))
-	for i := range c.Steps {
-		c.Steps[i].encode(w)
-	}
-	encodeStep(w, c.OnFailure)
-	encodeStep(w, c.OnExit)
-	w.Bool(c.GoOn)
-}
-
-// DecodeChain reads what EncodeChain wrote.
-func DecodeChain(r *codec.Reader) *Chain {
-	c := &Chain{ID: r.ID()}
-	if n := r.Count(2); n > 0 {
-		c.Steps = make([]Step, n)
-		for i := range c.Steps {
-			c.Steps[i].decode(r)
-		}
-	}
-	c.OnFailure, c.OnExit, c.GoOn = decodeStep(r), decodeStep(r), r.Bool()
-	return c
+func (c *Chain) Fields(f *codec.Fields) {
+	codec.ID(f, &c.ID)
+	codec.List(f, &c.Steps, 2, codec.Nested)
+	codec.Optional(f, &c.OnFailure)
+	codec.Optional(f, &c.OnExit)
+	f.Bool(&c.GoOn)
 }
 
 // MakeBatch opens a batch; jobs join it when they are enqueued.
@@ -77,13 +42,11 @@ type MakeBatch struct {
 	Callback *Step // The job to enqueue when all members have ended; nil: none.
 }
 
-func (c *MakeBatch) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
-	encodeStep(w, c.Callback)
+func (c *MakeBatch) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	codec.Optional(f, &c.Callback)
 }
-
-func (c *MakeBatch) decode(r *codec.Reader) { c.NS, c.ID, c.Callback = r.ID(), r.ID(), decodeStep(r) }
 
 // SealBatch says that no more jobs join a batch; only then can it end.
 type SealBatch struct {
@@ -91,9 +54,7 @@ type SealBatch struct {
 	ID job.BatchID
 }
 
-func (c *SealBatch) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
+func (c *SealBatch) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
 }
-
-func (c *SealBatch) decode(r *codec.Reader) { c.NS, c.ID = r.ID(), r.ID() }

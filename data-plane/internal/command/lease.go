@@ -25,15 +25,17 @@ type Holder struct {
 	Peer   uint64 // Hash of key and peer address.
 }
 
-func encodeHolder(w *codec.Writer, h Holder) {
-	w.Uint(uint64(h.Token.Attempt))
-	EncodePosition(w, h.Token.Epoch)
-	w.Text(h.Worker)
-	w.Fixed64(h.Peer)
+func (h *Holder) Fields(f *codec.Fields) {
+	f.Uint32(&h.Token.Attempt)
+	Position(f, &h.Token.Epoch)
+	f.Text(&h.Worker)
+	f.Fixed64(&h.Peer)
 }
 
-func decodeHolder(r *codec.Reader) Holder {
-	return Holder{Token: Token{Attempt: r.Uint32(), Epoch: DecodePosition(r)}, Worker: r.Text(), Peer: r.Fixed64()}
+// Position is a place in the log, as commands and records write it.
+func Position(f *codec.Fields, p *keys.Position) {
+	f.Uint(&p.Index)
+	f.Uint32(&p.Ordinal)
 }
 
 // Fetch leases the named jobs, which the leader's dispatch chose, to one worker.
@@ -54,6 +56,17 @@ type Fetch struct {
 	Floors []Floor
 }
 
+func (c *Fetch) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.List(f, &c.Jobs, 16, codec.ID)
+	f.Texts(&c.Queues)
+	f.Text(&c.Worker)
+	f.Text(&c.Hostname)
+	f.Fixed64(&c.Peer)
+	f.Duration(&c.Lease)
+	codec.List(f, &c.Floors, 4, codec.Nested)
+}
+
 // Floor: no ready job of the queue and priority stands before Pos.
 type Floor struct {
 	Queue    string
@@ -61,31 +74,10 @@ type Floor struct {
 	Pos      keys.Position
 }
 
-func (c *Fetch) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	EncodeIDs(w, c.Jobs)
-	encodeTexts(w, c.Queues)
-	w.Text(c.Worker)
-	w.Text(c.Hostname)
-	w.Fixed64(c.Peer)
-	w.Uint(uint64(c.Lease))
-	w.Uint(uint64(len(c.Floors)))
-	for _, f := range c.Floors {
-		w.Text(f.Queue)
-		w.Byte(byte(f.Priority))
-		EncodePosition(w, f.Pos)
-	}
-}
-
-func (c *Fetch) decode(r *codec.Reader) {
-	c.NS, c.Jobs, c.Queues = r.ID(), DecodeIDs(r), decodeTexts(r)
-	c.Worker, c.Hostname, c.Peer, c.Lease = r.Text(), r.Text(), r.Fixed64(), duration(r)
-	if n := r.Count(4); n > 0 {
-		c.Floors = make([]Floor, n)
-	}
-	for i := range c.Floors {
-		c.Floors[i] = Floor{Queue: r.Name(), Priority: job.Priority(r.Byte()), Pos: DecodePosition(r)}
-	}
+func (l *Floor) Fields(f *codec.Fields) {
+	f.Name(&l.Queue)
+	codec.Byte(f, &l.Priority)
+	Position(f, &l.Pos)
 }
 
 // Ack completes a job.
@@ -119,50 +111,29 @@ func (c *Ack) parts() codec.Mask {
 		ackStep.If(c.Step != StepContinue || c.ExitReason != "")
 }
 
-func (c *Ack) encode(w *codec.Writer) {
-	parts := c.parts()
-	w.ID(c.NS)
-	w.ID(c.ID)
-	encodeHolder(w, c.By)
-	w.Mask(parts)
+func (c *Ack) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	c.By.Fields(f)
+	parts := f.Parts(c.parts())
 	if parts.Has(ackResult) {
-		w.Bytes(c.Result)
+		f.Bytes(&c.Result)
 	}
 	if parts.Has(ackCheckpoint) {
-		w.Bytes(c.Checkpoint)
+		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(ackUsage) {
-		encodeUsage(w, c.Usage)
+		codec.Made(f, &c.Usage).Fields(f)
 	}
 	if parts.Has(ackAgent) {
-		w.Byte(byte(c.Agent))
-		w.Text(c.HoldReason)
+		codec.Enum(f, &c.Agent, agentStatusesEnd)
+		f.Text(&c.HoldReason)
 	}
 	if parts.Has(ackStep) {
-		w.Byte(byte(c.Step))
-		w.Text(c.ExitReason)
+		codec.Enum(f, &c.Step, stepStatusesEnd)
+		f.Text(&c.ExitReason)
 	}
-}
-
-func (c *Ack) decode(r *codec.Reader) {
-	c.NS, c.ID, c.By = r.ID(), r.ID(), decodeHolder(r)
-	parts := r.Mask()
-	if parts.Has(ackResult) {
-		c.Result = r.Bytes()
-	}
-	if parts.Has(ackCheckpoint) {
-		c.Checkpoint = r.Bytes()
-	}
-	if parts.Has(ackUsage) {
-		c.Usage = decodeUsage(r)
-	}
-	if parts.Has(ackAgent) {
-		c.Agent, c.HoldReason = AgentStatus(r.Enum(byte(agentStatusesEnd))), r.Text()
-	}
-	if parts.Has(ackStep) {
-		c.Step, c.ExitReason = StepStatus(r.Enum(byte(stepStatusesEnd))), r.Text()
-	}
-	r.Confirm(parts, c.parts())
+	f.Confirm(parts, c.parts)
 }
 
 // Fail ends an attempt without success.
@@ -195,39 +166,24 @@ func (c *Fail) parts() codec.Mask {
 		failUsage.If(c.Usage != nil)
 }
 
-func (c *Fail) encode(w *codec.Writer) {
-	parts := c.parts()
-	w.ID(c.NS)
-	w.ID(c.ID)
-	encodeHolder(w, c.By)
-	w.Text(c.Error)
-	w.Mask(parts)
+func (c *Fail) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	c.By.Fields(f)
+	f.Text(&c.Error)
+	parts := f.Parts(c.parts())
 	if parts.Has(failBacktrace) {
-		w.Text(c.Backtrace)
+		f.Text(&c.Backtrace)
 	}
+	f.Flag(&c.Release, parts, failRelease)
+	f.Flag(&c.Terminal, parts, failTerminal)
 	if parts.Has(failDelay) {
-		w.Uint(uint64(*c.Delay))
+		f.Duration(codec.Made(f, &c.Delay))
 	}
 	if parts.Has(failUsage) {
-		encodeUsage(w, c.Usage)
+		codec.Made(f, &c.Usage).Fields(f)
 	}
-}
-
-func (c *Fail) decode(r *codec.Reader) {
-	c.NS, c.ID, c.By, c.Error = r.ID(), r.ID(), decodeHolder(r), r.Text()
-	parts := r.Mask()
-	if parts.Has(failBacktrace) {
-		c.Backtrace = r.Text()
-	}
-	c.Release, c.Terminal = parts.Has(failRelease), parts.Has(failTerminal)
-	if parts.Has(failDelay) {
-		delay := duration(r)
-		c.Delay = &delay
-	}
-	if parts.Has(failUsage) {
-		c.Usage = decodeUsage(r)
-	}
-	r.Confirm(parts, c.parts())
+	f.Confirm(parts, c.parts)
 }
 
 // Heartbeat stores news of a running job.
@@ -253,36 +209,21 @@ func (c *Heartbeat) parts() codec.Mask {
 		heartbeatUsage.If(c.Usage != nil)
 }
 
-func (c *Heartbeat) encode(w *codec.Writer) {
-	parts := c.parts()
-	w.ID(c.NS)
-	w.ID(c.ID)
-	encodeHolder(w, c.By)
-	w.Mask(parts)
+func (c *Heartbeat) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	c.By.Fields(f)
+	parts := f.Parts(c.parts())
 	if parts.Has(heartbeatProgress) {
-		w.Bytes(c.Progress)
+		f.Bytes(&c.Progress)
 	}
 	if parts.Has(heartbeatCheckpoint) {
-		w.Bytes(c.Checkpoint)
+		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(heartbeatUsage) {
-		encodeUsage(w, c.Usage)
+		codec.Made(f, &c.Usage).Fields(f)
 	}
-}
-
-func (c *Heartbeat) decode(r *codec.Reader) {
-	c.NS, c.ID, c.By = r.ID(), r.ID(), decodeHolder(r)
-	parts := r.Mask()
-	if parts.Has(heartbeatProgress) {
-		c.Progress = r.Bytes()
-	}
-	if parts.Has(heartbeatCheckpoint) {
-		c.Checkpoint = r.Bytes()
-	}
-	if parts.Has(heartbeatUsage) {
-		c.Usage = decodeUsage(r)
-	}
-	r.Confirm(parts, c.parts())
+	f.Confirm(parts, c.parts)
 }
 
 // Extend moves the end of a lease that its holder renewed with the leader.
@@ -293,15 +234,11 @@ type Extend struct {
 	Until int64
 }
 
-func (c *Extend) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
-	EncodePosition(w, c.Epoch)
-	w.Int(c.Until)
-}
-
-func (c *Extend) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Epoch, c.Until = r.ID(), r.ID(), DecodePosition(r), r.Time()
+func (c *Extend) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	Position(f, &c.Epoch)
+	f.Natural(&c.Until)
 }
 
 // Usage is what a model was used for a job. Counts are not negative.
@@ -314,20 +251,13 @@ type Usage struct {
 	Total bool
 }
 
-func encodeUsage(w *codec.Writer, u *Usage) {
-	for _, n := range []int64{u.Input, u.Output, u.CacheCreation, u.CacheRead, u.Cost} {
-		w.Int(n)
+func (u *Usage) Fields(f *codec.Fields) {
+	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheCreation, &u.CacheRead, &u.Cost} {
+		f.Natural(n)
 	}
-	w.Text(u.Model)
-	w.Text(u.Provider)
-	w.Bool(u.Total)
-}
-
-func decodeUsage(r *codec.Reader) *Usage {
-	return &Usage{
-		Input: r.Time(), Output: r.Time(), CacheCreation: r.Time(), CacheRead: r.Time(), Cost: r.Time(),
-		Model: r.Text(), Provider: r.Text(), Total: r.Bool(),
-	}
+	f.Text(&u.Model)
+	f.Text(&u.Provider)
+	f.Bool(&u.Total)
 }
 
 // AgentStatus is what a worker says of the loop of an agent job. Stored: append only.

@@ -11,6 +11,8 @@ import (
 // SweepNamespace, piece by piece.
 type EndNamespace struct{ NS job.Namespace }
 
+func (c *EndNamespace) Fields(f *codec.Fields) { codec.ID(f, &c.NS) }
+
 // SweepNamespace removes what an ended namespace left among the rows of the group: the
 // leader found it, and apply checks it.
 type SweepNamespace struct {
@@ -25,41 +27,21 @@ type SweepNamespace struct {
 	Forget bool
 }
 
-func (c *EndNamespace) encode(w *codec.Writer) { w.ID(c.NS) }
-func (c *EndNamespace) decode(r *codec.Reader) { c.NS = r.ID() }
+func (c *SweepNamespace) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.List(f, &c.Due, dueBytes, c.dueFields)
+	codec.List(f, &c.Feed, 1, (*codec.Fields).Uint)
+	f.Bool(&c.Done)
+	f.Bool(&c.Forget)
+}
+
+// dueFields leaves out the namespace, which is the command's.
+func (c *SweepNamespace) dueFields(f *codec.Fields, d *keys.Due) {
+	f.Natural(&d.At)
+	codec.Byte(f, &d.Kind)
+	codec.ID(f, &d.ID)
+	d.NS = c.NS
+}
 
 // dueBytes is what a due row takes in a SweepNamespace, at least.
 const dueBytes = 2 + 16
-
-func (c *SweepNamespace) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.Uint(uint64(len(c.Due)))
-	for i := range c.Due {
-		w.Int(c.Due[i].At)
-		w.Byte(byte(c.Due[i].Kind))
-		w.ID(c.Due[i].ID)
-	}
-	w.Uint(uint64(len(c.Feed)))
-	for _, index := range c.Feed {
-		w.Uint(index)
-	}
-	w.Bool(c.Done)
-	w.Bool(c.Forget)
-}
-
-func (c *SweepNamespace) decode(r *codec.Reader) {
-	c.NS = r.ID()
-	if n := r.Count(dueBytes); n > 0 {
-		c.Due = make([]keys.Due, n)
-	}
-	for i := range c.Due {
-		c.Due[i] = keys.Due{At: r.Time(), Kind: keys.DueKind(r.Byte()), NS: c.NS, ID: r.ID()}
-	}
-	if n := r.Count(1); n > 0 {
-		c.Feed = make([]uint64, n)
-	}
-	for i := range c.Feed {
-		c.Feed[i] = r.Uint()
-	}
-	c.Done, c.Forget = r.Bool(), r.Bool()
-}

@@ -42,6 +42,17 @@ type Schedule struct {
 	Job     Template
 }
 
+func (s *Schedule) Fields(f *codec.Fields) {
+	f.Text(&s.Name)
+	f.Text(&s.Cron)
+	f.Text(&s.Zone)
+	f.Bool(&s.Paused)
+	f.Duration(&s.Jitter)
+	codec.Enum(f, &s.Overlap, overlapsEnd)
+	codec.Enum(f, &s.CatchUp, catchUpsEnd)
+	s.Job.Fields(f)
+}
+
 // Template is a job to be made over and over.
 type Template struct {
 	Queue       string
@@ -55,46 +66,16 @@ type Template struct {
 	UniqueFor   time.Duration
 }
 
-// EncodeSchedule and DecodeSchedule are shared with the records of state.
-func EncodeSchedule(w *codec.Writer, s *Schedule) {
-	w.Text(s.Name)
-	w.Text(s.Cron)
-	w.Text(s.Zone)
-	w.Bool(s.Paused)
-	w.Uint(uint64(s.Jitter))
-	w.Byte(byte(s.Overlap))
-	w.Byte(byte(s.CatchUp))
-	EncodeTemplate(w, &s.Job)
-}
-
-// DecodeSchedule reads what EncodeSchedule wrote.
-func DecodeSchedule(r *codec.Reader) Schedule {
-	return Schedule{
-		Name: r.Text(), Cron: r.Text(), Zone: r.Text(), Paused: r.Bool(), Jitter: duration(r),
-		Overlap: Overlap(r.Enum(byte(overlapsEnd))), CatchUp: CatchUp(r.Enum(byte(catchUpsEnd))), Job: DecodeTemplate(r),
-	}
-}
-
-// EncodeTemplate and DecodeTemplate are shared with the records of state.
-func EncodeTemplate(w *codec.Writer, t *Template) {
-	w.Text(t.Queue)
-	w.Bytes(t.Payload)
-	w.Byte(byte(t.Priority))
-	EncodeRetry(w, t.Retry)
-	w.Byte(byte(t.RetryOpen))
-	w.Uint(uint64(t.ExpireAfter))
-	EncodeTags(w, t.Tags)
-	w.Text(t.UniqueKey)
-	w.Uint(uint64(t.UniqueFor))
-}
-
-// DecodeTemplate reads what EncodeTemplate wrote.
-func DecodeTemplate(r *codec.Reader) Template {
-	return Template{
-		Queue: r.Name(), Payload: r.Bytes(), Priority: job.Priority(r.Byte()), Retry: DecodeRetry(r),
-		RetryOpen: RetryParts(r.Byte()), ExpireAfter: duration(r), Tags: DecodeTags(r),
-		UniqueKey: r.Text(), UniqueFor: duration(r),
-	}
+func (t *Template) Fields(f *codec.Fields) {
+	f.Name(&t.Queue)
+	f.Bytes(&t.Payload)
+	codec.Byte(f, &t.Priority)
+	t.Retry.Fields(f)
+	codec.Byte(f, &t.RetryOpen)
+	f.Duration(&t.ExpireAfter)
+	Tags(f, &t.Tags)
+	f.Text(&t.UniqueKey)
+	f.Duration(&t.UniqueFor)
 }
 
 // PutSchedule makes a schedule, or changes the one of that id.
@@ -108,17 +89,13 @@ type PutSchedule struct {
 	Version uint64
 }
 
-func (c *PutSchedule) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
-	EncodeSchedule(w, &c.Schedule)
-	w.Int(c.Next)
-	w.Bool(c.Change)
-	w.Uint(c.Version)
-}
-
-func (c *PutSchedule) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Schedule, c.Next, c.Change, c.Version = r.ID(), r.ID(), DecodeSchedule(r), r.Time(), r.Bool(), r.Uint()
+func (c *PutSchedule) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	c.Schedule.Fields(f)
+	f.Natural(&c.Next)
+	f.Bool(&c.Change)
+	f.Uint(&c.Version)
 }
 
 // DeleteSchedule removes a schedule; jobs that it made stay.
@@ -127,12 +104,10 @@ type DeleteSchedule struct {
 	ID job.ScheduleID
 }
 
-func (c *DeleteSchedule) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
+func (c *DeleteSchedule) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
 }
-
-func (c *DeleteSchedule) decode(r *codec.Reader) { c.NS, c.ID = r.ID(), r.ID() }
 
 // TicksMax bounds the ticks of one Tick.
 const TicksMax = 100
@@ -152,27 +127,13 @@ type Tick struct {
 	Manual bool
 }
 
-func (c *Tick) encode(w *codec.Writer) {
-	w.ID(c.NS)
-	w.ID(c.ID)
-	w.Int(c.Due)
-	w.Uint(c.Version)
-	w.Uint(uint64(len(c.Ticks)))
-	for _, at := range c.Ticks {
-		w.Int(at)
-	}
-	w.Uint(c.Missed)
-	w.Int(c.Next)
-	w.Bool(c.Manual)
-}
-
-func (c *Tick) decode(r *codec.Reader) {
-	c.NS, c.ID, c.Due, c.Version = r.ID(), r.ID(), r.Time(), r.Uint()
-	if n := r.Count(1); n > 0 {
-		c.Ticks = make([]int64, n)
-		for i := range c.Ticks {
-			c.Ticks[i] = r.Time()
-		}
-	}
-	c.Missed, c.Next, c.Manual = r.Uint(), r.Time(), r.Bool()
+func (c *Tick) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+	f.Natural(&c.Due)
+	f.Uint(&c.Version)
+	codec.List(f, &c.Ticks, 1, (*codec.Fields).Natural)
+	f.Uint(&c.Missed)
+	f.Natural(&c.Next)
+	f.Bool(&c.Manual)
 }
