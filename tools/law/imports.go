@@ -112,6 +112,8 @@ var Rooms = []Room{
 		"memory of the leader: what is ready and who waits; it proposes nothing by itself"},
 	{"data-plane/internal/shard", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"proposes for one shard and runs its timers; it validates nothing and speaks no protocol"},
+	{"data-plane/internal/grouptest", []string{"data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/raftlog", "data-plane/internal/state", "data-plane/internal/statedb", "data-plane/internal/transport"},
+		"a shard's replica for tests of what stands on it; it knows not what is proposed"},
 	{"data-plane/internal/queue", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/cron", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/readmodel", "data-plane/internal/shard", "data-plane/internal/state", "data-plane/internal/statedb"},
 		"use cases: validate, stamp, propose, look; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
@@ -235,9 +237,9 @@ type Library struct {
 
 // Libraries confines the dependencies whose types would otherwise spread.
 var Libraries = []Library{
-	{"github.com/hashicorp/raft", []string{"data-plane/internal/group", "data-plane/internal/raftlog", "data-plane/internal/transport"},
+	{"github.com/hashicorp/raft", []string{"data-plane/internal/group", "data-plane/internal/grouptest", "data-plane/internal/raftlog", "data-plane/internal/transport"},
 		"only the floor speaks raft; above it an entry is proposed or refused"},
-	{"github.com/cockroachdb/pebble", []string{"data-plane/internal/disk", "data-plane/internal/raftlog", "data-plane/internal/statedb", "data-plane/node"},
+	{"github.com/cockroachdb/pebble", []string{"data-plane/internal/disk", "data-plane/internal/grouptest", "data-plane/internal/raftlog", "data-plane/internal/statedb", "data-plane/node"},
 		"only what stores may know the store"},
 	{"github.com/spf13/cobra", []string{"cli/internal/cli", "services/cmd/..."},
 		"flags belong to programs"},

@@ -7,32 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 20 * time.Second
-
-// wire is the transport of a replica that has no peers.
-type wire struct{ *raft.InmemTransport }
-
-func (wire) Bind(transport.Raft) {}
 
 // rig is a node alone: a cell, shard 2 open and leading, shard 3 not open.
 type rig struct {
@@ -45,36 +35,21 @@ type rig struct {
 
 func start(t *testing.T) *rig {
 	t.Helper()
-	log, err := raftlog.Open("log", raftlog.Options{FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone := func() wire {
-		_, w := raft.NewInmemTransport("n1")
-		return wire{w}
-	}
-	c, err := cell.Open(db.Group(cell.GroupID), log.Group(cell.GroupID), alone(), cell.Options{
+	stores := grouptest.Open(t, grouptest.InMemory())
+	c, err := cell.Open(stores.DB.Group(cell.GroupID), stores.Log.Group(cell.GroupID), grouptest.NewWire("n1"), cell.Options{
 		NodeID: "n1", Bootstrap: []string{"n1"}, Shards: []uint32{2, 3}, Alone: true,
 		Nodes: []*cellv1.Node{{Id: "n1", RaftAddress: "127.0.0.1:1", ApiUrl: "http://127.0.0.1:2"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), alone(), state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}})
 	t.Cleanup(func() {
-		if err := errors.Join(g.Shutdown(), c.Shutdown(), log.Close(), db.Close()); err != nil {
+		if err := errors.Join(g.Shutdown(), c.Shutdown(), stores.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	s := shard.New(g, store, shard.Options{})
+	s := shard.New(g.Group, g.Store, shard.Options{})
 	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s)}, opened: make(chan struct{})}
 	r.Cluster = New(c, nil, func(id uint32) *Shard {
 		if id == 2 {
@@ -82,7 +57,7 @@ func start(t *testing.T) *rig {
 		}
 		return nil
 	}, r.opened)
-	eventually(t, "the cell and the shard lead", func() bool { return c.Group().Leading() && g.Leading() && len(c.View().Nodes()) == 1 })
+	grouptest.Eventually(t, "the cell and the shard lead", func() bool { return c.Group().Leading() && g.Leading() && len(c.View().Nodes()) == 1 })
 	r.put(&cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: tenantID, Name: "acme"}}})
 	return r
 }
@@ -105,15 +80,6 @@ func (r *rig) namespace(n byte, on uint32, deleted bool) job.Namespace {
 		Id: ns.String(), TenantId: tenantID, Name: "ns" + string('a'+rune(n)), Shard: on, Deleted: deleted,
 	}}})
 	return ns
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
 }
 
 func TestRoute_ToTheShardThatHoldsTheNamespace(t *testing.T) {

@@ -2,22 +2,20 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // A stalled node's raft may not learn for as long who leads now: a call that waited
@@ -48,22 +46,10 @@ func TestWaitLeader_AStalledNodeHoldsNoCall(t *testing.T) {
 // follow makes the rig's shard one that n2 leads; all that n2 does is say so.
 func (r *rig) follow() {
 	r.t.Helper()
-	log, err := raftlog.Open("log", raftlog.Options{FS: vfs.NewMem()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_, here := raft.NewInmemTransport("n1")
-	_, there := raft.NewInmemTransport("n2")
-	there.Connect("n1", here)
-	store := db.Group(2)
-	g, err := group.Open(store, log.Group(2), wire{here}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}, Health: r.health})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	stores := grouptest.Open(r.t, grouptest.InMemory())
+	here, there := grouptest.NewWire("n1"), grouptest.NewWire("n2")
+	there.Connect("n1", here.InmemTransport)
+	g := stores.Replica(r.t, 2, grouptest.Setup{Wire: &here, Group: group.Options{Bootstrap: []string{"n1", "n2"}, Health: r.health}})
 	ctx, cancel := context.WithCancel(context.Background())
 	gone := make(chan struct{})
 	go func() {
@@ -78,20 +64,14 @@ func (r *rig) follow() {
 	r.t.Cleanup(func() {
 		cancel()
 		<-gone
-		if err := g.Shutdown(); err != nil {
-			r.t.Error(err)
-		}
-		if err := log.Close(); err != nil {
-			r.t.Error(err)
-		}
-		if err := db.Close(); err != nil {
+		if err := errors.Join(g.Shutdown(), stores.Close()); err != nil {
 			r.t.Error(err)
 		}
 	})
-	s := shard.New(g, store, shard.Options{})
+	s := shard.New(g.Group, g.Store, shard.Options{})
 	r.shard = &Shard{Shard: s, Service: queue.New(s)}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
-	eventually(r.t, "n2 leads", func() bool { return g.Leader() == "n2" })
+	grouptest.Eventually(r.t, "n2 leads", func() bool { return g.Leader() == "n2" })
 }
 
 // A node that joined later may lead before this one has heard where it is.

@@ -7,72 +7,42 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 20 * time.Second
 
-// wire is the transport of a replica that has no peers.
-type wire struct{ *raft.InmemTransport }
-
-func (wire) Bind(transport.Raft) {}
-
-// disks outlive a rig.
-type disks struct{ log, state vfs.FS }
-
 // rig is the service of one shard with real raft and real stores.
 type rig struct {
 	*Service
 	t      *testing.T
 	caller Caller
-	log    *raftlog.Store
-	db     *statedb.DB
+	stores *grouptest.Stores
 	hub    *notify.Hub
 }
 
-func memFS() vfs.FS { return vfs.NewMem() }
-
 func start(t *testing.T) *rig {
 	t.Helper()
-	r := open(t, disks{vfs.NewMem(), vfs.NewMem()})
+	r := open(t, grouptest.InMemory())
 	t.Cleanup(r.stop)
 	return r
 }
 
-func open(t *testing.T, d disks) *rig {
+func open(t *testing.T, d grouptest.Disks) *rig {
 	t.Helper()
-	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := statedb.Open("state", statedb.Options{FS: d.state, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tr := raft.NewInmemTransport("n1")
-	store, hub := db.Group(2), notify.New()
-	machine := state.New(store, nil)
-	machine.RingOnCommit(hub.Notify)
-	g, err := group.Open(store, log.Group(2), wire{tr}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores, hub := grouptest.Open(t, d), notify.New()
+	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
 	r := &rig{
-		Service: New(shard.New(g, store, shard.Options{Plan: Plan})), t: t, log: log, db: db, hub: hub,
+		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan})), t: t, stores: stores, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1"},
 	}
 	r.eventually("the shard leads", g.Leading)
@@ -80,18 +50,14 @@ func open(t *testing.T, d disks) *rig {
 }
 
 func (r *rig) stop() {
-	if err := errors.Join(r.shard.Group().Shutdown(), r.log.Close(), r.db.Close()); err != nil {
+	if err := errors.Join(r.shard.Group().Shutdown(), r.stores.Close()); err != nil {
 		r.t.Error(err)
 	}
 }
 
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	grouptest.Eventually(r.t, what, ok)
 }
 
 func (r *rig) ctx() context.Context {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
@@ -52,7 +53,7 @@ func TestINV12_RestartsLoseAndDoubleNoTick(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	d := disks{memFS(), memFS()}
+	d := grouptest.InMemory()
 	r := open(t, d)
 	s := r.schedule(everySecond("often"))
 	for range 4 {

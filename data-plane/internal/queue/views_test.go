@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
@@ -283,9 +284,9 @@ func TestEvents_EveryReaderGetsEachOnce(t *testing.T) {
 
 func TestEvents_EndWithTheLead(t *testing.T) {
 	t.Parallel()
-	r := open(t, disks{memFS(), memFS()})
+	r := open(t, grouptest.InMemory())
 	t.Cleanup(func() {
-		if err := errors.Join(r.log.Close(), r.db.Close()); err != nil {
+		if err := r.stores.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -7,21 +7,17 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/hashicorp/raft"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
 // local is one shard with its use cases, and what tests look at behind the server.
@@ -38,11 +34,6 @@ func (l *local) place() Placement {
 	return Placement{Local: l.Service, Views: l.views, Bulk: l.bulk, Index: 7}
 }
 
-// inmemWire is the transport of a replica that has no peers.
-type inmemWire struct{ *raft.InmemTransport }
-
-func (inmemWire) Bind(transport.Raft) {}
-
 func startLocal(t testing.TB) *local {
 	t.Helper()
 	fail := func(err error) {
@@ -50,27 +41,19 @@ func startLocal(t testing.TB) *local {
 			t.Fatal(err)
 		}
 	}
-	log, err := raftlog.Open("log", raftlog.Options{FS: vfs.NewMem()})
-	fail(err)
-	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	fail(err)
-	_, wire := raft.NewInmemTransport("n1")
-	store, hub := db.Group(2), notify.New()
-	machine := state.New(store, nil)
-	machine.RingOnCommit(hub.Notify)
-	g, err := group.Open(store, log.Group(2), inmemWire{wire}, machine, group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true})
-	fail(err)
-	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), log.Close(), db.Close())) })
-	s := shard.New(g, store, shard.Options{Plan: queue.Plan})
+	stores, hub := grouptest.Open(t, grouptest.InMemory()), notify.New()
+	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
+	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), stores.Close())) })
+	s := shard.New(g.Group, g.Store, shard.Options{Plan: queue.Plan})
 	eventually(t, "the shard leads", g.Leading)
 	models, err := readmodel.OpenDir(t.TempDir(), quiet())
 	fail(err)
-	model := readmodel.NewProjector(models, store, hub, g.AppliedIndex, quiet())
+	model := readmodel.NewProjector(models, g.Store, hub, g.AppliedIndex, quiet())
 	ctx, cancel := context.WithCancel(context.Background())
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
-	l := &local{Service: queue.New(s), shard: s, store: store}
+	l := &local{Service: queue.New(s), shard: s, store: g.Store}
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l

@@ -2,38 +2,29 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/hashicorp/raft"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
-
-// wire is the transport of a replica that has no peers.
-type wire struct{ *raft.InmemTransport }
-
-func (wire) Bind(transport.Raft) {}
 
 // rig is one shard on its own, with real raft and real stores.
 type rig struct {
 	*Shard
-	log   *raftlog.Store
-	state *statedb.DB
+	stores *grouptest.Stores
 }
 
 // rigDisks are the file systems under the log and the state.
 type rigDisks struct {
-	log, state vfs.FS
+	grouptest.Disks
 	acceptLoss bool
 }
 
-func memDisks() rigDisks { return rigDisks{log: vfs.NewMem(), state: vfs.NewMem()} }
+func memDisks() rigDisks { return rigDisks{Disks: grouptest.InMemory()} }
 
 const testShardID = 2
 
@@ -45,47 +36,21 @@ func start(tb testing.TB, d rigDisks, dir string, o raftlog.Options) *rig {
 
 func startWith(tb testing.TB, d rigDisks, dir string, o raftlog.Options, of Options) *rig {
 	tb.Helper()
-	o.FS = d.log
-	log, err := raftlog.Open(dir+"log", o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	db, err := statedb.Open(dir+"state", statedb.Options{FS: d.state})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, t := raft.NewInmemTransport("n1")
-	store := db.Group(testShardID)
-	g, err := group.Open(store, log.Group(testShardID), wire{t}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, AcceptLoss: d.acceptLoss})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	r := &rig{New(g, store, of), log, db}
+	stores := grouptest.OpenWith(tb, d.Disks, dir, o, statedb.Options{})
+	g := stores.Replica(tb, testShardID, grouptest.Setup{Group: group.Options{AcceptLoss: d.acceptLoss}})
+	r := &rig{New(g.Group, g.Store, of), stores}
 	r.waitLeading(tb)
 	return r
 }
 
 func (r *rig) waitLeading(tb testing.TB) {
 	tb.Helper()
-	deadline := time.After(20 * time.Second)
-	for r.term.Load() == nil {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-deadline:
-			tb.Fatal("no leader")
-		}
-	}
+	grouptest.Eventually(tb, "the shard leads", func() bool { return r.term.Load() != nil })
 }
 
 func (r *rig) stop(tb testing.TB) {
 	tb.Helper()
-	if err := r.Group().Shutdown(); err != nil {
-		tb.Error(err)
-	}
-	if err := r.log.Close(); err != nil {
-		tb.Error(err)
-	}
-	if err := r.state.Close(); err != nil {
+	if err := errors.Join(r.Group().Shutdown(), r.stores.Close()); err != nil {
 		tb.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -19,7 +20,7 @@ func leaderless(t *testing.T, wait time.Duration) (*rig, *peer) {
 	t.Helper()
 	r, other := pairedWith(t, Options{LeaderWait: wait})
 	other.deafen()
-	eventually(t, "the lead is lost", func() bool { return r.term.Load() == nil && !r.Group().Leading() })
+	grouptest.Eventually(t, "the lead is lost", func() bool { return r.term.Load() == nil && !r.Group().Leading() })
 	return r, other
 }
 
@@ -31,7 +32,7 @@ func (r *rig) held(t *testing.T, calls ...func() error) <-chan error {
 	for _, call := range calls {
 		go func() { answers <- call() }()
 	}
-	eventually(t, "the calls are held", func() bool { return r.stats.Held.Load() == before+int64(len(calls)) })
+	grouptest.Eventually(t, "the calls are held", func() bool { return r.stats.Held.Load() == before+int64(len(calls)) })
 	return answers
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
@@ -100,7 +101,7 @@ func TestLease_ARenewalInTheEntryThatWouldEndItSavesIt(t *testing.T) {
 	id := s.enqueue()
 	g := s.fetch(shortLease)
 	due := s.head(id).Due
-	eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > due })
+	grouptest.Eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > due })
 	rep := s.do(renew(g))
 	h := s.head(id)
 	if held := h.State == job.Active && h.Epoch == g.Epoch; held != rep.Renewals[0].Held {
@@ -118,7 +119,7 @@ func TestLease_ANewLeaderGivesAFreshFullLease(t *testing.T) {
 	const lease = 150 * time.Millisecond
 	g := s.fetch(lease)
 	old := s.head(id).Due
-	eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > old })
+	grouptest.Eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > old })
 	s.nextTerm()
 	began := s.began
 	s.step()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
@@ -84,7 +85,7 @@ func TestLimits_ThreeSlotsNeverHoldFour(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	eventually(t, "every job ends", func() bool {
+	grouptest.Eventually(t, "every job ends", func() bool {
 		c, err := state.ReadCounts(r.Store(), stepNS, "q")
 		n := c.Jobs[job.Completed] + c.Jobs[job.Dead] + c.Jobs[job.Cancelled]
 		return err == nil && n == int64(jobs)
@@ -275,7 +276,7 @@ func TestSweep_TakesADeletedQueueAwayInPieces(t *testing.T) {
 	r.stop(t) // Wherever the sweep stands.
 	r = start(t, d, "", raftlog.Options{})
 	defer r.stop(t)
-	eventually(t, "the queue is swept", func() bool {
+	grouptest.Eventually(t, "the queue is swept", func() bool {
 		left, err := state.ReadSweeps(r.Store())
 		return err == nil && len(left) == 0
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
@@ -75,7 +76,7 @@ func TestOverload_TheInboxIsBoundedInBytesToo(t *testing.T) {
 		_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
 		done <- err
 	}()
-	eventually(t, "the request is queued", func() bool { return len(s.inbox) == 1 })
+	grouptest.Eventually(t, "the request is queued", func() bool { return len(s.inbox) == 1 })
 	if s.queued.Load() < 200<<10 {
 		t.Fatalf("%d bytes counted for a large request", s.queued.Load())
 	}
@@ -139,11 +140,11 @@ func TestLeadershipLoss_NobodyHangsAndEverybodyIsToldTheTruth(t *testing.T) {
 	parked := fetchReq(1, time.Hour, true)
 	parked.Fetch.Queues = []string{"empty"}
 	call(parked)
-	eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	grouptest.Eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	deafen()
 	from := r.Group().Status().LastIndex
 	call(Request{After: []command.Command{m.newJob()}})
-	eventually(t, "an entry is under way", func() bool { return r.Group().Status().LastIndex > from })
+	grouptest.Eventually(t, "an entry is under way", func() bool { return r.Group().Status().LastIndex > from })
 	call(Request{After: []command.Command{m.newJob()}}) // Waits in the inbox.
 	codes := map[fault.Code]int{}
 	for range 3 {
@@ -176,7 +177,7 @@ func TestShutdown_AnswersWhoIsParked(t *testing.T) {
 			answers <- err
 		}()
 	}
-	eventually(t, "all are parked", func() bool { return r.stats.Parked.Load() == n })
+	grouptest.Eventually(t, "all are parked", func() bool { return r.stats.Parked.Load() == n })
 	r.stop(t)
 	for range n {
 		if err := <-answers; fault.CodeOf(err) != fault.NotLeader {
@@ -195,12 +196,12 @@ func TestGiveUp_AParkedFetchReturnsWithTheContext(t *testing.T) {
 		_, err := r.Do(ctx, fetchReq(1, time.Hour, true))
 		answer <- err
 	}()
-	eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	grouptest.Eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	cancel()
 	if err := <-answer; !errors.Is(err, context.Canceled) {
 		t.Fatalf("told %v", err)
 	}
-	eventually(t, "it left", func() bool { return r.stats.Parked.Load() == 0 })
+	grouptest.Eventually(t, "it left", func() bool { return r.stats.Parked.Load() == 0 })
 }
 
 func TestHoldOff_ResumingWakesParkedFetches(t *testing.T) {
@@ -216,7 +217,7 @@ func TestHoldOff_ResumingWakesParkedFetches(t *testing.T) {
 		rep, _ := r.Do(context.Background(), fetchReq(1, time.Hour, true))
 		answer <- rep
 	}()
-	eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	grouptest.Eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	r.HoldOff(false)
 	select {
 	case rep := <-answer:

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -107,7 +108,7 @@ func losses(t *testing.T, d rigDisks, h *history) (lost, undone int) {
 func cutPower(t *testing.T, relaxed bool, after time.Duration) (rigDisks, *history) {
 	t.Helper()
 	log, db := vfs.NewCrashableMem(), vfs.NewCrashableMem()
-	r := start(t, rigDisks{log: log, state: db}, "", raftlog.Options{Relaxed: relaxed})
+	r := start(t, rigDisks{Disks: grouptest.Disks{Log: log, State: db}}, "", raftlog.Options{Relaxed: relaxed})
 	defer r.stop(t)
 	live := &history{enqueued: map[job.ID]bool{}, acked: map[job.ID]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,7 +126,7 @@ func cutPower(t *testing.T, relaxed bool, after time.Duration) (rigDisks, *histo
 	for id := range live.acked {
 		told.acked[id] = true
 	}
-	d := rigDisks{log: log.CrashClone(vfs.CrashCloneCfg{}), state: db.CrashClone(vfs.CrashCloneCfg{}), acceptLoss: relaxed}
+	d := rigDisks{grouptest.Disks{Log: log.CrashClone(vfs.CrashCloneCfg{}), State: db.CrashClone(vfs.CrashCloneCfg{})}, relaxed}
 	live.mu.Unlock()
 	cancel()
 	wg.Wait()

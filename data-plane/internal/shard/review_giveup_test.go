@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -28,7 +29,7 @@ func TestDo_AFetchWhoseCallerIsGoneStillTellsWhatItWasGranted(t *testing.T) {
 		rep, err := s.shard.Do(gone, fetchReq(1, time.Hour, false))
 		answer <- outcome{rep, err}
 	}()
-	eventually(t, "the request is in the inbox", func() bool { return len(s.inbox) == 1 || len(answer) == 1 })
+	grouptest.Eventually(t, "the request is in the inbox", func() bool { return len(s.inbox) == 1 || len(answer) == 1 })
 	s.step()
 	o := <-answer
 	if o.err != nil || len(o.rep.Grants) != 1 || o.rep.Grants[0].ID != id {
@@ -41,7 +42,7 @@ func TestRead_ThatFindsNothingIsConfirmedToo(t *testing.T) {
 	t.Parallel()
 	r, deafen := paired(t)
 	deafen()
-	eventually(t, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
+	grouptest.Eventually(t, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
 	_, err := Read(t.Context(), r.Shard, func(*statedb.Group) (struct{}, error) { return struct{}{}, statedb.ErrNotFound })
 	if fault.CodeOf(err) != fault.NotLeader {
 		t.Fatalf("a node that nobody confirms answers: %v", err)

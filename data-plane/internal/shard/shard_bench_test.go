@@ -13,6 +13,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 )
@@ -34,7 +35,7 @@ func benchLifecycle(b *testing.B, delay time.Duration, callers, frame int) {
 	if delay > 0 {
 		fs = disk.DelayedSync(fs, delay)
 	}
-	r := start(b, rigDisks{log: fs, state: vfs.Default}, b.TempDir()+"/", raftlog.Options{})
+	r := start(b, rigDisks{Disks: grouptest.Disks{Log: fs, State: vfs.Default}}, b.TempDir()+"/", raftlog.Options{})
 	defer r.stop(b)
 	ns := job.Namespace{1}
 	payload := make([]byte, 100)

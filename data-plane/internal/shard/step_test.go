@@ -8,14 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // patience is how long a test waits for what must happen.
@@ -40,35 +37,22 @@ func step(tb testing.TB, o Options) *stepper {
 // stepBy is step with a clock of the test.
 func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	tb.Helper()
-	d := memDisks()
-	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	db, err := statedb.Open("state", statedb.Options{FS: d.state, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, t := raft.NewInmemTransport("n1")
-	store := db.Group(testShardID)
-	g, err := group.Open(store, log.Group(testShardID), wire{t}, state.New(store, nil), group.Options{NodeID: "n1", Bootstrap: []string{"n1"}, Alone: true, Clock: clock})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	stores := grouptest.Open(tb, grouptest.InMemory())
+	g := stores.Replica(tb, testShardID, grouptest.Setup{Group: group.Options{Alone: true, Clock: clock}})
 	g.Lead(func(_ context.Context, ready func()) { ready() })
 	tb.Cleanup(func() {
-		if err := errors.Join(g.Shutdown(), log.Close(), db.Close()); err != nil {
+		if err := errors.Join(g.Shutdown(), stores.Close()); err != nil {
 			tb.Error(err)
 		}
 	})
-	eventually(tb, "the group leads", g.Leading)
+	grouptest.Eventually(tb, "the group leads", g.Leading)
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Fatal = func(err error) { panic(err) }
 	if o.FeedKeep == 0 {
 		o.FeedKeep = defaultFeedKeep
 	}
-	s := &stepper{tb: tb, group: g}
-	s.term = newTerm(&Shard{group: g, store: store, opts: o, logger: o.Logger})
+	s := &stepper{tb: tb, group: g.Group}
+	s.term = newTerm(&Shard{group: g.Group, store: g.Store, opts: o, logger: o.Logger})
 	s.due.reset()
 	s.leases.reset()
 	return s
@@ -79,15 +63,6 @@ func (s *stepper) nextTerm() {
 	s.term = newTerm(s.shard)
 	s.due.reset()
 	s.leases.reset()
-}
-
-func eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", patience, what)
-		}
-	}
 }
 
 // submit puts a request where the next step finds it.
@@ -194,7 +169,7 @@ func renew(g state.Grant) Request {
 
 // until steps until the time has come.
 func (s *stepper) until(at int64) {
-	eventually(s.tb, "the time comes", func() bool {
+	grouptest.Eventually(s.tb, "the time comes", func() bool {
 		now := s.group.Now()
 		return min(now.Lease, now.Calendar) > at
 	})

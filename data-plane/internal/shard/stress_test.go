@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
@@ -145,7 +146,7 @@ func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 		c, err := state.ReadCounts(r.Store(), stepNS, "q")
 		return err == nil && c.Jobs[job.Completed]+c.Jobs[job.Dead] == int64(jobs)
 	}
-	eventually(t, "every job ends", ended)
+	grouptest.Eventually(t, "every job ends", ended)
 	cancel()
 	wg.Wait()
 	l.overlaps(t)

@@ -11,9 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 )
 
 // yesman answers every raft call with yes and does nothing: it votes, it
@@ -71,28 +69,16 @@ func (p *peer) listen() {
 
 func pairedWith(t *testing.T, o Options) (r *rig, other *peer) {
 	t.Helper()
-	d := memDisks()
-	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := statedb.Open("state", statedb.Options{FS: d.state, CacheBytes: 1 << 20, MemTableBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, here := raft.NewInmemTransport("n1")
-	_, there := raft.NewInmemTransport("n2")
-	here.Connect("n2", there)
-	there.Connect("n1", here)
-	other = &peer{InmemTransport: there}
+	stores := grouptest.Open(t, grouptest.InMemory())
+	here, there := grouptest.NewWire("n1"), grouptest.NewWire("n2")
+	here.Connect("n2", there.InmemTransport)
+	there.Connect("n1", here.InmemTransport)
+	other = &peer{InmemTransport: there.InmemTransport}
 	other.listen()
-	store := db.Group(testShardID)
-	g, err := group.Open(store, log.Group(testShardID), wire{here}, state.New(store, nil),
-		group.Options{NodeID: "n1", Bootstrap: []string{"n1", "n2"}, Timings: group.Timings{Heartbeat: pairHeartbeat}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r = &rig{New(g, store, o), log, db}
+	g := stores.Replica(t, testShardID, grouptest.Setup{
+		Wire: &here, Group: group.Options{Bootstrap: []string{"n1", "n2"}, Timings: group.Timings{Heartbeat: pairHeartbeat}},
+	})
+	r = &rig{New(g.Group, g.Store, o), stores}
 	t.Cleanup(func() {
 		r.stop(t)
 		other.deafen()
@@ -144,12 +130,12 @@ func TestTransfer_ThatFailsLeavesAServingLeader(t *testing.T) {
 		_, err := r.Do(context.Background(), f)
 		parked <- err
 	}()
-	eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	grouptest.Eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	turnedAway := 0
 	for turnedAway == 0 { // A busy machine may let a transfer pass between two calls.
 		turnedAway = r.callsTurnedAwayBy(t, s, func() error { return r.Group().Transfer("n2") })
 	}
-	eventually(t, "the leader serves again", func() bool {
+	grouptest.Eventually(t, "the leader serves again", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := r.Do(ctx, Request{After: []command.Command{s.newJob()}})
