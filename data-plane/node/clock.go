@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/health"
-	"github.com/corvo-cloud/corvo/data-plane/internal/server"
 )
 
 // watchClocks prepares to compare this node's clock with the others' (R-T2). A node
@@ -78,11 +78,11 @@ func (n *Node) wall() time.Time {
 }
 
 // clockStatus is for operators.
-func (n *Node) clockStatus() server.ClockStatus {
+func (n *Node) clockStatus() wire.ClockStatus {
 	if n.clocks == nil {
-		return server.ClockStatus{State: "alone"}
+		return wire.ClockStatus{State: "alone"}
 	}
 	s := n.clocks.State()
 	words := map[cellclock.Verdict]string{cellclock.Unknown: "unknown", cellclock.Agreed: "agreed", cellclock.Off: "off"}
-	return server.ClockStatus{State: words[s.Verdict], AheadMS: -s.Ahead.Milliseconds(), Detail: s.Detail}
+	return wire.ClockStatus{State: words[s.Verdict], AheadMS: -s.Ahead.Milliseconds(), Detail: s.Detail}
 }

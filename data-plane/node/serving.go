@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
@@ -119,8 +120,8 @@ func (n *Node) leaderless() string {
 }
 
 // status answers the operator.
-func (n *Node) status() server.ClusterStatus {
-	st := server.ClusterStatus{
+func (n *Node) status() wire.ClusterStatus {
+	st := wire.ClusterStatus{
 		Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList()), RaftNoSync: n.cfg.Relaxed,
 		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: n.log.Metrics().Commits,
 		Clock: n.clockStatus(),
@@ -128,7 +129,7 @@ func (n *Node) status() server.ClusterStatus {
 	voters := make(map[string]bool)
 	for _, id := range n.groups.IDs() {
 		s := n.groups.Group(id).Status()
-		gs := server.GroupStatus{
+		gs := wire.GroupStatus{
 			ID: id, State: s.Role, LeaderID: s.Leader, Term: s.Term,
 			AppliedIndex: s.AppliedIndex, CommitIndex: s.CommitIndex, LastIndex: s.LastIndex,
 		}
@@ -140,7 +141,7 @@ func (n *Node) status() server.ClusterStatus {
 		}
 	}
 	for _, rec := range n.cell.View().Nodes() {
-		st.Nodes = append(st.Nodes, server.NodeStatus{
+		st.Nodes = append(st.Nodes, wire.NodeStatus{
 			ID: rec.GetId(), Address: rec.GetApiUrl(), Voter: voters[rec.GetId()], Self: rec.GetId() == n.cfg.ID,
 		})
 	}

@@ -58,6 +58,8 @@ var Rooms = []Room{
 		"carries bytes between processes of a cell; it knows no use case"},
 	{"data-plane/api/refusal", nil,
 		"how a gRPC call is refused at its open; it knows no reason"},
+	{"data-plane/api/wire", nil,
+		"words, answers and requests of the HTTP/JSON API, for the node and for clients; it knows nothing of either"},
 	{"data-plane/api/repeat", []string{"data-plane/api/gen/..."},
 		"which calls may be sent twice, told from their bytes; it knows no connection and no store"},
 	{"data-plane/api/celladmin", []string{"data-plane/api/..."},

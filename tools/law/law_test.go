@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -427,6 +428,7 @@ func TestDocs_EveryReasonOfARefusalIsInTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := read(t, filepath.Join(dir, "docs/api.md"))
+	words := read(t, filepath.Join(dir, "data-plane/api/wire/codes.go"))
 	found := 0
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") || !slices.ContainsFunc(refusing, func(room string) bool { return strings.HasPrefix(f, room) }) {
@@ -436,6 +438,9 @@ func TestDocs_EveryReasonOfARefusalIsInTheTable(t *testing.T) {
 			found++
 			if !regexp.MustCompile("(?m)^\\|.*`" + m[1] + "`").MatchString(table) {
 				t.Errorf("%s refuses with %s, which is not in the table of docs/api.md", f, m[1])
+			}
+			if !strings.Contains(words, strconv.Quote(m[1])) {
+				t.Errorf("%s refuses with %s, which is not in data-plane/api/wire/codes.go", f, m[1])
 			}
 		}
 	}

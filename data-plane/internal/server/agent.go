@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -60,43 +61,14 @@ func timeoutText(d time.Duration) string {
 	return d.String()
 }
 
-// agentAnswer is where an agent job stands.
-type agentAnswer struct {
-	MaxIterations    int     `json:"max_iterations,omitempty"`
-	MaxCostUSD       dollars `json:"max_cost_usd,omitempty"`
-	IterationTimeout string  `json:"iteration_timeout,omitempty"`
-	Iteration        int     `json:"iteration"`
-	TotalCostUSD     dollars `json:"total_cost_usd"`
-}
-
-func newAgentAnswer(a *queue.AgentState) *agentAnswer {
+func newAgentAnswer(a *queue.AgentState) *wire.Agent {
 	if a == nil {
 		return nil
 	}
-	return &agentAnswer{
+	return &wire.Agent{
 		MaxIterations: a.MaxIterations, MaxCostUSD: dollars(a.MaxCost), IterationTimeout: timeoutText(a.IterationTimeout),
 		Iteration: a.Iteration, TotalCostUSD: dollars(a.TotalCost),
 	}
-}
-
-type iterationsAnswer struct {
-	Iterations []iterationAnswer `json:"iterations"`
-	HasMore    bool              `json:"has_more"`
-}
-
-// iterationAnswer is one finished iteration; its id is its number.
-type iterationAnswer struct {
-	ID         int     `json:"id"`
-	JobID      string  `json:"job_id"`
-	Iteration  int     `json:"iteration"`
-	Status     string  `json:"status"` // continue, done or hold.
-	Checkpoint rawJSON `json:"checkpoint,omitempty"`
-	HoldReason string  `json:"hold_reason,omitempty"`
-	Result     rawJSON `json:"result,omitempty"`
-	Model      string  `json:"model,omitempty"`
-	Provider   string  `json:"provider,omitempty"`
-	usageAnswer
-	CreatedAt *time.Time `json:"created_at"`
 }
 
 func (c *call) iterations() error {
@@ -114,11 +86,11 @@ func (c *call) iterations() error {
 	if err != nil {
 		return err
 	}
-	a := iterationsAnswer{Iterations: make([]iterationAnswer, len(page.Iterations)), HasMore: page.More}
+	a := wire.IterationList{Iterations: make([]wire.Iteration, len(page.Iterations)), HasMore: page.More}
 	for i, it := range page.Iterations {
-		a.Iterations[i] = iterationAnswer{
-			ID: it.Number, JobID: id.String(), Iteration: it.Number, Status: it.Status, Checkpoint: it.Checkpoint, HoldReason: it.HoldReason,
-			Result: it.Result, Model: it.Model, Provider: it.Provider, usageAnswer: newUsageAnswer(it.Usage), CreatedAt: optionalTime(it.At),
+		a.Iterations[i] = wire.Iteration{
+			ID: it.Number, JobID: id.String(), Iteration: it.Number, Status: wire.AgentStatus(it.Status), Checkpoint: it.Checkpoint, HoldReason: it.HoldReason,
+			Result: it.Result, Model: it.Model, Provider: it.Provider, Usage: newUsageAnswer(it.Usage), CreatedAt: it.At.UTC(),
 		}
 	}
 	return c.reply(a)

@@ -1,37 +1,15 @@
 package server
 
 import (
-	"encoding/json"
 	"strconv"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
 var auditParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"limit", "Entries per page, 1 to 1000; default 100.", schema{Type: "integer"}},
 	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
-}
-
-type auditAnswer struct {
-	Entries []auditEntryAnswer `json:"entries"`
-	Cursor  string             `json:"cursor"`
-	HasMore bool               `json:"has_more"`
-}
-
-// auditEntryAnswer is one administrative act. Affected and refused count jobs, queues or
-// whatever it was about; of audit.cut, the entries that are no longer kept.
-type auditEntryAnswer struct {
-	At          *time.Time      `json:"at"`
-	Principal   string          `json:"principal"`
-	Peer        string          `json:"peer,omitempty"`
-	Action      string          `json:"action"`
-	TargetType  string          `json:"target_type"`
-	Target      string          `json:"target,omitempty"`
-	Detail      json.RawMessage `json:"detail,omitempty"`
-	Affected    uint64          `json:"affected"`
-	Refused     uint64          `json:"refused"`
-	Interrupted bool            `json:"interrupted,omitempty"`
 }
 
 func (c *call) audit() error {
@@ -57,10 +35,10 @@ func (c *call) audit() error {
 	if err != nil {
 		return err
 	}
-	a := auditAnswer{Entries: make([]auditEntryAnswer, len(page.Entries))}
+	a := wire.AuditPage{Entries: make([]wire.AuditEntry, len(page.Entries))}
 	for i, e := range page.Entries {
-		a.Entries[i] = auditEntryAnswer{
-			At: optionalTime(e.At), Principal: e.By, Peer: e.Peer, Action: e.Act, TargetType: e.Type, Target: e.Target,
+		a.Entries[i] = wire.AuditEntry{
+			At: e.At.UTC(), Principal: e.By, Peer: e.Peer, Action: e.Act, TargetType: e.Type, Target: e.Target,
 			Detail: e.Detail, Affected: e.Affected, Refused: e.Refused, Interrupted: e.Interrupted,
 		}
 	}

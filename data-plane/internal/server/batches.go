@@ -2,60 +2,18 @@ package server
 
 import (
 	"strconv"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
-// batchAnswer is a batch; its numbers are exact.
-type batchAnswer struct {
-	ID            string     `json:"id"`
-	Status        string     `json:"status"` // open, sealed or finished.
-	Total         int64      `json:"total"`
-	Open          int64      `json:"open"` // Of its jobs, those that have not ended.
-	Completed     int64      `json:"completed"`
-	Dead          int64      `json:"dead"`
-	Cancelled     int64      `json:"cancelled"`
-	Deleted       int64      `json:"deleted"`
-	CallbackQueue string     `json:"callback_queue,omitempty"`
-	CallbackJobID string     `json:"callback_job_id,omitempty"`
-	CreatedAt     *time.Time `json:"created_at"`
-	FinishedAt    *time.Time `json:"finished_at,omitempty"`
-}
-
-type batchMadeAnswer struct {
-	BatchID string      `json:"batch_id"`
-	Batch   batchAnswer `json:"batch"`
-}
-
-// batchViewAnswer is a batch with a page of its jobs.
-type batchViewAnswer struct {
-	Batch   batchAnswer   `json:"batch"`
-	Members []batchMember `json:"members"`
-	Cursor  string        `json:"cursor"`
-	HasMore bool          `json:"has_more"`
-}
-
-type batchMember struct {
-	JobID   string `json:"job_id"`
-	Queue   string `json:"queue,omitempty"`   // Left out of a job that is gone.
-	State   string `json:"state,omitempty"`   // Left out of a job that is gone.
-	Outcome string `json:"outcome,omitempty"` // As the batch counts it: completed, dead, cancelled or deleted.
-}
-
-type batchesAnswer struct {
-	Batches []batchAnswer `json:"batches"`
-	Cursor  string        `json:"cursor"`
-	HasMore bool          `json:"has_more"`
-}
-
-func newBatchAnswer(b *queue.Batch) batchAnswer {
-	return batchAnswer{
-		ID: b.ID.String(), Status: b.Status, Total: b.Total, Open: b.Open, Completed: b.Completed, Dead: b.Dead,
+func newBatchAnswer(b *queue.Batch) wire.Batch {
+	return wire.Batch{
+		ID: b.ID.String(), Status: wire.BatchStatus(b.Status), Total: b.Total, Open: b.Open, Completed: b.Completed, Dead: b.Dead,
 		Cancelled: b.Cancelled, Deleted: b.Deleted, CallbackQueue: b.CallbackQueue, CallbackJobID: idOrNone(b.CallbackJob),
-		CreatedAt: optionalTime(b.CreatedAt), FinishedAt: optionalTime(b.FinishedAt),
+		CreatedAt: b.CreatedAt.UTC(), FinishedAt: b.FinishedAt.UTC(),
 	}
 }
 
@@ -71,7 +29,7 @@ func (c *call) makeBatch() error {
 	if err != nil {
 		return err
 	}
-	return c.replyStatus(201, batchMadeAnswer{BatchID: b.ID.String(), Batch: newBatchAnswer(&b)})
+	return c.replyStatus(201, wire.BatchMade{BatchID: b.ID.String(), Batch: newBatchAnswer(&b)})
 }
 
 func (c *call) sealBatch() error {
@@ -99,18 +57,19 @@ func (c *call) batch() error {
 	if err != nil {
 		return err
 	}
-	a := batchViewAnswer{Batch: newBatchAnswer(&v.Batch), Members: make([]batchMember, len(v.Members)), Cursor: v.Cursor, HasMore: v.Cursor != ""}
+	a := wire.BatchPage{Batch: newBatchAnswer(&v.Batch), Members: make([]wire.BatchMember, len(v.Members)), Cursor: v.Cursor, HasMore: v.Cursor != ""}
 	for i, m := range v.Members {
-		a.Members[i] = batchMember{JobID: m.JobID.String(), Queue: m.Queue, State: stateOrNone(m.State), Outcome: m.Outcome}
+		a.Members[i] = wire.BatchMember{JobID: m.JobID.String(), Queue: m.Queue, State: stateOf(m.State), Outcome: wire.BatchOutcome(m.Outcome)}
 	}
 	return c.reply(a)
 }
 
-func stateOrNone(s job.State) string {
+// stateOf is "" for a job that is gone.
+func stateOf(s job.State) wire.State {
 	if s == 0 {
 		return ""
 	}
-	return s.String()
+	return wire.State(s.String())
 }
 
 func (c *call) batches() error {
@@ -122,7 +81,7 @@ func (c *call) batches() error {
 	if err != nil {
 		return err
 	}
-	a := batchesAnswer{Batches: make([]batchAnswer, len(p.Batches)), Cursor: p.Cursor, HasMore: p.Cursor != ""}
+	a := wire.BatchList{Batches: make([]wire.Batch, len(p.Batches)), Cursor: p.Cursor, HasMore: p.Cursor != ""}
 	for i := range p.Batches {
 		a.Batches[i] = newBatchAnswer(&p.Batches[i])
 	}

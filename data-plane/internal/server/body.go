@@ -124,8 +124,3 @@ func (c *call) replyStatus(status int, v any) error {
 	}
 	return nil
 }
-
-// statusAnswer is {"status": ...}, the answer of calls with nothing else to say.
-type statusAnswer struct {
-	Status string `json:"status"`
-}

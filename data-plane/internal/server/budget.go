@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -21,18 +22,18 @@ type policyRequest struct {
 //nolint:gochecknoglobals // Constant tables.
 var (
 	budgetShape = newShape("BudgetRequest",
-		textField("scope", "global, queue or tag.", func(in *queue.Budget) *string { return &in.Scope }).must(),
+		wordField("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *string { return &in.Scope }).must(),
 		textField("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
 		dollarsField("daily_usd", "Maximum model cost per UTC day; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
 		dollarsField("per_job_usd", "Maximum model cost per job; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
-		textField("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.",
+		wordField("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
 			func(in *queue.Budget) *string { return &in.OnExceed }),
 	).strictly()
 
 	policyShape = newShape("ApprovalPolicyRequest",
 		textField("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
 		textField("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).must(),
-		textField("mode", "any (default: one condition is enough) or all.", func(in *policyRequest) *string { return &in.in.Mode }),
+		wordField("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *string { return &in.in.Mode }),
 		boolField("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
 		textField("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
 		textField("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
@@ -40,25 +41,14 @@ var (
 		textsField("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
 			func(in *policyRequest) *[]string { return &in.in.Approvers }),
 		durationField("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
-		textField("on_expire", "What happens when it expires: reject (default) or approve.", func(in *policyRequest) *string { return &in.in.OnExpire }),
+		wordField("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *string { return &in.in.OnExpire }),
 	).strictly()
 )
 
-type budgetAnswer struct {
-	ID        string     `json:"id"`
-	Scope     string     `json:"scope"`
-	Target    string     `json:"target"`
-	DailyUSD  dollars    `json:"daily_usd,omitempty"`
-	PerJobUSD dollars    `json:"per_job_usd,omitempty"`
-	OnExceed  string     `json:"on_exceed"`
-	SpentUSD  dollars    `json:"spent_usd"` // Of the current UTC day.
-	CreatedAt *time.Time `json:"created_at"`
-}
-
-func newBudgetAnswer(b *queue.Budget) budgetAnswer {
-	return budgetAnswer{
-		ID: b.ID.String(), Scope: b.Scope, Target: b.Target, DailyUSD: dollars(b.Daily), PerJobUSD: dollars(b.PerJob),
-		OnExceed: b.OnExceed, SpentUSD: dollars(b.Spent), CreatedAt: optionalTime(b.CreatedAt),
+func newBudgetAnswer(b *queue.Budget) wire.Budget {
+	return wire.Budget{
+		ID: b.ID.String(), Scope: wire.BudgetScope(b.Scope), Target: b.Target, DailyUSD: dollars(b.Daily), PerJobUSD: dollars(b.PerJob),
+		OnExceed: wire.OnExceed(b.OnExceed), SpentUSD: dollars(b.Spent), CreatedAt: b.CreatedAt.UTC(),
 	}
 }
 
@@ -67,7 +57,7 @@ func (c *call) budgets() error {
 	if err != nil {
 		return err
 	}
-	out := make([]budgetAnswer, len(list))
+	out := make([]wire.Budget, len(list))
 	for i := range list {
 		out[i] = newBudgetAnswer(&list[i])
 	}
@@ -95,7 +85,7 @@ func (c *call) deleteBudget() error {
 	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: "deleted"})
+	return c.reply(wire.Status{Status: "deleted"})
 }
 
 // deleteBudgetByID is for targets that no address can hold: a proxy refuses a path with
@@ -112,27 +102,13 @@ func (c *call) deleteBudgetByID() error {
 	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: "deleted"})
+	return c.reply(wire.Status{Status: "deleted"})
 }
 
-type policyAnswer struct {
-	ID           string     `json:"id"`
-	Name         string     `json:"name"`
-	Mode         string     `json:"mode"`
-	Enabled      bool       `json:"enabled"`
-	Queue        string     `json:"queue,omitempty"`
-	TagKey       string     `json:"tag_key,omitempty"`
-	TagValue     string     `json:"tag_value,omitempty"`
-	Approvers    []string   `json:"approvers,omitempty"`
-	ExpiresAfter string     `json:"expires_after,omitempty"`
-	OnExpire     string     `json:"on_expire"`
-	CreatedAt    *time.Time `json:"created_at"`
-}
-
-func newPolicyAnswer(p *queue.Policy) policyAnswer {
-	return policyAnswer{
-		ID: p.ID.String(), Name: p.Name, Mode: p.Mode, Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
-		Approvers: p.Approvers, ExpiresAfter: timeoutText(p.Expires), OnExpire: p.OnExpire, CreatedAt: optionalTime(p.CreatedAt),
+func newPolicyAnswer(p *queue.Policy) wire.ApprovalPolicy {
+	return wire.ApprovalPolicy{
+		ID: p.ID.String(), Name: p.Name, Mode: wire.PolicyMode(p.Mode), Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
+		Approvers: p.Approvers, ExpiresAfter: timeoutText(p.Expires), OnExpire: wire.OnExpire(p.OnExpire), CreatedAt: p.CreatedAt.UTC(),
 	}
 }
 
@@ -141,7 +117,7 @@ func (c *call) policies() error {
 	if err != nil {
 		return err
 	}
-	out := make([]policyAnswer, len(list))
+	out := make([]wire.ApprovalPolicy, len(list))
 	for i := range list {
 		out[i] = newPolicyAnswer(&list[i])
 	}
@@ -178,7 +154,7 @@ func (c *call) deletePolicy() error {
 	if err := c.place.Local.DeletePolicy(c.r.Context(), c.who.Caller, id); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: "deleted"})
+	return c.reply(wire.Status{Status: "deleted"})
 }
 
 // errNoPolicy names no id: that of another tenant is answered like one that never was.

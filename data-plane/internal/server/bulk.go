@@ -7,13 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
-
-type jobsAnswer struct {
-	Jobs []jobAnswer `json:"jobs"`
-}
 
 var bulkGetShape = newShape("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
 	textsField("job_ids", "Job ids, at most 1000.", func(in *[]string) *[]string { return in }).must(),
@@ -28,7 +25,7 @@ func (c *call) bulkGet() error {
 	if err != nil {
 		return err
 	}
-	a := jobsAnswer{Jobs: make([]jobAnswer, len(jobs))}
+	a := wire.Jobs{Jobs: make([]wire.Job, len(jobs))}
 	for i := range jobs {
 		a.Jobs[i] = newJobAnswer(&jobs[i])
 	}
@@ -42,34 +39,13 @@ var bulkShape = newShape("BulkRequest", //nolint:gochecknoglobals // A constant 
 			in.Filter = new(queue.JobFilter)
 			return in.Filter
 		}),
-	textField("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.",
+	wordField("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
 		func(in *queue.BulkInput) *string { return &in.Action }).must(),
 	textField("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
-	textField("priority", "For change_priority: critical, high or normal.", func(in *queue.BulkInput) *string { return &in.Priority }),
+	wordField("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *string { return &in.Priority }),
 	boolField("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
 		func(in *queue.BulkInput) *bool { return &in.Async }),
 ).strictly()
-
-type bulkAnswer struct {
-	Affected   int           `json:"affected"`
-	Errors     int           `json:"errors"` // Jobs that were left as they are; refused names the first.
-	Refused    []bulkRefusal `json:"refused,omitempty"`
-	DurationMS int64         `json:"duration_ms"`
-}
-
-type bulkRefusal struct {
-	JobID string `json:"job_id"`
-	Code  string `json:"code"`
-	Error string `json:"error"`
-}
-
-// bulkBegunAnswer names the operation that goes on when the call is answered.
-type bulkBegunAnswer struct {
-	OperationID    string `json:"bulk_operation_id"`
-	Status         string `json:"status"`
-	EstimatedTotal int    `json:"estimated_total"`
-	ProgressURL    string `json:"progress_url"`
-}
 
 func (c *call) bulk() error {
 	var in queue.BulkInput
@@ -81,37 +57,21 @@ func (c *call) bulk() error {
 		return err
 	}
 	if op := res.Operation; op != nil {
-		return c.replyStatus(http.StatusAccepted, bulkBegunAnswer{
-			OperationID: op.ID, Status: string(op.Status), EstimatedTotal: op.Total, ProgressURL: "/api/v1/bulk/" + op.ID + "/progress",
+		return c.replyStatus(http.StatusAccepted, wire.BulkBegun{
+			OperationID: op.ID, Status: wire.BulkStatus(op.Status), EstimatedTotal: op.Total, ProgressURL: "/api/v1/bulk/" + op.ID + "/progress",
 		})
 	}
-	return c.reply(bulkAnswer{
+	return c.reply(wire.BulkResult{
 		Affected: res.Affected, Errors: res.Errors, Refused: refusalsOf(&res.BulkDone), DurationMS: c.tookMS(),
 	})
 }
 
-func refusalsOf(d *queue.BulkDone) (out []bulkRefusal) {
+func refusalsOf(d *queue.BulkDone) (out []wire.BulkRefusal) {
 	for _, r := range d.Refused {
 		f := fault.As(r.Err)
-		out = append(out, bulkRefusal{JobID: r.JobID, Code: wordOf(f), Error: f.Error()})
+		out = append(out, wire.BulkRefusal{JobID: r.JobID, Code: wire.Code(wordOf(f)), Error: f.Error()})
 	}
 	return out
-}
-
-// operationAnswer is how far a bulk operation is.
-type operationAnswer struct {
-	ID         string        `json:"id"`
-	Status     string        `json:"status"` // queued, running, completed or failed.
-	Action     string        `json:"action"`
-	Total      int           `json:"total"` // When it was asked for.
-	Processed  int           `json:"processed"`
-	Affected   int           `json:"affected"`
-	Errors     int           `json:"errors"`
-	Refused    []bulkRefusal `json:"refused,omitempty"`
-	Error      string        `json:"error,omitempty"` // Why it failed.
-	CreatedAt  *time.Time    `json:"created_at"`
-	UpdatedAt  *time.Time    `json:"updated_at"`
-	FinishedAt *time.Time    `json:"finished_at,omitempty"`
 }
 
 func (c *call) bulkStatus() error {
@@ -119,23 +79,11 @@ func (c *call) bulkStatus() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(operationAnswer{
-		ID: op.ID, Status: string(op.Status), Action: op.Action, Total: op.Total, Processed: op.Processed,
+	return c.reply(wire.BulkOperation{
+		ID: op.ID, Status: wire.BulkStatus(op.Status), Action: wire.BulkAction(op.Action), Total: op.Total, Processed: op.Processed,
 		Affected: op.Affected, Errors: op.Errors, Refused: refusalsOf(&op.BulkDone), Error: op.Error,
-		CreatedAt: optionalTime(op.CreatedAt), UpdatedAt: optionalTime(op.UpdatedAt), FinishedAt: optionalTime(op.FinishedAt),
+		CreatedAt: op.CreatedAt.UTC(), UpdatedAt: op.UpdatedAt.UTC(), FinishedAt: op.FinishedAt.UTC(),
 	})
-}
-
-// progressData is the data of an event of an operation.
-type progressData struct {
-	TaskID      string `json:"task_id"`
-	Status      string `json:"status"`
-	Total       int    `json:"total"`
-	Processed   int    `json:"processed"`
-	Affected    int    `json:"affected"`
-	Percent     int    `json:"percent"`
-	Error       string `json:"error,omitempty"`
-	CreatedAtNS int64  `json:"created_at_ns"`
 }
 
 // progressEvery is how often a listener is told, at most.
@@ -225,13 +173,13 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func progressOf(op *queue.BulkOperation) progressData {
+func progressOf(op *queue.BulkOperation) wire.BulkProgress {
 	percent := 100
 	if op.Status != queue.BulkCompleted {
 		percent = min(100*op.Processed/max(op.Total, 1), 99)
 	}
-	return progressData{
-		TaskID: op.ID, Status: string(op.Status), Total: op.Total, Processed: op.Processed, Affected: op.Affected,
+	return wire.BulkProgress{
+		TaskID: op.ID, Status: wire.BulkStatus(op.Status), Total: op.Total, Processed: op.Processed, Affected: op.Affected,
 		Percent: percent, Error: op.Error, CreatedAtNS: op.CreatedAt.UnixNano(),
 	}
 }

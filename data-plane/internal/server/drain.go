@@ -2,16 +2,12 @@ package server
 
 import (
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 var drainParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{name: "wait", doc: `How long to wait for the queue to be empty, at most 60s; for example "30s".`, schema: schema{Type: "string"}},
-}
-
-type drainAnswer struct {
-	Status string `json:"status"`
-	// Remaining are the jobs that are still to run or running.
-	Remaining int64 `json:"remaining"`
 }
 
 func (c *call) drainQueue() error {
@@ -32,5 +28,5 @@ func (c *call) drainQueue() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(drainAnswer{Status: "draining", Remaining: remaining})
+	return c.reply(wire.Drained{Status: "draining", Remaining: remaining})
 }

@@ -2,9 +2,11 @@ package server
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -17,11 +19,11 @@ type enqueueBatchRequest struct {
 
 var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
 	textField("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).must(),
-	anyField("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *rawJSON { return &in.Payload }),
-	anyField("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *rawJSON { return &in.Checkpoint }),
-	textField("priority", "critical, high or normal; low means normal.", func(in *queue.EnqueueInput) *string { return &in.Priority }),
+	anyField("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Payload }),
+	anyField("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Checkpoint }),
+	wordField("priority", "critical, high or normal; low means normal.", wire.Priorities(), func(in *queue.EnqueueInput) *string { return &in.Priority }),
 	wholeField("max_retries", "Total number of attempts; default 3, and 0 means 1.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
-	textField("retry_backoff", "none, fixed, linear or exponential.", func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
+	wordField("retry_backoff", "none, fixed, linear or exponential.", wire.Backoffs(), func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
 	durationField("retry_base_delay", "Default 5s.", setBaseDelay),
 	durationField("retry_max_delay", "Default 10m.", setMaxDelay),
 	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
@@ -48,7 +50,7 @@ var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A con
 	}),
 	chainField(),
 	textsField("depends_on", "Ids of the jobs that must complete before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
-	textField("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.",
+	wordField("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.", wire.DependencyPolicies(),
 		func(in *queue.EnqueueInput) *string { return &in.OnDependencyFailed }),
 	textField("batch_id", "Id of an open batch to join.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
 	laterField[queue.EnqueueInput]("chain_id"),
@@ -109,42 +111,17 @@ const (
 	headerReplayed = "Idempotent-Replayed"
 )
 
-// enqueueAnswer is the superset both client generations read.
-type enqueueAnswer struct {
-	JobID          string  `json:"job_id"`
-	Status         string  `json:"status"`
-	UniqueExisting bool    `json:"unique_existing"`
-	UniqueJobID    string  `json:"unique_job_id,omitempty"`
-	ChainID        string  `json:"chain_id,omitempty"`
-	BatchID        string  `json:"batch_id,omitempty"`
-	Job            jobStub `json:"job"`
-}
-
-type jobStub struct {
-	ID    string `json:"id"`
-	Queue string `json:"queue"`
-	// State is left out when the job existed before: it may be anything by now.
-	State string `json:"state,omitempty"`
-}
-
-type enqueueBatchAnswer struct {
-	JobIDs  []string        `json:"job_ids"`
-	Jobs    []jobStub       `json:"jobs"`
-	Results []enqueueAnswer `json:"results"`
-	BatchID string          `json:"batch_id,omitempty"`
-}
-
-func newEnqueueAnswer(queueName string, res queue.EnqueueResult) enqueueAnswer {
+func newEnqueueAnswer(queueName string, res queue.EnqueueResult) wire.Enqueued {
 	id := res.JobID.String()
-	a := enqueueAnswer{
-		JobID: id, Status: string(res.Status), UniqueExisting: res.UniqueExisting,
-		Job: jobStub{ID: id, Queue: queueName}, ChainID: idOrNone(res.Chain), BatchID: idOrNone(res.Batch),
+	a := wire.Enqueued{
+		JobID: id, Status: wire.EnqueueStatus(res.Status), UniqueExisting: res.UniqueExisting,
+		Job: wire.JobRef{ID: id, Queue: queueName}, ChainID: idOrNone(res.Chain), BatchID: idOrNone(res.Batch),
 	}
 	if res.UniqueExisting {
 		a.UniqueJobID = id
 	}
 	if !res.UniqueExisting && !res.Replayed {
-		a.Job.State = string(res.Status)
+		a.Job.State = wire.State(res.Status)
 	}
 	return a
 }
@@ -222,8 +199,8 @@ func (c *call) enqueueMany(b []byte) error {
 	if err != nil {
 		return err
 	}
-	a := enqueueBatchAnswer{
-		JobIDs: make([]string, len(results)), Jobs: make([]jobStub, len(results)), Results: make([]enqueueAnswer, len(results)),
+	a := wire.EnqueuedBatch{
+		JobIDs: make([]string, len(results)), Jobs: make([]wire.JobRef, len(results)), Results: make([]wire.Enqueued, len(results)),
 		BatchID: idOrNone(batch),
 	}
 	for i, res := range results {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -30,26 +31,6 @@ var eventParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"queues", "Only events of these queues, separated by commas.", schema{Type: "string"}},
 	{"job_ids", "Only events of these jobs, separated by commas.", schema{Type: "string"}},
 	{"types", "Only events of these types, separated by commas.", schema{Type: "string"}},
-}
-
-// eventAnswer is the data of one frame.
-type eventAnswer struct {
-	Seq   uint64     `json:"seq"`
-	Type  string     `json:"type"`
-	AtNS  int64      `json:"at_ns"`
-	JobID string     `json:"job_id,omitempty"`
-	Queue string     `json:"queue,omitempty"`
-	Data  *eventData `json:"data,omitempty"`
-}
-
-// eventData: a job whose event has no From did not change its state by it, but for
-// those that made the job.
-type eventData struct {
-	State   string `json:"state,omitempty"`
-	From    string `json:"from,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
-	Code    string `json:"code,omitempty"`   // Of end.
-	Reason  string `json:"reason,omitempty"` // Of gap and end.
 }
 
 // eventStream is one open event stream. It ends when its context does.
@@ -104,7 +85,7 @@ func (c *call) events() error {
 
 // listener is a client that is told events, in either protocol.
 type listener interface {
-	tell(e *eventAnswer) error
+	tell(e *wire.Event) error
 	// alive is told when there is nothing to tell.
 	alive() error
 	// heard is when the client last was told something.
@@ -163,18 +144,18 @@ func (c *call) skip(reader Events, l listener) error {
 	if err := reader.GoOnFromNow(); err != nil {
 		return err
 	}
-	return l.tell(&eventAnswer{
+	return l.tell(&wire.Event{
 		Seq: reader.Seq(), Type: "gap", AtNS: c.s.now().UnixNano(),
-		Data: &eventData{Reason: "the events in between are no longer kept; reload what you display"},
+		Data: &wire.EventData{Reason: "the events in between are no longer kept; reload what you display"},
 	})
 }
 
 // answerEvent words an event.
-func answerEvent(e *queue.NamespaceEvent) *eventAnswer {
-	a := &eventAnswer{Seq: e.Seq, Type: e.Type, AtNS: e.At.UnixNano(), Queue: e.Queue}
+func answerEvent(e *queue.NamespaceEvent) *wire.Event {
+	a := &wire.Event{Seq: e.Seq, Type: wire.EventType(e.Type), AtNS: e.At.UnixNano(), Queue: e.Queue}
 	if !e.JobID.IsZero() {
 		a.JobID = e.JobID.String()
-		a.Data = &eventData{State: e.State, From: e.From, Attempt: e.Attempt}
+		a.Data = &wire.EventData{State: wire.State(e.State), From: wire.State(e.From), Attempt: e.Attempt}
 	}
 	return a
 }
@@ -206,7 +187,7 @@ func (w *eventWriter) begin() error {
 	return w.send(keepalive)
 }
 
-func (w *eventWriter) tell(e *eventAnswer) error {
+func (w *eventWriter) tell(e *wire.Event) error {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode event %d: %w", e.Seq, err)
@@ -237,7 +218,7 @@ func (w *eventWriter) goodbye(ctx context.Context, err error) {
 	if reason == nil {
 		return
 	}
-	data, err := json.Marshal(eventAnswer{Type: "end", AtNS: time.Now().UnixNano(), Data: &eventData{Code: wordOf(reason), Reason: reason.Message}})
+	data, err := json.Marshal(wire.Event{Type: "end", AtNS: time.Now().UnixNano(), Data: &wire.EventData{Code: wire.Code(wordOf(reason)), Reason: reason.Message}})
 	if err == nil {
 		_ = w.send(fmt.Appendf(nil, "event: end\ndata: %s\n\n", data)) // The last thing that is said.
 	}

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
-
-type rawJSON = json.RawMessage
 
 // Waits of a long poll.
 const (
@@ -67,34 +66,11 @@ func early(wait time.Duration) time.Duration {
 	return wait
 }
 
-// grantAnswer is a fetched job.
-type grantAnswer struct {
-	JobID         string            `json:"job_id"`
-	Queue         string            `json:"queue"`
-	Payload       rawJSON           `json:"payload"`
-	Attempt       int               `json:"attempt"`
-	MaxRetries    int               `json:"max_retries"`
-	LeaseDuration int               `json:"lease_duration"` // Seconds.
-	Checkpoint    rawJSON           `json:"checkpoint,omitempty"`
-	Tags          map[string]string `json:"tags,omitempty"`
-	LeaseToken    string            `json:"lease_token,omitempty"`
-	TraceParent   string            `json:"traceparent,omitempty"`
-	ExpireAt      *time.Time        `json:"expire_at,omitempty"`
-	Agent         *agentAnswer      `json:"agent,omitempty"`
-	BatchID       string            `json:"batch_id,omitempty"`
-	ChainID       string            `json:"chain_id,omitempty"`
-	ChainStep     *int              `json:"chain_step,omitempty"` // From 0; -1 is its on_exit job, -2 its on_failure job.
-}
-
-type fetchBatchAnswer struct {
-	Jobs []grantAnswer `json:"jobs"`
-}
-
-func newGrantAnswer(g *queue.Grant) grantAnswer {
-	return grantAnswer{
+func newGrantAnswer(g *queue.Grant) wire.FetchedJob {
+	return wire.FetchedJob{
 		JobID: g.JobID.String(), Queue: g.Queue, Payload: orEmpty(g.Payload), Attempt: g.Attempt,
 		MaxRetries: g.MaxRetries, LeaseDuration: wholeSeconds(g.Lease), Checkpoint: g.Checkpoint,
-		Tags: g.Tags, LeaseToken: g.Token, TraceParent: g.TraceParent, ExpireAt: optionalTime(g.ExpireAt),
+		Tags: g.Tags, LeaseToken: g.Token, TraceParent: g.TraceParent, ExpireAt: g.ExpireAt.UTC(),
 		Agent:   newAgentAnswer(g.Agent),
 		BatchID: idOrNone(g.Batch), ChainID: idOrNone(g.Chain), ChainStep: chainStep(&g.Places),
 	}
@@ -104,9 +80,9 @@ func newGrantAnswer(g *queue.Grant) grantAnswer {
 // it might not renew at all.
 func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-func orEmpty(raw rawJSON) rawJSON {
+func orEmpty(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
-		return rawJSON("{}")
+		return json.RawMessage("{}")
 	}
 	return raw
 }
@@ -140,7 +116,7 @@ func (c *call) fetch() error {
 	case len(grants) > 0:
 		return c.deliver(grants, newGrantAnswer(&grants[0]))
 	case wantsBody(c.r):
-		return c.reply(grantAnswer{Payload: rawJSON("{}")})
+		return c.reply(wire.FetchedJob{Payload: json.RawMessage("{}")})
 	}
 	stamp(c.r.Context(), c.w.Header())
 	c.w.WriteHeader(http.StatusNoContent)
@@ -163,7 +139,7 @@ func (c *call) fetchBatch() error {
 	if err != nil {
 		return err
 	}
-	a := fetchBatchAnswer{Jobs: make([]grantAnswer, len(grants))}
+	a := wire.FetchedJobs{Jobs: make([]wire.FetchedJob, len(grants))}
 	for i := range grants {
 		a.Jobs[i] = newGrantAnswer(&grants[i])
 	}

@@ -12,6 +12,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
@@ -111,7 +112,7 @@ func TestGen1_StreamHeadersComeBeforeTheFirstFrame(t *testing.T) {
 func TestGen1_InfoIsSemver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
-	var info infoAnswer
+	var info wire.Info
 	b.do("GET", "/api/v1/info", "").want(t, 200).into(t, &info)
 	semver := regexp.MustCompile(`^\d+\.\d+\.\d+`)
 	if !semver.MatchString(info.ServerVersion) || !semver.MatchString(info.APIVersion) {
@@ -176,7 +177,7 @@ func TestGen2_MultiFormAnswersTheSuperset(t *testing.T) {
 func TestGen2_UniqueConflictIs200WithTheHolder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
-	var first, second enqueueAnswer
+	var first, second wire.Enqueued
 	b.post("/api/v1/enqueue", `{"queue":"q","unique_key":"u"}`).want(t, 201).into(t, &first)
 	b.post("/api/v1/enqueue", `{"queue":"q","unique_key":"u"}`).want(t, 200).into(t, &second)
 	if first.UniqueJobID != "" || first.Job.ID != first.JobID || first.Job.State != "pending" {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/json"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
@@ -12,10 +14,10 @@ var (
 	stepShape = newShape("ChainStep",
 		textField("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),
 		anyField("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
-			func(in *queue.StepInput) *rawJSON { return &in.Payload }),
+			func(in *queue.StepInput) *json.RawMessage { return &in.Payload }),
 	).strictly()
 
-	chainShape = newShape("Chain",
+	chainShape = newShape("ChainRequest",
 		listField("steps", "The steps in order; the enqueued job is the first.", queue.ChainStepsMax, stepShape,
 			func(in *queue.ChainInput) *[]queue.StepInput { return &in.Steps }).must(),
 		onFailureField(),
@@ -36,7 +38,7 @@ func callbackFields() []field[queue.BatchOptions] {
 		textField("callback_queue", "Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback.",
 			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
 		anyField("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
-			func(in *queue.BatchOptions) *rawJSON { return &in.CallbackPayload }),
+			func(in *queue.BatchOptions) *json.RawMessage { return &in.CallbackPayload }),
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -258,9 +259,9 @@ func (a answerOf) want(t testing.TB, status int) answerOf {
 	return a
 }
 
-func (a answerOf) problem(t testing.TB) problem {
+func (a answerOf) problem(t testing.TB) wire.Problem {
 	t.Helper()
-	var p problem
+	var p wire.Problem
 	if err := json.Unmarshal(a.body, &p); err != nil {
 		t.Fatalf("body is no problem: %v: %s", err, a.body)
 	}

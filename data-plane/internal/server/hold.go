@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -55,5 +56,5 @@ func (c *call) aboutHold(sh *shape[string], do func(context.Context, queue.Calle
 	if err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: state.String()})
+	return c.reply(wire.Status{Status: state.String()})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
@@ -240,7 +241,7 @@ func TestErrorTable_RowByRow(t *testing.T) {
 	} {
 		a := b.failing(row.err)
 		p := a.problem(t)
-		if a.status != row.status || p.Code != row.code || p.Status != row.status {
+		if a.status != row.status || string(p.Code) != row.code || p.Status != row.status {
 			t.Errorf("%v: got %d %s, want %d %s", row.err, a.status, p.Code, row.status, row.code)
 		}
 		if a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("X-Request-Id") != p.RequestID {
@@ -280,11 +281,11 @@ func TestJobErrors_AreNotAll400(t *testing.T) {
 		{"/api/v1/ack/" + id, `{"agent_status":1}`, 400, "VALIDATION_ERROR"},
 	} {
 		a := b.post(row.path, row.body)
-		if a.status != row.status || a.problem(t).Code != row.code {
+		if a.status != row.status || string(a.problem(t).Code) != row.code {
 			t.Errorf("%s: %d %s", row.path, a.status, a.body)
 		}
 	}
-	var stale grantAnswer
+	var stale wire.FetchedJob
 	b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 200).into(t, &stale)
 	b.post("/api/v1/fail/"+id, `{"error":"worker_shutdown"}`).want(t, 200)
 	b.post("/api/v1/fetch", `{"queues":["q"],"wait":0}`).want(t, 200)
@@ -428,7 +429,7 @@ func TestHealth_SaysWhyNot(t *testing.T) {
 func TestRuntime_ReportsTheProcess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
-	var got runtimeAnswer
+	var got wire.Runtime
 	b.do("GET", "/api/v1/debug/runtime", "").want(t, 200).into(t, &got)
 	if got.Goroutines == 0 || got.GoMaxProcs == 0 || got.HeapInuseBytes == 0 || got.CPUUserNS == 0 || got.MaxRSSBytes == 0 {
 		t.Errorf("runtime = %+v", got)

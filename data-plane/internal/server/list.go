@@ -7,75 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
-
-// rowAnswer is a job in a list: what describes it, never what it carries.
-type rowAnswer struct {
-	ID          string            `json:"id"`
-	Queue       string            `json:"queue"`
-	State       string            `json:"state"`
-	Priority    int               `json:"priority"`
-	Attempt     int               `json:"attempt"`
-	MaxRetries  int               `json:"max_retries"`
-	Crashes     int               `json:"crashes,omitempty"`
-	Tags        map[string]string `json:"tags,omitempty"`
-	CreatedAt   *time.Time        `json:"created_at"`
-	ScheduledAt *time.Time        `json:"scheduled_at,omitempty"`
-	StartedAt   *time.Time        `json:"started_at,omitempty"`
-	CompletedAt *time.Time        `json:"completed_at,omitempty"`
-	FailedAt    *time.Time        `json:"failed_at,omitempty"`
-	WorkerID    string            `json:"worker_id,omitempty"`
-	LastError   string            `json:"last_error,omitempty"`
-	DeadReason  string            `json:"dead_reason,omitempty"`
-	HoldReason  string            `json:"hold_reason,omitempty"`
-}
-
-// foundAnswer is a job that a search found: a row, and what never changes about it.
-type foundAnswer struct {
-	rowAnswer
-	// Payload is null where PayloadOmitted says that it did not fit into the answer.
-	Payload        rawJSON `json:"payload"`
-	PayloadOmitted bool    `json:"payload_omitted,omitempty"`
-	UniqueKey      string  `json:"unique_key,omitempty"`
-	BatchID        string  `json:"batch_id,omitempty"`
-	ParentID       string  `json:"parent_id,omitempty"`
-	ChainID        string  `json:"chain_id,omitempty"`
-	ChainStep      *int    `json:"chain_step,omitempty"`
-}
-
-// pageAnswer is what lists say beside their jobs. What they show was true at AsOf.
-type pageAnswer struct {
-	Cursor     string `json:"cursor"`
-	HasMore    bool   `json:"has_more"`
-	LagMS      int64  `json:"lag_ms"`
-	Rebuilding bool   `json:"rebuilding"`
-	// Rebuild is there while Rebuilding, once it has begun.
-	Rebuild    *rebuildAnswer `json:"rebuild,omitempty"`
-	AsOf       *time.Time     `json:"as_of"`
-	DurationMS int64          `json:"duration_ms"`
-}
-
-// rebuildAnswer is how far a rebuild is. JobsTotal is what there was when it began.
-type rebuildAnswer struct {
-	JobsDone  uint64 `json:"jobs_done"`
-	JobsTotal uint64 `json:"jobs_total"`
-}
-
-type listAnswer struct {
-	Jobs []rowAnswer `json:"jobs"`
-	pageAnswer
-}
-
-// searchAnswer is a page of what was searched for. Total is of all pages; without
-// TotalExact there are at least so many.
-type searchAnswer struct {
-	Jobs       []foundAnswer `json:"jobs"`
-	Total      int           `json:"total"`
-	TotalExact bool          `json:"total_exact"`
-	pageAnswer
-}
 
 func (c *call) listJobs() error {
 	in, err := c.filterFromQuery()
@@ -97,7 +32,7 @@ func (c *call) searchJobs() error {
 	if err != nil {
 		return err
 	}
-	a := searchAnswer{Jobs: make([]foundAnswer, len(p.Jobs)), Total: p.Total, pageAnswer: c.pageOf(&p)}
+	a := wire.JobSearch{Jobs: make([]wire.FoundJob, len(p.Jobs)), Total: p.Total, Page: c.pageOf(&p)}
 	// What the copy has may be exact; what there is, is not, while the copy is late.
 	a.TotalExact = p.TotalExact && !p.Rebuilding && p.Lag == 0
 	for i := range p.Jobs {
@@ -111,20 +46,20 @@ func (c *call) list(in queue.JobFilter) error {
 	if err != nil {
 		return err
 	}
-	a := listAnswer{Jobs: make([]rowAnswer, len(p.Jobs)), pageAnswer: c.pageOf(&p)}
+	a := wire.JobList{Jobs: make([]wire.JobRow, len(p.Jobs)), Page: c.pageOf(&p)}
 	for i := range p.Jobs {
 		a.Jobs[i] = newRowAnswer(&p.Jobs[i])
 	}
 	return c.reply(a)
 }
 
-func (c *call) pageOf(p *queue.JobPage) pageAnswer {
-	a := pageAnswer{
+func (c *call) pageOf(p *queue.JobPage) wire.Page {
+	a := wire.Page{
 		Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
-		Rebuilding: p.Rebuilding, AsOf: optionalTime(p.AsOf), DurationMS: c.tookMS(),
+		Rebuilding: p.Rebuilding, AsOf: nullable(p.AsOf), DurationMS: c.tookMS(),
 	}
 	if p.Rebuilding && p.ToRebuild > 0 {
-		a.Rebuild = &rebuildAnswer{JobsDone: p.Rebuilt, JobsTotal: p.ToRebuild}
+		a.Rebuild = &wire.Rebuild{JobsDone: p.Rebuilt, JobsTotal: p.ToRebuild}
 	}
 	return a
 }
@@ -132,8 +67,8 @@ func (c *call) pageOf(p *queue.JobPage) pageAnswer {
 // tookMS is whole: clients in languages with strict types read it as an integer.
 func (c *call) tookMS() int64 { return c.s.now().Sub(c.start).Milliseconds() }
 
-func newFoundAnswer(r *queue.JobRow) foundAnswer {
-	a := foundAnswer{rowAnswer: newRowAnswer(r)}
+func newFoundAnswer(r *queue.JobRow) wire.FoundJob {
+	a := wire.FoundJob{JobRow: newRowAnswer(r)}
 	if b := r.Body; b != nil {
 		a.PayloadOmitted, a.UniqueKey = b.PayloadOmitted, b.UniqueKey
 		a.BatchID, a.ParentID, a.ChainID, a.ChainStep = idOrNone(b.Batch), idOrNone(b.Parent), idOrNone(b.Chain), chainStep(&b.Places)
@@ -144,12 +79,12 @@ func newFoundAnswer(r *queue.JobRow) foundAnswer {
 	return a
 }
 
-func newRowAnswer(r *queue.JobRow) rowAnswer {
-	return rowAnswer{
-		ID: r.ID.String(), Queue: r.Queue, State: r.State.String(), Priority: int(r.Priority), Attempt: r.Attempt,
-		MaxRetries: r.MaxRetries, Crashes: r.Crashes, Tags: r.Tags, CreatedAt: optionalTime(r.CreatedAt),
-		ScheduledAt: optionalTime(r.ScheduledAt), StartedAt: optionalTime(r.StartedAt), CompletedAt: optionalTime(r.CompletedAt),
-		FailedAt: optionalTime(r.FailedAt), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: r.DeadReason, HoldReason: r.HoldReason,
+func newRowAnswer(r *queue.JobRow) wire.JobRow {
+	return wire.JobRow{
+		ID: r.ID.String(), Queue: r.Queue, State: stateOf(r.State), Priority: int(r.Priority), Attempt: r.Attempt,
+		MaxRetries: r.MaxRetries, Crashes: r.Crashes, Tags: r.Tags, CreatedAt: r.CreatedAt.UTC(),
+		ScheduledAt: r.ScheduledAt.UTC(), StartedAt: r.StartedAt.UTC(), CompletedAt: r.CompletedAt.UTC(),
+		FailedAt: r.FailedAt.UTC(), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: wire.DeadReason(r.DeadReason), HoldReason: r.HoldReason,
 	}
 }
 
@@ -158,9 +93,9 @@ func newRowAnswer(r *queue.JobRow) rowAnswer {
 var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
 	textField("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
 	textField("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
-	textsField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
+	statesField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
 	searchTags(),
-	textField("priority", "critical, high or normal.", func(f *queue.JobFilter) *string { return &f.Priority }),
+	wordField("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *string { return &f.Priority }),
 	textField("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
 	timeField("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
 	timeField("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
@@ -195,6 +130,12 @@ var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A co
 	laterField[queue.JobFilter]("error_contains"),
 	laterField[queue.JobFilter]("job_id_prefix"),
 ).strictly()
+
+func statesField(name, doc string, at func(*queue.JobFilter) *[]string) field[queue.JobFilter] {
+	f := textsField(name, doc, at)
+	f.schema.Items.Enum = textsOf(wire.States())
+	return f
+}
 
 // searchTags reads tags into the filter's list.
 func searchTags() field[queue.JobFilter] {
@@ -303,29 +244,6 @@ func timeParam(d *decoder, q url.Values, name string) time.Time {
 	return t
 }
 
-// timelineAnswer is the life of a job.
-type timelineAnswer struct {
-	Events []timelineLine `json:"events"`
-	// Truncated: a long life keeps its first line and the latest.
-	Truncated bool  `json:"truncated,omitempty"`
-	LagMS     int64 `json:"lag_ms"`
-}
-
-type timelineLine struct {
-	Seq      int           `json:"seq"`
-	Type     string        `json:"type"`
-	At       *time.Time    `json:"at"`
-	Attempt  int           `json:"attempt,omitempty"`
-	WorkerID string        `json:"worker_id,omitempty"`
-	Error    string        `json:"error,omitempty"`
-	Data     *timelineData `json:"data,omitempty"`
-}
-
-type timelineData struct {
-	Until  *time.Time `json:"until,omitempty"`
-	Reason string     `json:"reason,omitempty"`
-}
-
 func (c *call) jobEvents() error {
 	id, err := c.jobID()
 	if err != nil {
@@ -335,11 +253,11 @@ func (c *call) jobEvents() error {
 	if err != nil {
 		return err
 	}
-	a := timelineAnswer{Events: make([]timelineLine, len(t.Events)), Truncated: t.Truncated}
+	a := wire.Timeline{Events: make([]wire.TimelineEvent, len(t.Events)), Truncated: t.Truncated}
 	for i, e := range t.Events {
-		l := timelineLine{Seq: e.Seq, Type: e.Type, At: optionalTime(e.At), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
+		l := wire.TimelineEvent{Seq: e.Seq, Type: wire.EventType(e.Type), At: e.At.UTC(), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
 		if !e.Until.IsZero() || e.Reason != "" {
-			l.Data = &timelineData{Until: optionalTime(e.Until), Reason: e.Reason}
+			l.Data = &wire.TimelineData{Until: e.Until.UTC(), Reason: e.Reason}
 		}
 		a.Events[i] = l
 	}

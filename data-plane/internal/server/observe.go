@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // Health is what the node knows about itself.
@@ -21,68 +23,8 @@ type Health struct {
 	Reason    string // Why not working or not ready.
 }
 
-// ClusterStatus is the groups and nodes as this process sees them.
-type ClusterStatus struct {
-	Mode   string `json:"mode"`
-	NodeID string `json:"node_id"`
-	Shards int    `json:"shards"`
-	// RaftNoSync: the log is not synced (relaxed).
-	RaftNoSync bool `json:"raft_nosync"`
-	// SyncDelayMS is added to every sync of the log, for measurements.
-	SyncDelayMS float64 `json:"sync_delay_ms"`
-	// LogCommits counts the write batches of the log; each is one sync unless RaftNoSync.
-	LogCommits uint64        `json:"log_commits"`
-	Clock      ClockStatus   `json:"clock"`
-	Groups     []GroupStatus `json:"groups"`
-	Nodes      []NodeStatus  `json:"nodes"`
-}
-
-// ClockStatus compares the node's clock with those of the other nodes.
-type ClockStatus struct {
-	// State is agreed, off (the node does not lead), unknown, or alone.
-	State string `json:"state"`
-	// AheadMS is how far the clock is ahead of those of most nodes.
-	AheadMS int64  `json:"ahead_ms"`
-	Detail  string `json:"detail,omitempty"`
-}
-
-// GroupStatus is one raft group on this node.
-type GroupStatus struct {
-	ID           uint32 `json:"id"`
-	State        string `json:"state"`
-	LeaderID     string `json:"leader_id"`
-	LeaderAddr   string `json:"leader_addr"`
-	Term         uint64 `json:"term"`
-	AppliedIndex uint64 `json:"applied_index"`
-	CommitIndex  uint64 `json:"commit_index"`
-	LastIndex    uint64 `json:"last_index"`
-	// ReadModelLagMS is for how long lists have missed something: the age of the oldest change
-	// that they do not show, or of a rebuild. Only the leader of a shard knows.
-	ReadModelLagMS *int64 `json:"read_model_lag_ms,omitempty"`
-}
-
-// NodeStatus is one member.
-type NodeStatus struct {
-	ID      string `json:"id"`
-	Address string `json:"address"`
-	Voter   bool   `json:"voter"`
-	Self    bool   `json:"self,omitempty"`
-}
-
-type infoAnswer struct {
-	ServerVersion string `json:"server_version"`
-	APIVersion    string `json:"api_version"`
-}
-
 func (c *call) info() error {
-	return c.reply(infoAnswer{ServerVersion: c.s.opts.Version, APIVersion: APIVersion})
-}
-
-type healthAnswer struct {
-	Status    string `json:"status"`
-	RaftState string `json:"raft_state"`
-	Leader    string `json:"leader"`
-	Reason    string `json:"reason,omitempty"`
+	return c.reply(wire.Info{ServerVersion: c.s.opts.Version, APIVersion: APIVersion})
 }
 
 func (s *Server) health(ctx context.Context) Health {
@@ -110,7 +52,7 @@ func (c *call) replyHealth(h Health, ok bool) error {
 		writeStatus(c.w, c.r, http.StatusServiceUnavailable, "UNHEALTHY", h.Reason)
 		return nil
 	}
-	return c.reply(healthAnswer{Status: "ok", RaftState: h.RaftState, Leader: h.Leader, Reason: h.Reason})
+	return c.reply(wire.Health{Status: "ok", RaftState: h.RaftState, Leader: h.Leader, Reason: h.Reason})
 }
 
 func (c *call) openAPI() error {
@@ -129,18 +71,6 @@ func (c *call) clusterStatus() error {
 	return c.reply(c.s.opts.Cluster())
 }
 
-// runtimeAnswer is what corvo bench reads before and after a run.
-type runtimeAnswer struct {
-	Goroutines      int    `json:"goroutines"`
-	GoMaxProcs      int    `json:"gomaxprocs"`
-	HeapInuseBytes  uint64 `json:"heap_inuse_bytes"`
-	StackInuseBytes uint64 `json:"stack_inuse_bytes"`
-	GCPauseP99NS    int64  `json:"gc_pause_p99_ns"`
-	CPUUserNS       int64  `json:"cpu_user_ns"`
-	CPUSysNS        int64  `json:"cpu_sys_ns"`
-	MaxRSSBytes     int64  `json:"max_rss_bytes"`
-}
-
 func (c *call) runtime() error {
 	// Read through runtime/metrics: runtime.ReadMemStats stops the world.
 	samples := []metrics.Sample{
@@ -150,7 +80,7 @@ func (c *call) runtime() error {
 		{Name: "/sched/pauses/total/gc:seconds"},
 	}
 	metrics.Read(samples)
-	a := runtimeAnswer{
+	a := wire.Runtime{
 		Goroutines: runtime.NumGoroutine(), GoMaxProcs: runtime.GOMAXPROCS(0),
 		HeapInuseBytes:  samples[0].Value.Uint64() + samples[1].Value.Uint64(),
 		StackInuseBytes: samples[2].Value.Uint64(),

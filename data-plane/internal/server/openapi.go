@@ -7,13 +7,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // schema is the part of JSON Schema that the document uses.
 type schema struct {
 	Ref                  string            `json:"$ref,omitempty"`
-	Type                 string            `json:"type,omitempty"`
+	Type                 any               `json:"type,omitempty"` // A text, or several.
 	Format               string            `json:"format,omitempty"`
+	Enum                 []string          `json:"enum,omitempty"`
 	Description          string            `json:"description,omitempty"`
 	Properties           map[string]schema `json:"properties,omitempty"`
 	Required             []string          `json:"required,omitempty"`
@@ -108,7 +111,7 @@ type media struct {
 // openAPIDocument describes the HTTP/JSON routes of the table.
 func openAPIDocument(version string, routes []Route) []byte {
 	schemas := requestSchemas()
-	schemaOf(reflect.TypeFor[problem](), schemas)
+	schemaOf(reflect.TypeFor[wire.Problem](), schemas)
 	paths := make(map[string]map[string]operation)
 	for i := range routes {
 		rt := &routes[i]
@@ -204,14 +207,49 @@ func parametersOf(rt *Route) []parameter {
 	return out
 }
 
-// schemaOf describes an answer by its Go type. Named structs become components.
+// wordLists has every type of words of the answers.
+var wordLists = lists( //nolint:gochecknoglobals // A constant table.
+	listOf(wire.States()), listOf(append(wire.EventTypes(), wire.EventGap, wire.EventEnd)), listOf(wire.Priorities()), listOf(wire.Backoffs()),
+	listOf(wire.DeadReasons()), listOf(wire.DependencyPolicies()), listOf(wire.Decisions()), listOf(wire.EnqueueStatuses()),
+	listOf(wire.HeartbeatStatuses()), listOf(wire.AgentStatuses()), listOf(wire.ChainStatuses()), listOf(wire.BatchStatuses()),
+	listOf(wire.BatchOutcomes()), listOf(wire.Overlaps()), listOf(wire.CatchUps()), listOf(wire.BudgetScopes()), listOf(wire.OnExceeds()),
+	listOf(wire.PolicyModes()), listOf(wire.OnExpires()), listOf(wire.BulkActions()), listOf(wire.BulkStatuses()), listOf(wire.WhyCodes()),
+	listOf(wire.Codes()),
+)
+
+type wordList struct {
+	of    reflect.Type
+	words []string
+}
+
+func listOf[W ~string](words []W) wordList {
+	return wordList{reflect.TypeFor[W](), textsOf(words)}
+}
+
+func textsOf[W ~string](words []W) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}
+
+func lists(all ...wordList) map[reflect.Type][]string {
+	out := make(map[reflect.Type][]string, len(all))
+	for _, l := range all {
+		out[l.of] = l.words
+	}
+	return out
+}
+
+// schemaOf describes an answer by its Go type. Named structs and words become components.
 func schemaOf(t reflect.Type, schemas map[string]schema) schema {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return schema{Type: "string", Format: "date-time"}
-	case reflect.TypeFor[rawJSON]():
+	case reflect.TypeFor[json.RawMessage]():
 		return schema{Description: "Any JSON."}
-	case reflect.TypeFor[dollars]():
+	case reflect.TypeFor[wire.Dollars]():
 		return schema{Type: "number", Description: "Amount in dollars."}
 	}
 	switch t.Kind() {
@@ -231,7 +269,7 @@ func schemaOf(t reflect.Type, schemas map[string]schema) schema {
 	case reflect.Bool:
 		return schema{Type: "boolean"}
 	case reflect.String:
-		return schema{Type: "string"}
+		return wordSchema(t, schemas)
 	case reflect.Float64, reflect.Float32:
 		return schema{Type: "number"}
 	default:
@@ -251,11 +289,30 @@ func structSchema(t reflect.Type, schemas map[string]schema) schema {
 		if member == "" || member == "-" {
 			continue
 		}
-		s.Properties[member] = schemaOf(f.Type, schemas)
-		if !strings.Contains(opts, "omitempty") {
+		s.Properties[member] = memberSchema(f.Type, opts, schemas)
+		if !strings.HasPrefix(opts, "omit") {
 			s.Required = append(s.Required, member)
 		}
 	}
 	schemas[name] = s
 	return schema{Ref: refOf(name)}
+}
+
+// memberSchema: a pointer that is not left out when it is nil is null then.
+func memberSchema(t reflect.Type, opts string, schemas map[string]schema) schema {
+	s := schemaOf(t, schemas)
+	if t.Kind() == reflect.Pointer && opts == "" {
+		s.Type = []any{s.Type, "null"}
+	}
+	return s
+}
+
+// wordSchema is one of a list of words, or any text.
+func wordSchema(t reflect.Type, schemas map[string]schema) schema {
+	words, ok := wordLists[t]
+	if !ok {
+		return schema{Type: "string"}
+	}
+	schemas[t.Name()] = schema{Type: "string", Enum: words}
+	return schema{Ref: refOf(t.Name())}
 }

@@ -2,8 +2,11 @@ package server
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 type document struct {
@@ -117,6 +120,56 @@ func TestOpenAPI_AgreesWithTheRunningServer(t *testing.T) {
 			if a := b.post(url, `{}`); a.status != 400 || !strings.Contains(string(a.body), `"field":"`+name+`"`) {
 				t.Errorf("%s without %s: %d %s", path, name, a.status, a.body)
 			}
+		}
+	}
+}
+
+func TestOpenAPI_EveryTypeOfWordsHasItsList(t *testing.T) {
+	t.Parallel()
+	seen := make(map[reflect.Type]bool)
+	var walk func(of reflect.Type)
+	walk = func(of reflect.Type) {
+		if of == nil || seen[of] {
+			return
+		}
+		seen[of] = true
+		switch of.Kind() {
+		case reflect.Struct:
+			for _, f := range reflect.VisibleFields(of) {
+				walk(f.Type)
+			}
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(of.Elem())
+		case reflect.String:
+			if strings.HasSuffix(of.PkgPath(), "/wire") && len(wordLists[of]) == 0 {
+				t.Errorf("%s has no list", of)
+			}
+		}
+	}
+	for _, rt := range Routes() {
+		walk(reflect.TypeOf(rt.answer))
+		walk(reflect.TypeOf(rt.accepted))
+	}
+	walk(reflect.TypeFor[wire.Problem]())
+	for of := range wordLists {
+		if !seen[of] {
+			t.Errorf("no answer has a %s", of)
+		}
+	}
+}
+
+// A component of an answer would take the place of a request of the same name.
+func TestOpenAPI_RequestsAndAnswersHaveNamesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	answers := make(map[string]schema)
+	for _, rt := range Routes() {
+		if rt.answer != nil {
+			schemaOf(reflect.TypeOf(rt.answer), answers)
+		}
+	}
+	for name := range requestSchemas() {
+		if _, taken := answers[name]; taken {
+			t.Errorf("%s is a request and an answer", name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -51,25 +52,6 @@ const (
 	// An election is over in less than a second; waiting longer would add to it.
 	retryAfterElection = 100 * time.Millisecond
 )
-
-// problem is the body of every refusal: RFC 9457 members beside the error and
-// code that existing clients read.
-type problem struct {
-	Error        string         `json:"error"`
-	Code         string         `json:"code"`
-	Type         string         `json:"type"`
-	Title        string         `json:"title"`
-	Status       int            `json:"status"`
-	Detail       string         `json:"detail"`
-	RequestID    string         `json:"request_id,omitempty"`
-	Fields       []problemField `json:"fields,omitempty"`
-	RetryAfterMS int64          `json:"retry_after_ms,omitempty"`
-}
-
-type problemField struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
 
 // shown turns any error into the fault that may be shown; what is not a fault is
 // logged with the request id and shown without its text.
@@ -117,12 +99,12 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	markOutcome(callOf(r.Context()), f)
 	a := answers[f.Code]
 	h := w.Header()
-	p := problem{
-		Error: f.Message, Code: wordOf(f), Type: "about:blank", Title: a.title,
+	p := wire.Problem{
+		Error: f.Message, Code: wire.Code(wordOf(f)), Type: "about:blank", Title: a.title,
 		Status: a.status, Detail: f.Error(), RequestID: requestID(r.Context()),
 	}
 	for _, v := range f.Fields {
-		p.Fields = append(p.Fields, problemField{Field: v.Path, Message: v.Message})
+		p.Fields = append(p.Fields, wire.ProblemField{Field: v.Path, Message: v.Message})
 	}
 	if d := retryAfter(f); d > 0 {
 		h.Set("Retry-After", seconds(d))
@@ -145,8 +127,8 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status int, word, messa
 }
 
 func writeStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
-	writeBody(w, r, status, "application/problem+json", problem{
-		Error: message, Code: word, Type: "about:blank", Title: http.StatusText(status),
+	writeBody(w, r, status, "application/problem+json", wire.Problem{
+		Error: message, Code: wire.Code(word), Type: "about:blank", Title: http.StatusText(status),
 		Status: status, Detail: message, RequestID: requestID(r.Context()),
 	})
 }

@@ -1,18 +1,9 @@
 package server
 
 import (
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
-
-type clearAnswer struct {
-	Status  string `json:"status"`
-	Removed int64  `json:"removed"` // Jobs; those that workers hold stay.
-}
-
-type requeueAnswer struct {
-	Status   string `json:"status"`
-	Requeued int64  `json:"requeued"` // Jobs that were dead and are pending.
-}
 
 var moveShape = newShape("MoveRequest", //nolint:gochecknoglobals // A constant table.
 	textField("queue", "Target queue.", func(in *string) *string { return in }).must(),
@@ -23,7 +14,7 @@ func (c *call) clearQueue() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(clearAnswer{Status: "cleared", Removed: removed})
+	return c.reply(wire.Cleared{Status: "cleared", Removed: removed})
 }
 
 func (c *call) moveJob() error {
@@ -38,7 +29,7 @@ func (c *call) moveJob() error {
 	if err := c.place.Local.MoveJob(c.r.Context(), c.who.Caller, id, to); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: "moved"})
+	return c.reply(wire.Status{Status: "moved"})
 }
 
 func (c *call) requeueDead() error {
@@ -46,7 +37,7 @@ func (c *call) requeueDead() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(requeueAnswer{Status: "requeued", Requeued: requeued})
+	return c.reply(wire.Requeued{Status: "requeued", Requeued: requeued})
 }
 
 // deadParams are those of the list that mean something of dead jobs.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -21,9 +22,9 @@ var scheduleShape = newShape("ScheduleRequest", append(append([]field[queue.Sche
 	textField("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
 	durationField("jitter", "Delay each tick by less than this.", setJitter),
 	millisField("jitter_ms", "The same in milliseconds.", setJitter),
-	textField("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.",
+	wordField("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
 		func(in *queue.ScheduleInput) *string { return &in.Overlap }),
-	textField("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.",
+	wordField("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
 		func(in *queue.ScheduleInput) *string { return &in.CatchUp }),
 	boolField("paused", "Whether the schedule is paused; leave out to keep the current value.",
 		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
@@ -64,43 +65,13 @@ func toldOnly(names ...string) []field[queue.ScheduleInput] {
 	return out
 }
 
-// scheduleAnswer is a schedule. What its queue decides is left out.
-type scheduleAnswer struct {
-	ID               string            `json:"id"`
-	Name             string            `json:"name"`
-	Cron             string            `json:"cron"`
-	Timezone         string            `json:"timezone"`
-	Queue            string            `json:"queue"`
-	Payload          rawJSON           `json:"payload"`
-	Priority         string            `json:"priority"`
-	Tags             map[string]string `json:"tags,omitempty"`
-	MaxRetries       *int              `json:"max_retries,omitempty"`
-	RetryBackoff     string            `json:"retry_backoff,omitempty"`
-	RetryBaseDelayMS *int64            `json:"retry_base_delay_ms,omitempty"`
-	RetryMaxDelayMS  *int64            `json:"retry_max_delay_ms,omitempty"`
-	UniqueKey        string            `json:"unique_key,omitempty"`
-	UniquePeriod     int64             `json:"unique_period,omitempty"`
-	ExpireAfter      string            `json:"expire_after,omitempty"`
-	Jitter           string            `json:"jitter,omitempty"`
-	Overlap          string            `json:"overlap"`
-	CatchUp          string            `json:"catch_up"`
-	Paused           bool              `json:"paused"`
-	NextRunAt        *time.Time        `json:"next_run_at"`
-	NextRuns         []time.Time       `json:"next_runs,omitempty"`
-	LastRunAt        *time.Time        `json:"last_run_at"`
-	LastJobID        string            `json:"last_job_id,omitempty"`
-	Missed           uint64            `json:"missed"`
-	CreatedAt        *time.Time        `json:"created_at"`
-	UpdatedAt        *time.Time        `json:"updated_at"`
-}
-
-func newScheduleAnswer(s *queue.Schedule) scheduleAnswer {
-	a := scheduleAnswer{
+func newScheduleAnswer(s *queue.Schedule) wire.Schedule {
+	a := wire.Schedule{
 		ID: s.ID.String(), Name: s.Name, Cron: s.Cron, Timezone: s.Timezone, Queue: s.Queue, Payload: orEmpty(s.Payload),
-		Priority: s.Priority.String(), Tags: s.Tags, MaxRetries: s.Retry.MaxRetries, UniqueKey: s.UniqueKey, UniquePeriod: int64(s.UniquePeriod / time.Second),
-		Overlap: s.Overlap, CatchUp: s.CatchUp, Paused: s.Paused, NextRunAt: optionalTime(s.NextRunAt), NextRuns: s.NextRuns,
-		LastRunAt: optionalTime(s.LastRunAt), Missed: s.Missed, CreatedAt: optionalTime(s.CreatedAt), UpdatedAt: optionalTime(s.UpdatedAt),
-		RetryBackoff: s.Retry.Backoff, RetryBaseDelayMS: optionalMillis(s.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(s.Retry.MaxDelay),
+		Priority: wire.Priority(s.Priority.String()), Tags: s.Tags, MaxRetries: s.Retry.MaxRetries, UniqueKey: s.UniqueKey, UniquePeriod: int64(s.UniquePeriod / time.Second),
+		Overlap: wire.Overlap(s.Overlap), CatchUp: wire.CatchUp(s.CatchUp), Paused: s.Paused, NextRunAt: nullable(s.NextRunAt), NextRuns: s.NextRuns,
+		LastRunAt: nullable(s.LastRunAt), Missed: s.Missed, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		RetryBackoff: wire.Backoff(s.Retry.Backoff), RetryBaseDelayMS: optionalMillis(s.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(s.Retry.MaxDelay),
 	}
 	if s.ExpireAfter > 0 {
 		a.ExpireAfter = s.ExpireAfter.String()
@@ -112,22 +83,6 @@ func newScheduleAnswer(s *queue.Schedule) scheduleAnswer {
 		a.LastJobID = s.LastJob.String()
 	}
 	return a
-}
-
-// schedulesAnswer is a page of schedules.
-type schedulesAnswer struct {
-	Schedules []scheduleAnswer `json:"schedules"`
-	Cursor    string           `json:"cursor"`
-	HasMore   bool             `json:"has_more"`
-}
-
-type previewAnswer struct {
-	NextRuns []time.Time `json:"next_runs"`
-}
-
-type runAnswer struct {
-	JobID  string `json:"job_id"`
-	Status string `json:"status"`
 }
 
 var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
@@ -152,7 +107,7 @@ func (c *call) schedules() error {
 	if err != nil {
 		return err
 	}
-	a := schedulesAnswer{Schedules: make([]scheduleAnswer, len(page.Schedules)), Cursor: page.Cursor, HasMore: page.Cursor != ""}
+	a := wire.ScheduleList{Schedules: make([]wire.Schedule, len(page.Schedules)), Cursor: page.Cursor, HasMore: page.Cursor != ""}
 	for i := range page.Schedules {
 		a.Schedules[i] = newScheduleAnswer(&page.Schedules[i])
 	}
@@ -253,7 +208,7 @@ func (c *call) aboutSchedule(done string, do func(context.Context, queue.Caller,
 	if err := do(c.r.Context(), c.who.Caller, id); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: done})
+	return c.reply(wire.Status{Status: done})
 }
 
 func (c *call) runSchedule() error {
@@ -268,7 +223,7 @@ func (c *call) runSchedule() error {
 	if err != nil {
 		return err
 	}
-	return c.replyStatus(http.StatusCreated, runAnswer{JobID: res.JobID.String(), Status: string(res.Status)})
+	return c.replyStatus(http.StatusCreated, wire.ScheduleRun{JobID: res.JobID.String(), Status: wire.EnqueueStatus(res.Status)})
 }
 
 func (c *call) previewSchedule() error {
@@ -280,7 +235,7 @@ func (c *call) previewSchedule() error {
 	if err != nil {
 		return err
 	}
-	return c.reply(previewAnswer{NextRuns: runs})
+	return c.reply(wire.SchedulePreview{NextRuns: runs})
 }
 
 // scheduleID is the {id} of the path. What is not an id names no schedule.

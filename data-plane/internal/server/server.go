@@ -18,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -55,7 +56,7 @@ type Options struct {
 	// Health says whether this process works; ready whether to send it traffic.
 	Health func(ctx context.Context) Health
 	// Cluster answers GET /api/v1/cluster/status.
-	Cluster func() ClusterStatus
+	Cluster func() wire.ClusterStatus
 	// StreamsMax and FramesMax replace the defaults in tests.
 	StreamsMax int
 	FramesMax  int

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -41,7 +42,7 @@ var (
 			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
 		wholeField("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
 			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
-		textField("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", func(in *queueRequest) *string { return &in.retry.Backoff }),
+		wordField("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *string { return &in.retry.Backoff }),
 		durationField("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
 		durationField("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
 		millisField("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
@@ -153,7 +154,7 @@ func (c *call) unthrottleQueue() error {
 	return c.setQueue(&decoder{}, queue.QueueSettings{Throttle: &queue.Throttle{}}, asIs, ok)
 }
 
-func ok(*queue.QueueInfo) any { return statusAnswer{Status: "ok"} }
+func ok(*queue.QueueInfo) any { return wire.Status{Status: "ok"} }
 
 // decodeAll reads the body and keeps its problems, so that those of the use case can
 // be told with them.
@@ -196,5 +197,5 @@ func (c *call) deleteQueue() error {
 	if err := c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
 		return err
 	}
-	return c.reply(statusAnswer{Status: "deleted"})
+	return c.reply(wire.Status{Status: "deleted"})
 }

@@ -5,9 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-func fieldsOf(p problem) []string {
+func fieldsOf(p wire.Problem) []string {
 	var names []string
 	for _, f := range p.Fields {
 		names = append(names, f.Field)
@@ -70,7 +72,7 @@ func TestQueueSettings_PutReplacesLimitsAndKeepsThePause(t *testing.T) {
 		{"PUT", "", ``, `false 0 0/0`},
 	} {
 		b.do(c.method, "/api/v1/queues/q"+c.path, c.body).want(t, 200)
-		var q queueAnswer
+		var q wire.Queue
 		b.do("GET", "/api/v1/queues/q", "").want(t, 200).into(t, &q)
 		if got := settingsText(&q); got != c.want {
 			t.Errorf("after %s %s %s: %s, want %s", c.method, c.path, c.body, got, c.want)
@@ -80,7 +82,7 @@ func TestQueueSettings_PutReplacesLimitsAndKeepsThePause(t *testing.T) {
 	b.do("GET", "/api/v1/queues/q", "").want(t, 404)
 }
 
-func settingsText(q *queueAnswer) string {
+func settingsText(q *wire.Queue) string {
 	return strings.Join([]string{
 		map[bool]string{true: "true", false: "false"}[q.Paused], strconv.Itoa(q.MaxConcurrency), strconv.Itoa(q.RateLimit) + "/" + strconv.Itoa(int(q.RateWindowMS)),
 	}, " ")

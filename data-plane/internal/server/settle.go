@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
@@ -20,15 +22,15 @@ type ackBatchRequest struct {
 
 func ackFields() []field[ackRequest] {
 	return []field[ackRequest]{
-		anyField("result", "Any JSON.", func(in *ackRequest) *rawJSON { return &in.in.Result }),
-		anyField("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *rawJSON { return &in.in.Checkpoint }),
+		anyField("result", "Any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Result }),
+		anyField("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Checkpoint }),
 		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
 		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
-		textField("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).",
+		wordField("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
 			func(in *ackRequest) *string { return &in.in.AgentStatus }),
 		textField("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
-		textField("step_status", "For chains: continue (default), or exit to skip the remaining steps.",
+		wordField("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
 			func(in *ackRequest) *string { return &in.in.StepStatus }),
 		textField("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
@@ -69,8 +71,8 @@ var (
 	)
 
 	heartbeatItemShape = newShape("HeartbeatJob",
-		anyField("progress", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Progress }),
-		anyField("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *rawJSON { return &in.Checkpoint }),
+		anyField("progress", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Progress }),
+		anyField("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Checkpoint }),
 		leaseTokenField(func(in *queue.HeartbeatInput) *string { return &in.Token }),
 		usageField(func(in *queue.HeartbeatInput) **queue.UsageReport { return &in.Usage }),
 	)
@@ -109,19 +111,7 @@ func (c *call) ack() error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	return c.reply(statusAnswer{Status: "ok"})
-}
-
-type ackBatchAnswer struct {
-	Acked    int           `json:"acked"`
-	Outcomes []itemOutcome `json:"outcomes"`
-}
-
-// itemOutcome is the fate of one item; code is empty on success.
-type itemOutcome struct {
-	JobID string `json:"job_id"`
-	Code  string `json:"code,omitempty"`
-	Error string `json:"error,omitempty"`
+	return c.reply(wire.Status{Status: "ok"})
 }
 
 func (c *call) ackBatch() error {
@@ -145,7 +135,7 @@ func (c *call) ackBatch() error {
 		return err
 	}
 	items.settle(errs)
-	a := ackBatchAnswer{Outcomes: make([]itemOutcome, len(req.acks))}
+	a := wire.AckBatchResult{Outcomes: make([]wire.Outcome, len(req.acks))}
 	for i, ierr := range items.errs {
 		a.Outcomes[i] = c.s.outcome(c, req.acks[i].jobID, ierr)
 		if ierr == nil {
@@ -156,12 +146,12 @@ func (c *call) ackBatch() error {
 }
 
 // outcome words an item's error, hiding what is not a fault.
-func (s *Server) outcome(c *call, id string, err error) itemOutcome {
+func (s *Server) outcome(c *call, id string, err error) wire.Outcome {
 	if err == nil {
-		return itemOutcome{JobID: id}
+		return wire.Outcome{JobID: id}
 	}
 	f := shown(c.r.Context(), s.log, err)
-	return itemOutcome{JobID: id, Code: wordOf(f), Error: f.Error()}
+	return wire.Outcome{JobID: id, Code: wire.Code(wordOf(f)), Error: f.Error()}
 }
 
 // items keeps a batch in step with its results when some items never reach the
@@ -196,12 +186,6 @@ func (b *items[T]) settle(errs []error) {
 	}
 }
 
-type failAnswer struct {
-	Status            string     `json:"status"`
-	NextAttemptAt     *time.Time `json:"next_attempt_at,omitempty"`
-	AttemptsRemaining int        `json:"attempts_remaining"`
-}
-
 func (c *call) fail() error {
 	id, err := c.jobID()
 	if err != nil {
@@ -219,23 +203,10 @@ func (c *call) fail() error {
 	if out[0].Err != nil {
 		return out[0].Err
 	}
-	return c.reply(failAnswer{
-		Status: out[0].State.String(), NextAttemptAt: optionalTime(out[0].NextAttemptAt),
+	return c.reply(wire.FailResult{
+		Status: stateOf(out[0].State), NextAttemptAt: out[0].NextAttemptAt.UTC(),
 		AttemptsRemaining: out[0].AttemptsRemaining,
 	})
-}
-
-// heartbeatAnswer is the superset of what the four kinds of existing client read.
-type heartbeatAnswer struct {
-	Jobs     map[string]heartbeatStatus `json:"jobs"`
-	Acked    []string                   `json:"acked"`
-	Unknown  []string                   `json:"unknown"`
-	Canceled []string                   `json:"canceled"`
-}
-
-type heartbeatStatus struct {
-	Status         string `json:"status"`
-	BudgetExceeded bool   `json:"budget_exceeded,omitempty"`
 }
 
 // heartbeatWord is how a status is called on the wire. Who shows no lease token is an
@@ -259,24 +230,24 @@ func (c *call) heartbeat() error {
 		return err
 	}
 	for i, st := range statuses {
-		a.add(names[i], in[i].Token, st)
+		addBeat(&a, names[i], in[i].Token, st)
 	}
 	return c.reply(a)
 }
 
 // readHeartbeats decodes the beats of the jobs that can be; names are theirs as the
 // client spells them. The answer to the others is in a already.
-func readHeartbeats(d *decoder, b []byte) (a heartbeatAnswer, in []queue.HeartbeatInput, names []string) {
+func readHeartbeats(d *decoder, b []byte) (a wire.HeartbeatResult, in []queue.HeartbeatInput, names []string) {
 	var req heartbeatRequest
 	heartbeatShape.read(d, "", b, &req)
-	a = heartbeatAnswer{
-		Jobs:  make(map[string]heartbeatStatus, len(req.jobs)),
+	a = wire.HeartbeatResult{
+		Jobs:  make(map[string]wire.HeartbeatOutcome, len(req.jobs)),
 		Acked: []string{}, Unknown: []string{}, Canceled: []string{},
 	}
 	for _, j := range req.jobs {
 		id, err := job.ParseID(j.name)
 		if err != nil {
-			a.add(j.name, j.value.Token, queue.HeartbeatLost)
+			addBeat(&a, j.name, j.value.Token, queue.HeartbeatLost)
 			continue
 		}
 		hb := j.value
@@ -289,9 +260,9 @@ func readHeartbeats(d *decoder, b []byte) (a heartbeatAnswer, in []queue.Heartbe
 	return a, in, names
 }
 
-func (a *heartbeatAnswer) add(id, token string, st queue.HeartbeatStatus) {
+func addBeat(a *wire.HeartbeatResult, id, token string, st queue.HeartbeatStatus) {
 	word, over := heartbeatWord(st, token)
-	a.Jobs[id] = heartbeatStatus{Status: word, BudgetExceeded: over}
+	a.Jobs[id] = wire.HeartbeatOutcome{Status: wire.HeartbeatStatus(word), BudgetExceeded: over}
 	switch st {
 	case queue.HeartbeatOK:
 		a.Acked = append(a.Acked, id)
@@ -302,7 +273,7 @@ func (a *heartbeatAnswer) add(id, token string, st queue.HeartbeatStatus) {
 	}
 }
 
-func optionalTime(t time.Time) *time.Time {
+func nullable(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -206,6 +206,13 @@ func textField[T any](name, doc string, at func(*T) *string) field[T] {
 	}}
 }
 
+// wordField reads a text; which words mean something is the use case's to say.
+func wordField[T any, W ~string](name, doc string, words []W, at func(*T) *string) field[T] {
+	f := textField(name, doc, at)
+	f.schema.Enum = textsOf(words)
+	return f
+}
+
 const halfPairMessage = "has half of a surrogate pair, which is not valid text"
 
 func wholeField[T any](name, doc string, at func(*T, int)) field[T] {

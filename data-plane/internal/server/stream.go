@@ -38,9 +38,9 @@ const textNotLeader = "NOT_LEADER"
 // past is a deadline that has passed: it unblocks a read or a write at once.
 var past = time.Unix(1, 0) //nolint:gochecknoglobals // A constant.
 
-// wire is what a stream is to us; connect's BidiStream is one. Receive and Send
+// frames is what a stream is to us; connect's BidiStream is one. Receive and Send
 // may run at the same time, each from one goroutine.
-type wire interface {
+type frames interface {
 	Receive() (*frameIn, error)
 	Send(*frameOut) error
 }
@@ -49,7 +49,7 @@ type wire interface {
 type stream struct {
 	s    *Server
 	c    *call
-	wire wire
+	wire frames
 	rc   *http.ResponseController
 	// ctx ends when the client is gone, a send failed or the stream is cut.
 	ctx    context.Context
@@ -134,7 +134,7 @@ func (s *Server) singleExchange(c *call) error {
 	return nil
 }
 
-func (s *Server) newStream(c *call, w wire) *stream {
+func (s *Server) newStream(c *call, w frames) *stream {
 	st := &stream{s: s, c: c, wire: w, rc: http.NewResponseController(c.w), ended: make(chan struct{})}
 	st.ctx, st.cancel = context.WithCancel(c.r.Context())
 	st.stuck = newFuse(func() {

@@ -17,6 +17,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
@@ -575,7 +576,7 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 		}
 	}
 	eventually(t, "all jobs are granted", func() bool {
-		var q []queueAnswer
+		var q []wire.Queue
 		b.do("GET", "/api/v1/queues", "").want(t, 200).into(t, &q)
 		return q[0].Pending == 0
 	})
@@ -584,7 +585,7 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 	b.open(t.Context()).ask(&frameIn{RequestId: 1, Enqueues: enqueues("other")})
 	die()
 	eventually(t, "jobs that were not sent are pending again", func() bool {
-		var q []queueAnswer
+		var q []wire.Queue
 		_ = json.Unmarshal(b.do("GET", "/api/v1/queues", "").body, &q)
 		for _, one := range q {
 			if one.Name == "q" {

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
@@ -51,8 +52,8 @@ func newSubscriber(w http.ResponseWriter, to *connect.ServerStream[corvov1.Subsc
 	return &subscriber{to: to, slow: newFuse(func() { _ = rc.SetWriteDeadline(past) }), last: time.Now()}
 }
 
-func (s *subscriber) tell(e *eventAnswer) error {
-	out := &corvov1.SubscribeEvent{Seq: e.Seq, Type: e.Type, JobId: e.JobID, Queue: e.Queue, AtNs: uint64(e.AtNS)}
+func (s *subscriber) tell(e *wire.Event) error {
+	out := &corvov1.SubscribeEvent{Seq: e.Seq, Type: string(e.Type), JobId: e.JobID, Queue: e.Queue, AtNs: uint64(e.AtNS)}
 	if e.Data != nil {
 		data, err := json.Marshal(e.Data)
 		if err != nil {

@@ -3,18 +3,20 @@ package server
 import (
 	"math"
 	"strconv"
-	"time"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
-// dollars are nano-dollars that JSON shows as a number of dollars, digit by digit.
-type dollars int64
-
-// MarshalJSON writes the exact decimal number.
-func (d dollars) MarshalJSON() ([]byte, error) { return []byte(job.FormatDollars(int64(d))), nil }
+// dollars writes nano-dollars as the exact decimal number.
+func dollars(nanos int64) wire.Dollars {
+	if nanos == 0 {
+		return "" // Which is left out where the member is optional, and 0 elsewhere.
+	}
+	return wire.Dollars(job.FormatDollars(nanos))
+}
 
 // dollarsField reads a number of dollars.
 func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
@@ -56,8 +58,8 @@ var usageShape = newShape("UsageReport", //nolint:gochecknoglobals // A constant
 	dollarsField("cost_usd", "Cost in dollars.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
 	textField("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
 	textField("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
-	textField("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
-		"delta: they are added.", func(in *queue.UsageReport) *string { return &in.Kind }),
+	wordField("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
+		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *string { return &in.Kind }),
 )
 
 func tokensField(name string, at func(*queue.UsageReport) *int64) field[queue.UsageReport] {
@@ -102,57 +104,22 @@ func usageFromProto(d *decoder, path string, m *corvov1.UsageReport) *queue.Usag
 	return u
 }
 
-// usageAnswer counts what models were used for.
-type usageAnswer struct {
-	InputTokens         int64   `json:"input_tokens"`
-	OutputTokens        int64   `json:"output_tokens"`
-	CacheCreationTokens int64   `json:"cache_creation_tokens"`
-	CacheReadTokens     int64   `json:"cache_read_tokens"`
-	CostUSD             dollars `json:"cost_usd"`
-	Count               int64   `json:"count"` // Attempts that reported, each once per model.
-}
-
-func newUsageAnswer(u queue.Usage) usageAnswer {
-	return usageAnswer{
+func newUsageAnswer(u queue.Usage) wire.Usage {
+	return wire.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheCreationTokens: u.CacheCreationTokens,
 		CacheReadTokens: u.CacheReadTokens, CostUSD: dollars(u.Cost), Count: u.Count,
 	}
 }
 
-// jobUsageAnswer is what a job reported over all its attempts.
-type jobUsageAnswer struct {
-	usageAnswer
-	Models []modelUsageAnswer `json:"models"`
-}
-
-type modelUsageAnswer struct {
-	Provider string `json:"provider,omitempty"`
-	Model    string `json:"model,omitempty"`
-	usageAnswer
-}
-
-func newJobUsageAnswer(u *queue.JobUsage) *jobUsageAnswer {
+func newJobUsageAnswer(u *queue.JobUsage) *wire.JobUsage {
 	if u == nil {
 		return nil
 	}
-	a := &jobUsageAnswer{usageAnswer: newUsageAnswer(u.Usage), Models: make([]modelUsageAnswer, len(u.Models))}
+	a := &wire.JobUsage{Usage: newUsageAnswer(u.Usage), Models: make([]wire.ModelUsage, len(u.Models))}
 	for i, m := range u.Models {
-		a.Models[i] = modelUsageAnswer{Provider: m.Provider, Model: m.Model, usageAnswer: newUsageAnswer(m.Usage)}
+		a.Models[i] = wire.ModelUsage{Provider: m.Provider, Model: m.Model, Usage: newUsageAnswer(m.Usage)}
 	}
 	return a
-}
-
-type usageSummaryAnswer struct {
-	Period string             `json:"period"`
-	From   *time.Time         `json:"from"` // The beginning of an hour.
-	To     *time.Time         `json:"to"`
-	Totals usageAnswer        `json:"totals"`
-	Groups []usageGroupAnswer `json:"groups"`
-}
-
-type usageGroupAnswer struct {
-	Key string `json:"key"`
-	usageAnswer
 }
 
 var usageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
@@ -170,12 +137,12 @@ func (c *call) usageSummary() error {
 	if err != nil {
 		return err
 	}
-	a := usageSummaryAnswer{
-		Period: sum.Period, From: optionalTime(sum.From), To: optionalTime(sum.To),
-		Totals: newUsageAnswer(sum.Totals), Groups: make([]usageGroupAnswer, len(sum.Groups)),
+	a := wire.UsageSummary{
+		Period: sum.Period, From: sum.From.UTC(), To: sum.To.UTC(),
+		Totals: newUsageAnswer(sum.Totals), Groups: make([]wire.UsageGroup, len(sum.Groups)),
 	}
 	for i, g := range sum.Groups {
-		a.Groups[i] = usageGroupAnswer{Key: g.Key, usageAnswer: newUsageAnswer(g.Usage)}
+		a.Groups[i] = wire.UsageGroup{Key: g.Key, Usage: newUsageAnswer(g.Usage)}
 	}
 	return c.reply(a)
 }

@@ -4,43 +4,25 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
-
-// workerAnswer is one worker as existing clients read it: queues is text that holds
-// a JSON array.
-type workerAnswer struct {
-	ID            string     `json:"id"`
-	Hostname      string     `json:"hostname"`
-	Queues        string     `json:"queues"`
-	LastHeartbeat *time.Time `json:"last_heartbeat"`
-	StartedAt     *time.Time `json:"started_at"`
-}
 
 func (c *call) workers() error {
 	list, err := c.place.Views.Workers(c.r.Context(), c.who.Caller)
 	if err != nil {
 		return err
 	}
-	out := make([]workerAnswer, len(list))
+	out := make([]wire.Worker, len(list))
 	for i, w := range list {
 		queues, err := json.Marshal(append([]string{}, w.Queues...))
 		if err != nil {
 			return err
 		}
-		out[i] = workerAnswer{ID: w.ID, Hostname: w.Hostname, Queues: string(queues), LastHeartbeat: optionalTime(w.LastSeen.UTC()), StartedAt: optionalTime(w.StartedAt.UTC())}
+		out[i] = wire.Worker{ID: w.ID, Hostname: w.Hostname, Queues: string(queues), LastHeartbeat: w.LastSeen.UTC(), StartedAt: w.StartedAt.UTC()}
 	}
 	return c.reply(out)
-}
-
-// minuteAnswer is one bucket of the throughput.
-type minuteAnswer struct {
-	Minute    *time.Time `json:"minute"`
-	Enqueued  int64      `json:"enqueued"`
-	Completed int64      `json:"completed"`
-	Failed    int64      `json:"failed"`
 }
 
 // throughput tells in Last-Modified when the counts were true: on a saturated node
@@ -50,9 +32,9 @@ func (c *call) throughput() error {
 	if err != nil {
 		return err
 	}
-	out := make([]minuteAnswer, len(list))
+	out := make([]wire.Minute, len(list))
 	for i, m := range list {
-		out[i] = minuteAnswer{Minute: optionalTime(m.At), Enqueued: m.Enqueued, Completed: m.Completed, Failed: m.Failed}
+		out[i] = wire.Minute{Minute: m.At.UTC(), Enqueued: m.Enqueued, Completed: m.Completed, Failed: m.Failed}
 	}
 	if !asOf.IsZero() {
 		c.w.Header().Set("Last-Modified", asOf.UTC().Format(http.TimeFormat))
@@ -63,12 +45,6 @@ func (c *call) throughput() error {
 var recentParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
 	{"after_seq", "Only events after this number; 0 starts with the oldest one kept.", schema{Type: "integer"}},
 	{"limit", "Maximum number of events, 1 to 1000; default 100.", schema{Type: "integer"}},
-}
-
-// recentAnswer is a page of events. Lost: some behind after_seq are no longer kept.
-type recentAnswer struct {
-	Events []*eventAnswer `json:"events"`
-	Lost   bool           `json:"lost,omitempty"`
 }
 
 func (c *call) recentEvents() error {
@@ -93,27 +69,11 @@ func (c *call) recentEvents() error {
 	if err != nil {
 		return err
 	}
-	a := recentAnswer{Events: make([]*eventAnswer, len(p.Events)), Lost: p.Lost}
+	a := wire.EventPage{Events: make([]*wire.Event, len(p.Events)), Lost: p.Lost}
 	for i := range p.Events {
 		a.Events[i] = answerEvent(&p.Events[i])
 	}
 	return c.reply(a)
-}
-
-// whyAnswer says why a job does not run.
-type whyAnswer struct {
-	JobID   string         `json:"job_id"`
-	State   string         `json:"state"`
-	Reasons []reasonAnswer `json:"reasons"`
-	// ETA is when nothing stands in its way any more, where time alone decides.
-	ETA *time.Time `json:"eta,omitempty"`
-}
-
-type reasonAnswer struct {
-	Code    string         `json:"code"`
-	Message string         `json:"message"`
-	Until   *time.Time     `json:"until,omitempty"`
-	Detail  map[string]any `json:"detail"`
 }
 
 func (c *call) why() error {
@@ -125,13 +85,13 @@ func (c *call) why() error {
 	if err != nil {
 		return err
 	}
-	a := whyAnswer{JobID: w.JobID.String(), State: w.State.String(), Reasons: make([]reasonAnswer, len(w.Reasons)), ETA: optionalTime(w.ETA)}
+	a := wire.Why{JobID: w.JobID.String(), State: stateOf(w.State), Reasons: make([]wire.WhyReason, len(w.Reasons)), ETA: w.ETA.UTC()}
 	for i, r := range w.Reasons {
 		detail := r.Detail
 		if detail == nil {
 			detail = map[string]any{}
 		}
-		a.Reasons[i] = reasonAnswer{Code: r.Code, Message: r.Message, Until: optionalTime(r.Until), Detail: detail}
+		a.Reasons[i] = wire.WhyReason{Code: wire.WhyCode(r.Code), Message: r.Message, Until: r.Until.UTC(), Detail: detail}
 	}
 	return c.reply(a)
 }

@@ -53,7 +53,7 @@ func (c *call) webhook() error {
 // webhookJSON is the body as it came if it is JSON, else as a JSON string. JSON that
 // readers could take in different ways is refused and not wrapped: its receiver would
 // get a text where it expects an object.
-func webhookJSON(body []byte) (rawJSON, error) {
+func webhookJSON(body []byte) (json.RawMessage, error) {
 	value := bytes.Trim(body, " \t\r\n")
 	switch {
 	case len(value) == 0:
@@ -71,7 +71,7 @@ func webhookJSON(body []byte) (rawJSON, error) {
 }
 
 // quote writes valid UTF-8 as a JSON string.
-func quote(text string) rawJSON {
+func quote(text string) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -7,6 +7,9 @@ const scope = { tenant: "acme", namespace: "default" };
 const at = (processed: number, more: Partial<BulkOperation> = {}): BulkOperation => ({
   id: "bulk_1",
   status: "running",
+  action: "retry",
+  created_at: "",
+  updated_at: "",
   total: 4,
   processed,
   affected: processed,

@@ -1,3 +1,4 @@
+import type * as Api from "~/gen/openapi";
 import { DataError, type JobFilter, plain, post, seg } from "./jobs-api";
 import { isUnreachable } from "./reach";
 import type { Scope } from "./token";
@@ -10,19 +11,8 @@ export type BulkAction =
   | { action: "delete" }
   | { action: "move"; move_to_queue: string };
 
-export interface BulkOperation {
-  id: string;
-  status: "queued" | "running" | "completed" | "failed";
-  /** When it was asked for; a lower bound if there are very many. */
-  total: number;
-  processed: number;
-  affected: number;
-  /** Jobs that were left as they are; refused says why of the first. */
-  errors: number;
-  refused?: { job_id: string; code: string; error: string }[];
-  /** Why it failed. */
-  error?: string;
-}
+/** How far it is. Its total is a lower bound if there are very many; refused says why of the first errors. */
+export type BulkOperation = Api.BulkOperation;
 
 const ASK_EVERY_MS = 400;
 // An operation outlives a restart of what is in between by far more than this.
@@ -31,7 +21,7 @@ const SILENT_MAX = 25;
 /** Begins an action on all jobs of a filter, and answers the operation's id. */
 export async function startBulk(scope: Scope, filter: JobFilter, action: BulkAction): Promise<string> {
   const body = { ...action, filter, async: true };
-  return (await post<{ bulk_operation_id: string }>(scope, "/jobs/bulk", body)).bulk_operation_id;
+  return (await post<Api.BulkBegun>(scope, "/jobs/bulk", body)).bulk_operation_id;
 }
 
 /**

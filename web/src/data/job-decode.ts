@@ -1,3 +1,4 @@
+import type { JobEvent } from "~/gen/openapi";
 import { type Json, member, parseLossless, printLossless, toPlain } from "~/lib/json";
 import { isJobState } from "~/lib/states";
 import type { Job, TimelineEvent } from "./jobs-api";
@@ -13,7 +14,7 @@ export function decodeJob(text: string): Job {
   return {
     ...job,
     state: isJobState(job.state) ? job.state : "active",
-    ...(job.timeline ? { timeline: (job.timeline as unknown as Remembered[]).map(remembered) } : {}),
+    ...(job.timeline ? { timeline: (job.timeline as unknown as JobEvent[]).map(remembered) } : {}),
     payload: exact("payload") ?? "null",
     result: exact("result"),
     progress: exact("progress"),
@@ -21,12 +22,6 @@ export function decodeJob(text: string): Job {
   };
 }
 
-interface Remembered {
-  event: string;
-  at: string;
-  attempt: number;
-}
-
-function remembered(entry: Remembered, index: number): TimelineEvent {
+function remembered(entry: JobEvent, index: number): TimelineEvent {
   return { seq: index, type: entry.event, at: entry.at, attempt: entry.attempt };
 }

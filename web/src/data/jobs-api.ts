@@ -10,19 +10,17 @@ export { DataError };
 
 // The data plane's HTTP API as the console uses it, at /t/<tenant> of our own origin.
 // Field names are the wire's, so that what people see here is what their code gets. Its
-// types are made from the OpenAPI document; a set of words is told here, because that document has none.
+// types are made from the OpenAPI document.
 
-export type Queue = Api.QueueAnswer;
+export type Queue = Api.Queue;
 
-export type JobRow = Narrow<Api.RowAnswer, { state: JobState }>;
+export type JobRow = Api.JobRow;
 
 export type JobError = Api.JobError;
 
 export type Job = Narrow<
-  Api.JobAnswer,
+  Api.Job,
   {
-    state: JobState;
-    hold?: Hold;
     /** What the job itself remembers; the whole story is in its events. */
     timeline?: TimelineEvent[];
     /** Values of users, printed without touching a digit. */
@@ -34,19 +32,19 @@ export type Job = Narrow<
 >;
 
 /** Why a job waits or waited for a person, and what was decided. */
-export type Hold = Narrow<Api.JobHold, { decision?: "approved" | "rejected" }>;
+export type Hold = Api.Hold;
 
-export type JobUsage = Api.JobUsageAnswer;
+export type JobUsage = Api.JobUsage;
 
 /** Limits of an agent job, as far as it has some, and where it stands. */
-export type Agent = Api.AgentAnswer;
+export type Agent = Api.Agent;
 
 /** How far a list is behind the jobs themselves. */
-export type Freshness = Partial<Pick<Api.ListAnswer, "lag_ms" | "rebuilding" | "rebuild" | "as_of">>;
+export type Freshness = Partial<Pick<Api.JobList, "lag_ms" | "rebuilding" | "rebuild" | "as_of">>;
 
-export type JobsPage = Narrow<Api.ListAnswer, { jobs: JobRow[] }>;
+export type JobsPage = Api.JobList;
 
-export type TimelineEvent = Narrow<Api.TimelineLine, { data?: unknown }>;
+export type TimelineEvent = Api.TimelineEvent;
 
 export interface JobFilter {
   queue?: string | undefined;
@@ -67,7 +65,7 @@ export interface Enqueue {
   priority?: string;
 }
 
-export type Fetched = Api.GrantAnswer;
+export type Fetched = Api.FetchedJob;
 
 type Problem = Partial<Api.Problem>;
 

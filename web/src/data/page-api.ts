@@ -1,7 +1,6 @@
 import type * as Api from "~/gen/openapi";
 import { member, parseLossless, printLossless, toPlain } from "~/lib/json";
 import type { Narrow } from "~/lib/narrow";
-import type { JobState } from "~/lib/states";
 import { type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
 import type { Scope } from "./token";
 
@@ -14,16 +13,14 @@ export interface Page<Row> {
 }
 
 /** The dead jobs of one queue that died of one cause, however many there are. */
-export type ErrorGroup = Narrow<Api.ErrorGroupAnswer, { first_at: string | null; last_at: string | null }>;
+export type ErrorGroup = Api.ErrorGroup;
 
 /** The largest groups, and how many there are of groups and jobs in all. */
-export type ErrorGroups = Narrow<Api.ErrorGroupsAnswer, { groups: ErrorGroup[] }>;
+export type ErrorGroups = Api.ErrorGroupList;
 
 export type Schedule = Narrow<
-  Api.ScheduleAnswer,
+  Api.Schedule,
   {
-    next_run_at: string | null;
-    last_run_at: string | null;
     /** Printed without touching a digit. */
     payload: string;
   }
@@ -33,13 +30,10 @@ export type Schedule = Narrow<
 export type ScheduleSettings = Narrow<Api.ScheduleRequest, { payload: string }>;
 
 /** open: jobs may join; sealed: it ends with the last of its jobs. */
-export type Batch = Narrow<Api.BatchAnswer, { status: "open" | "sealed" | "finished" }>;
+export type Batch = Api.Batch;
 
 /** Without queue and state the job is gone; without an outcome it has not ended. */
-export type BatchMember = Narrow<
-  Api.BatchMember,
-  { state?: JobState; outcome?: "completed" | "dead" | "cancelled" | "deleted" }
->;
+export type BatchMember = Api.BatchMember;
 
 export interface BatchPage {
   batch: Batch;
@@ -47,26 +41,22 @@ export interface BatchPage {
   cursor?: string | undefined;
 }
 
-export type ChainStatus = "running" | "completed" | "exited" | "failed" | "cancelled";
+export type ChainStatus = Api.ChainStatus;
 
-export type ChainRow = Narrow<Api.ChainRow, { status: ChainStatus }>;
+export type ChainRow = Api.ChainRow;
 
 /** Without a state the job is not made, or gone. */
-export type ChainStep = Narrow<Api.ChainStepView, { state?: JobState }>;
+export type ChainStep = Api.ChainJob;
 
-export type Chain = Narrow<
-  Api.ChainAnswer,
-  { status: ChainStatus; steps: ChainStep[]; on_failure?: ChainStep; on_exit?: ChainStep }
->;
+export type Chain = Api.Chain;
 
 /** Why a job does not run: what stands in its way, the first thing first. */
-export type Why = Narrow<Api.WhyAnswer, { state: JobState }>;
+export type Why = Api.Why;
 
 /** One iteration of an agent job that has ended. */
 export type Iteration = Narrow<
-  Api.IterationAnswer,
+  Api.Iteration,
   {
-    status: "continue" | "done" | "hold";
     /** Printed without touching a digit. */
     checkpoint?: string | undefined;
     result?: string | undefined;
@@ -74,25 +64,22 @@ export type Iteration = Narrow<
 >;
 
 /** Somebody who asked for jobs lately. */
-export type Worker = Narrow<Api.WorkerAnswer, { queues: string[] }>;
+export type Worker = Narrow<Api.Worker, { queues: string[] }>;
 
 /** What happened in a namespace in one minute. */
-export type Minute = Api.MinuteAnswer;
+export type Minute = Api.Minute;
 
-export type Usage = Api.UsageAnswer;
+export type Usage = Api.Usage;
 
-export type UsageSummary = Api.UsageSummaryAnswer;
+export type UsageSummary = Api.UsageSummary;
 
-export type Budget = Narrow<
-  Api.BudgetAnswer,
-  { scope: "global" | "queue" | "tag"; on_exceed: "hold" | "reject" | "alert_only" }
->;
+export type Budget = Api.Budget;
 
-export type BudgetSettings = Narrow<Api.BudgetRequest, Pick<Budget, "scope" | "on_exceed">>;
+export type BudgetSettings = Narrow<Api.BudgetRequest, Pick<Budget, "on_exceed">>;
 
-export type Policy = Narrow<Api.PolicyAnswer, { mode: "any" | "all"; on_expire: "approve" | "reject" }>;
+export type Policy = Api.ApprovalPolicy;
 
-export type PolicySettings = Narrow<Api.ApprovalPolicyRequest, Partial<Pick<Policy, "mode" | "on_expire">>>;
+export type PolicySettings = Api.ApprovalPolicyRequest;
 
 // Jobs that the list of workers is joined with.
 const LEASED_READ = 500;
@@ -210,7 +197,7 @@ export const pageApi = {
 
   throughput: (scope: Scope) => plain<Minute[]>(scope, "/metrics/throughput"),
   workers: async (scope: Scope): Promise<Worker[]> =>
-    ((await plain<Api.WorkerAnswer[] | null>(scope, "/workers")) ?? []).map((worker) => ({
+    ((await plain<Api.Worker[] | null>(scope, "/workers")) ?? []).map((worker) => ({
       ...worker,
       queues: JSON.parse(worker.queues) as string[],
     })),

@@ -1123,13 +1123,12 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        AckBatchAnswer: {
-            acked: number;
-            outcomes: components["schemas"]["ItemOutcome"][];
-        };
         AckBatchItem: {
-            /** @description For agent jobs: continue (one more iteration), done, or hold (for approval). */
-            agent_status?: string;
+            /**
+             * @description For agent jobs: continue (one more iteration), done, or hold (for approval).
+             * @enum {string}
+             */
+            agent_status?: "continue" | "done" | "hold";
             /** @description Last checkpoint, any JSON. */
             checkpoint?: unknown;
             /** @description Why the remaining steps are skipped. */
@@ -1142,8 +1141,11 @@ export interface components {
             lease_token?: string;
             /** @description Any JSON. */
             result?: unknown;
-            /** @description For chains: continue (default), or exit to skip the remaining steps. */
-            step_status?: string;
+            /**
+             * @description For chains: continue (default), or exit to skip the remaining steps.
+             * @enum {string}
+             */
+            step_status?: "continue" | "exit";
             /** @description Model usage. */
             usage?: components["schemas"]["UsageReport"];
             /** @description The worker that fetched the job; needed without a lease token. */
@@ -1155,9 +1157,16 @@ export interface components {
             /** @description The worker that fetched the job; needed without a lease token. */
             worker_id?: string;
         };
+        AckBatchResult: {
+            acked: number;
+            outcomes: components["schemas"]["Outcome"][];
+        };
         AckRequest: {
-            /** @description For agent jobs: continue (one more iteration), done, or hold (for approval). */
-            agent_status?: string;
+            /**
+             * @description For agent jobs: continue (one more iteration), done, or hold (for approval).
+             * @enum {string}
+             */
+            agent_status?: "continue" | "done" | "hold";
             /** @description Last checkpoint, any JSON. */
             checkpoint?: unknown;
             /** @description Why the remaining steps are skipped. */
@@ -1168,14 +1177,17 @@ export interface components {
             lease_token?: string;
             /** @description Any JSON. */
             result?: unknown;
-            /** @description For chains: continue (default), or exit to skip the remaining steps. */
-            step_status?: string;
+            /**
+             * @description For chains: continue (default), or exit to skip the remaining steps.
+             * @enum {string}
+             */
+            step_status?: "continue" | "exit";
             /** @description Model usage. */
             usage?: components["schemas"]["UsageReport"];
             /** @description The worker that fetched the job; needed without a lease token. */
             worker_id?: string;
         };
-        AgentAnswer: {
+        Agent: {
             iteration: number;
             iteration_timeout?: string;
             /** @description Amount in dollars. */
@@ -1192,6 +1204,22 @@ export interface components {
             /** @description Iterations before the job is held for approval; 0 means no limit. */
             max_iterations?: number;
         };
+        /** @enum {string} */
+        AgentStatus: "continue" | "done" | "hold";
+        ApprovalPolicy: {
+            approvers?: string[];
+            /** Format: date-time */
+            created_at: string;
+            enabled: boolean;
+            expires_after?: string;
+            id: string;
+            mode: components["schemas"]["PolicyMode"];
+            name: string;
+            on_expire: components["schemas"]["OnExpire"];
+            queue?: string;
+            tag_key?: string;
+            tag_value?: string;
+        };
         ApprovalPolicyRequest: {
             /** @description Ids of the keys or users that can decide; if empty, everybody with the operator role. */
             approvers?: string[];
@@ -1205,12 +1233,18 @@ export interface components {
             expires_after?: string;
             /** @description Id of the policy to update; leave out to create one. */
             id?: string;
-            /** @description any (default: one condition is enough) or all. */
-            mode?: string;
+            /**
+             * @description any (default: one condition is enough) or all.
+             * @enum {string}
+             */
+            mode?: "any" | "all";
             /** @description Name shown to people. */
             name: string;
-            /** @description What happens when it expires: reject (default) or approve. */
-            on_expire?: string;
+            /**
+             * @description What happens when it expires: reject (default) or approve.
+             * @enum {string}
+             */
+            on_expire?: "reject" | "approve";
             /** @description Jobs of this queue. */
             queue?: string;
             /** @description Jobs with this tag. */
@@ -1218,12 +1252,7 @@ export interface components {
             /** @description With this value; leave out for any value. */
             tag_value?: string;
         };
-        AuditAnswer: {
-            cursor: string;
-            entries: components["schemas"]["AuditEntryAnswer"][];
-            has_more: boolean;
-        };
-        AuditEntryAnswer: {
+        AuditEntry: {
             action: string;
             affected: number;
             /** Format: date-time */
@@ -1237,7 +1266,14 @@ export interface components {
             target?: string;
             target_type: string;
         };
-        BatchAnswer: {
+        AuditPage: {
+            cursor: string;
+            entries: components["schemas"]["AuditEntry"][];
+            has_more: boolean;
+        };
+        /** @enum {string} */
+        Backoff: "none" | "fixed" | "linear" | "exponential";
+        Batch: {
             callback_job_id?: string;
             callback_queue?: string;
             cancelled: number;
@@ -1250,18 +1286,23 @@ export interface components {
             finished_at?: string;
             id: string;
             open: number;
-            status: string;
+            status: components["schemas"]["BatchStatus"];
             total: number;
         };
-        BatchMadeAnswer: {
-            batch: components["schemas"]["BatchAnswer"];
+        BatchList: {
+            batches: components["schemas"]["Batch"][];
+            cursor: string;
+            has_more: boolean;
+        };
+        BatchMade: {
+            batch: components["schemas"]["Batch"];
             batch_id: string;
         };
         BatchMember: {
             job_id: string;
-            outcome?: string;
+            outcome?: components["schemas"]["BatchOutcome"];
             queue?: string;
-            state?: string;
+            state?: components["schemas"]["State"];
         };
         BatchOptions: {
             /** @description An object, to which the batch's counts are added. Any other value is moved to payload. */
@@ -1271,33 +1312,32 @@ export interface components {
             /** @description More jobs can join until you seal the batch. */
             open?: boolean;
         };
+        /** @enum {string} */
+        BatchOutcome: "completed" | "dead" | "cancelled" | "deleted";
+        BatchPage: {
+            batch: components["schemas"]["Batch"];
+            cursor: string;
+            has_more: boolean;
+            members: components["schemas"]["BatchMember"][];
+        };
         BatchRequest: {
             /** @description An object, to which the batch's counts are added. Any other value is moved to payload. */
             callback_payload?: unknown;
             /** @description Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback. */
             callback_queue?: string;
         };
-        BatchViewAnswer: {
-            batch: components["schemas"]["BatchAnswer"];
-            cursor: string;
-            has_more: boolean;
-            members: components["schemas"]["BatchMember"][];
-        };
-        BatchesAnswer: {
-            batches: components["schemas"]["BatchAnswer"][];
-            cursor: string;
-            has_more: boolean;
-        };
-        BudgetAnswer: {
+        /** @enum {string} */
+        BatchStatus: "open" | "sealed" | "finished";
+        Budget: {
             /** Format: date-time */
             created_at: string;
             /** @description Amount in dollars. */
             daily_usd?: number;
             id: string;
-            on_exceed: string;
+            on_exceed: components["schemas"]["OnExceed"];
             /** @description Amount in dollars. */
             per_job_usd?: number;
-            scope: string;
+            scope: components["schemas"]["BudgetScope"];
             /** @description Amount in dollars. */
             spent_usd: number;
             target: string;
@@ -1305,39 +1345,73 @@ export interface components {
         BudgetRequest: {
             /** @description Maximum model cost per UTC day; 0 means no limit. */
             daily_usd?: number;
-            /** @description hold (default: start no jobs), reject (also refuse new jobs) or alert_only. */
-            on_exceed?: string;
+            /**
+             * @description hold (default: start no jobs), reject (also refuse new jobs) or alert_only.
+             * @enum {string}
+             */
+            on_exceed?: "hold" | "reject" | "alert_only";
             /** @description Maximum model cost per job; 0 means no limit. */
             per_job_usd?: number;
-            /** @description global, queue or tag. */
-            scope: string;
+            /**
+             * @description global, queue or tag.
+             * @enum {string}
+             */
+            scope: "global" | "queue" | "tag";
             /** @description A queue name, a tag as key:value, or * for the whole namespace. */
             target?: string;
         };
-        BulkAnswer: {
-            affected: number;
-            duration_ms: number;
-            errors: number;
-            refused?: components["schemas"]["BulkRefusal"][];
-        };
-        BulkBegunAnswer: {
+        /** @enum {string} */
+        BudgetScope: "global" | "queue" | "tag";
+        /** @enum {string} */
+        BulkAction: "retry" | "delete" | "cancel" | "move" | "requeue" | "change_priority" | "hold" | "approve" | "reject";
+        BulkBegun: {
             bulk_operation_id: string;
             estimated_total: number;
             progress_url: string;
-            status: string;
+            status: components["schemas"]["BulkStatus"];
         };
         BulkGetRequest: {
             /** @description Job ids, at most 1000. */
             job_ids: string[];
         };
+        BulkOperation: {
+            action: components["schemas"]["BulkAction"];
+            affected: number;
+            /** Format: date-time */
+            created_at: string;
+            error?: string;
+            errors: number;
+            /** Format: date-time */
+            finished_at?: string;
+            id: string;
+            processed: number;
+            refused?: components["schemas"]["BulkRefusal"][];
+            status: components["schemas"]["BulkStatus"];
+            total: number;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        BulkProgress: {
+            affected: number;
+            created_at_ns: number;
+            error?: string;
+            percent: number;
+            processed: number;
+            status: components["schemas"]["BulkStatus"];
+            task_id: string;
+            total: number;
+        };
         BulkRefusal: {
-            code: string;
+            code: components["schemas"]["Code"];
             error: string;
             job_id: string;
         };
         BulkRequest: {
-            /** @description retry, delete, cancel, move, requeue, change_priority, hold, approve or reject. */
-            action: string;
+            /**
+             * @description retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.
+             * @enum {string}
+             */
+            action: "retry" | "delete" | "cancel" | "move" | "requeue" | "change_priority" | "hold" | "approve" | "reject";
             /** @description Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs. */
             async?: boolean;
             /** @description All jobs that match this search; limit caps how many. */
@@ -1346,18 +1420,23 @@ export interface components {
             job_ids?: string[];
             /** @description Target queue, for move. */
             move_to_queue?: string;
-            /** @description For change_priority: critical, high or normal. */
-            priority?: string;
+            /**
+             * @description For change_priority: critical, high or normal.
+             * @enum {string}
+             */
+            priority?: "critical" | "high" | "normal";
         };
+        BulkResult: {
+            affected: number;
+            duration_ms: number;
+            errors: number;
+            refused?: components["schemas"]["BulkRefusal"][];
+        };
+        /** @enum {string} */
+        BulkStatus: "queued" | "running" | "completed" | "failed";
+        /** @enum {string} */
+        CatchUp: "once" | "skip" | "all";
         Chain: {
-            /** @description Enqueued after the last step, or when a worker acks with step_status exit. */
-            on_exit?: components["schemas"]["ChainStep"];
-            /** @description Enqueued when a step becomes dead. Or a string: "stop" (enqueue nothing) or "continue" (run the next step anyway). */
-            on_failure?: components["schemas"]["ChainStep"] | string;
-            /** @description The steps in order; the enqueued job is the first. */
-            steps: components["schemas"]["ChainStep"][];
-        };
-        ChainAnswer: {
             continue_on_failure: boolean;
             /** Format: date-time */
             created_at: string;
@@ -1366,10 +1445,29 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             id: string;
-            on_exit?: components["schemas"]["ChainStepView"];
-            on_failure?: components["schemas"]["ChainStepView"];
-            status: string;
-            steps: components["schemas"]["ChainStepView"][];
+            on_exit?: components["schemas"]["ChainJob"];
+            on_failure?: components["schemas"]["ChainJob"];
+            status: components["schemas"]["ChainStatus"];
+            steps: components["schemas"]["ChainJob"][];
+        };
+        ChainJob: {
+            job_id?: string;
+            queue: string;
+            state?: components["schemas"]["State"];
+            step: number;
+        };
+        ChainList: {
+            chains: components["schemas"]["ChainRow"][];
+            cursor: string;
+            has_more: boolean;
+        };
+        ChainRequest: {
+            /** @description Enqueued after the last step, or when a worker acks with step_status exit. */
+            on_exit?: components["schemas"]["ChainStep"];
+            /** @description Enqueued when a step becomes dead. Or a string: "stop" (enqueue nothing) or "continue" (run the next step anyway). */
+            on_failure?: components["schemas"]["ChainStep"] | string;
+            /** @description The steps in order; the enqueued job is the first. */
+            steps: components["schemas"]["ChainStep"][];
         };
         ChainRow: {
             /** Format: date-time */
@@ -1379,27 +1477,18 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             id: string;
-            status: string;
+            status: components["schemas"]["ChainStatus"];
             steps: number;
         };
+        /** @enum {string} */
+        ChainStatus: "running" | "completed" | "exited" | "failed" | "cancelled";
         ChainStep: {
             /** @description An object, to which the previous job's id and result are added. Any other value is moved to payload. */
             payload?: unknown;
             /** @description Queue name. Optional for the first step, which uses the job's queue. */
             queue?: string;
         };
-        ChainStepView: {
-            job_id?: string;
-            queue: string;
-            state?: string;
-            step: number;
-        };
-        ChainsAnswer: {
-            chains: components["schemas"]["ChainRow"][];
-            cursor: string;
-            has_more: boolean;
-        };
-        ClearAnswer: {
+        Cleared: {
             removed: number;
             status: string;
         };
@@ -1419,30 +1508,23 @@ export interface components {
             shards: number;
             sync_delay_ms: number;
         };
+        /** @enum {string} */
+        Code: "VALIDATION_ERROR" | "PARSE_ERROR" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NAMESPACE_NOT_FOUND" | "CONFLICT" | "QUEUE_CHANGED" | "QUEUE_DRAINING" | "BATCH_CLOSED" | "TOO_MANY_BATCHES" | "TOO_MANY_DEPENDENTS" | "TOO_MANY_OPERATIONS" | "TOO_MANY_SCHEDULES" | "LEASE_LOST" | "NOT_ACTIVE" | "UNAUTHORIZED" | "FORBIDDEN" | "CROSS_ORIGIN" | "TOKEN_EXPIRED" | "TOKEN_WITHDRAWN" | "OVERLOADED" | "RATE_LIMITED" | "BUDGET_EXCEEDED" | "DISK_FULL" | "SEARCH_TOO_BROAD" | "PAYLOAD_TOO_LARGE" | "HEADERS_TOO_LARGE" | "MEMBERSHIP_ERROR" | "LEADER_UNAVAILABLE" | "NOT_LEADER" | "FORWARD_LOOP" | "LIST_BEHIND" | "REBUILDING" | "STARTING" | "CLOCK_SKEW" | "AUTH_STATE_STALE" | "UNHEALTHY" | "UNKNOWN_OUTCOME" | "REQUEST_TIMEOUT" | "CANCELED" | "UNSUPPORTED" | "INTERNAL_ERROR";
+        /** @enum {string} */
+        DeadReason: "max_retries" | "crash_loop" | "terminal" | "expired" | "rejected" | "dependency_failed" | "budget_exceeded";
         DecideRequest: {
             /** @description Comment on the decision, stored with the job. */
             comment?: string;
             /** @description Alias of comment. */
             reason?: string;
         };
-        DrainAnswer: {
+        /** @enum {string} */
+        Decision: "approved" | "rejected";
+        /** @enum {string} */
+        DependencyPolicy: "fail" | "run" | "cancel";
+        Drained: {
             remaining: number;
             status: string;
-        };
-        EnqueueAnswer: {
-            batch_id?: string;
-            chain_id?: string;
-            job: components["schemas"]["JobStub"];
-            job_id: string;
-            status: string;
-            unique_existing: boolean;
-            unique_job_id?: string;
-        };
-        EnqueueBatchAnswer: {
-            batch_id?: string;
-            job_ids: string[];
-            jobs: components["schemas"]["JobStub"][];
-            results: components["schemas"]["EnqueueAnswer"][];
         };
         EnqueueBatchRequest: {
             /** @description Makes the jobs a batch. */
@@ -1456,7 +1538,7 @@ export interface components {
             /** @description Id of an open batch to join. */
             batch_id?: string;
             /** @description Steps that run after the job. */
-            chain?: components["schemas"]["Chain"];
+            chain?: components["schemas"]["ChainRequest"];
             /**
              * @deprecated
              * @description Not available yet; refused.
@@ -1498,18 +1580,27 @@ export interface components {
             idempotency_key?: string;
             /** @description Total number of attempts; default 3, and 0 means 1. */
             max_retries?: number;
-            /** @description What happens if one of them doesn't complete: fail (default), run or cancel. */
-            on_dependency_failed?: string;
+            /**
+             * @description What happens if one of them doesn't complete: fail (default), run or cancel.
+             * @enum {string}
+             */
+            on_dependency_failed?: "fail" | "run" | "cancel";
             /** @description The job that created this one, shown to people. */
             parent_id?: string;
             /** @description Any JSON; default {}. */
             payload?: unknown;
-            /** @description critical, high or normal; low means normal. */
-            priority?: string;
+            /**
+             * @description critical, high or normal; low means normal.
+             * @enum {string}
+             */
+            priority?: "critical" | "high" | "normal";
             /** @description Queue name. */
             queue: string;
-            /** @description none, fixed, linear or exponential. */
-            retry_backoff?: string;
+            /**
+             * @description none, fixed, linear or exponential.
+             * @enum {string}
+             */
+            retry_backoff?: "none" | "fixed" | "linear" | "exponential";
             /**
              * @description Default 5s.
              * @example 5s
@@ -1542,26 +1633,43 @@ export interface components {
             /** @description Maximum seconds the key is locked; default 3600. */
             unique_period?: number;
         };
-        ErrorGroupAnswer: {
+        /** @enum {string} */
+        EnqueueStatus: "pending" | "scheduled" | "held" | "duplicate";
+        Enqueued: {
+            batch_id?: string;
+            chain_id?: string;
+            job: components["schemas"]["JobRef"];
+            job_id: string;
+            status: components["schemas"]["EnqueueStatus"];
+            unique_existing: boolean;
+            unique_job_id?: string;
+        };
+        EnqueuedBatch: {
+            batch_id?: string;
+            job_ids: string[];
+            jobs: components["schemas"]["JobRef"][];
+            results: components["schemas"]["Enqueued"][];
+        };
+        ErrorGroup: {
             count: number;
-            dead_reason: string;
+            dead_reason: components["schemas"]["DeadReason"];
             error?: string;
             /** Format: date-time */
-            first_at: string;
+            first_at: string | null;
             id: string;
             /** Format: date-time */
-            last_at: string;
+            last_at: string | null;
             queue: string;
             sample: components["schemas"]["ErrorSample"];
         };
-        ErrorGroupsAnswer: {
+        ErrorGroupList: {
             /** Format: date-time */
-            as_of: string;
+            as_of: string | null;
             duration_ms: number;
-            groups: components["schemas"]["ErrorGroupAnswer"][];
+            groups: components["schemas"]["ErrorGroup"][];
             has_more: boolean;
             lag_ms: number;
-            rebuild?: components["schemas"]["RebuildAnswer"];
+            rebuild?: components["schemas"]["Rebuild"];
             rebuilding: boolean;
             total_exact: boolean;
             total_groups: number;
@@ -1571,27 +1679,27 @@ export interface components {
             error?: string;
             job_id: string;
         };
-        EventAnswer: {
+        Event: {
             at_ns: number;
             data?: components["schemas"]["EventData"];
             job_id?: string;
             queue?: string;
             seq: number;
-            type: string;
+            type: components["schemas"]["EventType"];
         };
         EventData: {
             attempt?: number;
-            code?: string;
-            from?: string;
+            code?: components["schemas"]["Code"];
+            from?: components["schemas"]["State"];
             reason?: string;
-            state?: string;
+            state?: components["schemas"]["State"];
         };
-        FailAnswer: {
-            attempts_remaining: number;
-            /** Format: date-time */
-            next_attempt_at?: string;
-            status: string;
+        EventPage: {
+            events: components["schemas"]["Event"][];
+            lost?: boolean;
         };
+        /** @enum {string} */
+        EventType: "enqueued" | "scheduled" | "promoted" | "started" | "progress" | "completed" | "failed" | "retrying" | "released" | "lease_expired" | "cancel_requested" | "cancelled" | "expired" | "dead" | "retried" | "deleted" | "moved" | "priority_changed" | "unblocked" | "held" | "approved" | "rejected" | "continued" | "budget_exceeded" | "queue.updated" | "queue.paused" | "queue.resumed" | "queue.draining" | "queue.cleared" | "queue.deleted" | "gap" | "end";
         FailRequest: {
             /** @description Backtrace of the error. */
             backtrace?: string;
@@ -1616,8 +1724,11 @@ export interface components {
             /** @description The worker that fetched the job; needed without a lease token. */
             worker_id?: string;
         };
-        FetchBatchAnswer: {
-            jobs: components["schemas"]["GrantAnswer"][];
+        FailResult: {
+            attempts_remaining: number;
+            /** Format: date-time */
+            next_attempt_at?: string;
+            status: components["schemas"]["State"];
         };
         FetchRequest: {
             /** @description fetch/batch: maximum number of jobs; default 1. */
@@ -1635,42 +1746,8 @@ export interface components {
             /** @description Name of the worker. */
             worker_id?: string;
         };
-        FoundAnswer: {
-            attempt: number;
-            batch_id?: string;
-            chain_id?: string;
-            chain_step?: number;
-            /** Format: date-time */
-            completed_at?: string;
-            crashes?: number;
-            /** Format: date-time */
-            created_at: string;
-            dead_reason?: string;
-            /** Format: date-time */
-            failed_at?: string;
-            hold_reason?: string;
-            id: string;
-            last_error?: string;
-            max_retries: number;
-            parent_id?: string;
-            /** @description Any JSON. */
-            payload: unknown;
-            payload_omitted?: boolean;
-            priority: number;
-            queue: string;
-            /** Format: date-time */
-            scheduled_at?: string;
-            /** Format: date-time */
-            started_at?: string;
-            state: string;
-            tags?: {
-                [key: string]: string;
-            };
-            unique_key?: string;
-            worker_id?: string;
-        };
-        GrantAnswer: {
-            agent?: components["schemas"]["AgentAnswer"];
+        FetchedJob: {
+            agent?: components["schemas"]["Agent"];
             attempt: number;
             batch_id?: string;
             chain_id?: string;
@@ -1691,6 +1768,43 @@ export interface components {
             };
             traceparent?: string;
         };
+        FetchedJobs: {
+            jobs: components["schemas"]["FetchedJob"][];
+        };
+        FoundJob: {
+            attempt: number;
+            batch_id?: string;
+            chain_id?: string;
+            chain_step?: number;
+            /** Format: date-time */
+            completed_at?: string;
+            crashes?: number;
+            /** Format: date-time */
+            created_at: string;
+            dead_reason?: components["schemas"]["DeadReason"];
+            /** Format: date-time */
+            failed_at?: string;
+            hold_reason?: string;
+            id: string;
+            last_error?: string;
+            max_retries: number;
+            parent_id?: string;
+            /** @description Any JSON. */
+            payload: unknown;
+            payload_omitted?: boolean;
+            priority: number;
+            queue: string;
+            /** Format: date-time */
+            scheduled_at?: string;
+            /** Format: date-time */
+            started_at?: string;
+            state: components["schemas"]["State"];
+            tags?: {
+                [key: string]: string;
+            };
+            unique_key?: string;
+            worker_id?: string;
+        };
         GroupStatus: {
             applied_index: number;
             commit_index: number;
@@ -1702,19 +1816,11 @@ export interface components {
             state: string;
             term: number;
         };
-        HealthAnswer: {
+        Health: {
             leader: string;
             raft_state: string;
             reason?: string;
             status: string;
-        };
-        HeartbeatAnswer: {
-            acked: string[];
-            canceled: string[];
-            jobs: {
-                [key: string]: components["schemas"]["HeartbeatStatus"];
-            };
-            unknown: string[];
         };
         HeartbeatJob: {
             /** @description Any JSON. */
@@ -1726,6 +1832,10 @@ export interface components {
             /** @description Model usage. */
             usage?: components["schemas"]["UsageReport"];
         };
+        HeartbeatOutcome: {
+            budget_exceeded?: boolean;
+            status: components["schemas"]["HeartbeatStatus"];
+        };
         HeartbeatRequest: {
             /** @description Jobs to renew, by id. */
             jobs?: {
@@ -1736,24 +1846,40 @@ export interface components {
             /** @description The worker that fetched the job; needed without a lease token. */
             worker_id?: string;
         };
-        HeartbeatStatus: {
-            budget_exceeded?: boolean;
-            status: string;
+        HeartbeatResult: {
+            acked: string[];
+            canceled: string[];
+            jobs: {
+                [key: string]: components["schemas"]["HeartbeatOutcome"];
+            };
+            unknown: string[];
+        };
+        /** @enum {string} */
+        HeartbeatStatus: "ok" | "cancel" | "lost";
+        Hold: {
+            approvers?: string[];
+            /** Format: date-time */
+            at: string;
+            by?: string;
+            comment?: string;
+            /** Format: date-time */
+            decided_at?: string;
+            decided_by?: string;
+            decision?: components["schemas"]["Decision"];
+            policy?: string;
+            reason: string;
+            /** Format: date-time */
+            until?: string;
         };
         HoldRequest: {
             /** @description Reason, shown to the person who decides. */
             reason?: string;
         };
-        InfoAnswer: {
+        Info: {
             api_version: string;
             server_version: string;
         };
-        ItemOutcome: {
-            code?: string;
-            error?: string;
-            job_id: string;
-        };
-        IterationAnswer: {
+        Iteration: {
             cache_creation_tokens: number;
             cache_read_tokens: number;
             /** @description Any JSON. */
@@ -1773,14 +1899,14 @@ export interface components {
             provider?: string;
             /** @description Any JSON. */
             result?: unknown;
-            status: string;
+            status: components["schemas"]["AgentStatus"];
         };
-        IterationsAnswer: {
+        IterationList: {
             has_more: boolean;
-            iterations: components["schemas"]["IterationAnswer"][];
+            iterations: components["schemas"]["Iteration"][];
         };
-        JobAnswer: {
-            agent?: components["schemas"]["AgentAnswer"];
+        Job: {
+            agent?: components["schemas"]["Agent"];
             attempt: number;
             batch_id?: string;
             chain_id?: string;
@@ -1792,7 +1918,7 @@ export interface components {
             crashes?: number;
             /** Format: date-time */
             created_at: string;
-            dead_reason?: string;
+            dead_reason?: components["schemas"]["DeadReason"];
             depends_on?: string[];
             errors?: components["schemas"]["JobError"][];
             /** Format: date-time */
@@ -1801,14 +1927,14 @@ export interface components {
             failed_at?: string;
             /** Format: date-time */
             finished_at?: string;
-            hold?: components["schemas"]["JobHold"];
+            hold?: components["schemas"]["Hold"];
             hold_reason?: string;
             hostname?: string;
             id: string;
             /** Format: date-time */
             lease_expires_at?: string;
             max_retries: number;
-            on_dependency_failed?: string;
+            on_dependency_failed?: components["schemas"]["DependencyPolicy"];
             parent_id?: string;
             /** @description Any JSON. */
             payload: unknown;
@@ -1818,7 +1944,7 @@ export interface components {
             queue: string;
             /** @description Any JSON. */
             result?: unknown;
-            retry_backoff: string;
+            retry_backoff: components["schemas"]["Backoff"];
             retry_base_delay_ms: number;
             retry_max_delay_ms: number;
             schedule_id?: string;
@@ -1826,14 +1952,14 @@ export interface components {
             scheduled_at?: string;
             /** Format: date-time */
             started_at?: string;
-            state: string;
+            state: components["schemas"]["State"];
             tags?: {
                 [key: string]: string;
             };
             timeline?: components["schemas"]["JobEvent"][];
             traceparent?: string;
             unique_key?: string;
-            usage?: components["schemas"]["JobUsageAnswer"];
+            usage?: components["schemas"]["JobUsage"];
             waiting_on?: number;
             worker_id?: string;
         };
@@ -1850,22 +1976,62 @@ export interface components {
             /** Format: date-time */
             at: string;
             attempt: number;
-            event: string;
+            event: components["schemas"]["EventType"];
         };
-        JobHold: {
-            approvers?: string[];
+        JobList: {
             /** Format: date-time */
-            at: string;
-            by?: string;
-            comment?: string;
+            as_of: string | null;
+            cursor: string;
+            duration_ms: number;
+            has_more: boolean;
+            jobs: components["schemas"]["JobRow"][];
+            lag_ms: number;
+            rebuild?: components["schemas"]["Rebuild"];
+            rebuilding: boolean;
+        };
+        JobRef: {
+            id: string;
+            queue: string;
+            state?: components["schemas"]["State"];
+        };
+        JobRow: {
+            attempt: number;
             /** Format: date-time */
-            decided_at?: string;
-            decided_by?: string;
-            decision?: string;
-            policy?: string;
-            reason: string;
+            completed_at?: string;
+            crashes?: number;
             /** Format: date-time */
-            until?: string;
+            created_at: string;
+            dead_reason?: components["schemas"]["DeadReason"];
+            /** Format: date-time */
+            failed_at?: string;
+            hold_reason?: string;
+            id: string;
+            last_error?: string;
+            max_retries: number;
+            priority: number;
+            queue: string;
+            /** Format: date-time */
+            scheduled_at?: string;
+            /** Format: date-time */
+            started_at?: string;
+            state: components["schemas"]["State"];
+            tags?: {
+                [key: string]: string;
+            };
+            worker_id?: string;
+        };
+        JobSearch: {
+            /** Format: date-time */
+            as_of: string | null;
+            cursor: string;
+            duration_ms: number;
+            has_more: boolean;
+            jobs: components["schemas"]["FoundJob"][];
+            lag_ms: number;
+            rebuild?: components["schemas"]["Rebuild"];
+            rebuilding: boolean;
+            total: number;
+            total_exact: boolean;
         };
         JobSearchRequest: {
             /** @description At most this many attempts. */
@@ -1947,8 +2113,11 @@ export interface components {
              * @description Not available yet; refused.
              */
             payload_jq?: unknown;
-            /** @description critical, high or normal. */
-            priority?: string;
+            /**
+             * @description critical, high or normal.
+             * @enum {string}
+             */
+            priority?: "critical" | "high" | "normal";
             /** @description Only jobs of this queue. */
             queue?: string;
             /**
@@ -1974,7 +2143,7 @@ export interface components {
              */
             started_before?: string;
             /** @description Only jobs in one of these states. */
-            state?: string[];
+            state?: ("scheduled" | "pending" | "active" | "cancelling" | "retrying" | "held" | "completed" | "dead" | "cancelled")[];
             /** @description Only jobs with all of these tags. */
             tags?: {
                 [key: string]: string;
@@ -1987,43 +2156,27 @@ export interface components {
             /** @description The worker of the latest attempt. */
             worker_id?: string;
         };
-        JobStub: {
-            id: string;
-            queue: string;
-            state?: string;
-        };
-        JobUsageAnswer: {
+        JobUsage: {
             cache_creation_tokens: number;
             cache_read_tokens: number;
             /** @description Amount in dollars. */
             cost_usd: number;
             count: number;
             input_tokens: number;
-            models: components["schemas"]["ModelUsageAnswer"][];
+            models: components["schemas"]["ModelUsage"][];
             output_tokens: number;
         };
-        JobsAnswer: {
-            jobs: components["schemas"]["JobAnswer"][];
+        Jobs: {
+            jobs: components["schemas"]["Job"][];
         };
-        ListAnswer: {
-            /** Format: date-time */
-            as_of: string;
-            cursor: string;
-            duration_ms: number;
-            has_more: boolean;
-            jobs: components["schemas"]["RowAnswer"][];
-            lag_ms: number;
-            rebuild?: components["schemas"]["RebuildAnswer"];
-            rebuilding: boolean;
-        };
-        MinuteAnswer: {
+        Minute: {
             completed: number;
             enqueued: number;
             failed: number;
             /** Format: date-time */
             minute: string;
         };
-        ModelUsageAnswer: {
+        ModelUsage: {
             cache_creation_tokens: number;
             cache_read_tokens: number;
             /** @description Amount in dollars. */
@@ -2044,42 +2197,23 @@ export interface components {
             self?: boolean;
             voter: boolean;
         };
-        OperationAnswer: {
-            action: string;
-            affected: number;
-            /** Format: date-time */
-            created_at: string;
+        /** @enum {string} */
+        OnExceed: "hold" | "reject" | "alert_only";
+        /** @enum {string} */
+        OnExpire: "reject" | "approve";
+        Outcome: {
+            code?: components["schemas"]["Code"];
             error?: string;
-            errors: number;
-            /** Format: date-time */
-            finished_at?: string;
-            id: string;
-            processed: number;
-            refused?: components["schemas"]["BulkRefusal"][];
-            status: string;
-            total: number;
-            /** Format: date-time */
-            updated_at: string;
+            job_id: string;
         };
-        PolicyAnswer: {
-            approvers?: string[];
-            /** Format: date-time */
-            created_at: string;
-            enabled: boolean;
-            expires_after?: string;
-            id: string;
-            mode: string;
-            name: string;
-            on_expire: string;
-            queue?: string;
-            tag_key?: string;
-            tag_value?: string;
-        };
-        PreviewAnswer: {
-            next_runs: string[];
-        };
+        /** @enum {string} */
+        Overlap: "allow" | "skip" | "cancel";
+        /** @enum {string} */
+        PolicyMode: "any" | "all";
+        /** @enum {string} */
+        Priority: "critical" | "high" | "normal";
         Problem: {
-            code: string;
+            code: components["schemas"]["Code"];
             detail: string;
             error: string;
             fields?: components["schemas"]["ProblemField"][];
@@ -2093,17 +2227,7 @@ export interface components {
             field: string;
             message: string;
         };
-        ProgressData: {
-            affected: number;
-            created_at_ns: number;
-            error?: string;
-            percent: number;
-            processed: number;
-            status: string;
-            task_id: string;
-            total: number;
-        };
-        QueueAnswer: {
+        Queue: {
             active: number;
             cancelled: number;
             cancelling: number;
@@ -2125,7 +2249,7 @@ export interface components {
             pending: number;
             rate_limit?: number;
             rate_window_ms?: number;
-            retry_backoff?: string;
+            retry_backoff?: components["schemas"]["Backoff"];
             retry_base_delay_ms?: number;
             retry_max_delay_ms?: number;
             retrying: number;
@@ -2142,8 +2266,11 @@ export interface components {
             max_retries?: number;
             /** @description Whether the queue is paused; leave out to keep the current value. */
             paused?: boolean;
-            /** @description Default for jobs that don't set retry_backoff; if left out, exponential. */
-            retry_backoff?: string;
+            /**
+             * @description Default for jobs that don't set retry_backoff; if left out, exponential.
+             * @enum {string}
+             */
+            retry_backoff?: "none" | "fixed" | "linear" | "exponential";
             /**
              * @description Default for jobs that don't set retry_base_delay; if left out, 5s.
              * @example 5s
@@ -2181,60 +2308,19 @@ export interface components {
             /** @description Length of the window in milliseconds. */
             window_ms?: number;
         };
-        ReasonAnswer: {
-            code: string;
-            detail: Record<string, unknown>;
-            message: string;
-            /** Format: date-time */
-            until?: string;
-        };
-        RebuildAnswer: {
+        Rebuild: {
             jobs_done: number;
             jobs_total: number;
-        };
-        RecentAnswer: {
-            events: components["schemas"]["EventAnswer"][];
-            lost?: boolean;
         };
         ReplayRequest: {
             /** @description Number of the iteration to continue from. */
             from?: number;
         };
-        RequeueAnswer: {
+        Requeued: {
             requeued: number;
             status: string;
         };
-        RowAnswer: {
-            attempt: number;
-            /** Format: date-time */
-            completed_at?: string;
-            crashes?: number;
-            /** Format: date-time */
-            created_at: string;
-            dead_reason?: string;
-            /** Format: date-time */
-            failed_at?: string;
-            hold_reason?: string;
-            id: string;
-            last_error?: string;
-            max_retries: number;
-            priority: number;
-            queue: string;
-            /** Format: date-time */
-            scheduled_at?: string;
-            /** Format: date-time */
-            started_at?: string;
-            state: string;
-            tags?: {
-                [key: string]: string;
-            };
-            worker_id?: string;
-        };
-        RunAnswer: {
-            job_id: string;
-            status: string;
-        };
-        RuntimeAnswer: {
+        Runtime: {
             cpu_sys_ns: number;
             cpu_user_ns: number;
             gc_pause_p99_ns: number;
@@ -2244,8 +2330,8 @@ export interface components {
             max_rss_bytes: number;
             stack_inuse_bytes: number;
         };
-        ScheduleAnswer: {
-            catch_up: string;
+        Schedule: {
+            catch_up: components["schemas"]["CatchUp"];
             /** Format: date-time */
             created_at: string;
             cron: string;
@@ -2254,20 +2340,20 @@ export interface components {
             jitter?: string;
             last_job_id?: string;
             /** Format: date-time */
-            last_run_at: string;
+            last_run_at: string | null;
             max_retries?: number;
             missed: number;
             name: string;
             /** Format: date-time */
-            next_run_at: string;
+            next_run_at: string | null;
             next_runs?: string[];
-            overlap: string;
+            overlap: components["schemas"]["Overlap"];
             paused: boolean;
             /** @description Any JSON. */
             payload: unknown;
-            priority: string;
+            priority: components["schemas"]["Priority"];
             queue: string;
-            retry_backoff?: string;
+            retry_backoff?: components["schemas"]["Backoff"];
             retry_base_delay_ms?: number;
             retry_max_delay_ms?: number;
             tags?: {
@@ -2279,6 +2365,14 @@ export interface components {
             /** Format: date-time */
             updated_at: string;
         };
+        ScheduleList: {
+            cursor: string;
+            has_more: boolean;
+            schedules: components["schemas"]["Schedule"][];
+        };
+        SchedulePreview: {
+            next_runs: string[];
+        };
         SchedulePreviewRequest: {
             /** @description Cron expression, as in a schedule. */
             cron: string;
@@ -2286,8 +2380,11 @@ export interface components {
             timezone?: string;
         };
         ScheduleRequest: {
-            /** @description Which missed ticks to run: once (default: the latest), skip or all. */
-            catch_up?: string;
+            /**
+             * @description Which missed ticks to run: once (default: the latest), skip or all.
+             * @enum {string}
+             */
+            catch_up?: "once" | "skip" | "all";
             /** @description Set by the server; ignored in a request. */
             created_at?: unknown;
             /** @description Five fields, six with seconds first, or a macro such as @daily or @every 90s. */
@@ -2324,18 +2421,27 @@ export interface components {
             next_run_at?: unknown;
             /** @description Set by the server; ignored in a request. */
             next_runs?: unknown;
-            /** @description What to do while the previous job hasn't ended: allow (default), skip or cancel. */
-            overlap?: string;
+            /**
+             * @description What to do while the previous job hasn't ended: allow (default), skip or cancel.
+             * @enum {string}
+             */
+            overlap?: "allow" | "skip" | "cancel";
             /** @description Whether the schedule is paused; leave out to keep the current value. */
             paused?: boolean;
             /** @description Any JSON; default {}. */
             payload?: unknown;
-            /** @description critical, high or normal; low means normal. */
-            priority?: string;
+            /**
+             * @description critical, high or normal; low means normal.
+             * @enum {string}
+             */
+            priority?: "critical" | "high" | "normal";
             /** @description Queue name. */
             queue: string;
-            /** @description none, fixed, linear or exponential. */
-            retry_backoff?: string;
+            /**
+             * @description none, fixed, linear or exponential.
+             * @enum {string}
+             */
+            retry_backoff?: "none" | "fixed" | "linear" | "exponential";
             /**
              * @description Default 5s.
              * @example 5s
@@ -2365,29 +2471,17 @@ export interface components {
             /** @description Set by the server; ignored in a request. */
             updated_at?: unknown;
         };
-        SchedulesAnswer: {
-            cursor: string;
-            has_more: boolean;
-            schedules: components["schemas"]["ScheduleAnswer"][];
+        ScheduleRun: {
+            job_id: string;
+            status: components["schemas"]["EnqueueStatus"];
         };
-        SearchAnswer: {
-            /** Format: date-time */
-            as_of: string;
-            cursor: string;
-            duration_ms: number;
-            has_more: boolean;
-            jobs: components["schemas"]["FoundAnswer"][];
-            lag_ms: number;
-            rebuild?: components["schemas"]["RebuildAnswer"];
-            rebuilding: boolean;
-            total: number;
-            total_exact: boolean;
-        };
-        StatusAnswer: {
+        /** @enum {string} */
+        State: "scheduled" | "pending" | "active" | "cancelling" | "retrying" | "held" | "completed" | "dead" | "cancelled";
+        Status: {
             status: string;
         };
-        TimelineAnswer: {
-            events: components["schemas"]["TimelineLine"][];
+        Timeline: {
+            events: components["schemas"]["TimelineEvent"][];
             lag_ms: number;
             truncated?: boolean;
         };
@@ -2396,17 +2490,17 @@ export interface components {
             /** Format: date-time */
             until?: string;
         };
-        TimelineLine: {
+        TimelineEvent: {
             /** Format: date-time */
             at: string;
             attempt?: number;
             data?: components["schemas"]["TimelineData"];
             error?: string;
             seq: number;
-            type: string;
+            type: components["schemas"]["EventType"];
             worker_id?: string;
         };
-        UsageAnswer: {
+        Usage: {
             cache_creation_tokens: number;
             cache_read_tokens: number;
             /** @description Amount in dollars. */
@@ -2415,7 +2509,7 @@ export interface components {
             input_tokens: number;
             output_tokens: number;
         };
-        UsageGroupAnswer: {
+        UsageGroup: {
             cache_creation_tokens: number;
             cache_read_tokens: number;
             /** @description Amount in dollars. */
@@ -2434,8 +2528,11 @@ export interface components {
             cost_usd?: number;
             /** @description Tokens. */
             input_tokens?: number;
-            /** @description total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; delta: they are added. */
-            kind?: string;
+            /**
+             * @description total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; delta: they are added.
+             * @enum {string}
+             */
+            kind?: "total" | "delta";
             /** @description Name of the model. */
             model?: string;
             /** @description Tokens. */
@@ -2443,25 +2540,34 @@ export interface components {
             /** @description Provider of the model. */
             provider?: string;
         };
-        UsageSummaryAnswer: {
+        UsageSummary: {
             /** Format: date-time */
             from: string;
-            groups: components["schemas"]["UsageGroupAnswer"][];
+            groups: components["schemas"]["UsageGroup"][];
             period: string;
             /** Format: date-time */
             to: string;
-            totals: components["schemas"]["UsageAnswer"];
+            totals: components["schemas"]["Usage"];
         };
         /** @description Any JSON, or any UTF-8 text, which becomes a JSON string. */
         WebhookPayload: unknown;
-        WhyAnswer: {
+        Why: {
             /** Format: date-time */
             eta?: string;
             job_id: string;
-            reasons: components["schemas"]["ReasonAnswer"][];
-            state: string;
+            reasons: components["schemas"]["WhyReason"][];
+            state: components["schemas"]["State"];
         };
-        WorkerAnswer: {
+        /** @enum {string} */
+        WhyCode: "finished" | "running" | "cancelling" | "queue_paused" | "queue_draining" | "throttled" | "at_concurrency" | "waiting_for_dependencies" | "held" | "budget_spent" | "backing_off" | "scheduled" | "behind_other_jobs" | "no_worker" | "runs_next";
+        WhyReason: {
+            code: components["schemas"]["WhyCode"];
+            detail: Record<string, unknown>;
+            message: string;
+            /** Format: date-time */
+            until?: string;
+        };
+        Worker: {
             hostname: string;
             id: string;
             /** Format: date-time */
@@ -2477,114 +2583,137 @@ export interface components {
     headers: never;
     pathItems: never;
 }
-export type AckBatchAnswer = components['schemas']['AckBatchAnswer'];
 export type AckBatchItem = components['schemas']['AckBatchItem'];
 export type AckBatchRequest = components['schemas']['AckBatchRequest'];
+export type AckBatchResult = components['schemas']['AckBatchResult'];
 export type AckRequest = components['schemas']['AckRequest'];
-export type AgentAnswer = components['schemas']['AgentAnswer'];
+export type Agent = components['schemas']['Agent'];
 export type AgentConfig = components['schemas']['AgentConfig'];
+export type AgentStatus = components['schemas']['AgentStatus'];
+export type ApprovalPolicy = components['schemas']['ApprovalPolicy'];
 export type ApprovalPolicyRequest = components['schemas']['ApprovalPolicyRequest'];
-export type AuditAnswer = components['schemas']['AuditAnswer'];
-export type AuditEntryAnswer = components['schemas']['AuditEntryAnswer'];
-export type BatchAnswer = components['schemas']['BatchAnswer'];
-export type BatchMadeAnswer = components['schemas']['BatchMadeAnswer'];
+export type AuditEntry = components['schemas']['AuditEntry'];
+export type AuditPage = components['schemas']['AuditPage'];
+export type Backoff = components['schemas']['Backoff'];
+export type Batch = components['schemas']['Batch'];
+export type BatchList = components['schemas']['BatchList'];
+export type BatchMade = components['schemas']['BatchMade'];
 export type BatchMember = components['schemas']['BatchMember'];
 export type BatchOptions = components['schemas']['BatchOptions'];
+export type BatchOutcome = components['schemas']['BatchOutcome'];
+export type BatchPage = components['schemas']['BatchPage'];
 export type BatchRequest = components['schemas']['BatchRequest'];
-export type BatchViewAnswer = components['schemas']['BatchViewAnswer'];
-export type BatchesAnswer = components['schemas']['BatchesAnswer'];
-export type BudgetAnswer = components['schemas']['BudgetAnswer'];
+export type BatchStatus = components['schemas']['BatchStatus'];
+export type Budget = components['schemas']['Budget'];
 export type BudgetRequest = components['schemas']['BudgetRequest'];
-export type BulkAnswer = components['schemas']['BulkAnswer'];
-export type BulkBegunAnswer = components['schemas']['BulkBegunAnswer'];
+export type BudgetScope = components['schemas']['BudgetScope'];
+export type BulkAction = components['schemas']['BulkAction'];
+export type BulkBegun = components['schemas']['BulkBegun'];
 export type BulkGetRequest = components['schemas']['BulkGetRequest'];
+export type BulkOperation = components['schemas']['BulkOperation'];
+export type BulkProgress = components['schemas']['BulkProgress'];
 export type BulkRefusal = components['schemas']['BulkRefusal'];
 export type BulkRequest = components['schemas']['BulkRequest'];
+export type BulkResult = components['schemas']['BulkResult'];
+export type BulkStatus = components['schemas']['BulkStatus'];
+export type CatchUp = components['schemas']['CatchUp'];
 export type Chain = components['schemas']['Chain'];
-export type ChainAnswer = components['schemas']['ChainAnswer'];
+export type ChainJob = components['schemas']['ChainJob'];
+export type ChainList = components['schemas']['ChainList'];
+export type ChainRequest = components['schemas']['ChainRequest'];
 export type ChainRow = components['schemas']['ChainRow'];
+export type ChainStatus = components['schemas']['ChainStatus'];
 export type ChainStep = components['schemas']['ChainStep'];
-export type ChainStepView = components['schemas']['ChainStepView'];
-export type ChainsAnswer = components['schemas']['ChainsAnswer'];
-export type ClearAnswer = components['schemas']['ClearAnswer'];
+export type Cleared = components['schemas']['Cleared'];
 export type ClockStatus = components['schemas']['ClockStatus'];
 export type ClusterStatus = components['schemas']['ClusterStatus'];
+export type Code = components['schemas']['Code'];
+export type DeadReason = components['schemas']['DeadReason'];
 export type DecideRequest = components['schemas']['DecideRequest'];
-export type DrainAnswer = components['schemas']['DrainAnswer'];
-export type EnqueueAnswer = components['schemas']['EnqueueAnswer'];
-export type EnqueueBatchAnswer = components['schemas']['EnqueueBatchAnswer'];
+export type Decision = components['schemas']['Decision'];
+export type DependencyPolicy = components['schemas']['DependencyPolicy'];
+export type Drained = components['schemas']['Drained'];
 export type EnqueueBatchRequest = components['schemas']['EnqueueBatchRequest'];
 export type EnqueueRequest = components['schemas']['EnqueueRequest'];
-export type ErrorGroupAnswer = components['schemas']['ErrorGroupAnswer'];
-export type ErrorGroupsAnswer = components['schemas']['ErrorGroupsAnswer'];
+export type EnqueueStatus = components['schemas']['EnqueueStatus'];
+export type Enqueued = components['schemas']['Enqueued'];
+export type EnqueuedBatch = components['schemas']['EnqueuedBatch'];
+export type ErrorGroup = components['schemas']['ErrorGroup'];
+export type ErrorGroupList = components['schemas']['ErrorGroupList'];
 export type ErrorSample = components['schemas']['ErrorSample'];
-export type EventAnswer = components['schemas']['EventAnswer'];
+export type Event = components['schemas']['Event'];
 export type EventData = components['schemas']['EventData'];
-export type FailAnswer = components['schemas']['FailAnswer'];
+export type EventPage = components['schemas']['EventPage'];
+export type EventType = components['schemas']['EventType'];
 export type FailRequest = components['schemas']['FailRequest'];
-export type FetchBatchAnswer = components['schemas']['FetchBatchAnswer'];
+export type FailResult = components['schemas']['FailResult'];
 export type FetchRequest = components['schemas']['FetchRequest'];
-export type FoundAnswer = components['schemas']['FoundAnswer'];
-export type GrantAnswer = components['schemas']['GrantAnswer'];
+export type FetchedJob = components['schemas']['FetchedJob'];
+export type FetchedJobs = components['schemas']['FetchedJobs'];
+export type FoundJob = components['schemas']['FoundJob'];
 export type GroupStatus = components['schemas']['GroupStatus'];
-export type HealthAnswer = components['schemas']['HealthAnswer'];
-export type HeartbeatAnswer = components['schemas']['HeartbeatAnswer'];
+export type Health = components['schemas']['Health'];
 export type HeartbeatJob = components['schemas']['HeartbeatJob'];
+export type HeartbeatOutcome = components['schemas']['HeartbeatOutcome'];
 export type HeartbeatRequest = components['schemas']['HeartbeatRequest'];
+export type HeartbeatResult = components['schemas']['HeartbeatResult'];
 export type HeartbeatStatus = components['schemas']['HeartbeatStatus'];
+export type Hold = components['schemas']['Hold'];
 export type HoldRequest = components['schemas']['HoldRequest'];
-export type InfoAnswer = components['schemas']['InfoAnswer'];
-export type ItemOutcome = components['schemas']['ItemOutcome'];
-export type IterationAnswer = components['schemas']['IterationAnswer'];
-export type IterationsAnswer = components['schemas']['IterationsAnswer'];
-export type JobAnswer = components['schemas']['JobAnswer'];
+export type Info = components['schemas']['Info'];
+export type Iteration = components['schemas']['Iteration'];
+export type IterationList = components['schemas']['IterationList'];
+export type Job = components['schemas']['Job'];
 export type JobError = components['schemas']['JobError'];
 export type JobEvent = components['schemas']['JobEvent'];
-export type JobHold = components['schemas']['JobHold'];
+export type JobList = components['schemas']['JobList'];
+export type JobRef = components['schemas']['JobRef'];
+export type JobRow = components['schemas']['JobRow'];
+export type JobSearch = components['schemas']['JobSearch'];
 export type JobSearchRequest = components['schemas']['JobSearchRequest'];
-export type JobStub = components['schemas']['JobStub'];
-export type JobUsageAnswer = components['schemas']['JobUsageAnswer'];
-export type JobsAnswer = components['schemas']['JobsAnswer'];
-export type ListAnswer = components['schemas']['ListAnswer'];
-export type MinuteAnswer = components['schemas']['MinuteAnswer'];
-export type ModelUsageAnswer = components['schemas']['ModelUsageAnswer'];
+export type JobUsage = components['schemas']['JobUsage'];
+export type Jobs = components['schemas']['Jobs'];
+export type Minute = components['schemas']['Minute'];
+export type ModelUsage = components['schemas']['ModelUsage'];
 export type MoveRequest = components['schemas']['MoveRequest'];
 export type NodeStatus = components['schemas']['NodeStatus'];
-export type OperationAnswer = components['schemas']['OperationAnswer'];
-export type PolicyAnswer = components['schemas']['PolicyAnswer'];
-export type PreviewAnswer = components['schemas']['PreviewAnswer'];
+export type OnExceed = components['schemas']['OnExceed'];
+export type OnExpire = components['schemas']['OnExpire'];
+export type Outcome = components['schemas']['Outcome'];
+export type Overlap = components['schemas']['Overlap'];
+export type PolicyMode = components['schemas']['PolicyMode'];
+export type Priority = components['schemas']['Priority'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemField = components['schemas']['ProblemField'];
-export type ProgressData = components['schemas']['ProgressData'];
-export type QueueAnswer = components['schemas']['QueueAnswer'];
+export type Queue = components['schemas']['Queue'];
 export type QueueConcurrencyRequest = components['schemas']['QueueConcurrencyRequest'];
 export type QueueRequest = components['schemas']['QueueRequest'];
 export type QueueThrottle = components['schemas']['QueueThrottle'];
 export type QueueThrottleRequest = components['schemas']['QueueThrottleRequest'];
-export type ReasonAnswer = components['schemas']['ReasonAnswer'];
-export type RebuildAnswer = components['schemas']['RebuildAnswer'];
-export type RecentAnswer = components['schemas']['RecentAnswer'];
+export type Rebuild = components['schemas']['Rebuild'];
 export type ReplayRequest = components['schemas']['ReplayRequest'];
-export type RequeueAnswer = components['schemas']['RequeueAnswer'];
-export type RowAnswer = components['schemas']['RowAnswer'];
-export type RunAnswer = components['schemas']['RunAnswer'];
-export type RuntimeAnswer = components['schemas']['RuntimeAnswer'];
-export type ScheduleAnswer = components['schemas']['ScheduleAnswer'];
+export type Requeued = components['schemas']['Requeued'];
+export type Runtime = components['schemas']['Runtime'];
+export type Schedule = components['schemas']['Schedule'];
+export type ScheduleList = components['schemas']['ScheduleList'];
+export type SchedulePreview = components['schemas']['SchedulePreview'];
 export type SchedulePreviewRequest = components['schemas']['SchedulePreviewRequest'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
-export type SchedulesAnswer = components['schemas']['SchedulesAnswer'];
-export type SearchAnswer = components['schemas']['SearchAnswer'];
-export type StatusAnswer = components['schemas']['StatusAnswer'];
-export type TimelineAnswer = components['schemas']['TimelineAnswer'];
+export type ScheduleRun = components['schemas']['ScheduleRun'];
+export type State = components['schemas']['State'];
+export type Status = components['schemas']['Status'];
+export type Timeline = components['schemas']['Timeline'];
 export type TimelineData = components['schemas']['TimelineData'];
-export type TimelineLine = components['schemas']['TimelineLine'];
-export type UsageAnswer = components['schemas']['UsageAnswer'];
-export type UsageGroupAnswer = components['schemas']['UsageGroupAnswer'];
+export type TimelineEvent = components['schemas']['TimelineEvent'];
+export type Usage = components['schemas']['Usage'];
+export type UsageGroup = components['schemas']['UsageGroup'];
 export type UsageReport = components['schemas']['UsageReport'];
-export type UsageSummaryAnswer = components['schemas']['UsageSummaryAnswer'];
+export type UsageSummary = components['schemas']['UsageSummary'];
 export type WebhookPayload = components['schemas']['WebhookPayload'];
-export type WhyAnswer = components['schemas']['WhyAnswer'];
-export type WorkerAnswer = components['schemas']['WorkerAnswer'];
+export type Why = components['schemas']['Why'];
+export type WhyCode = components['schemas']['WhyCode'];
+export type WhyReason = components['schemas']['WhyReason'];
+export type Worker = components['schemas']['Worker'];
 export type $defs = Record<string, never>;
 export interface operations {
     post_ack_batch: {
@@ -2606,7 +2735,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AckBatchAnswer"];
+                    "application/json": components["schemas"]["AckBatchResult"];
                 };
             };
             /** @description An error */
@@ -2641,7 +2770,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -2670,7 +2799,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PolicyAnswer"][];
+                    "application/json": components["schemas"]["ApprovalPolicy"][];
                 };
             };
             /** @description An error */
@@ -2703,7 +2832,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PolicyAnswer"];
+                    "application/json": components["schemas"]["ApprovalPolicy"];
                 };
             };
             /** @description An error */
@@ -2734,7 +2863,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -2768,7 +2897,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["AuditAnswer"];
+                    "application/json": components["schemas"]["AuditPage"];
                 };
             };
             /** @description An error */
@@ -2802,7 +2931,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchesAnswer"];
+                    "application/json": components["schemas"]["BatchList"];
                 };
             };
             /** @description An error */
@@ -2835,7 +2964,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchMadeAnswer"];
+                    "application/json": components["schemas"]["BatchMade"];
                 };
             };
             /** @description An error */
@@ -2871,7 +3000,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchViewAnswer"];
+                    "application/json": components["schemas"]["BatchPage"];
                 };
             };
             /** @description An error */
@@ -2902,7 +3031,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchAnswer"];
+                    "application/json": components["schemas"]["Batch"];
                 };
             };
             /** @description An error */
@@ -2931,7 +3060,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetAnswer"][];
+                    "application/json": components["schemas"]["Budget"][];
                 };
             };
             /** @description An error */
@@ -2964,7 +3093,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BudgetAnswer"];
+                    "application/json": components["schemas"]["Budget"];
                 };
             };
             /** @description An error */
@@ -2995,7 +3124,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3027,7 +3156,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3058,7 +3187,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OperationAnswer"];
+                    "application/json": components["schemas"]["BulkOperation"];
                 };
             };
             /** @description An error */
@@ -3089,7 +3218,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["ProgressData"];
+                    "text/event-stream": components["schemas"]["BulkProgress"];
                 };
             };
             /** @description An error */
@@ -3123,7 +3252,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChainsAnswer"];
+                    "application/json": components["schemas"]["ChainList"];
                 };
             };
             /** @description An error */
@@ -3154,7 +3283,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ChainAnswer"];
+                    "application/json": components["schemas"]["Chain"];
                 };
             };
             /** @description An error */
@@ -3188,7 +3317,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RecentAnswer"];
+                    "application/json": components["schemas"]["EventPage"];
                 };
             };
             /** @description An error */
@@ -3263,7 +3392,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListAnswer"];
+                    "application/json": components["schemas"]["JobList"];
                 };
             };
             /** @description An error */
@@ -3297,7 +3426,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorGroupsAnswer"];
+                    "application/json": components["schemas"]["ErrorGroupList"];
                 };
             };
             /** @description An error */
@@ -3326,7 +3455,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RuntimeAnswer"];
+                    "application/json": components["schemas"]["Runtime"];
                 };
             };
             /** @description An error */
@@ -3362,7 +3491,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EnqueueAnswer"];
+                    "application/json": components["schemas"]["Enqueued"];
                 };
             };
             /** @description An error */
@@ -3398,7 +3527,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EnqueueBatchAnswer"];
+                    "application/json": components["schemas"]["EnqueuedBatch"];
                 };
             };
             /** @description An error */
@@ -3436,7 +3565,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["EventAnswer"];
+                    "text/event-stream": components["schemas"]["Event"];
                 };
             };
             /** @description An error */
@@ -3471,7 +3600,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FailAnswer"];
+                    "application/json": components["schemas"]["FailResult"];
                 };
             };
             /** @description An error */
@@ -3504,7 +3633,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["GrantAnswer"];
+                    "application/json": components["schemas"]["FetchedJob"];
                 };
             };
             /** @description An error */
@@ -3537,7 +3666,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FetchBatchAnswer"];
+                    "application/json": components["schemas"]["FetchedJobs"];
                 };
             };
             /** @description An error */
@@ -3570,7 +3699,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HeartbeatAnswer"];
+                    "application/json": components["schemas"]["HeartbeatResult"];
                 };
             };
             /** @description An error */
@@ -3599,7 +3728,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InfoAnswer"];
+                    "application/json": components["schemas"]["Info"];
                 };
             };
             /** @description An error */
@@ -3647,7 +3776,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ListAnswer"];
+                    "application/json": components["schemas"]["JobList"];
                 };
             };
             /** @description An error */
@@ -3680,7 +3809,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BulkAnswer"];
+                    "application/json": components["schemas"]["BulkResult"];
                 };
             };
             /** @description Begun */
@@ -3689,7 +3818,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BulkBegunAnswer"];
+                    "application/json": components["schemas"]["BulkBegun"];
                 };
             };
             /** @description An error */
@@ -3722,7 +3851,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobsAnswer"];
+                    "application/json": components["schemas"]["Jobs"];
                 };
             };
             /** @description An error */
@@ -3755,7 +3884,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SearchAnswer"];
+                    "application/json": components["schemas"]["JobSearch"];
                 };
             };
             /** @description An error */
@@ -3786,7 +3915,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobAnswer"];
+                    "application/json": components["schemas"]["Job"];
                 };
             };
             /** @description An error */
@@ -3817,7 +3946,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3852,7 +3981,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3883,7 +4012,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3914,7 +4043,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TimelineAnswer"];
+                    "application/json": components["schemas"]["Timeline"];
                 };
             };
             /** @description An error */
@@ -3949,7 +4078,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -3985,7 +4114,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["IterationsAnswer"];
+                    "application/json": components["schemas"]["IterationList"];
                 };
             };
             /** @description An error */
@@ -4020,7 +4149,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4055,7 +4184,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4093,7 +4222,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EnqueueAnswer"];
+                    "application/json": components["schemas"]["Enqueued"];
                 };
             };
             /** @description An error */
@@ -4124,7 +4253,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4155,7 +4284,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WhyAnswer"];
+                    "application/json": components["schemas"]["Why"];
                 };
             };
             /** @description An error */
@@ -4184,7 +4313,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["MinuteAnswer"][];
+                    "application/json": components["schemas"]["Minute"][];
                 };
             };
             /** @description An error */
@@ -4213,7 +4342,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["QueueAnswer"][];
+                    "application/json": components["schemas"]["Queue"][];
                 };
             };
             /** @description An error */
@@ -4244,7 +4373,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["QueueAnswer"];
+                    "application/json": components["schemas"]["Queue"];
                 };
             };
             /** @description An error */
@@ -4279,7 +4408,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["QueueAnswer"];
+                    "application/json": components["schemas"]["Queue"];
                 };
             };
             /** @description An error */
@@ -4313,7 +4442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4344,7 +4473,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ClearAnswer"];
+                    "application/json": components["schemas"]["Cleared"];
                 };
             };
             /** @description An error */
@@ -4379,7 +4508,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4413,7 +4542,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DrainAnswer"];
+                    "application/json": components["schemas"]["Drained"];
                 };
             };
             /** @description An error */
@@ -4444,7 +4573,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4475,7 +4604,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RequeueAnswer"];
+                    "application/json": components["schemas"]["Requeued"];
                 };
             };
             /** @description An error */
@@ -4506,7 +4635,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4541,7 +4670,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4572,7 +4701,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4606,7 +4735,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SchedulesAnswer"];
+                    "application/json": components["schemas"]["ScheduleList"];
                 };
             };
             /** @description An error */
@@ -4639,7 +4768,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScheduleAnswer"];
+                    "application/json": components["schemas"]["Schedule"];
                 };
             };
             /** @description An error */
@@ -4672,7 +4801,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PreviewAnswer"];
+                    "application/json": components["schemas"]["SchedulePreview"];
                 };
             };
             /** @description An error */
@@ -4703,7 +4832,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScheduleAnswer"];
+                    "application/json": components["schemas"]["Schedule"];
                 };
             };
             /** @description An error */
@@ -4738,7 +4867,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ScheduleAnswer"];
+                    "application/json": components["schemas"]["Schedule"];
                 };
             };
             /** @description An error */
@@ -4769,7 +4898,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4800,7 +4929,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4831,7 +4960,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["StatusAnswer"];
+                    "application/json": components["schemas"]["Status"];
                 };
             };
             /** @description An error */
@@ -4862,7 +4991,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RunAnswer"];
+                    "application/json": components["schemas"]["ScheduleRun"];
                 };
             };
             /** @description An error */
@@ -4896,7 +5025,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UsageSummaryAnswer"];
+                    "application/json": components["schemas"]["UsageSummary"];
                 };
             };
             /** @description An error */
@@ -4914,11 +5043,11 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description critical, high or normal; low means normal. */
-                priority?: string;
+                priority?: "critical" | "high" | "normal";
                 /** @description Total number of attempts; default 3, and 0 means 1. */
                 max_retries?: number;
                 /** @description none, fixed, linear or exponential. */
-                retry_backoff?: string;
+                retry_backoff?: "none" | "fixed" | "linear" | "exponential";
                 /** @description Default 5s. */
                 retry_base_delay?: string;
                 /** @description Default 10m. */
@@ -4950,7 +5079,7 @@ export interface operations {
                 /** @description The earlier server's fairness key: stored as the tag group. Doesn't change the order. */
                 group?: string;
                 /** @description What happens if one of them doesn't complete: fail (default), run or cancel. */
-                on_dependency_failed?: string;
+                on_dependency_failed?: "fail" | "run" | "cancel";
                 /** @description Id of an open batch to join. */
                 batch_id?: string;
                 /** @description Tags as key:value, separated by commas. */
@@ -4977,7 +5106,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EnqueueAnswer"];
+                    "application/json": components["schemas"]["Enqueued"];
                 };
             };
             /** @description An error */
@@ -5006,7 +5135,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WorkerAnswer"][];
+                    "application/json": components["schemas"]["Worker"][];
                 };
             };
             /** @description An error */
@@ -5035,7 +5164,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HealthAnswer"];
+                    "application/json": components["schemas"]["Health"];
                 };
             };
             /** @description An error */
@@ -5093,7 +5222,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["HealthAnswer"];
+                    "application/json": components["schemas"]["Health"];
                 };
             };
             /** @description An error */

@@ -1,4 +1,6 @@
-const reasons: Record<string, string> = {
+import type { DeadReason } from "~/gen/openapi";
+
+const reasons: Record<DeadReason, string> = {
   max_retries: "Out of attempts",
   crash_loop: "Its workers kept crashing",
   expired: "Expired before it completed",
@@ -9,11 +11,11 @@ const reasons: Record<string, string> = {
 };
 
 /** Why a job is dead, for one that has no error to tell. */
-export function deadReason(reason: string | undefined): string {
+export function deadReason(reason: DeadReason | undefined): string {
   return (reason && (reasons[reason] ?? reason.replaceAll("_", " "))) || "";
 }
 
 /** What jobs of a group died of, in one line. */
-export function groupWords(group: { error?: string; dead_reason?: string }): string {
+export function groupWords(group: { error?: string; dead_reason?: DeadReason }): string {
   return group.error || deadReason(group.dead_reason) || "No error message";
 }

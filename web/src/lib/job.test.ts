@@ -78,7 +78,7 @@ describe("why a job does not run", () => {
     expect(sentence.next).toBe("Next attempt in 30 s.");
   });
   it("counts the attempts that failed, also a single one", () => {
-    const dead = { ...job, state: "dead" as const, dead_reason: "max_retries", errors: [] };
+    const dead = { ...job, state: "dead" as const, dead_reason: "max_retries" as const, errors: [] };
     expect(jobSentence({ ...dead, max_retries: 3 }, queue, now).what).toBe("All 3 attempts failed.");
     expect(jobSentence({ ...dead, max_retries: 1 }, queue, now).what).toBe("The only attempt failed.");
   });
@@ -108,10 +108,12 @@ describe("timeline", () => {
     expect(timelineEntries(events)[4]?.gap).toBe("after 5 s");
   });
   it("shows an unknown event by its name", () => {
-    expect(timelineEntries([{ seq: 1, type: "turned_blue", at: at(0) }])[0]?.title).toBe("turned blue");
+    expect(
+      timelineEntries([{ seq: 1, type: "turned_blue" as TimelineEvent["type"], at: at(0) }])[0]?.title,
+    ).toBe("turned blue");
   });
   it("ends an attempt with its iteration, when an agent job goes on", () => {
-    const loop = [
+    const loop: TimelineEvent[] = [
       { seq: 1, type: "started", at: at(0), attempt: 1 },
       { seq: 2, type: "continued", at: at(4) },
       { seq: 3, type: "started", at: at(5), attempt: 1 },

@@ -10,10 +10,10 @@ export interface ScheduleForm {
   timezone: string;
   queue: string;
   payload: string;
-  overlap: string;
-  catch_up: string;
+  overlap: Schedule["overlap"];
+  catch_up: Schedule["catch_up"];
   jitter: string;
-  priority: string;
+  priority: Schedule["priority"];
   max_retries: string;
   expire_after: string;
   tags: string;

@@ -1,19 +1,9 @@
-// The states of a job, as the wire names them, in the order in which a job meets them.
-export const jobStates = [
-  "scheduled",
-  "pending",
-  "active",
-  "cancelling",
-  "retrying",
-  "held",
-  "completed",
-  "dead",
-  "cancelled",
-] as const;
+import type { State } from "~/gen/openapi";
 
-export type JobState = (typeof jobStates)[number];
+/** The states of a job, as the wire names them. */
+export type JobState = State;
 
-// docs/words.md: the wire's own words.
+// docs/words.md: the wire's own words, in the order in which a job meets them.
 const words: Record<JobState, string> = {
   scheduled: "Scheduled",
   pending: "Pending",
@@ -26,12 +16,14 @@ const words: Record<JobState, string> = {
   cancelled: "Cancelled",
 };
 
+export const jobStates = Object.keys(words) as JobState[];
+
 export function stateWord(state: JobState): string {
   return words[state];
 }
 
 export function isJobState(text: string): text is JobState {
-  return (jobStates as readonly string[]).includes(text);
+  return Object.hasOwn(words, text);
 }
 
 /** States from which POST …/retry runs a job again. */
