@@ -23,10 +23,14 @@ var sinceOf = map[int]cellversion.Version{ //nolint:gochecknoglobals // A consta
 	7: cellversion.First, 8: cellversion.First, 9: cellversion.First, 10: cellversion.First, 11: cellversion.First,
 }
 
-// since is the version that a change needs, of which the kind is known.
+// since is the version that a change needs; 0 for none of a kind that is known.
 func since(c *cellv1.Change) cellversion.Version {
 	m := c.ProtoReflect()
-	return sinceOf[int(m.WhichOneof(m.Descriptor().Oneofs().Get(0)).Number())]
+	kind := m.WhichOneof(m.Descriptor().Oneofs().Get(0))
+	if kind == nil {
+		return 0
+	}
+	return sinceOf[int(kind.Number())]
 }
 
 // allowed refuses changes that the version in force does not have. The zero version is
