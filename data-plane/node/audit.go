@@ -5,7 +5,7 @@ import (
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // auditPageMax is how many events one answer has; they are small.
@@ -32,7 +32,7 @@ func (n *Node) readAudit(ctx context.Context, req *cellv1.ListAuditRequest) (*ce
 	return res, nil
 }
 
-func auditEvent(r *state.AuditRecord) *cellv1.AuditEvent {
+func auditEvent(r *records.AuditRecord) *cellv1.AuditEvent {
 	return &cellv1.AuditEvent{
 		Number: r.Number, NamespaceId: r.NS.String(), AtNs: r.At, Principal: r.By, Peer: r.Peer, Action: r.Act,
 		TargetType: r.Type, Target: r.Target, Detail: r.Detail, Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,

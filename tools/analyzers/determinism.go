@@ -16,6 +16,7 @@ var pureRooms = []string{
 	Module + "data-plane/internal/job",
 	Module + "data-plane/internal/command",
 	Module + "data-plane/internal/keys",
+	Module + "data-plane/internal/records",
 	Module + "data-plane/internal/state",
 	Module + "data-plane/internal/feed",
 }

@@ -7,7 +7,6 @@ const (
 	agent      = "internal/state/agent.go"
 	requeue    = "internal/state/requeue.go"
 	clearqueue = "internal/state/clearqueue.go"
-	generation = "internal/state/generation.go"
 	move       = "internal/state/move.go"
 	prioritize = "internal/state/prioritize.go"
 	readview   = "internal/state/readview.go"
@@ -40,20 +39,20 @@ var orderMutations = []mutation{
 	{"one schedule more than the limit", schedule, "if !there && n >= SchedulesMax {", "if !there && n > SchedulesMax {"},
 
 	// Budgets.
-	{"costs are not counted", budget, "d.cost = saturatingAdd(d.cost, cost)", "_ = cost"},
-	{"a queue's costs are not counted", budget, "budgetKey{command.BudgetQueue, h.Queue}, cost)", "budgetKey{command.BudgetQueue, h.Queue}, 0)"},
+	{"costs are not counted", budget, "d.Cost = records.SaturatingAdd(d.Cost, cost)", "_ = cost"},
+	{"a queue's costs are not counted", budget, "records.QueueBudget(h.Queue), cost)", "records.QueueBudget(h.Queue), 0)"},
 	{"a tag's costs are not counted", budget, "x.addDay(ns, id, h, p, k, cost)", "x.addDay(ns, id, h, p, k, 0)"},
-	{"a budget that is met is not spent", budget, "return d.cost >= b.Daily, err", "return d.cost > b.Daily, err"},
+	{"a budget that is met is not spent", budget, "return d.Cost >= b.Daily, err", "return d.Cost > b.Daily, err"},
 	{"a spent budget lets jobs start", budget, "if spent, err := x.spent(ns, &b); spent || err != nil {", "if _, err := x.spent(ns, &b); err != nil {"},
-	{"an alert shuts its queues", budget, "return b.Daily > 0 && b.On != command.ExceedAlert", "return b.Daily > 0"},
+	{"an alert shuts its queues", recordsBudget, "return b.Daily > 0 && b.On != command.ExceedAlert", "return b.Daily > 0"},
 	{"a spent budget that rejects takes jobs in", budget, "return err == nil, err\n", "return false, err\n"},
-	{"a spent budget that holds rejects", budget, "if !b.closes() || b.On != command.ExceedReject {", "if !b.closes() {"},
-	{"the memory is not told that a budget is spent", budget, "if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {", "if b.closes() && was >= b.Daily && d.cost < b.Daily {"},
-	{"the memory is not told that a correction opened a budget", budget, "if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {", "if b.closes() && was < b.Daily && d.cost >= b.Daily {"},
+	{"a spent budget that holds rejects", budget, "if !b.Closes() || b.On != command.ExceedReject {", "if !b.Closes() {"},
+	{"the memory is not told that a budget is spent", budget, "if b.Closes() && (was >= b.Daily) != (d.Cost >= b.Daily) {", "if b.Closes() && was >= b.Daily && d.Cost < b.Daily {"},
+	{"the memory is not told that a correction opened a budget", budget, "if b.Closes() && (was >= b.Daily) != (d.Cost >= b.Daily) {", "if b.Closes() && was < b.Daily && d.Cost >= b.Daily {"},
 	{"the memory is not told of a budget that was changed", budget, "\tx.out.Budgets = append(x.out.Budgets, c.NS)\n\treturn Result{}, err\n}\n\nfunc (x *entry) deleteBudget", "\treturn Result{}, err\n}\n\nfunc (x *entry) deleteBudget"},
-	{"the memory is not told of a budget that was deleted", budget, "\tx.out.Budgets = append(x.out.Budgets, c.NS)\n\treturn Result{}, err\n}\n\n// budgetDay", "\treturn Result{}, err\n}\n\n// budgetDay"},
-	{"a spent budget is told more than once a day", budget, "if d.cost >= b.Daily && !d.told {", "if d.cost >= b.Daily {"},
-	{"a budget that was changed is not told of again", budget, "\t\td.told = false\n", ""},
+	{"the memory is not told of a budget that was deleted", budget, "\tx.out.Budgets = append(x.out.Budgets, c.NS)\n\treturn Result{}, err\n}\n\nfunc (x *entry) budgetDay", "\treturn Result{}, err\n}\n\nfunc (x *entry) budgetDay"},
+	{"a spent budget is told more than once a day", budget, "if d.Cost >= b.Daily && !d.Told {", "if d.Cost >= b.Daily {"},
+	{"a budget that was changed is not told of again", budget, "\t\td.Told = false\n", ""},
 	{"a day's costs are kept for ever", budget, "\tif began {\n", "\tif began && cost < 0 {\n"},
 	{"a job of a spent tag starts", budget, "\t\tif !spent {\n\t\t\tcontinue", "\t\tif spent || !spent {\n\t\t\tcontinue"},
 	{"a job of a spent tag is rejected at the day's end", budget, "Until: endOfDay(x.now), ApproveAtLast: true}", "Until: endOfDay(x.now)}"},
@@ -65,14 +64,14 @@ var orderMutations = []mutation{
 	{"a stricter limit per job stops nobody", budget, "if told && before != nil && severity(before.On) >= severity(over.On) {", "if told || before == over {"},
 	{"a lost worker's job costs whatever it likes", timers, "done, err = x.endOverspent(ns, id, h)", "_ = done"},
 	{"any ack of an agent is said again", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Number > 0, err"},
-	{"an iteration acked while to be held spends attempts", agent, "case cancelling && !h.has(flagHoldNext):", "case cancelling:"},
-	{"that a job costs too much is told with each report", budget, "\th.flags |= flagOverBudget\n", ""},
+	{"an iteration acked while to be held spends attempts", agent, "case cancelling && !h.Has(records.FlagHoldNext):", "case cancelling:"},
+	{"that a job costs too much is told with each report", budget, "\th.Flags |= records.FlagOverBudget\n", ""},
 
 	// Approval policies.
-	{"a policy that is off holds jobs", policy, "if list[i].Enabled && list[i].matches(queue, tags) {", "if list[i].matches(queue, tags) {"},
-	{"one half of a policy is enough", policy, "\tif p.Any {", "\tif !p.Any {"},
-	{"a policy of any queue matches by no queue", policy, "return (p.Queue == \"\" || byQueue) &&", "return byQueue &&"},
-	{"any value of a tag matches", policy, "(p.TagValue == \"\" || t.Value == p.TagValue)", "(p.TagValue == \"\" || t.Value != \"\")"},
+	{"a policy that is off holds jobs", policy, "if list[i].Enabled && list[i].Matches(queue, tags) {", "if list[i].Matches(queue, tags) {"},
+	{"one half of a policy is enough", recordsPolicy, "\tif p.Any {", "\tif !p.Any {"},
+	{"a policy of any queue matches by no queue", recordsPolicy, "return (p.Queue == \"\" || byQueue) &&", "return byQueue &&"},
+	{"any value of a tag matches", recordsPolicy, "(p.TagValue == \"\" || t.Value == p.TagValue)", "(p.TagValue == \"\" || t.Value != \"\")"},
 	{"the newest policy decides", policy, "slices.Compare(a.ID[:], b.ID[:])", "slices.Compare(b.ID[:], a.ID[:])"},
 	{"a policy's approvers are forgotten", policy, "Approvers: p.Approvers, ", ""},
 	{"a policy's hold has no end", policy, "if p.Expires > 0 {", "if p.Expires < 0 {"},
@@ -85,12 +84,12 @@ var orderMutations = []mutation{
 	{"one iteration more than asked", agent, "a.MaxIterations > 0 && iterations >= a.MaxIterations", "a.MaxIterations > 0 && iterations > a.MaxIterations"},
 	{"an agent may cost more than asked", agent, "a.MaxCost > 0 && cost >= a.MaxCost", "a.MaxCost > 0 && cost > a.MaxCost"},
 	{"the lease of an iteration is as long as asked", agent, "lease = min(lease, limits.IterationTimeout)", "lease = max(lease, limits.IterationTimeout)"},
-	{"an iteration is extended beyond its time", agent, "return saturatingAdd(h.Started-h.Shift, int64(a.IterationTimeout))", "return math.MaxInt64"},
-	{"all iterations have one number", agent, "\th.Iteration++\n\th.flags &^= flagIterated\n\tif err", "\th.flags &^= flagIterated\n\tif err"},
+	{"an iteration is extended beyond its time", recordsHead, "return SaturatingAdd(h.Started-h.Shift, int64(a.IterationTimeout))", "return math.MaxInt64"},
+	{"all iterations have one number", agent, "\th.Iteration++\n\th.Flags &^= records.FlagIterated\n\tif err", "\th.Flags &^= records.FlagIterated\n\tif err"},
 	{"an iteration after a hold has the number of the one before", agent, "\t\th.Iteration++\n", ""},
 	{"a repeated ack of an iteration is refused", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Lease == by.Epoch && it.Number == 0, err"},
 	{"iterations are kept for ever", agent, "if h.Iteration > IterationsKept {", "if h.Iteration < 1 {"},
-	{"an iteration does not begin to count anew", agent, "\t\tu.Iteration = Meter{}\n", ""},
+	{"an iteration does not begin to count anew", agent, "\t\tu.Iteration = records.Meter{}\n", ""},
 
 	// Requeue.
 	{"a requeue retries jobs that are alive", requeue, "if !ok || h.State != job.Dead || h.Queue != c.Queue {", "if !ok || h.Queue != c.Queue {"},
@@ -98,12 +97,12 @@ var orderMutations = []mutation{
 	{"the walk over the dead leaves out who did not fit", requeue, "d.after, d.done = heads[i].ID, false", "d.done = false"},
 
 	// Clearing a queue.
-	{"a clear counts away what workers hold", clearqueue, "if !s.Leased() {", "if s != 0 {"},
-	{"a clear takes what workers hold", generation, "return of == g.own || leased && g.keeps(of)", "return of == g.own"},
-	{"a clear leaves what waits", generation, "return of == g.own || leased && g.keeps(of)", "return of == g.own || g.keeps(of)"},
-	{"a clear brings back what an earlier queue left", generation, "of >= g.kept-1 && of < g.own", "of < g.own"},
-	{"a second clear forgets whom the first one left", clearqueue, "if q.config.kept == 0 {", "if q != nil {"},
-	{"a job that outlived a clear stays behind", transition, "h.gen = q.gen", "_ = q.gen"},
+	{"a clear counts away what workers hold", recordsQueue, "if !s.Leased() {", "if s != 0 {"},
+	{"a clear takes what workers hold", recordsGeneration, "return of == g.Own || leased && g.Keeps(of)", "return of == g.Own"},
+	{"a clear leaves what waits", recordsGeneration, "return of == g.Own || leased && g.Keeps(of)", "return of == g.Own || g.Keeps(of)"},
+	{"a clear brings back what an earlier queue left", recordsGeneration, "of >= g.Kept-1 && of < g.Own", "of < g.Own"},
+	{"a second clear forgets whom the first one left", clearqueue, "if q.config.Kept == 0 {", "if q != nil {"},
+	{"a job that outlived a clear stays behind", transition, "h.Gen = q.gen", "_ = q.gen"},
 
 	{"a list leaves out what outlived a clear", readview, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
 	{"a list shows what was cleared", readview, "return generation >= q.Alive ||", "return generation > 0 ||"},
@@ -114,10 +113,10 @@ var orderMutations = []mutation{
 	{"a moved job is still promised by its old queue", move, "x.leavingReady(ns, id, h)\n", ""},
 	{"a moved job loses its time", move, "case due != 0:", "case due < 0:"},
 	{"a job that waits for others is ready when it is moved", move, "case state == job.Pending && !h.Blocked():", "case state == job.Pending:"},
-	{"a moved job keeps the generation of its old queue", move, "h.Queue, h.Priority, h.gen = queue, p, to.gen", "h.Queue, h.Priority, to.gen = queue, p, to.gen"},
+	{"a moved job keeps the generation of its old queue", move, "h.Queue, h.Priority, h.Gen = queue, p, to.gen", "h.Queue, h.Priority, to.gen = queue, p, to.gen"},
 	{"a move takes a key from another job", move, "err != nil || taken {", "err != nil || taken && err != nil {"},
 	{"a moved job leaves its key behind", move, "return job.ID{}, true, x.takeLock(", "_ = l\n\treturn job.ID{}, true, nil\n\treturn job.ID{}, true, x.takeLock("},
-	{"a key whose time is over goes along", move, "\tif !held {\n\t\th.flags &^= flagUnique\n\t\treturn job.ID{}, true, nil\n\t}\n", ""},
+	{"a key whose time is over goes along", move, "\tif !held {\n\t\th.Flags &^= records.FlagUnique\n\t\treturn job.ID{}, true, nil\n\t}\n", ""},
 	{"a move is told as a change of state", move, "x.left, x.leftID = 0, job.ID{} // The state is what it was.", ""},
 	{"a job of another priority stays in its old order", prioritize, "h.Queue, c.Priority); err", "h.Queue, h.Priority); err"},
 	{"the priority that a job has costs it its place", prioritize, "if h.Priority == c.Priority {", "if h.Priority == c.Priority+9 {"},

@@ -9,55 +9,61 @@ type mutation struct {
 }
 
 const (
-	work       = "internal/state/work.go"
-	timers     = "internal/state/timers.go"
-	enqueue    = "internal/state/enqueue.go"
-	transition = "internal/state/transition.go"
-	admin      = "internal/state/admin.go"
-	machine    = "internal/state/machine.go"
-	records    = "internal/state/records.go"
-	txn        = "internal/statedb/txn.go"
-	cuts       = "internal/statedb/cuts.go"
-	transfer   = "internal/statedb/transfer.go"
-	exports    = "internal/statedb/exports.go"
-	cursor     = "internal/feed/cursor.go"
-	events     = "internal/state/events.go"
-	limits     = "internal/state/limits.go"
-	throttle   = "internal/state/throttle.go"
-	settings   = "internal/state/setqueue.go"
-	destroy    = "internal/state/deletequeue.go"
-	sweep      = "internal/state/sweep.go"
-	readsweep  = "internal/state/readsweep.go"
-	read       = "internal/state/read.go"
-	memory     = "internal/dispatch/limits.go"
-	waiters    = "internal/dispatch/waiters.go"
+	work              = "internal/state/work.go"
+	timers            = "internal/state/timers.go"
+	enqueue           = "internal/state/enqueue.go"
+	transition        = "internal/state/transition.go"
+	admin             = "internal/state/admin.go"
+	machine           = "internal/state/machine.go"
+	txn               = "internal/statedb/txn.go"
+	cuts              = "internal/statedb/cuts.go"
+	transfer          = "internal/statedb/transfer.go"
+	exports           = "internal/statedb/exports.go"
+	cursor            = "internal/feed/cursor.go"
+	events            = "internal/state/events.go"
+	limits            = "internal/state/limits.go"
+	settings          = "internal/state/setqueue.go"
+	destroy           = "internal/state/deletequeue.go"
+	sweep             = "internal/state/sweep.go"
+	readsweep         = "internal/state/readsweep.go"
+	read              = "internal/state/read.go"
+	memory            = "internal/dispatch/limits.go"
+	waiters           = "internal/dispatch/waiters.go"
+	recordsHead       = "internal/records/head.go"
+	recordsHistory    = "internal/records/history.go"
+	recordsQueue      = "internal/records/queue.go"
+	recordsThrottle   = "internal/records/throttle.go"
+	recordsUsage      = "internal/records/usage.go"
+	recordsBudget     = "internal/records/budget.go"
+	recordsPolicy     = "internal/records/policy.go"
+	recordsGeneration = "internal/records/generation.go"
 )
 
 // mutations is what may not go unnoticed.
 var mutations = []mutation{
 	// Leases and tokens.
-	{"any token is taken", work, "return by.Token.Epoch == h.Epoch", "return true"},
-	{"a token of the same entry is taken", work, "return by.Token.Epoch == h.Epoch", "return by.Token.Epoch.Index == h.Epoch.Index"},
-	{"without a token anybody settles, crash or not", work, "case h.Crashes == 0 && !h.has(flagRanOut):", "case true:"},
-	{"without a token only the holder settles, ever", work, "case h.Crashes == 0 && !h.has(flagRanOut):", "case false:"},
-	{"a worker id is not compared", work, "return by.Worker == h.Worker", "return true"},
-	{"a peer is not compared", work, "return by.Peer == h.Peer", "return true"},
-	{"a repeated ack is refused", work, "again := h.State == job.Completed && Holds(h, c.By)", "again := false"},
-	{"a repeated ack is taken from anybody", work, "again := h.State == job.Completed && Holds(h, c.By)", "again := h.State == job.Completed"},
-	{"a repeated fail is refused", work, "res.Refusal == LeaseLost && settled && Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
-	{"a job that is not leased may be settled", work, "case !h.State.Leased(), !Holds(&h, by):", "case !Holds(&h, by):"},
+	{"any token is taken", recordsHead, "return by.Token.Epoch == h.Epoch", "return true"},
+	{"a token of the same entry is taken", recordsHead, "return by.Token.Epoch == h.Epoch", "return by.Token.Epoch.Index == h.Epoch.Index"},
+	{"without a token anybody settles, crash or not", recordsHead, "case h.Crashes == 0 && !h.Has(FlagRanOut):", "case true:"},
+	{"without a token only the holder settles, ever", recordsHead, "case h.Crashes == 0 && !h.Has(FlagRanOut):", "case false:"},
+	{"a worker id is not compared", recordsHead, "return by.Worker == h.Worker", "return true"},
+	{"a peer is not compared", recordsHead, "return by.Peer == h.Peer", "return true"},
+	{"a repeated ack is refused", work, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := false"},
+	{"a repeated ack is taken from anybody", work, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := h.State == job.Completed"},
+	{"a repeated fail is refused", work, "res.Refusal == LeaseLost && settled && records.Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
+	{"a job that is not leased may be settled", work, "case !h.State.Leased(), !records.Holds(&h, by):", "case !records.Holds(&h, by):"},
 	{"a fetch takes jobs that are not pending", work, "h.State != job.Pending || h.Blocked() {", "h.State.Leased() || h.Blocked() {"},
 	{"a fetch takes jobs of a paused queue", work, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
 	{"a fetch does not count the attempt", work, "h.Attempt++", "_ = h.Attempt"},
 	{"a release spends the attempt", work, "h.Attempt--", "_ = h.Attempt"},
-	{"a release of a cancelled job counts as a failure", work, "if !c.Release && !h.has(flagHoldNext) {", "if !h.has(flagHoldNext) {"},
+	{"a release of a cancelled job counts as a failure", work, "if !c.Release && !h.Has(records.FlagHoldNext) {", "if !h.Has(records.FlagHoldNext) {"},
 	{"a worker asked to let go gets its job again", work, "\tcase cancelling:\n\t\terr = x.letGo(c, &h)", "\tcase cancelling && c == nil:\n\t\terr = x.letGo(c, &h)"},
 	{"a heartbeat does not pass on the cancel", work, "h.State == job.Cancelling, h.StoppedByBudget()", "false, h.StoppedByBudget()"},
 	{"a renewal of another lease counts", work, "h.Epoch != c.Epoch || until", "until"},
 	{"a renewal may shorten a lease", work, "until <= h.Due", "until == h.Due"},
 	{"a renewal leaves the old due row", work, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))", "_ = h.Due"},
 	{"floors may fall", work, "!q.counts.Floor[f.Priority].Less(f.Pos)", "q.counts.Floor[f.Priority] == f.Pos"},
-	{"an ack does not say it has a result", work, "h.flags |= flagResult", "h.flags |= 0"},
+	{"an ack does not say it has a result", work, "h.Flags |= records.FlagResult", "h.Flags |= 0"},
 
 	// Attempts and timers.
 	{"one attempt more than asked", work, "case h.Attempt >= h.Retry.MaxRetries:", "case h.Attempt > h.Retry.MaxRetries:"},
@@ -77,16 +83,16 @@ var mutations = []mutation{
 
 	// Locks.
 	{"the first owner's end frees the next owner's key", enqueue, "if !owner.IsZero() && l.Owner != owner {", "if false {"},
-	{"a lock is in force at its end", enqueue, "if l.Expires <= x.now {\n\t\treturn lock{}", "if l.Expires < x.now {\n\t\treturn lock{}"},
-	{"a lock never ends by itself", enqueue, "if l.Expires <= x.now {\n\t\treturn lock{}", "if l.Expires < 0 {\n\t\treturn lock{}"},
+	{"a lock is in force at its end", enqueue, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < x.now {\n\t\treturn records.Lock{}"},
+	{"a lock never ends by itself", enqueue, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < 0 {\n\t\treturn records.Lock{}"},
 	{"taking a lock over leaves the old due row", enqueue, "x.txn.Delete(x.m.space.Due(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}))", "_ = l.Expires"},
 	{"a replay forgets that it was a duplicate", enqueue, "Duplicate: l.Duplicate, Replayed: held", "Replayed: held"},
 	{"the due row of a key names the holder instead of the caller", enqueue, "By: c.ID, Expires: x.after(int64(c.IdempotencyFor))", "By: res.ID, Expires: x.after(int64(c.IdempotencyFor))"},
-	{"times wrap around at their end", enqueue, "if d > endOfTime-at {", "if false {"},
+	{"times wrap around at their end", recordsUsage, "case b > 0 && a > math.MaxInt64-b:", "case b > 0 && a < 0 && a > math.MaxInt64-b:"},
 	{"a job scheduled for now waits", enqueue, "case c.ScheduledAt > x.now:", "case c.ScheduledAt >= x.now:"},
-	{"ending a job keeps its unique key", transition, "if h.has(flagUnique) {", "if false {"},
-	{"deleting a job keeps its unique key", admin, "if h.has(flagUnique) {", "if false {"},
-	{"a key is given back twice", transition, "h.flags &^= flagUnique", "_ = flagUnique"},
+	{"ending a job keeps its unique key", transition, "if h.Has(records.FlagUnique) {", "if false {"},
+	{"deleting a job keeps its unique key", admin, "if h.Has(records.FlagUnique) {", "if false {"},
+	{"a key is given back twice", transition, "h.Flags &^= records.FlagUnique", "_ = records.FlagUnique"},
 
 	// Indexes and counters.
 	{"the ready row stays", transition, "x.txn.Delete(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos))", "_ = h.Pos"},
@@ -97,69 +103,69 @@ var mutations = []mutation{
 	{"all places of an entry are the same", machine, "x.ordinal++", "x.ordinal = 1"},
 	{"a cached head outlives its lease", machine, "delete(x.m.leased, k)", "_ = k"},
 	{"an entry's events replace each other", events, "x.events = append(x.events, e)", "x.events = append(x.events[:0], e)"},
-	{"a history changes the copies that share it", records, "append(keep[:len(keep):len(keep)], Moment", "append(keep, Moment"},
-	{"a history loses its beginning", records, "keep[0]), keep[2:]...)", "keep[1]), keep[2:]...)"},
+	{"a history changes the copies that share it", recordsHistory, "append(keep[:len(keep):len(keep)], Moment", "append(keep, Moment"},
+	{"a history loses its beginning", recordsHistory, "keep[0]), keep[2:]...)", "keep[1]), keep[2:]...)"},
 
 	// Administration.
-	{"a retry keeps the crashes", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}", "h.Attempt, h.Reason, h.Finished, h.Epoch = 0, NotDead, 0, keys.Position{}"},
-	{"a retry keeps the attempts", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}", "h.Crashes, h.Reason, h.Finished, h.Epoch = 0, NotDead, 0, keys.Position{}"},
+	{"a retry keeps the crashes", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Attempt, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
+	{"a retry keeps the attempts", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Crashes, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
 	{"a retry does not take scheduled jobs", admin, "case job.Scheduled, job.Retrying: // As when", "case job.Retrying: // As when"},
 	{"a leased job may be deleted", admin, "if h.State.Leased() {", "if false {"},
-	{"a deleted job's errors stay", admin, "if h.has(flagErrors) {", "if false {"},
-	{"a deleted job's result stays", admin, "{flagResult, keys.Result}, {flagCheckpoint", "{flagCheckpoint"},
+	{"a deleted job's errors stay", admin, "if h.Has(records.FlagErrors) {", "if false {"},
+	{"a deleted job's result stays", admin, "{records.FlagResult, keys.Result}, {records.FlagCheckpoint", "{records.FlagCheckpoint"},
 	{"a dead job may be cancelled", admin, "case job.Completed, job.Dead:", "case job.Completed:"},
 	{"the feed's trim may go back", admin, "if err == nil && string(v) >= string(feed.TrimRecord(c.Before)) {", "if v == nil && err == nil {"},
 	{"the feed is trimmed beyond the entry", admin, "c.Before <= 1 || c.Before > x.index", "c.Before <= 1"},
 
 	// Limits of queues.
-	{"a limit of slots is one too high", limits, "n.Leased() >= int64(c.MaxConcurrency)", "n.Leased() > int64(c.MaxConcurrency)"},
-	{"a cancelling job has no slot", records, "return c.Jobs[job.Active] + c.Jobs[job.Cancelling]", "return c.Jobs[job.Active]"},
-	{"a throttle is not asked", limits, "return c.Throttle.IsZero() || n.starts.room(lease, c.Throttle) > 0", "return c.Throttle.IsZero() || lease > 0"},
-	{"a refused queue goes on in the same entry", limits, "if q.refused || shut != 0 || !q.config.hasRoom", "if shut != 0 || !q.config.hasRoom"},
+	{"a limit of slots is one too high", recordsQueue, "n.Leased() >= int64(c.MaxConcurrency)", "n.Leased() > int64(c.MaxConcurrency)"},
+	{"a cancelling job has no slot", recordsQueue, "return c.Jobs[job.Active] + c.Jobs[job.Cancelling]", "return c.Jobs[job.Active]"},
+	{"a throttle is not asked", recordsQueue, "return c.Throttle.IsZero() || n.Starts.Room(lease, c.Throttle) > 0", "return c.Throttle.IsZero() || lease > 0"},
+	{"a refused queue goes on in the same entry", limits, "if q.refused || shut != 0 || !q.config.HasRoom", "if shut != 0 || !q.config.HasRoom"},
 	{"a refusal lasts for ever", machine, "q.refused, q.tell = false, false, false, false, false", "q.tell = false, false, false, false"},
 	{"the memory is not told of a refusal", limits, "\t\tq.refused = true\n\t\tx.tell(q)", "\t\tq.refused = true"},
 	{"the memory is not told of freed slots", machine, "if q.tell || q.config.Limited() {", "if q.tell {"},
 	{"starts are not counted", limits, "if !q.config.Throttle.IsZero() {", "if q == nil {"},
-	{"a start leaves its window early", throttle, "return now-r.last >= int64(t.Window) }", "return now-r.last >= int64(t.Window)-1 }"},
-	{"a run leaves with its first start", throttle, "return now-r.last >= int64(t.Window) }", "return now-r.first >= int64(t.Window) }"},
-	{"runs are longer than a grain", throttle, "<= int64(t.Window)/startGrain", "<= int64(t.Window)/2"},
-	{"the throttle opens with the first run", throttle, "if used < int64(t.Limit) {", "if used <= int64(t.Limit) {"},
-	{"starts share their memory", throttle, "slices.Clone(s.live(now, t))", "slices.Grow(s.live(now, t), 0)"},
-	{"the oldest run is forgotten when there are many", throttle, "s[1].n += s[0].n", "s[1].n += 0"},
-	{"a removed throttle is still counted", settings, "x.touched(q).starts = nil", "x.touched(q)"},
+	{"a start leaves its window early", recordsThrottle, "return now-r.Last >= int64(t.Window) }", "return now-r.Last >= int64(t.Window)-1 }"},
+	{"a run leaves with its first start", recordsThrottle, "return now-r.Last >= int64(t.Window) }", "return now-r.First >= int64(t.Window) }"},
+	{"runs are longer than a grain", recordsThrottle, "<= int64(t.Window)/StartGrain", "<= int64(t.Window)/2"},
+	{"the throttle opens with the first run", recordsThrottle, "if used < int64(t.Limit) {", "if used <= int64(t.Limit) {"},
+	{"starts share their memory", recordsThrottle, "slices.Clone(s.live(now, t))", "slices.Grow(s.live(now, t), 0)"},
+	{"the oldest run is forgotten when there are many", recordsThrottle, "s[1].N += s[0].N", "s[1].N += 0"},
+	{"a removed throttle is still counted", settings, "x.touched(q).Starts = nil", "x.touched(q)"},
 	{"a setting that was not named is set", settings, "if c.Set&command.SetConcurrency != 0 {", "if true {"},
 	{"nothing changed and everybody is told", settings, "if made || q.config != was {", "if made || q != nil {"},
 	{"the memory does not know what the entry took", memory, "\t\tq.takes++", "\t\t_ = q.takes"},
 	{"a settled job frees its slot twice", memory, "if _, twice := t.freed[id]; twice {", "if false {"},
 	{"a newcomer takes the slot that somebody waits for", memory, "if q.frees > 0 && q.waiting() == nil {", "if q.frees > 0 {"},
-	{"a stranger's ack frees a slot", memory, "|| !h.State.Leased() || !state.Holds(&h, by)", "|| !h.State.Leased()"},
+	{"a stranger's ack frees a slot", memory, "|| !h.State.Leased() || !records.Holds(&h, by)", "|| !h.State.Leased() || false && !records.Holds(&h, by)"},
 	{"what an entry took is counted for ever", memory, "q.takes, q.frees, q.isCounted = 0, 0, false", "q.frees, q.isCounted = 0, false"},
 	{"a throttle opens and nobody looks", memory, "\t\tq.isBlocked = false\n\t\tt.heatIfOpen(q)", "\t\tq.isBlocked = false"},
 	{"a new job is promised before older ones", waiters, "(t.room(q) == 0 || q.mayHaveReady())", "t.room(q) == 0"},
 
 	// Deleted queues.
-	{"a job outlives its queue", machine, "if err != nil || !q.generation().has(h.gen, h.State.Leased()) {", "if err != nil || q == nil {"},
-	{"a deleted job is read", read, "if !gen.has(h.gen, h.State.Leased()) {\n\t\treturn Head{}, statedb", "if gen.own == 1 && !gen.has(h.gen, h.State.Leased()) {\n\t\treturn Head{}, statedb"},
-	{"a lock outlives its queue", enqueue, "return err == nil && q.generation().keeps(l.gen), err", "return err == nil, err"},
-	{"a job is not of its queue's generation", enqueue, "Retry: retryOf(c, &q.config), gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
-	{"a lock is not of its queue's generation", enqueue, "l.gen = q.gen", "_ = q.gen"},
-	{"a queue made again is of the old generation", machine, "QueueConfig{CreatedAt: x.now, gen: q.gen}", "QueueConfig{CreatedAt: x.now}"},
+	{"a job outlives its queue", machine, "if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {", "if err != nil || q == nil {"},
+	{"a deleted job is read", read, "if !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb", "if gen.Own == 1 && !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb"},
+	{"a lock outlives its queue", enqueue, "return err == nil && q.generation().Keeps(l.Gen), err", "return err == nil, err"},
+	{"a job is not of its queue's generation", enqueue, "Retry: retryOf(c, &q.config), Gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
+	{"a lock is not of its queue's generation", enqueue, "l.Gen = q.gen", "_ = q.gen"},
+	{"a queue made again is of the old generation", machine, "QueueConfig{CreatedAt: x.now, Gen: q.gen}", "QueueConfig{CreatedAt: x.now}"},
 	{"a generation comes twice in an entry", clearqueue, "max(x.index, q.gen+1)", "x.index"},
-	{"the generation of a name without a queue is forgotten", machine, "q.gen = mark.gen", "_ = mark.gen"},
+	{"the generation of a name without a queue is forgotten", machine, "q.gen = mark.Gen", "_ = mark.Gen"},
 	{"the ready order outlives its queue", clearqueue, "x.txn.DeleteRange(x.m.space.ReadyOf(q.key.ns, q.key.name))", "_ = q.key"},
 	{"the counters outlive their queue", destroy, "x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))", "_ = keys.QueueCounts"},
 	{"an unused queue is swept", destroy, "if q.hasCounts {", "if q != nil {"},
 	{"a queue of jobs that were moved there is unused", destroy, "if q.hasCounts {", "if q.counts.Enqueued > 0 {"},
-	{"a queue through which jobs passed is unused", destroy, "if q.hasCounts {", "if q.counts.Enqueued > 0 || q.counts.Jobs != [stateSlots]int64{} {"},
+	{"a queue through which jobs passed is unused", destroy, "if q.hasCounts {", "if q.counts.Enqueued > 0 || q.counts.Leased() > 0 {"},
 	{"the leader is not told to sweep", clearqueue, "x.out.Sweep = true", "x.out.Sweep = false"},
-	{"a sweep takes what is alive", sweep, "h.Queue != q.key.name || q.generation().has(h.gen, h.State.Leased()) {", "h.Queue != q.key.name {"},
+	{"a sweep takes what is alive", sweep, "h.Queue != q.key.name || q.generation().Has(h.Gen, h.State.Leased()) {", "h.Queue != q.key.name {"},
 	{"a sweep takes another queue's jobs", sweep, "!ok || h.Queue != q.key.name || q.generation()", "!ok || q.generation()"},
 	{"a sweep leaves due rows", sweep, "if h.Due != 0 {", "if false {"},
 	{"a sweep takes locks that are alive", sweep, "err != nil || standing {", "err != nil || standing && err != nil {"},
-	{"the end of an old sweep counts", sweep, "if !ok || mark.gen != gen {", "if !ok || mark.gen == 0 {"},
+	{"the end of an old sweep counts", sweep, "if !ok || mark.Gen != gen {", "if !ok || mark.Gen == 0 {"},
 	{"after a sweep the generation stays in memory", sweep, "if !q.hasConfig {", "if q == nil {"},
 	{"a swept job is told to nobody", sweep, "x.events = append(x.events,", "_ = append(x.events,"},
-	{"the walk forgets the locks", readsweep, "if err != nil || l.gen == gen.own || family", "if err != nil || l.gen <= gen.own || family"},
+	{"the walk forgets the locks", readsweep, "if err != nil || l.Gen == gen.Own || family", "if err != nil || l.Gen <= gen.Own || family"},
 	{"the walk ends after its first part", readsweep, "\t\t\tmore = true\n\t\t\treturn false, nil", "\t\t\treturn false, nil"},
 
 	// What the machine stands on.

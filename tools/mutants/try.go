@@ -31,28 +31,50 @@ func (m mutation) try(ctx context.Context, module, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the overlay: %w", err)
 	}
-	tests := filepath.Join(dir, "tests")
-	if err := m.build(ctx, module, dir, tests); err != nil {
-		return "", err
-	}
 	caught := ""
-	for _, round := range rounds {
-		if caught, err = m.round(ctx, module, tests, round); caught != "" || err != nil {
+	for _, room := range m.testedBy() {
+		if caught, err = m.tryRoom(ctx, module, dir, room); caught != "" || err != nil {
 			break
 		}
 	}
 	return caught, errors.Join(err, os.RemoveAll(dir))
 }
 
-// build makes the test binary of the package with the broken file in it. It is for one
+// stateRoom is where the tests are that run whole entries.
+const stateRoom = "internal/state"
+
+// testedBy are the rooms whose tests must notice: that of the file, and for what is only
+// a part of the state machine that of the machine.
+func (m mutation) testedBy() []string {
+	room := filepath.ToSlash(filepath.Dir(m.file))
+	if room == "internal/records" {
+		return []string{room, stateRoom}
+	}
+	return []string{room}
+}
+
+func (m mutation) tryRoom(ctx context.Context, module, dir, room string) (caught string, err error) {
+	tests := filepath.Join(dir, "tests")
+	if err := m.build(ctx, module, dir, room, tests); err != nil {
+		return "", err
+	}
+	for _, round := range rounds {
+		if caught, err = m.round(ctx, module, room, tests, round); caught != "" || err != nil {
+			break
+		}
+	}
+	return caught, err
+}
+
+// build makes the test binary of a room with the broken file in it. It is for one
 // run: not optimising it costs less time than it takes.
-func (m mutation) build(ctx context.Context, module, dir, tests string) error {
+func (m mutation) build(ctx context.Context, module, dir, room, tests string) error {
 	overlay, err := m.overlay(module, dir)
 	if err != nil {
 		return err
 	}
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", overlay, "-o", tests,
-		"./"+filepath.ToSlash(filepath.Dir(m.file)))
+		"./"+room)
 	build.Dir = module
 	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -62,14 +84,14 @@ func (m mutation) build(ctx context.Context, module, dir, tests string) error {
 }
 
 // round runs some of the tests up to the first that fails.
-func (m mutation) round(ctx context.Context, module, tests string, which []string) (string, error) {
+func (m mutation) round(ctx context.Context, module, room, tests string, which []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, perRound)
 	defer cancel()
 	// What a failing property test would keep must not land in the tree, and nobody
 	// needs it made small.
 	args := append([]string{"-test.failfast", "-test.timeout", "60s", "-rapid.nofailfile", "-rapid.shrinktime=1ms"}, which...)
 	run := exec.CommandContext(ctx, tests, args...)
-	run.Dir = filepath.Join(module, filepath.Dir(m.file))
+	run.Dir = filepath.Join(module, room)
 	run.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(tests)) // Goes with the binary, also if the tests were killed.
 	out, err := run.CombinedOutput()
 	var exit *exec.ExitError

@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -254,7 +255,7 @@ func (t *Table) rewind(q *queue) error {
 	return nil
 }
 
-func (q *queue) rewindTo(counts *state.Counts) {
+func (q *queue) rewindTo(counts *records.Counts) {
 	for p := range q.windows {
 		q.windows[p] = window{tail: before(counts.Floor[p]), more: true}
 	}

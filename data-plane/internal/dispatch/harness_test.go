@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -164,7 +165,7 @@ func (r *rig) floor(t tb, queue string, p job.Priority) (f [2]uint64) {
 	return [2]uint64{c.Floor[p].Index, uint64(c.Floor[p].Ordinal)}
 }
 
-func (r *rig) head(t tb, id job.ID) state.Head {
+func (r *rig) head(t tb, id job.ID) records.Head {
 	t.Helper()
 	h, err := state.ReadHead(r.store, testNS, id)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -111,7 +112,7 @@ func (t *Table) frees(ns job.Namespace, id job.ID, by command.Holder) error {
 		return err
 	}
 	q, ok := t.queues[queueKey{ns, h.Queue}]
-	if !ok || !h.State.Leased() || !state.Holds(&h, by) {
+	if !ok || !h.State.Leased() || !records.Holds(&h, by) {
 		return nil
 	}
 	if t.freed == nil {

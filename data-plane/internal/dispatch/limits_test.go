@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -274,6 +275,6 @@ func TestShrink_LimitsAreReadAgain(t *testing.T) {
 	same(t, "after it was forgotten", r.choose(t, q, 2).Jobs, ids[:1])
 }
 
-func dueOf(id job.ID, h *state.Head) state.Due {
-	return state.Due{At: h.Due, Kind: keys.DueLease, NS: testNS, ID: id}
+func dueOf(id job.ID, h *records.Head) keys.Due {
+	return keys.Due{At: h.Due, Kind: keys.DueLease, NS: testNS, ID: id}
 }

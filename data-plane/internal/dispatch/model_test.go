@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -59,7 +60,7 @@ func (m *model) pending(queue string) []job.ID {
 func (m *model) drawQueue() string { return rapid.SampledFrom(modelQueues).Draw(m.t, "queue") }
 
 // drawJob picks a job for which ok holds.
-func (m *model) drawJob(ok func(state.Head) bool) (job.ID, bool) {
+func (m *model) drawJob(ok func(records.Head) bool) (job.ID, bool) {
 	var ids []job.ID
 	for id := range m.jobs {
 		if ok(m.head(m.t, id)) {
@@ -91,19 +92,19 @@ func (m *model) noise() []command.Command {
 			cmds = append(cmds, c)
 		}
 	case 2:
-		if id, ok := m.drawJob(func(h state.Head) bool { return h.State == job.Pending }); ok {
+		if id, ok := m.drawJob(func(h records.Head) bool { return h.State == job.Pending }); ok {
 			cmds = append(cmds, &command.Cancel{NS: testNS, ID: id})
 		}
 	case 3:
-		if id, ok := m.drawJob(func(h state.Head) bool { return h.State == job.Cancelled || h.State == job.Completed }); ok {
+		if id, ok := m.drawJob(func(h records.Head) bool { return h.State == job.Cancelled || h.State == job.Completed }); ok {
 			cmds = append(cmds, &command.Retry{NS: testNS, ID: id})
 		}
 	case 4:
-		if id, ok := m.drawJob(func(h state.Head) bool { return h.State == job.Active }); ok {
+		if id, ok := m.drawJob(func(h records.Head) bool { return h.State == job.Active }); ok {
 			cmds = append(cmds, &command.Fail{NS: testNS, ID: id, Release: true})
 		}
 	case 5:
-		if id, ok := m.drawJob(func(h state.Head) bool { return h.State == job.Active }); ok {
+		if id, ok := m.drawJob(func(h records.Head) bool { return h.State == job.Active }); ok {
 			cmds = append(cmds, &command.Ack{NS: testNS, ID: id})
 		}
 	default:

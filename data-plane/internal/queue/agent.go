@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -62,7 +63,7 @@ type AgentState struct {
 }
 
 // viewAgent is nil for a job that is no agent.
-func viewAgent(b *state.Body, iteration uint32, used *state.JobUsage) *AgentState {
+func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *AgentState {
 	if b.Agent == nil {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 	return page, err
 }
 
-func viewIteration(it *state.Iteration) Iteration {
+func viewIteration(it *records.Iteration) Iteration {
 	v := Iteration{
 		Number: int(it.Number), At: when(it.At), Checkpoint: it.Checkpoint, Result: it.Result, HoldReason: it.HoldReason,
 		Usage: viewUsage(it.Usage), Provider: it.Provider, Model: it.Model,
@@ -197,7 +198,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (*command.Enqueue, error) {
 	type former struct {
 		state.Job
-		it    state.Iteration
+		it    records.Iteration
 		there bool
 	}
 	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (j former, err error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -167,7 +168,7 @@ func errNoBatch(id job.BatchID) error {
 }
 
 func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
-	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Batch, error) {
+	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Batch, error) {
 		return state.ReadBatch(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
@@ -248,11 +249,11 @@ func (c *checker) limit(n int) int {
 	return n
 }
 
-func viewBatch(id job.BatchID, b *state.Batch) Batch {
+func viewBatch(id job.BatchID, b *records.Batch) Batch {
 	v := Batch{
 		ID: id, Status: BatchOpen, Total: int64(b.Total), Open: int64(b.Open),
-		Completed: int64(b.Counts[state.OutcomeCompleted]), Dead: int64(b.Counts[state.OutcomeDead]),
-		Cancelled: int64(b.Counts[state.OutcomeCancelled]), Deleted: int64(b.Counts[state.OutcomeDeleted]),
+		Completed: int64(b.Counts[records.OutcomeCompleted]), Dead: int64(b.Counts[records.OutcomeDead]),
+		Cancelled: int64(b.Counts[records.OutcomeCancelled]), Deleted: int64(b.Counts[records.OutcomeDeleted]),
 		CallbackQueue: b.Callback, CallbackJob: b.CallbackID, CreatedAt: when(b.CreatedAt), FinishedAt: when(b.FinishedAt),
 	}
 	switch {

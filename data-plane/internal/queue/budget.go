@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -44,7 +45,7 @@ func (b *Budget) CheckBudget() []fault.Field {
 	}
 	switch b.Scope {
 	case "global":
-		if b.Target != "" && b.Target != state.AllTarget {
+		if b.Target != "" && b.Target != records.AllTarget {
 			bad.failf("target", "is %q, must be * for the whole namespace", clip(b.Target))
 		}
 	case "queue":
@@ -76,7 +77,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 	}
 	scope, _ := scopeOf(in.Scope)
 	if scope == command.BudgetGlobal {
-		in.Target = state.AllTarget
+		in.Target = records.AllTarget
 	}
 	b := command.Budget{
 		ID: job.BudgetID(s.ids.next(s.now())), Scope: scope, Target: in.Target, Daily: in.Daily, PerJob: in.PerJob,
@@ -253,7 +254,7 @@ func (s *Service) Policies(ctx context.Context, c Caller) ([]Policy, error) {
 	})
 }
 
-func viewPolicy(p *state.Policy) Policy {
+func viewPolicy(p *records.Policy) Policy {
 	v := Policy{
 		ID: p.ID, Name: p.Name, Mode: "all", Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
 		Approvers: p.Approvers, Expires: p.Expires, OnExpire: onExpire(p.ApproveAtLast), CreatedAt: when(p.CreatedAt),

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -66,35 +67,35 @@ type bulkAction struct {
 	word string
 	verb string // As adminRefusal words it.
 	// ask makes the command for a job that is there.
-	ask func(c Caller, in *bulkPlan, id job.ID, h *state.Head) command.Command
+	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
 }
 
 var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
-	{"retry", "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"retry", "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Retry{NS: c.Namespace, ID: id}
 	}},
-	{"delete", "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"delete", "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Delete{NS: c.Namespace, ID: id}
 	}},
-	{"cancel", "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"cancel", "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Cancel{NS: c.Namespace, ID: id}
 	}},
-	{"move", "move", func(c Caller, p *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"move", "move", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Move{NS: c.Namespace, ID: id, Queue: p.in.MoveTo}
 	}},
-	{"requeue", "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *state.Head) command.Command {
+	{"requeue", "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
 		return &command.Requeue{NS: c.Namespace, Queue: h.Queue, Jobs: []job.ID{id}}
 	}},
-	{"change_priority", "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"change_priority", "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Prioritize{NS: c.Namespace, ID: id, Priority: p.priority}
 	}},
-	{"hold", "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"hold", "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Hold{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
-	{"approve", "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"approve", "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, Approve: true, By: c.Principal}
 	}},
-	{"reject", "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *state.Head) command.Command {
+	{"reject", "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
 }
@@ -334,7 +335,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 }
 
 // stillMeant looks again at a job that a filter found: the list may be late.
-func (r *bulkRun) stillMeant(id job.ID, h *state.Head) (bool, error) {
+func (r *bulkRun) stillMeant(id job.ID, h *records.Head) (bool, error) {
 	f := &r.plan.fits
 	if r.plan.in.Filter == nil {
 		return true, nil

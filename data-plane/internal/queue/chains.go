@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -89,7 +90,7 @@ func (s *Service) Chains(ctx context.Context, c Caller, page PageInput) (ChainPa
 	})
 }
 
-func viewChain(id job.ChainID, s *state.ChainState) ChainSummary {
+func viewChain(id job.ChainID, s *records.ChainState) ChainSummary {
 	return ChainSummary{
 		ID: id, Status: s.Status.String(), Steps: s.Steps, Current: len(s.Jobs) - 1, ExitReason: s.ExitReason,
 		CreatedAt: when(s.CreatedAt), FinishedAt: when(s.FinishedAt),

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -249,7 +250,7 @@ type Groups struct {
 	WaitingOn          int    // How many of DependsOn have not ended.
 }
 
-func placesOf(b *state.Body) Places {
+func placesOf(b *records.Body) Places {
 	return Places{Batch: b.Batch, Chain: b.Chain, ChainStep: b.ChainStep}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/cron"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -301,8 +302,8 @@ func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
 	return runs
 }
 
-func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec state.Schedule, err error) {
-	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Schedule, error) {
+func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec records.Schedule, err error) {
+	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Schedule, error) {
 		return state.ReadSchedule(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
@@ -392,7 +393,7 @@ func (in *ScheduleInput) stamp() command.Schedule {
 	return put
 }
 
-func viewSchedule(id job.ScheduleID, rec *state.Schedule) Schedule {
+func viewSchedule(id job.ScheduleID, rec *records.Schedule) Schedule {
 	t := &rec.Job
 	v := Schedule{
 		ID: id, Version: rec.Version, Name: rec.Name, Cron: rec.Cron, Timezone: rec.Zone, Jitter: rec.Jitter,
@@ -419,7 +420,7 @@ func ruleOf(id job.ScheduleID, expression, zone string) (*cron.Rule, error) {
 // Plan says what a schedule that is due does now; see shard.Options. Ticks that are on
 // time are all made. Of older ones, which nobody could make in their time, the policy
 // of catching up takes some.
-func Plan(id job.ScheduleID, s *state.Schedule, now int64) (*command.Tick, error) {
+func Plan(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error) {
 	rule, err := ruleOf(id, s.Cron, s.Zone)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -120,7 +121,7 @@ func TestPlan_CatchesUpByPolicy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := &state.Schedule{Schedule: command.Schedule{Cron: "* * * * *", Zone: "UTC", CatchUp: c.policy}, Next: due.UnixNano(), Since: due.UnixNano()}
+			s := &records.Schedule{Schedule: command.Schedule{Cron: "* * * * *", Zone: "UTC", CatchUp: c.policy}, Next: due.UnixNano(), Since: due.UnixNano()}
 			now := due.Add(c.late)
 			p, err := Plan(job.ScheduleID{1}, s, now.UnixNano())
 			if err != nil || len(p.Ticks) != c.ticks || p.Missed != c.missed {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -47,21 +48,21 @@ func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, er
 }
 
 func timelineOf(j *state.Job) Timeline {
-	t := Timeline{Truncated: len(j.Timeline) == state.TimelineMax}
+	t := Timeline{Truncated: len(j.Timeline) == records.TimelineMax}
 	for i, m := range j.Timeline {
 		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
 		last := i == len(j.Timeline)-1
 		switch m.What {
-		case state.WasStarted:
+		case records.WasStarted:
 			e.WorkerID = workerOf(j, i)
-		case state.WasFailed, state.WasLeaseExpired:
+		case records.WasFailed, records.WasLeaseExpired:
 			failed := errorAt(j.Errors, m)
 			e.Error, e.WorkerID = failed.Error, failed.Worker
-		case state.WasScheduled:
+		case records.WasScheduled:
 			e.Until = when(j.Body.ScheduledAt)
-		case state.WasDead:
+		case records.WasDead:
 			e.Reason = j.Reason.String()
-		case state.WasHeld:
+		case records.WasHeld:
 			e.Reason = holdReason(j, i)
 		}
 		t.Events = append(t.Events, e)
@@ -77,7 +78,7 @@ func timelineOf(j *state.Job) Timeline {
 
 // holdReason is known of the latest hold alone.
 func holdReason(j *state.Job, i int) string {
-	later := slices.ContainsFunc(j.Timeline[i+1:], func(m state.Moment) bool { return m.What == state.WasHeld })
+	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == records.WasHeld })
 	if j.Hold == nil || later {
 		return ""
 	}
@@ -89,9 +90,9 @@ func holdReason(j *state.Job, i int) string {
 func workerOf(j *state.Job, i int) string {
 	for _, m := range j.Timeline[i+1:] {
 		switch m.What {
-		case state.WasFailed, state.WasLeaseExpired:
+		case records.WasFailed, records.WasLeaseExpired:
 			return errorAt(j.Errors, m).Worker
-		case state.WasStarted, state.WasReleased:
+		case records.WasStarted, records.WasReleased:
 			return "" // Given back; nobody wrote down whose it was.
 		}
 	}
@@ -99,11 +100,11 @@ func workerOf(j *state.Job, i int) string {
 }
 
 // errorAt is what was reported at a moment: both were stamped by the same entry.
-func errorAt(errs []state.AttemptError, m state.Moment) state.AttemptError {
+func errorAt(errs []records.AttemptError, m records.Moment) records.AttemptError {
 	for _, e := range errs {
 		if e.At == m.At && e.Attempt == m.Attempt {
 			return e
 		}
 	}
-	return state.AttemptError{}
+	return records.AttemptError{}
 }

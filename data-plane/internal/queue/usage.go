@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
@@ -88,7 +89,7 @@ type Usage struct {
 	Count                                                           int64 // Attempts that reported, each once per model.
 }
 
-func viewUsage(m state.Meter) Usage {
+func viewUsage(m records.Meter) Usage {
 	return Usage{
 		InputTokens: m.Input, OutputTokens: m.Output, CacheCreationTokens: m.CacheCreation, CacheReadTokens: m.CacheRead,
 		Cost: m.Cost, Count: m.Attempts,
@@ -107,7 +108,7 @@ type ModelUsage struct {
 	Usage
 }
 
-func viewJobUsage(u *state.JobUsage) *JobUsage {
+func viewJobUsage(u *records.JobUsage) *JobUsage {
 	if u == nil {
 		return nil
 	}
@@ -152,8 +153,8 @@ func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (Us
 	now := s.now().UTC()
 	from := now.Add(-period).Truncate(time.Hour)
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (UsageSummary, error) {
-		var total state.Meter
-		groups := map[string]state.Meter{}
+		var total records.Meter
+		groups := map[string]records.Meter{}
 		rows := 0
 		to := uint64(now.Unix()/3600) + 1
 		err := state.ReadUsage(g, c.Namespace, uint64(from.Unix()/3600), to, func(u state.HourUsage) bool {
@@ -169,7 +170,7 @@ func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (Us
 	})
 }
 
-func usageGroups(groups map[string]state.Meter) []UsageGroup {
+func usageGroups(groups map[string]records.Meter) []UsageGroup {
 	out := make([]UsageGroup, 0, len(groups))
 	for key, m := range groups {
 		out = append(out, UsageGroup{Key: key, Usage: viewUsage(m)})
@@ -180,7 +181,7 @@ func usageGroups(groups map[string]state.Meter) []UsageGroup {
 	if len(out) <= UsageGroupsMax {
 		return out
 	}
-	var rest state.Meter
+	var rest records.Meter
 	for _, g := range out[UsageGroupsMax-1:] {
 		rest = rest.Plus(groups[g.Key])
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -48,7 +49,7 @@ func viewJob(id job.ID, j *state.Job) Job {
 	return v
 }
 
-func viewHold(h *state.Hold) *Hold {
+func viewHold(h *records.Hold) *Hold {
 	v := &Hold{
 		Reason: h.Reason, By: h.By, At: when(h.At), Until: when(h.Until), Approvers: h.Approvers,
 		Decision: h.Decision.String(), DecidedBy: h.DecidedBy, Comment: h.Comment, DecidedAt: when(h.DecidedAt),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -34,7 +35,7 @@ func ParseCause(text string) (Cause, bool) {
 const patternBytesMax = 200
 
 // causeOf is the cause of a job that died in queue of reason, after an error.
-func causeOf(queue, lastError string, reason state.DeadReason) Cause {
+func causeOf(queue, lastError string, reason records.DeadReason) Cause {
 	text := pattern(lastError, reason)
 	h := xxhash.New()
 	_, _ = h.WriteString(queue) // A hash takes everything.
@@ -48,9 +49,9 @@ func causeOf(queue, lastError string, reason state.DeadReason) Cause {
 
 // pattern is what the errors of a cause have in common. It is "" if the last error is not
 // what ended the job: then the reason tells.
-func pattern(lastError string, reason state.DeadReason) string {
+func pattern(lastError string, reason records.DeadReason) string {
 	switch reason {
-	case state.DeadRetries, state.DeadTerminal, state.DeadCrashes:
+	case records.DeadRetries, records.DeadTerminal, records.DeadCrashes:
 		return ErrorPattern(lastError)
 	default:
 		return ""
@@ -206,7 +207,7 @@ func writeWord(out *strings.Builder, w string) {
 var idPrefixes = map[string]bool{"job": true, "batch": true, "chn": true, "sched": true, "budget": true, "apol": true, "bulk": true} //nolint:gochecknoglobals // A constant table.
 
 // CauseNow is the cause of a job as the state has it; 0 if it is not dead.
-func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head) (Cause, error) {
+func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (Cause, error) {
 	if h.State != job.Dead {
 		return 0, nil
 	}
@@ -219,7 +220,7 @@ type DeadGroup struct {
 	Cause       Cause
 	Queue       string
 	Pattern     string // "" if Reason says it all.
-	Reason      state.DeadReason
+	Reason      records.DeadReason
 	Jobs        int64
 	First, Last int64 // When the first and the latest of them died.
 	// Sample is the job that died last, and SampleError its error.
@@ -379,7 +380,7 @@ func lookAt(ctx context.Context, tx *sql.Tx, g sized) (DeadGroup, error) {
 	if len(id) != len(out.Sample) {
 		return DeadGroup{}, fmt.Errorf("%w: last of cause %s has an id of %d bytes", errDamaged, g.cause, len(id))
 	}
-	out.Sample, out.Reason = job.ID(id), state.DeadReason(reason)
+	out.Sample, out.Reason = job.ID(id), records.DeadReason(reason)
 	out.Pattern = pattern(out.SampleError, out.Reason)
 	return out, nil
 }

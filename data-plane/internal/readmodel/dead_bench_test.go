@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -25,7 +26,7 @@ func slice(n, causes int) *change {
 			CreatedAt: at, ScheduledAt: at, StartedAt: at + 1, FinishedAt: at + 2,
 		}
 		if causes > 0 {
-			r.State, r.Reason, r.FailedAt = job.Dead, state.DeadRetries, at+2
+			r.State, r.Reason, r.FailedAt = job.Dead, records.DeadRetries, at+2
 			r.Queue = fmt.Sprint("queue-", k%causes%20)
 			r.LastError = fmt.Sprintf("%s: no answer from the other side", word(k%causes))
 		}

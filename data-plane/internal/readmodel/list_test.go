@@ -12,6 +12,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -96,7 +97,7 @@ func drawFilter(t *rapid.T, from, to int64) Filter {
 		f.Priority = &p
 	}
 	if maybe("by cause") {
-		f.Cause = rapid.SampledFrom([]Cause{causeOf("mail", "no stamps", state.DeadRetries), causeOf("print", "no ink", state.DeadRetries)}).Draw(t, "cause")
+		f.Cause = rapid.SampledFrom([]Cause{causeOf("mail", "no stamps", records.DeadRetries), causeOf("print", "no ink", records.DeadRetries)}).Draw(t, "cause")
 	}
 	f.Ascending = rapid.Bool().Draw(t, "ascending")
 	f.Limit = rapid.IntRange(1, 40).Draw(t, "limit")

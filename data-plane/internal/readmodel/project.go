@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -339,7 +340,7 @@ func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.
 // read fills a change with jobs as they are now.
 func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
 	slices.SortFunc(ids, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
-	return state.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *state.Head, b *state.Body) error {
+	return state.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
 		if h == nil {
 			c.gone = append(c.gone, id)
 			return nil
@@ -610,7 +611,7 @@ func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track)
 	piece.least = shareRebuild
 	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
-	to, last, err := state.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *state.Head, b *state.Body) error {
+	to, last, err := state.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *records.Head, b *records.Body) error {
 		r, err := rowFrom(p.store, ns, id, h, b)
 		c.rows = append(c.rows, r)
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -287,7 +288,7 @@ func (f *Filter) rest(s *statement, but int) {
 
 // StillFits reports whether a job that a list found fits by all that may have changed
 // since, but its cause (see CauseNow): who acts on it looks again.
-func (f *Filter) StillFits(h *state.Head) bool {
+func (f *Filter) StillFits(h *records.Head) bool {
 	waits := h.State == job.Scheduled || h.State == job.Retrying
 	switch {
 	case f.Queue != "" && h.Queue != f.Queue:
@@ -341,7 +342,7 @@ func scanRow(found *sql.Rows) (Row, error) {
 		return Row{}, fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
 	}
 	copy(r.ID[:], id)
-	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), state.DeadReason(reason)
+	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), records.DeadReason(reason)
 	if r.Tags, err = decodeTags(tags); err != nil {
 		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -31,7 +32,7 @@ type Row struct {
 	Worker      string
 	LastError   string
 	HoldReason  string // While it is held.
-	Reason      state.DeadReason
+	Reason      records.DeadReason
 	Tags        []command.Tag
 	// generation is the job's of its queue: the rows of a deleted queue are not shown.
 	generation uint64
@@ -43,12 +44,12 @@ func (r *Row) position() Position { return Position{r.CreatedAt, r.ID} }
 func (r *Row) cause() Cause { return causeOf(r.Queue, r.LastError, r.Reason) }
 
 // rowFrom makes a job's row; its last error and why it is held are read from the state.
-func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b *state.Body) (Row, error) {
+func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head, b *records.Body) (Row, error) {
 	r := Row{
 		ID: id, Queue: h.Queue, State: h.State, Priority: h.Priority, Attempt: h.Attempt,
 		MaxRetries: h.Retry.MaxRetries, Crashes: h.Crashes, CreatedAt: b.CreatedAt, ScheduledAt: b.ScheduledAt,
 		StartedAt: h.Started, FinishedAt: h.Finished, FailedAt: h.FailedAt, Worker: h.Worker, Reason: h.Reason, Tags: b.Tags,
-		generation: h.Generation(),
+		generation: h.Gen,
 	}
 	if h.State == job.Scheduled || h.State == job.Retrying {
 		r.ScheduledAt = h.DueAt()
@@ -68,7 +69,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head, b
 }
 
 // lastError is what a list shows of a job's last error.
-func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *state.Head) (string, error) {
+func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (string, error) {
 	if !h.HasErrors() {
 		return "", nil
 	}

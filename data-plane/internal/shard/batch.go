@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -102,7 +103,7 @@ func (t *term) addTimers(b *batch) error {
 	return nil
 }
 
-func (t *term) addTimer(b *batch, d state.Due) error {
+func (t *term) addTimer(b *batch, d keys.Due) error {
 	switch d.Kind {
 	case keys.DueSchedule:
 		return t.addTick(b, d)
@@ -123,7 +124,7 @@ func (t *term) addTimer(b *batch, d state.Due) error {
 
 // endLease lets a lease run out unless its holder renewed it or it is older than
 // this leader, which gives it a fresh full length first (R-T3).
-func (t *term) endLease(d state.Due, now int64) (command.Command, error) {
+func (t *term) endLease(d keys.Due, now int64) (command.Command, error) {
 	h, err := state.ReadHead(t.shard.store, d.NS, d.ID)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return nil, err
@@ -222,7 +223,7 @@ func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 	if err != nil {
 		return RenewalResult{}, fmt.Errorf("renew lease of job %s: %w", r.ID, err)
 	}
-	if !h.State.Leased() || !state.Holds(&h, r.By) {
+	if !h.State.Leased() || !records.Holds(&h, r.By) {
 		return RenewalResult{}, nil
 	}
 	lease := r.Lease

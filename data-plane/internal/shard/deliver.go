@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -13,7 +14,7 @@ const tellBytes = 4096
 
 // addDelivery fires the row by which jobs learn how another one ended, or leaves it for a
 // later entry: an entry tells no more jobs than fit into one, however many end at once.
-func (t *term) addDelivery(b *batch, d state.Due) error {
+func (t *term) addDelivery(b *batch, d keys.Due) error {
 	if b.fired >= entryBytesMax {
 		t.due.leave(d.At, b.now.Calendar)
 		return nil

@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -40,7 +41,7 @@ func (d *dueTimer) sleep(now int64) time.Duration {
 
 // ripe returns the rows that are due at now, at most limit, and finds out when
 // the next one is.
-func (d *dueTimer) ripe(store *statedb.Group, now int64, limit int) ([]state.Due, error) {
+func (d *dueTimer) ripe(store *statedb.Group, now int64, limit int) ([]keys.Due, error) {
 	if now < d.next {
 		return nil, nil
 	}

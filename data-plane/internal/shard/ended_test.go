@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // desired is what a cell says of its namespaces.
@@ -85,7 +85,7 @@ func TestEnded_ADeletedNamespaceStopsAtOnceAndLeavesNothing(t *testing.T) {
 	const every = int64(20 * time.Millisecond)
 	r := startWith(t, memDisks(), t.TempDir(), raftlog.Options{}, Options{
 		Namespaces: cell,
-		Plan: func(id job.ScheduleID, s *state.Schedule, now int64) (*command.Tick, error) {
+		Plan: func(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error) {
 			ticks <- id
 			return &command.Tick{Ticks: []int64{s.Next}, Next: now + every}, nil
 		},

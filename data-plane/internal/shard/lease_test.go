@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -32,7 +33,7 @@ func TestLease_RunsOutAndCountsAsACrash_TheThirdIsDeath(t *testing.T) {
 			t.Fatalf("after crash %d the job is %s with %d crashes, want %s", crash, h.State, h.Crashes, want)
 		}
 	}
-	if h := s.head(id); h.Reason != state.DeadCrashes {
+	if h := s.head(id); h.Reason != records.DeadCrashes {
 		t.Fatalf("dead because of %q", h.Reason)
 	}
 }

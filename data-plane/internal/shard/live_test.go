@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
@@ -255,7 +256,7 @@ func TestTimers_ScheduledJobsBecomePendingOnTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(h.Timeline, func(m state.Moment) bool { return m.What == state.WasPromoted })
+			i := slices.IndexFunc(h.Timeline, func(m records.Moment) bool { return m.What == records.WasPromoted })
 			if i < 0 || h.Timeline[i].At < due[g.ID] {
 				t.Fatalf("job %s due at %d: %+v", g.ID, due[g.ID], h.Timeline)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -24,7 +26,7 @@ var errNoPlan = errors.New("this process knows nothing of schedules")
 // addTick answers the due row of a schedule, or leaves it for a later entry: an entry
 // makes no more jobs of schedules than fit into one, however many are due at midnight,
 // and none while the disk is nearly full.
-func (t *term) addTick(b *batch, d state.Due) error {
+func (t *term) addTick(b *batch, d keys.Due) error {
 	if b.fired >= entryBytesMax {
 		t.due.leave(d.At, b.now.Calendar)
 		return nil
@@ -46,7 +48,7 @@ func (t *term) addTick(b *batch, d state.Due) error {
 }
 
 // plan asks what the schedule does now, or puts it off.
-func (t *term) plan(id job.ScheduleID, s *state.Schedule, now int64) *command.Tick {
+func (t *term) plan(id job.ScheduleID, s *records.Schedule, now int64) *command.Tick {
 	later := &command.Tick{Next: now + int64(putOff)}
 	if t.shard.full.Load() {
 		return later

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -41,7 +41,7 @@ type Options struct {
 	Fatal func(error)
 	// Plan says what a cron schedule that is due does at now: ticks, what is missed and
 	// the next tick of the answer count. It must not block. Without it schedules wait.
-	Plan func(id job.ScheduleID, s *state.Schedule, now int64) (*command.Tick, error)
+	Plan func(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error)
 	// Namespaces knows which namespaces of the shard were deleted. Nil: none ever is.
 	Namespaces Namespaces
 	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
@@ -88,7 +88,7 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 		o.Fatal = func(err error) { panic(err) }
 	}
 	if o.Plan == nil {
-		o.Plan = func(job.ScheduleID, *state.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
+		o.Plan = func(job.ScheduleID, *records.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
 	}
 	if o.FeedKeep == 0 {
 		o.FeedKeep = defaultFeedKeep

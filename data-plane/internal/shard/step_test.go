@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 )
 
@@ -148,7 +149,7 @@ func (s *stepper) fetch(lease time.Duration) state.Grant {
 	return rep.Grants[0]
 }
 
-func (s *stepper) head(id job.ID) state.Head {
+func (s *stepper) head(id job.ID) records.Head {
 	s.tb.Helper()
 	h, err := state.ReadHead(s.shard.store, stepNS, id)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -43,7 +44,7 @@ func (x *entry) cancel(c *command.Cancel) (Result, error) {
 	case job.Completed, job.Dead:
 		return Result{Refusal: WrongState, State: h.State}, nil
 	case job.Cancelling:
-		h.flags &^= flagHoldNext // It ends instead.
+		h.Flags &^= records.FlagHoldNext // It ends instead.
 	case job.Active:
 		err = x.askToLetGo(c.NS, c.ID, &h)
 	default:
@@ -57,7 +58,7 @@ func (x *entry) cancel(c *command.Cancel) (Result, error) {
 }
 
 // askToLetGo keeps the lease and its due row: both states use the same kind.
-func (x *entry) askToLetGo(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) askToLetGo(ns job.Namespace, id job.ID, h *records.Head) error {
 	until := h.Due
 	if err := x.leave(ns, id, h); err != nil {
 		return err
@@ -65,12 +66,12 @@ func (x *entry) askToLetGo(ns job.Namespace, id job.ID, h *Head) error {
 	if err := x.enterTimed(ns, id, h, job.Cancelling, until); err != nil {
 		return err
 	}
-	h.note(WasCancelRequested, x.now)
+	h.Note(records.WasCancelRequested, x.now)
 	x.event(feed.CancelRequested, ns, id, h)
 	return nil
 }
 
-func (x *entry) cancelWaiting(c *command.Cancel, h *Head) error {
+func (x *entry) cancelWaiting(c *command.Cancel, h *records.Head) error {
 	x.leavingReady(c.NS, c.ID, h)
 	if err := x.leave(c.NS, c.ID, h); err != nil {
 		return err
@@ -80,7 +81,7 @@ func (x *entry) cancelWaiting(c *command.Cancel, h *Head) error {
 
 // leavingReady tells the leader's memory that a pending job goes by another way
 // than a fetch.
-func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *records.Head) {
 	if !h.Pos.IsZero() {
 		x.out.Unready = append(x.out.Unready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
 	}
@@ -107,7 +108,7 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 	if err := x.enterPending(c.NS, c.ID, &h); err != nil {
 		return Result{}, err
 	}
-	h.note(WasRetried, x.now)
+	h.Note(records.WasRetried, x.now)
 	x.event(feed.Retried, c.NS, c.ID, &h)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil
@@ -116,7 +117,7 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 // startOver takes a job out of its end with fresh counters, without the result and the
 // last lease of its former life; the checkpoint stays, to go on from. A unique key it once held
 // is not taken again: another job may have it by now.
-func (x *entry) startOver(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) startOver(ns job.Namespace, id job.ID, h *records.Head) error {
 	if err := x.leave(ns, id, h); err != nil {
 		return err
 	}
@@ -124,13 +125,13 @@ func (x *entry) startOver(ns job.Namespace, id job.ID, h *Head) error {
 	if err := x.revived(ns, id, h); err != nil {
 		return err
 	}
-	if h.Crashes > 0 || h.has(flagReclaimed) {
-		h.flags |= flagRanOut // Who lost it may still come back.
+	if h.Crashes > 0 || h.Has(records.FlagReclaimed) {
+		h.Flags |= records.FlagRanOut // Who lost it may still come back.
 	}
-	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, NotDead, 0, keys.Position{}
-	if h.has(flagResult) {
+	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}
+	if h.Has(records.FlagResult) {
 		x.txn.Delete(x.m.space.Job(ns, keys.Result, id))
-		h.flags &^= flagResult
+		h.Flags &^= records.FlagResult
 	}
 	return nil
 }
@@ -150,13 +151,13 @@ func (x *entry) delete(c *command.Delete) (Result, error) {
 		return Result{}, err
 	}
 	x.dropExpiry(c.NS, c.ID, &h)
-	if h.has(flagUnique) {
+	if h.Has(records.FlagUnique) {
 		if err := x.releaseUnique(c.NS, c.ID, &h); err != nil {
 			return Result{}, err
 		}
 	}
 	if !h.State.Terminal() {
-		if err := x.deliver(c.NS, c.ID, &h, OutcomeDeleted, nil); err != nil {
+		if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, nil); err != nil {
 			return Result{}, err
 		}
 	}
@@ -165,26 +166,26 @@ func (x *entry) delete(c *command.Delete) (Result, error) {
 	return Result{}, x.removeRecords(c.NS, c.ID, &h)
 }
 
-func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *records.Head) error {
 	families := []byte{keys.Body, keys.Head}
 	for _, f := range []struct {
 		flag   uint32
 		family byte
 	}{
-		{flagResult, keys.Result}, {flagCheckpoint, keys.Checkpoint}, {flagProgress, keys.Progress}, {flagHold, keys.Hold}, {flagUsage, keys.JobUsage},
-		{flagBlocked, keys.Waits},
+		{records.FlagResult, keys.Result}, {records.FlagCheckpoint, keys.Checkpoint}, {records.FlagProgress, keys.Progress}, {records.FlagHold, keys.Hold}, {records.FlagUsage, keys.JobUsage},
+		{records.FlagBlocked, keys.Waits},
 	} {
-		if h.has(f.flag) {
+		if h.Has(f.flag) {
 			families = append(families, f.family)
 		}
 	}
 	for _, f := range families {
 		x.txn.Delete(x.m.space.Job(ns, f, id))
 	}
-	if h.has(flagErrors) {
+	if h.Has(records.FlagErrors) {
 		x.txn.DeleteRange(x.m.space.AttemptErrors(ns, id))
 	}
-	if h.has(flagIterations) {
+	if h.Has(records.FlagIterations) {
 		x.txn.DeleteRange(x.m.space.Iterations(ns, id))
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // An agent job runs in iterations: each is acked by itself and leaves a row. Attempts
@@ -17,67 +18,21 @@ import (
 // IterationsKept bounds the iterations of a job that are kept; the oldest go.
 const IterationsKept = 1000
 
-// Iteration is one finished iteration of an agent job.
-type Iteration struct {
-	Number          uint32
-	Status          command.AgentStatus // AgentContinue, AgentDone or AgentHold.
-	At              int64
-	Checkpoint      []byte
-	Result          []byte
-	HoldReason      string
-	Usage           Meter
-	Provider, Model string // That were reported last.
-	Lease           keys.Position
-}
-
-func (i *Iteration) encode() []byte {
-	w := newRecord(96 + len(i.Checkpoint) + len(i.Result))
-	w.Byte(byte(i.Status))
-	w.Int(i.At)
-	w.Bytes(i.Checkpoint)
-	w.Bytes(i.Result)
-	w.Text(i.HoldReason)
-	i.Usage.write(&w)
-	w.Text(i.Provider)
-	w.Text(i.Model)
-	command.EncodePosition(&w, i.Lease)
-	return w.Buf
-}
-
-func decodeIteration(n uint32, v []byte) (Iteration, error) {
-	r, err := openRecord("iteration", v)
-	if err != nil {
-		return Iteration{}, err
-	}
-	i := Iteration{
-		Number: n, Status: command.AgentStatus(r.Byte()), At: r.Time(), Checkpoint: r.Bytes(), Result: r.Bytes(), HoldReason: r.Text(),
-		Usage: readMeter(r), Provider: r.Text(), Model: r.Text(), Lease: command.DecodePosition(r),
-	}
-	return i, closeRecord("iteration", r)
-}
-
 // agentLimits are the limits of an agent job.
 func (x *entry) agentLimits(ns job.Namespace, id job.ID) (command.AgentLimits, error) {
 	body, err := x.body(ns, id)
 	if err != nil {
 		return command.AgentLimits{}, err
 	}
-	return body.agentLimits(), nil
-}
-
-func (b *Body) agentLimits() command.AgentLimits {
-	if b.Agent == nil {
-		return command.AgentLimits{}
-	}
-	return *b.Agent
+	return body.AgentLimits(), nil
 }
 
 // beginIteration goes on to the next iteration if the last one is over, and keeps the
 // lease within the time of one.
-func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *Head, lease time.Duration) (time.Duration, error) {
-	if h.has(flagIterated) {
+func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lease time.Duration) (time.Duration, error) {
+	if h.Has(records.FlagIterated) {
 		h.Iteration++
-		h.flags &^= flagIterated
+		h.Flags &^= records.FlagIterated
 	}
 	limits, err := x.agentLimits(ns, id)
 	if limits.IterationTimeout > 0 {
@@ -87,31 +42,24 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *Head, lease time.
 }
 
 // leaseLimit is when a lease ends at the latest, in lease time, however often it is renewed.
-func (x *entry) leaseLimit(ns job.Namespace, id job.ID, h *Head) (int64, error) {
-	if !h.has(flagAgent) {
+func (x *entry) leaseLimit(ns job.Namespace, id job.ID, h *records.Head) (int64, error) {
+	if !h.Has(records.FlagAgent) {
 		return math.MaxInt64, nil
 	}
 	limits, err := x.agentLimits(ns, id)
-	return timeLimit(h, limits), err
-}
-
-func timeLimit(h *Head, a command.AgentLimits) int64 {
-	if a.IterationTimeout <= 0 {
-		return math.MaxInt64
-	}
-	return saturatingAdd(h.Started-h.Shift, int64(a.IterationTimeout))
+	return records.LeaseLimit(h, limits), err
 }
 
 // timeOut fails the attempt of an iteration that took too long (trap 39). Its worker
 // settled nothing.
-func (x *entry) timeOut(ns job.Namespace, id job.ID, h *Head) error {
-	h.flags |= flagReclaimed | flagRanOut
+func (x *entry) timeOut(ns job.Namespace, id job.ID, h *records.Head) error {
+	h.Flags |= records.FlagReclaimed | records.FlagRanOut
 	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: "iteration timed out"}, h)
 }
 
 // ackAgent ends an iteration of an agent job that left its former state, and does
 // what its worker says of the loop.
-func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
+func (x *entry) ackAgent(c *command.Ack, h *records.Head, cancelling bool) error {
 	used, err := x.endIteration(c, h)
 	if err != nil {
 		return err
@@ -119,11 +67,11 @@ func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
 	switch {
 	case c.Agent == command.AgentUnsaid, c.Agent == command.AgentDone:
 		return x.complete(c, h)
-	case cancelling && !h.has(flagHoldNext):
+	case cancelling && !h.Has(records.FlagHoldNext):
 		return x.endLetGo(c.NS, c.ID, h)
 	}
 	if h.Crashes > 0 {
-		h.flags |= flagRanOut
+		h.Flags |= records.FlagRanOut
 	}
 	h.Attempt, h.Crashes = 0, 0
 	switch {
@@ -134,22 +82,22 @@ func (x *entry) ackAgent(c *command.Ack, h *Head, cancelling bool) error {
 		}
 		return x.hold(c.NS, c.ID, h, why)
 	case c.Agent == command.AgentHold:
-		return x.hold(c.NS, c.ID, h, Hold{Reason: c.HoldReason, At: x.now})
+		return x.hold(c.NS, c.ID, h, records.Hold{Reason: c.HoldReason, At: x.now})
 	default:
 		return x.continueAgent(c.NS, c.ID, h, used)
 	}
 }
 
 // endIteration writes down how the iteration went and answers what the job cost so far.
-func (x *entry) endIteration(c *command.Ack, h *Head) (cost int64, err error) {
+func (x *entry) endIteration(c *command.Ack, h *records.Head) (cost int64, err error) {
 	u, err := x.jobUsage(c.NS, c.ID, h)
 	if err != nil {
 		return 0, err
 	}
-	it := Iteration{
+	it := records.Iteration{
 		Status: c.Agent, At: x.now, Result: c.Result, HoldReason: c.HoldReason, Usage: u.Iteration, Lease: h.Epoch,
 	}
-	if h.has(flagCheckpoint) { // Of the ack, or one that came before it.
+	if h.Has(records.FlagCheckpoint) { // Of the ack, or one that came before it.
 		if it.Checkpoint, err = x.txn.Get(x.m.space.Job(c.NS, keys.Checkpoint, c.ID)); err != nil {
 			return 0, fmt.Errorf("checkpoint of job %s: %w", c.ID, err)
 		}
@@ -157,22 +105,22 @@ func (x *entry) endIteration(c *command.Ack, h *Head) (cost int64, err error) {
 	if it.Status == command.AgentUnsaid {
 		it.Status = command.AgentDone
 	}
-	if u.Iteration != (Meter{}) {
+	if u.Iteration != (records.Meter{}) {
 		it.Provider, it.Model = u.Provider, u.Model
-		u.Iteration = Meter{}
+		u.Iteration = records.Meter{}
 		x.putJobUsage(c.NS, c.ID, h, u)
 	}
-	x.txn.Set(x.m.space.Iteration(c.NS, c.ID, h.Iteration), it.encode())
+	x.txn.Set(x.m.space.Iteration(c.NS, c.ID, h.Iteration), it.Encode())
 	if h.Iteration > IterationsKept {
 		x.txn.Delete(x.m.space.Iteration(c.NS, c.ID, h.Iteration-IterationsKept))
 	}
-	h.flags |= flagIterations | flagIterated
+	h.Flags |= records.FlagIterations | records.FlagIterated
 	return u.Sum().Cost, nil
 }
 
 // continueAgent lets the job run once more, at the end of its order, or holds it when
 // it has reached a limit: a person may let it run once more.
-func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *Head, cost int64) error {
+func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost int64) error {
 	if done, err := x.endOverspent(ns, id, h); err != nil || done {
 		x.tellDead(ns, id, h)
 		return err
@@ -182,14 +130,14 @@ func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *Head, cost int64) 
 		return err
 	}
 	if why := reached(limits, h.Iteration, cost); why != "" {
-		return x.hold(ns, id, h, Hold{Reason: why, At: x.now})
+		return x.hold(ns, id, h, records.Hold{Reason: why, At: x.now})
 	}
 	h.Iteration++
-	h.flags &^= flagIterated
+	h.Flags &^= records.FlagIterated
 	if err := x.enterPending(ns, id, h); err != nil {
 		return err
 	}
-	h.note(WasContinued, x.now)
+	h.Note(records.WasContinued, x.now)
 	x.event(feed.Continued, ns, id, h)
 	return nil
 }
@@ -207,18 +155,18 @@ func reached(a command.AgentLimits, iterations uint32, cost int64) string {
 
 // ackedIteration reports whether a token is that of the lease whose ack ended the
 // latest iteration: its answer may have been lost.
-func (x *entry) ackedIteration(ns job.Namespace, id job.ID, h *Head, by command.Token) (bool, error) {
-	if !h.has(flagIterations) || by.IsZero() {
+func (x *entry) ackedIteration(ns job.Namespace, id job.ID, h *records.Head, by command.Token) (bool, error) {
+	if !h.Has(records.FlagIterations) || by.IsZero() {
 		return false, nil
 	}
 	latest := h.Iteration
-	if !h.has(flagIterated) { // The next one was begun.
+	if !h.Has(records.FlagIterated) { // The next one was begun.
 		latest--
 	}
 	v, err := x.txn.Get(x.m.space.Iteration(ns, id, latest))
 	if err != nil {
 		return false, fmt.Errorf("iteration %d of job %s: %w", latest, id, err)
 	}
-	it, err := decodeIteration(latest, v)
+	it, err := records.DecodeIteration(latest, v)
 	return err == nil && it.Lease == by.Epoch, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
 
 // agentRun leases the only job and acks or fails it.
@@ -60,7 +61,7 @@ func TestTrap39_IterationTimeoutEndsTheLease(t *testing.T) {
 		t.Fatalf("the lease ends at %d, at the latest at %d, %v; want %d", h.Due, limit, err, end)
 	}
 	r.do(t, r.now, &command.Extend{NS: ns, ID: id, Epoch: g.Epoch, Until: end + int64(time.Hour)})
-	res := r.do(t, end, &command.Fire{Due: Due{At: end, Kind: dueKind(job.Active), NS: ns, ID: id}})
+	res := r.do(t, end, &command.Fire{Due: keys.Due{At: end, Kind: dueKind(job.Active), NS: ns, ID: id}})
 	if j, err := ReadJob(r.store, ns, id); err != nil || res.State != job.Retrying || j.Crashes != 0 || j.Errors[0].Error != "iteration timed out" {
 		t.Fatalf("after its time: %+v, %+v, %v", res, j, err)
 	}
@@ -105,7 +106,7 @@ func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
 	for range 2 { // A lease that runs out counts its attempt.
 		r.do(t, r.now, fetch)
 		if h := r.audit(t)[id]; h.Crashes < 1 {
-			r.do(t, h.Due, &command.Fire{Due: Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
+			r.do(t, h.Due, &command.Fire{Due: keys.Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
 		}
 	}
 	r.do(t, r.now, &command.Hold{NS: ns, ID: id})

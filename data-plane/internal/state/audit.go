@@ -2,13 +2,12 @@ package state
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -33,78 +32,6 @@ const (
 	// ActCut is the act of a record that stands for others.
 	ActCut = "audit.cut"
 )
-
-// AuditRecord is one administrative act.
-type AuditRecord struct {
-	Number uint64 // In the group; a record and its number never part.
-	Of     uint64 // In the namespace, without gaps.
-	NS     job.Namespace
-	At     int64
-	By     string
-	Peer   string
-	Act    string
-	Type   string
-	Target string
-	Detail []byte // JSON object, or empty.
-	// Affected things, and those that were left as they are. Of ActCut: records.
-	Affected, Refused uint64
-	Op                job.ID
-	// Interrupted: nobody said that the act was done.
-	Interrupted bool
-}
-
-func (a *AuditRecord) encode() []byte {
-	w := newRecord(96 + len(a.Target) + len(a.Detail))
-	w.Uint(a.Of)
-	w.ID(a.NS)
-	w.Int(a.At)
-	for _, t := range []string{a.By, a.Peer, a.Act, a.Type, a.Target} {
-		w.Text(t)
-	}
-	w.Bytes(a.Detail)
-	w.Uint(a.Affected)
-	w.Uint(a.Refused)
-	w.ID(a.Op)
-	w.Bool(a.Interrupted)
-	return w.Buf
-}
-
-func decodeAudit(number uint64, v []byte) (AuditRecord, error) {
-	r, err := openRecord("audit record", v)
-	if err != nil {
-		return AuditRecord{}, err
-	}
-	a := AuditRecord{Number: number, Of: r.Uint(), NS: r.ID(), At: r.Int()}
-	for _, t := range []*string{&a.By, &a.Peer, &a.Act, &a.Type, &a.Target} {
-		*t = r.Text()
-	}
-	a.Detail, a.Affected, a.Refused = append([]byte(nil), r.Bytes()...), r.Uint(), r.Uint()
-	a.Op, a.Interrupted = r.ID(), r.Bool()
-	return a, closeRecord("audit record", r)
-}
-
-// auditEnds is where a row of numbers begins and ends: first to last, both there.
-type auditEnds struct {
-	first, last, bytes uint64
-	taken              uint64 // Of the group: kept elsewhere up to here.
-}
-
-func (e *auditEnds) encode() []byte {
-	w := newRecord(24)
-	for _, n := range []uint64{e.first, e.last, e.bytes, e.taken} {
-		w.Uint(n)
-	}
-	return w.Buf
-}
-
-func decodeAuditEnds(v []byte) (e auditEnds, err error) {
-	r, err := openRecord("audit mark", v)
-	if err != nil {
-		return e, err
-	}
-	e = auditEnds{r.Uint(), r.Uint(), r.Uint(), r.Uint()}
-	return e, closeRecord("audit mark", r)
-}
 
 // act is an Audit whose commands are being applied.
 type act struct {
@@ -157,7 +84,7 @@ func (a *act) count(c command.Command, res *Result) {
 }
 
 func (x *entry) recordAct(a *act) error {
-	rec := AuditRecord{
+	rec := records.AuditRecord{
 		NS: a.said.NS, At: x.now, By: a.said.By, Peer: a.said.Peer, Act: a.said.Act, Type: a.said.Type, Target: a.said.Target,
 		Detail: a.said.Detail, Affected: a.affected, Refused: a.refused, Op: a.said.Op,
 	}
@@ -171,7 +98,7 @@ func (x *entry) recordAct(a *act) error {
 }
 
 // recordPart adds a part of an act to what is known of it.
-func (x *entry) recordPart(rec *AuditRecord, done bool) error {
+func (x *entry) recordPart(rec *records.AuditRecord, done bool) error {
 	key := x.m.space.AuditOpen(rec.NS, rec.Op)
 	open, touched, err := x.openAct(key)
 	if err != nil {
@@ -192,18 +119,11 @@ func (x *entry) recordPart(rec *AuditRecord, done bool) error {
 	if touched == 0 {
 		x.addDue(keys.Due{At: x.now + auditOpenFor, Kind: keys.DueAudit, NS: rec.NS, ID: rec.Op}, nil)
 	}
-	x.txn.Set(key, encodeOpenAct(rec, x.now))
+	x.txn.Set(key, records.EncodeOpenAct(rec, x.now))
 	return nil
 }
 
-func encodeOpenAct(rec *AuditRecord, touched int64) []byte {
-	w := newRecord(16)
-	w.Int(touched)
-	w.Bytes(rec.encode())
-	return w.Buf
-}
-
-func (x *entry) openAct(key []byte) (rec *AuditRecord, touched int64, err error) {
+func (x *entry) openAct(key []byte) (rec *records.AuditRecord, touched int64, err error) {
 	v, err := x.txn.Get(key)
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil, 0, nil
@@ -211,17 +131,7 @@ func (x *entry) openAct(key []byte) (rec *AuditRecord, touched int64, err error)
 	if err != nil {
 		return nil, 0, err
 	}
-	r, err := openRecord("open act", v)
-	if err != nil {
-		return nil, 0, err
-	}
-	touched = r.Int()
-	inner := r.Bytes()
-	if err := closeRecord("open act", r); err != nil {
-		return nil, 0, err
-	}
-	a, err := decodeAudit(0, inner)
-	return &a, touched, err
+	return records.DecodeOpenAct(v)
 }
 
 // fireAudit records an act of which nothing was heard for a while: whoever worked on it
@@ -246,7 +156,7 @@ func (x *entry) fireAudit(d keys.Due) (Result, error) {
 }
 
 // writeAudit numbers a record and stores it, and lets the oldest go if there are too many.
-func (x *entry) writeAudit(rec *AuditRecord) error {
+func (x *entry) writeAudit(rec *records.AuditRecord) error {
 	mark, err := x.auditEnds(x.m.space.AuditMark())
 	if err != nil {
 		return err
@@ -255,69 +165,69 @@ func (x *entry) writeAudit(rec *AuditRecord) error {
 	if err != nil {
 		return err
 	}
-	mark.last++
-	book.last++
-	if mark.first == 0 {
-		mark.first = mark.last
+	mark.Last++
+	book.Last++
+	if mark.First == 0 {
+		mark.First = mark.Last
 	}
-	if book.first == 0 {
-		book.first = book.last
+	if book.First == 0 {
+		book.First = book.Last
 	}
-	rec.Number, rec.Of = mark.last, book.last
+	rec.Number, rec.Of = mark.Last, book.Last
 	x.putAudit(rec, &mark, &book)
 	// A full group costs whoever writes their own records, never another namespace's.
-	for book.first < book.last && (book.bytes > AuditNamespaceBytesMax || mark.bytes > AuditGroupBytesMax && book.last-book.first >= auditKeepMin) {
+	for book.First < book.Last && (book.Bytes > AuditNamespaceBytesMax || mark.Bytes > AuditGroupBytesMax && book.Last-book.First >= auditKeepMin) {
 		if err := x.cutAudit(rec.NS, &mark, &book); err != nil {
 			return err
 		}
 	}
-	x.txn.Set(x.m.space.AuditBook(rec.NS), book.encode())
-	x.txn.Set(x.m.space.AuditMark(), mark.encode())
+	x.txn.Set(x.m.space.AuditBook(rec.NS), book.Encode())
+	x.txn.Set(x.m.space.AuditMark(), mark.Encode())
 	return nil
 }
 
-func (x *entry) putAudit(rec *AuditRecord, mark, book *auditEnds) {
-	v := rec.encode()
-	mark.bytes += uint64(len(v))
-	book.bytes += uint64(len(v))
+func (x *entry) putAudit(rec *records.AuditRecord, mark, book *records.AuditEnds) {
+	v := rec.Encode()
+	mark.Bytes += uint64(len(v))
+	book.Bytes += uint64(len(v))
 	x.txn.Set(x.m.space.Audit(rec.Number), v)
-	x.txn.Set(x.m.space.AuditOf(rec.NS, rec.Of), binaryNumber(rec.Number))
+	x.txn.Set(x.m.space.AuditOf(rec.NS, rec.Of), records.EncodeNumber(rec.Number))
 }
 
 // cutAudit lets the oldest records of a namespace go. If nobody had taken them, the last
 // one of them becomes a record that says so.
-func (x *entry) cutAudit(ns job.Namespace, mark, book *auditEnds) error {
+func (x *entry) cutAudit(ns job.Namespace, mark, book *records.AuditEnds) error {
 	old, err := x.popAudit(ns, mark, book)
-	if err != nil || old == nil || old.Number <= mark.taken {
+	if err != nil || old == nil || old.Number <= mark.Taken {
 		return err
 	}
 	cut := *old
-	if cut.Act == ActCut && book.first < book.last { // It moves on to the next.
+	if cut.Act == ActCut && book.First < book.Last { // It moves on to the next.
 		if old, err = x.popAudit(ns, mark, book); err != nil || old == nil {
 			return err
 		}
 		cut.Number, cut.Of = old.Number, old.Of
 		cut.Affected++
 	} else {
-		cut = AuditRecord{Number: old.Number, Of: old.Of, NS: ns, At: old.At, Act: ActCut, Type: "audit", Affected: 1}
+		cut = records.AuditRecord{Number: old.Number, Of: old.Of, NS: ns, At: old.At, Act: ActCut, Type: "audit", Affected: 1}
 	}
-	book.first = cut.Of
+	book.First = cut.Of
 	x.putAudit(&cut, mark, book)
 	return nil
 }
 
 // popAudit removes the oldest record of a namespace; nil if it is not there.
-func (x *entry) popAudit(ns job.Namespace, mark, book *auditEnds) (*AuditRecord, error) {
-	key := x.m.space.AuditOf(ns, book.first)
+func (x *entry) popAudit(ns job.Namespace, mark, book *records.AuditEnds) (*records.AuditRecord, error) {
+	key := x.m.space.AuditOf(ns, book.First)
 	v, err := x.txn.Get(key)
-	book.first++
+	book.First++
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	number, err := numberOf(v)
+	number, err := records.DecodeNumber(v)
 	if err != nil {
 		return nil, err
 	}
@@ -327,12 +237,12 @@ func (x *entry) popAudit(ns job.Namespace, mark, book *auditEnds) (*AuditRecord,
 		return nil, err
 	}
 	x.txn.Delete(x.m.space.Audit(number))
-	mark.bytes -= size
-	book.bytes -= size
+	mark.Bytes -= size
+	book.Bytes -= size
 	return rec, nil
 }
 
-func (x *entry) audit(number uint64) (*AuditRecord, uint64, error) {
+func (x *entry) audit(number uint64) (*records.AuditRecord, uint64, error) {
 	v, err := x.txn.Get(x.m.space.Audit(number))
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil, 0, nil
@@ -340,14 +250,14 @@ func (x *entry) audit(number uint64) (*AuditRecord, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	rec, err := decodeAudit(number, v)
+	rec, err := records.DecodeAudit(number, v)
 	return &rec, uint64(len(v)), err
 }
 
 // dropOld removes the oldest record of the group, unless it is recent, and goes one
 // number on.
-func (x *entry) dropOld(mark *auditEnds) (dropped bool, err error) {
-	rec, size, err := x.audit(mark.first)
+func (x *entry) dropOld(mark *records.AuditEnds) (dropped bool, err error) {
+	rec, size, err := x.audit(mark.First)
 	if err != nil {
 		return false, err
 	}
@@ -359,16 +269,16 @@ func (x *entry) dropOld(mark *auditEnds) (dropped bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if book.first == rec.Of { // Else the namespace was emptied, and counts anew.
-			book.first++
-			book.bytes -= size
-			x.txn.Set(x.m.space.AuditBook(rec.NS), book.encode())
+		if book.First == rec.Of { // Else the namespace was emptied, and counts anew.
+			book.First++
+			book.Bytes -= size
+			x.txn.Set(x.m.space.AuditBook(rec.NS), book.Encode())
 		}
 		x.txn.Delete(x.m.space.AuditOf(rec.NS, rec.Of))
 		x.txn.Delete(x.m.space.Audit(rec.Number))
-		mark.bytes -= size
+		mark.Bytes -= size
 	}
-	mark.first++
+	mark.First++
 	return true, nil
 }
 
@@ -379,9 +289,9 @@ func (x *entry) auditTaken(c *command.AuditTaken) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	mark.taken = max(mark.taken, min(c.Through, mark.last))
+	mark.Taken = max(mark.Taken, min(c.Through, mark.Last))
 	for range auditDropMax {
-		if mark.first == 0 || mark.first > mark.taken {
+		if mark.First == 0 || mark.First > mark.Taken {
 			break
 		}
 		if dropped, err := x.dropOld(&mark); err != nil {
@@ -390,32 +300,17 @@ func (x *entry) auditTaken(c *command.AuditTaken) (Result, error) {
 			break
 		}
 	}
-	x.txn.Set(x.m.space.AuditMark(), mark.encode())
+	x.txn.Set(x.m.space.AuditMark(), mark.Encode())
 	return Result{}, nil
 }
 
-func (x *entry) auditEnds(key []byte) (auditEnds, error) {
+func (x *entry) auditEnds(key []byte) (records.AuditEnds, error) {
 	v, err := x.txn.Get(key)
 	if errors.Is(err, statedb.ErrNotFound) {
-		return auditEnds{}, nil
+		return records.AuditEnds{}, nil
 	}
 	if err != nil {
-		return auditEnds{}, err
+		return records.AuditEnds{}, err
 	}
-	return decodeAuditEnds(v)
-}
-
-func binaryNumber(n uint64) []byte {
-	w := codec.Writer{}
-	w.Uint(n)
-	return w.Buf
-}
-
-func numberOf(v []byte) (uint64, error) {
-	r := codec.NewReader(v)
-	n := r.Uint()
-	if err := r.Close(); err != nil {
-		return 0, fmt.Errorf("%w: number of an audit record: %w", ErrRecord, err)
-	}
-	return n, nil
+	return records.DecodeAuditEnds(v)
 }

@@ -10,22 +10,23 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // actRows is what an audit of the state finds of the audit log: every record is found by
 // its namespace, numbers have no gaps, and the bytes are what is counted.
 type actRows struct {
-	mark    auditEnds
-	records map[uint64]AuditRecord
+	mark    records.AuditEnds
+	records map[uint64]records.AuditRecord
 	sizes   map[uint64]int
 	of      map[job.Namespace]map[uint64]uint64
-	books   map[job.Namespace]auditEnds
+	books   map[job.Namespace]records.AuditEnds
 	open    map[keys.Due]int64
 }
 
 func (r *actRows) row(space keys.Space, k, v []byte) (err error) {
 	if k[4] == 0x3d {
-		r.mark, err = decodeAuditEnds(v)
+		r.mark, err = records.DecodeAuditEnds(v)
 		return err
 	}
 	n, err := space.AuditNumber(k)
@@ -33,20 +34,20 @@ func (r *actRows) row(space keys.Space, k, v []byte) (err error) {
 		return err
 	}
 	if r.records == nil {
-		r.records, r.sizes = map[uint64]AuditRecord{}, map[uint64]int{}
+		r.records, r.sizes = map[uint64]records.AuditRecord{}, map[uint64]int{}
 	}
-	r.records[n], err = decodeAudit(n, v)
+	r.records[n], err = records.DecodeAudit(n, v)
 	r.sizes[n] = len(v)
 	return err
 }
 
 func (r *actRows) namespaceRow(ns job.Namespace, family byte, k, v []byte) (err error) {
 	if r.of == nil {
-		r.of, r.books, r.open = map[job.Namespace]map[uint64]uint64{}, map[job.Namespace]auditEnds{}, map[keys.Due]int64{}
+		r.of, r.books, r.open = map[job.Namespace]map[uint64]uint64{}, map[job.Namespace]records.AuditEnds{}, map[keys.Due]int64{}
 	}
 	switch family {
 	case 'B':
-		r.books[ns], err = decodeAuditEnds(v)
+		r.books[ns], err = records.DecodeAuditEnds(v)
 	case 'O':
 		r.open[keys.Due{NS: ns, ID: job.ID(k[22:38])}] = 0
 	default:
@@ -57,7 +58,7 @@ func (r *actRows) namespaceRow(ns job.Namespace, family byte, k, v []byte) (err 
 		for _, b := range k[22:] {
 			at = at<<8 | uint64(b)
 		}
-		r.of[ns][at], err = numberOf(v)
+		r.of[ns][at], err = records.DecodeNumber(v)
 	}
 	return err
 }
@@ -66,7 +67,7 @@ func (r *actRows) audit(a *auditor) {
 	found, bytesOfAll := 0, uint64(0)
 	for ns, book := range r.books {
 		var size uint64
-		for n := book.first; n != 0 && n <= book.last; n++ {
+		for n := book.First; n != 0 && n <= book.Last; n++ {
 			at, ok := r.of[ns][n]
 			if rec := r.records[at]; !ok || rec.NS != ns || rec.Of != n {
 				a.t.Fatalf("audit record %d of %s, which has %+v, is %+v", n, ns, book, rec)
@@ -74,12 +75,12 @@ func (r *actRows) audit(a *auditor) {
 			size += uint64(r.sizes[at])
 			found++
 		}
-		if size != book.bytes || len(r.of[ns]) > int(book.last-book.first)+1 {
+		if size != book.Bytes || len(r.of[ns]) > int(book.Last-book.First)+1 {
 			a.t.Fatalf("%s counts %+v, its %d records have %d bytes", ns, book, len(r.of[ns]), size)
 		}
 		bytesOfAll += size
 	}
-	if found != len(r.records) || bytesOfAll != r.mark.bytes {
+	if found != len(r.records) || bytesOfAll != r.mark.Bytes {
 		a.t.Fatalf("%d of %d audit records belong to somebody, of %d bytes; the group counts %+v", found, len(r.records), bytesOfAll, r.mark)
 	}
 	for d := range a.due {
@@ -227,7 +228,7 @@ func TestAudit_IsBoundedAndSaysWhatWasCut(t *testing.T) {
 	}
 	var size int
 	for _, rec := range p.Records[1:] {
-		size += len(rec.encode())
+		size += len(rec.Encode())
 	}
 	if size > AuditNamespaceBytesMax {
 		t.Errorf("%d bytes are kept", size)
@@ -268,12 +269,12 @@ func TestAudit_WhatWasTakenStaysForTwoDays(t *testing.T) {
 
 func TestAudit_RecordsRoundTrip(t *testing.T) {
 	t.Parallel()
-	rec := AuditRecord{
+	rec := records.AuditRecord{
 		Number: 3, Of: 2, NS: auditNS(1), At: 5, By: "k", Peer: "p", Act: "a", Type: "t", Target: "g", Detail: []byte(`{}`),
 		Affected: 1, Refused: 2, Op: job.ID{3}, Interrupted: true,
 	}
-	got, err := decodeAudit(3, rec.encode())
-	if err != nil || !bytes.Equal(got.encode(), rec.encode()) || got.Number != 3 {
+	got, err := records.DecodeAudit(3, rec.Encode())
+	if err != nil || !bytes.Equal(got.Encode(), rec.Encode()) || got.Number != 3 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -13,89 +14,21 @@ import (
 // may forget to seal them.
 const OpenBatchesMax = 10_000
 
-// Batch is a set of jobs whose common end calls back. What the callback carries may be
-// large and stands in a record of its own, as long as it is needed: this one is written
-// with every member that joins or ends.
-//
-// Invariants: Open and Counts are the numbers of member rows with those outcomes. A
-// batch that is sealed and has no open member has fired, and one that has fired stays
-// as it is, whatever its members do after that.
-type Batch struct {
-	CreatedAt  int64
-	FinishedAt int64  // When it fired; 0 if it has not.
-	Callback   string // The queue of its callback; "" if it has none.
-	CallbackID job.ID // Zero: not made.
-	Sealed     bool
-	Total      uint64
-	Open       uint64
-	Counts     [outcomeSlots]uint64 // By Outcome; slot 0 is unused.
-}
-
-// outcomeSlots is the size of a table by Outcome.
-const outcomeSlots = int(OutcomeDeleted) + 1
-
-// Fired reports whether the batch has ended.
-func (b *Batch) Fired() bool { return b.FinishedAt != 0 }
-
-func (b *Batch) encode() []byte {
-	w := newRecord(64)
-	w.Int(b.CreatedAt)
-	w.Int(b.FinishedAt)
-	w.Text(b.Callback)
-	w.ID(b.CallbackID)
-	w.Bool(b.Sealed)
-	w.Uint(b.Total)
-	w.Uint(b.Open)
-	for _, n := range b.Counts {
-		w.Uint(n)
-	}
-	return w.Buf
-}
-
-func decodeBatch(v []byte) (Batch, error) {
-	r, err := openRecord("batch", v)
-	if err != nil {
-		return Batch{}, err
-	}
-	b := Batch{
-		CreatedAt: r.Time(), FinishedAt: r.Time(), Callback: r.Name(), CallbackID: r.ID(), Sealed: r.Bool(), Total: r.Uint(), Open: r.Uint(),
-	}
-	for i := range b.Counts {
-		b.Counts[i] = r.Uint()
-	}
-	return b, closeRecord("batch", r)
-}
-
-func encodeCallback(payload []byte) []byte {
-	w := newRecord(8 + len(payload))
-	w.Bytes(payload)
-	return w.Buf
-}
-
-func decodeCallback(v []byte) ([]byte, error) {
-	r, err := openRecord("callback", v)
-	if err != nil {
-		return nil, err
-	}
-	payload := r.Bytes()
-	return payload, closeRecord("callback", r)
-}
-
 // batch reads a batch; ok is false if there is none.
-func (x *entry) batch(ns job.Namespace, id job.BatchID) (b Batch, ok bool, err error) {
+func (x *entry) batch(ns job.Namespace, id job.BatchID) (b records.Batch, ok bool, err error) {
 	v, err := x.txn.Get(x.m.space.Batch(ns, id))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Batch{}, false, nil
+		return records.Batch{}, false, nil
 	}
 	if err != nil {
-		return Batch{}, false, err
+		return records.Batch{}, false, err
 	}
-	b, err = decodeBatch(v)
+	b, err = records.DecodeBatch(v)
 	return b, err == nil, err
 }
 
-func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *Batch) {
-	x.txn.Set(x.m.space.Batch(ns, id), b.encode())
+func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *records.Batch) {
+	x.txn.Set(x.m.space.Batch(ns, id), b.Encode())
 }
 
 // makeBatch opens a batch.
@@ -108,10 +41,10 @@ func (x *entry) makeBatch(c *command.MakeBatch) (Result, error) {
 		return Result{}, err
 	}
 	x.setTally(x.m.space.OpenBatches(c.NS), n+1)
-	b := Batch{CreatedAt: x.now}
+	b := records.Batch{CreatedAt: x.now}
 	if c.Callback != nil && c.Callback.Queue != "" {
 		b.Callback = c.Callback.Queue
-		x.txn.Set(x.m.space.Callback(c.NS, c.ID), encodeCallback(c.Callback.Payload))
+		x.txn.Set(x.m.space.Callback(c.NS, c.ID), records.EncodeCallback(c.Callback.Payload))
 	}
 	x.putBatch(c.NS, c.ID, &b)
 	return Result{Batch: c.ID}, nil
@@ -184,7 +117,7 @@ func (x *entry) joinBatch(ns job.Namespace, id job.BatchID, member job.ID) error
 	}
 	b.Total++
 	b.Open++
-	x.txn.Set(x.m.space.Member(ns, id, member), encodeOutcome(NoOutcome))
+	x.txn.Set(x.m.space.Member(ns, id, member), records.EncodeOutcome(records.NoOutcome))
 	x.putBatch(ns, id, &b)
 	return nil
 }
@@ -200,7 +133,7 @@ func (x *entry) countMember(d *delivery) error {
 	}
 	b.Open--
 	b.Counts[d.outcome]++
-	x.txn.Set(x.m.space.Member(d.ns, id, d.id), encodeOutcome(d.outcome))
+	x.txn.Set(x.m.space.Member(d.ns, id, d.id), records.EncodeOutcome(d.outcome))
 	if err := x.fireBatch(d.ns, id, &b); err != nil {
 		return err
 	}
@@ -211,33 +144,33 @@ func (x *entry) countMember(d *delivery) error {
 // reopenMember takes back how a member ended, unless the batch has told it already.
 func (x *entry) reopenMember(ns job.Namespace, member job.ID, id job.BatchID) error {
 	b, was, err := x.member(ns, id, member)
-	if err != nil || b.Fired() || was == NoOutcome {
+	if err != nil || b.Fired() || was == records.NoOutcome {
 		return err
 	}
 	b.Open++
 	b.Counts[was]--
-	x.txn.Set(x.m.space.Member(ns, id, member), encodeOutcome(NoOutcome))
+	x.txn.Set(x.m.space.Member(ns, id, member), records.EncodeOutcome(records.NoOutcome))
 	x.putBatch(ns, id, &b)
 	return nil
 }
 
 // member reads a batch and how one of its members ended.
-func (x *entry) member(ns job.Namespace, id job.BatchID, member job.ID) (Batch, Outcome, error) {
+func (x *entry) member(ns job.Namespace, id job.BatchID, member job.ID) (records.Batch, records.Outcome, error) {
 	b, ok, err := x.batch(ns, id)
 	if err != nil || !ok {
-		return Batch{}, NoOutcome, errors.Join(err, fmt.Errorf("%s of member %s is there: %v", id, member, ok))
+		return records.Batch{}, records.NoOutcome, errors.Join(err, fmt.Errorf("%s of member %s is there: %v", id, member, ok))
 	}
 	v, err := x.txn.Get(x.m.space.Member(ns, id, member))
 	if err != nil {
-		return Batch{}, NoOutcome, fmt.Errorf("member %s of %s: %w", member, id, err)
+		return records.Batch{}, records.NoOutcome, fmt.Errorf("member %s of %s: %w", member, id, err)
 	}
-	o, err := decodeOutcome(v)
+	o, err := records.DecodeOutcome(v)
 	return b, o, err
 }
 
 // fireBatch ends a batch that nothing joins and of which nothing is open. Its callback
 // is enqueued once: a batch that has fired never comes here again.
-func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *Batch) error {
+func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *records.Batch) error {
 	if !b.Sealed || b.Open > 0 || b.Fired() {
 		return nil
 	}
@@ -251,7 +184,7 @@ func (x *entry) fireBatch(ns job.Namespace, id job.BatchID, b *Batch) error {
 	}
 	b.CallbackID = job.Derived(x.now, id, 0)
 	base := []member{textMember("batch_id", id.String()), countMember("total", b.Total)}
-	for o := OutcomeCompleted; o < outcomesEnd; o++ {
+	for o := records.OutcomeCompleted; o < records.OutcomesEnd; o++ {
 		base = append(base, countMember(o.String(), b.Counts[o]))
 	}
 	_, err = x.create(&command.Enqueue{
@@ -268,5 +201,5 @@ func (x *entry) takeCallback(ns job.Namespace, id job.BatchID) ([]byte, error) {
 		return nil, fmt.Errorf("callback of %s: %w", id, err)
 	}
 	x.txn.Delete(k)
-	return decodeCallback(v)
+	return records.DecodeCallback(v)
 }

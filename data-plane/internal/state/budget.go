@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -16,74 +16,37 @@ import (
 // every later leader has (trap 111); each check reads one counter a budget (trap 99).
 
 const (
-	// AllTarget is the target of the budget of a whole namespace.
-	AllTarget = "*"
 	// BudgetsMax bounds the budgets of a namespace.
 	BudgetsMax = 1000
 	// pursesCached bounds the namespaces whose budgets are kept decoded.
 	pursesCached = 10_000
 )
 
-// Budget is one budget as stored.
-type Budget struct {
-	command.Budget
-	CreatedAt int64
-	Spent     int64 // Nano-dollars, of the latest day that was counted; not stored here.
-}
-
-func (b *Budget) encode() []byte {
-	w := newRecord(64)
-	w.Int(b.CreatedAt)
-	command.EncodeBudget(&w, &b.Budget)
-	return w.Buf
-}
-
-func decodeBudget(v []byte) (Budget, error) {
-	r, err := openRecord("budget", v)
-	if err != nil {
-		return Budget{}, err
-	}
-	b := Budget{CreatedAt: r.Time(), Budget: command.DecodeBudget(r)}
-	return b, closeRecord("budget", r)
-}
-
-// closes reports whether the budget lets nothing start once its day is spent.
-func (b *Budget) closes() bool { return b.Daily > 0 && b.On != command.ExceedAlert }
-
-type budgetKey struct {
-	scope  command.BudgetScope
-	target string
-}
-
-func (b *Budget) key() budgetKey { return budgetKey{b.Scope, b.Target} }
-
-func tagTarget(t command.Tag) string { return t.Key + ":" + t.Value }
-
 // purse is the budgets of a namespace.
 type purse struct {
-	budgets map[budgetKey]Budget
+	budgets map[records.BudgetKey]records.Budget
 	// Of them: on tags and closing; refusing new jobs; with a limit per job.
 	closingTags, rejecting, perJob int
 }
 
-func (p *purse) set(b Budget) {
-	p.drop(b.key())
-	p.budgets[b.key()] = b
+func (p *purse) set(b records.Budget) {
+	p.drop(b.Key())
+	p.budgets[b.Key()] = b
 	p.count(&b, 1)
 }
 
-func (p *purse) drop(k budgetKey) {
+func (p *purse) drop(k records.BudgetKey) {
 	if b, ok := p.budgets[k]; ok {
 		p.count(&b, -1)
 		delete(p.budgets, k)
 	}
 }
 
-func (p *purse) count(b *Budget, n int) {
-	if b.closes() && b.Scope == command.BudgetTag {
+func (p *purse) count(b *records.Budget, n int) {
+	if b.Closes() && b.Scope == command.BudgetTag {
 		p.closingTags += n
 	}
-	if b.closes() && b.On == command.ExceedReject {
+	if b.Closes() && b.On == command.ExceedReject {
 		p.rejecting += n
 	}
 	if b.PerJob > 0 {
@@ -92,17 +55,17 @@ func (p *purse) count(b *Budget, n int) {
 }
 
 // of lists the budgets that count the jobs of a queue with some tags, in a fixed order.
-func (p *purse) of(queue string, tags []command.Tag) []Budget {
-	var out []Budget
-	add := func(k budgetKey) {
+func (p *purse) of(queue string, tags []command.Tag) []records.Budget {
+	var out []records.Budget
+	add := func(k records.BudgetKey) {
 		if b, ok := p.budgets[k]; ok {
 			out = append(out, b)
 		}
 	}
-	add(budgetKey{command.BudgetGlobal, AllTarget})
-	add(budgetKey{command.BudgetQueue, queue})
+	add(records.NamespaceBudget())
+	add(records.QueueBudget(queue))
 	for _, t := range tags {
-		add(budgetKey{command.BudgetTag, tagTarget(t)})
+		add(records.TagBudget(t))
 	}
 	return out
 }
@@ -114,10 +77,10 @@ func (x *entry) purse(ns job.Namespace) (*purse, error) {
 	if p, ok := x.m.purses[ns]; ok {
 		return p, nil
 	}
-	p := &purse{budgets: make(map[budgetKey]Budget)}
+	p := &purse{budgets: make(map[records.BudgetKey]records.Budget)}
 	from, to := x.m.space.Budgets(ns)
 	err := x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
-		b, err := decodeBudget(v)
+		b, err := records.DecodeBudget(v)
 		if err == nil {
 			p.set(b)
 		}
@@ -145,8 +108,8 @@ func (x *entry) putBudget(c *command.PutBudget) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	b := Budget{Budget: c.Budget, CreatedAt: x.now}
-	was, there := p.budgets[b.key()]
+	b := records.Budget{Budget: c.Budget, CreatedAt: x.now}
+	was, there := p.budgets[b.Key()]
 	switch {
 	case there:
 		b.ID, b.CreatedAt = was.ID, was.CreatedAt
@@ -154,7 +117,7 @@ func (x *entry) putBudget(c *command.PutBudget) (Result, error) {
 		return Result{Refusal: TooMany}, nil
 	}
 	p.set(b)
-	x.txn.Set(x.m.space.Budget(c.NS, byte(b.Scope), b.Target), b.encode())
+	x.txn.Set(x.m.space.Budget(c.NS, byte(b.Scope), b.Target), b.Encode())
 	if was.Daily != b.Daily {
 		err = x.untell(c.NS, &b)
 	}
@@ -167,7 +130,7 @@ func (x *entry) deleteBudget(c *command.DeleteBudget) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	k := budgetKey{c.Scope, c.Target}
+	k := records.BudgetKey{Scope: c.Scope, Target: c.Target}
 	b, there := p.budgets[k]
 	if !there {
 		return Result{Refusal: NotFound}, nil
@@ -183,56 +146,30 @@ func (x *entry) deleteBudget(c *command.DeleteBudget) (Result, error) {
 	return Result{}, err
 }
 
-// budgetDay is what a scope cost in a UTC day.
-type budgetDay struct {
-	cost int64 // Nano-dollars.
-	told bool  // That the budget is spent.
-}
-
-func (d *budgetDay) encode() []byte {
-	w := newRecord(16)
-	d.write(&w)
-	return w.Buf
-}
-
-func (d *budgetDay) write(w *codec.Writer) {
-	w.Int(d.cost)
-	w.Bool(d.told)
-}
-
-func decodeBudgetDay(v []byte) (budgetDay, error) {
-	r, err := openRecord("budget day", v)
-	if err != nil {
-		return budgetDay{}, err
-	}
-	d := budgetDay{cost: r.Int(), told: r.Bool()}
-	return d, closeRecord("budget day", r)
-}
-
-func (x *entry) budgetDay(ns job.Namespace, k budgetKey) (d budgetDay, there bool, err error) {
-	v, err := x.txn.Get(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.scope), k.target))
+func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.BudgetDay, there bool, err error) {
+	v, err := x.txn.Get(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.Scope), k.Target))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return budgetDay{}, false, nil
+		return records.BudgetDay{}, false, nil
 	}
 	if err == nil {
-		d, err = decodeBudgetDay(v)
+		d, err = records.DecodeBudgetDay(v)
 	}
 	if err != nil {
-		return budgetDay{}, false, fmt.Errorf("budget day of %q: %w", k.target, err)
+		return records.BudgetDay{}, false, fmt.Errorf("budget day of %q: %w", k.Target, err)
 	}
 	return d, true, nil
 }
 
-func (x *entry) putBudgetDay(ns job.Namespace, k budgetKey, d *budgetDay) {
-	x.txn.Set(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.scope), k.target), d.encode())
+func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.BudgetDay) {
+	x.txn.Set(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.Scope), k.Target), d.Encode())
 }
 
 // untell lets a budget that is changed tell once more today that it is spent.
-func (x *entry) untell(ns job.Namespace, b *Budget) error {
-	d, _, err := x.budgetDay(ns, b.key())
-	if err == nil && d.told {
-		d.told = false
-		x.putBudgetDay(ns, b.key(), &d)
+func (x *entry) untell(ns job.Namespace, b *records.Budget) error {
+	d, _, err := x.budgetDay(ns, b.Key())
+	if err == nil && d.Told {
+		d.Told = false
+		x.putBudgetDay(ns, b.Key(), &d)
 	}
 	return err
 }
@@ -240,19 +177,19 @@ func (x *entry) untell(ns job.Namespace, b *Budget) error {
 // spend adds a cost to the day of the namespace and of the queue, which are counted
 // whether there is a budget or not, so that one that is made at noon knows the
 // morning; and to the days of the job's tags that have a budget.
-func (x *entry) spend(ns job.Namespace, id job.ID, h *Head, cost int64) error {
+func (x *entry) spend(ns job.Namespace, id job.ID, h *records.Head, cost int64) error {
 	p, err := x.purse(ns)
 	if err != nil {
 		return err
 	}
-	began, err := x.addDay(ns, id, h, p, budgetKey{command.BudgetGlobal, AllTarget}, cost)
+	began, err := x.addDay(ns, id, h, p, records.NamespaceBudget(), cost)
 	if err != nil {
 		return err
 	}
 	if began {
 		x.forgetDays(ns)
 	}
-	if _, err := x.addDay(ns, id, h, p, budgetKey{command.BudgetQueue, h.Queue}, cost); err != nil {
+	if _, err := x.addDay(ns, id, h, p, records.QueueBudget(h.Queue), cost); err != nil {
 		return err
 	}
 	if len(p.budgets) == 0 {
@@ -263,7 +200,7 @@ func (x *entry) spend(ns job.Namespace, id job.ID, h *Head, cost int64) error {
 		return err
 	}
 	for _, t := range body.Tags {
-		k := budgetKey{command.BudgetTag, tagTarget(t)}
+		k := records.TagBudget(t)
 		if _, ok := p.budgets[k]; !ok {
 			continue
 		}
@@ -276,19 +213,19 @@ func (x *entry) spend(ns job.Namespace, id job.ID, h *Head, cost int64) error {
 
 // addDay adds to the day's count of a scope, and tells once a day that its budget is
 // spent. Began tells that the day had no count.
-func (x *entry) addDay(ns job.Namespace, id job.ID, h *Head, p *purse, k budgetKey, cost int64) (began bool, err error) {
+func (x *entry) addDay(ns job.Namespace, id job.ID, h *records.Head, p *purse, k records.BudgetKey, cost int64) (began bool, err error) {
 	d, there, err := x.budgetDay(ns, k)
 	if err != nil {
 		return false, err
 	}
-	was := d.cost
-	d.cost = saturatingAdd(d.cost, cost)
+	was := d.Cost
+	d.Cost = records.SaturatingAdd(d.Cost, cost)
 	if b, ok := p.budgets[k]; ok && b.Daily > 0 {
-		if d.cost >= b.Daily && !d.told {
-			d.told = true
+		if d.Cost >= b.Daily && !d.Told {
+			d.Told = true
 			x.event(feed.BudgetExceeded, ns, id, h)
 		}
-		if b.closes() && (was >= b.Daily) != (d.cost >= b.Daily) {
+		if b.Closes() && (was >= b.Daily) != (d.Cost >= b.Daily) {
 			x.out.Budgets = append(x.out.Budgets, ns)
 		}
 	}
@@ -307,9 +244,9 @@ func (x *entry) forgetDays(ns job.Namespace) {
 }
 
 // spent reports whether the day of a budget is spent.
-func (x *entry) spent(ns job.Namespace, b *Budget) (bool, error) {
-	d, _, err := x.budgetDay(ns, b.key())
-	return d.cost >= b.Daily, err
+func (x *entry) spent(ns job.Namespace, b *records.Budget) (bool, error) {
+	d, _, err := x.budgetDay(ns, b.Key())
+	return d.Cost >= b.Daily, err
 }
 
 // shutUntil is until when spent budgets let no job of a queue start; 0 if they do.
@@ -319,7 +256,7 @@ func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
 		return 0, err
 	}
 	for _, b := range p.of(queue, nil) {
-		if !b.closes() {
+		if !b.Closes() {
 			continue
 		}
 		if spent, err := x.spent(ns, &b); spent || err != nil {
@@ -331,7 +268,7 @@ func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
 
 // holdForTag holds a job that is about to start, until the day ends, if the budget of
 // one of its tags is spent. The job is still in its ready order.
-func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *Head) (held bool, err error) {
+func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *records.Head) (held bool, err error) {
 	p, err := x.purse(ns)
 	if err != nil || p.closingTags == 0 {
 		return false, err
@@ -341,7 +278,7 @@ func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *Head) (held bool, err
 		return false, err
 	}
 	for _, b := range p.of(h.Queue, body.Tags) {
-		if !b.closes() || b.Scope != command.BudgetTag {
+		if !b.Closes() || b.Scope != command.BudgetTag {
 			continue
 		}
 		spent, err := x.spent(ns, &b)
@@ -355,7 +292,7 @@ func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *Head) (held bool, err
 		if err := x.leave(ns, id, h); err != nil {
 			return false, err
 		}
-		why := Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: endOfDay(x.now), ApproveAtLast: true}
+		why := records.Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: endOfDay(x.now), ApproveAtLast: true}
 		if err := x.hold(ns, id, h, why); err != nil {
 			return false, err
 		}
@@ -372,7 +309,7 @@ func (x *entry) budgetRefuses(c *command.Enqueue) (bool, error) {
 		return false, err
 	}
 	for _, b := range p.of(c.Queue, c.Tags) {
-		if !b.closes() || b.On != command.ExceedReject {
+		if !b.Closes() || b.On != command.ExceedReject {
 			continue
 		}
 		if spent, err := x.spent(c.NS, &b); spent || err != nil {
@@ -383,9 +320,9 @@ func (x *entry) budgetRefuses(c *command.Enqueue) (bool, error) {
 }
 
 // overspent finds the strictest budget that a job alone is over; nil if there is none.
-func (x *entry) overspent(ns job.Namespace, id job.ID, h *Head) (*Budget, error) {
+func (x *entry) overspent(ns job.Namespace, id job.ID, h *records.Head) (*records.Budget, error) {
 	p, err := x.purse(ns)
-	if err != nil || p.perJob == 0 || !h.has(flagUsage) {
+	if err != nil || p.perJob == 0 || !h.Has(records.FlagUsage) {
 		return nil, err
 	}
 	body, err := x.body(ns, id)
@@ -396,7 +333,7 @@ func (x *entry) overspent(ns job.Namespace, id job.ID, h *Head) (*Budget, error)
 	if err != nil {
 		return nil, err
 	}
-	var worst *Budget
+	var worst *records.Budget
 	for _, b := range p.of(h.Queue, body.Tags) {
 		if b.PerJob > 0 && u.Sum().Cost > b.PerJob && (worst == nil || severity(b.On) > severity(worst.On)) {
 			worst = &b
@@ -416,21 +353,21 @@ func severity(on command.OnExceed) int {
 	}
 }
 
-func (b *Budget) whyHeld() string {
+func whyHeld(b *records.Budget) string {
 	of := map[command.BudgetScope]string{command.BudgetGlobal: "the namespace", command.BudgetQueue: "queue " + b.Target, command.BudgetTag: "tag " + b.Target}
 	return fmt.Sprintf("cost more than %s dollars, the limit for one job of %s", job.FormatDollars(b.PerJob), of[b.Scope])
 }
 
 // tellOverspent tells, once, that a job costs more than a budget allows for one.
-func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *Head) error {
-	if h.has(flagOverBudget) {
+func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) error {
+	if h.Has(records.FlagOverBudget) {
 		return nil
 	}
 	over, err := x.overspent(ns, id, h)
 	if err != nil || over == nil {
 		return err
 	}
-	h.flags |= flagOverBudget
+	h.Flags |= records.FlagOverBudget
 	x.event(feed.BudgetExceeded, ns, id, h)
 	return nil
 }
@@ -438,13 +375,13 @@ func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *Head) error {
 // reportRunning counts what the worker of a running job reports, and stops the job with
 // the report that makes it too dear, or dearer than a stricter budget allows. Once a
 // person let it run again, it may end its attempt.
-func (x *entry) reportRunning(c *command.Heartbeat, h *Head) error {
-	told := h.has(flagOverBudget)
+func (x *entry) reportRunning(c *command.Heartbeat, h *records.Head) error {
+	told := h.Has(records.FlagOverBudget)
 	before, err := x.overspent(c.NS, c.ID, h)
 	if err != nil {
 		return err
 	}
-	if err := x.report(c.NS, c.ID, h, c.Usage); err != nil || !h.has(flagOverBudget) {
+	if err := x.report(c.NS, c.ID, h, c.Usage); err != nil || !h.Has(records.FlagOverBudget) {
 		return err
 	}
 	over, err := x.overspent(c.NS, c.ID, h)
@@ -458,59 +395,53 @@ func (x *entry) reportRunning(c *command.Heartbeat, h *Head) error {
 }
 
 // stopOverspent asks the worker of a job to let go of it, because of a budget.
-func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *Head, over *Budget) error {
+func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *records.Head, over *records.Budget) error {
 	switch over.On {
 	case command.ExceedHold:
-		return x.holdNext(ns, id, h, Hold{Reason: over.whyHeld(), At: x.now})
+		return x.holdNext(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
 	case command.ExceedReject:
 		if err := x.askToLetGo(ns, id, h); err != nil {
 			return err
 		}
-		h.flags |= flagDeadNext
+		h.Flags |= records.FlagDeadNext
 	}
 	return nil
 }
 
 // endOverspent holds or ends a job that left its state, and would run again, if it is
 // over its budget; done tells that it did. A death is still to be told.
-func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *Head) (done bool, err error) {
+func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head) (done bool, err error) {
 	over, err := x.overspent(ns, id, h)
 	if err != nil || over == nil {
 		return false, err
 	}
 	switch over.On {
 	case command.ExceedHold:
-		return true, x.hold(ns, id, h, Hold{Reason: over.whyHeld(), At: x.now})
+		return true, x.hold(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
 	case command.ExceedReject:
-		return true, x.endDead(ns, id, h, DeadBudget)
+		return true, x.endDead(ns, id, h, records.DeadBudget)
 	}
 	return false, nil
 }
 
 // tellDead is the last event of a job that may have died.
-func (x *entry) tellDead(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) tellDead(ns job.Namespace, id job.ID, h *records.Head) {
 	if h.State == job.Dead {
 		x.event(feed.Dead, ns, id, h)
 	}
 }
 
-// StoppedByBudget reports whether the job's worker was asked to let go of it because
-// the job costs more than a budget allows.
-func (h *Head) StoppedByBudget() bool {
-	return h.State == job.Cancelling && h.has(flagOverBudget)
-}
-
 // ReadBudgets lists the budgets of a namespace, by scope and target.
-func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]Budget, error) {
+func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]records.Budget, error) {
 	space := keys.In(g.Prefix())
-	var out []Budget
+	var out []records.Budget
 	from, to := space.Budgets(ns)
 	err := g.Scan(from, to, func(_, v []byte) (bool, error) {
-		b, err := decodeBudget(v)
+		b, err := records.DecodeBudget(v)
 		if err == nil {
-			var d budgetDay
-			d, err = readBudgetDay(g, space, ns, dayOf(now), b.key())
-			b.Spent = d.cost
+			var d records.BudgetDay
+			d, err = readBudgetDay(g, space, ns, dayOf(now), b.Key())
+			b.Spent = d.Cost
 		}
 		out = append(out, b)
 		return true, err
@@ -518,37 +449,37 @@ func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]Budget, error
 	return out, err
 }
 
-func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k budgetKey) (budgetDay, error) {
-	v, err := optional(r.Get(space.BudgetDay(ns, day, byte(k.scope), k.target)))
+func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k records.BudgetKey) (records.BudgetDay, error) {
+	v, err := optional(r.Get(space.BudgetDay(ns, day, byte(k.Scope), k.Target)))
 	if err != nil || v == nil {
-		return budgetDay{}, err
+		return records.BudgetDay{}, err
 	}
-	return decodeBudgetDay(v)
+	return records.DecodeBudgetDay(v)
 }
 
 // readShut is shutUntil of committed state.
 func readShut(r Reader, space keys.Space, ns job.Namespace, queue string) (int64, error) {
-	_, until, err := readSpent(r, space, ns, []budgetKey{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, queue}})
+	_, until, err := readSpent(r, space, ns, []records.BudgetKey{records.NamespaceBudget(), records.QueueBudget(queue)})
 	return until, err
 }
 
 // readShutTag finds the first tag of which the spent budget holds the jobs that would
 // start, and until when; 0 if there is none.
 func readShutTag(r Reader, space keys.Space, ns job.Namespace, tags []command.Tag) (target string, until int64, err error) {
-	ks := make([]budgetKey, len(tags))
+	ks := make([]records.BudgetKey, len(tags))
 	for i, t := range tags {
-		ks[i] = budgetKey{command.BudgetTag, tagTarget(t)}
+		ks[i] = records.TagBudget(t)
 	}
 	by, until, err := readSpent(r, space, ns, ks)
-	return by.target, until, err
+	return by.Target, until, err
 }
 
 // readSpent finds the first of some budgets that is spent and lets nothing start, and
 // until when; 0 if there is none. Only one day is ever kept; if it is over, so is what
 // it shut.
-func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []budgetKey) (by budgetKey, until int64, err error) {
+func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []records.BudgetKey) (by records.BudgetKey, until int64, err error) {
 	if len(ks) == 0 {
-		return budgetKey{}, 0, nil
+		return records.BudgetKey{}, 0, nil
 	}
 	var day uint64
 	found := false
@@ -560,27 +491,27 @@ func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []budgetKey) (by
 		return false, err
 	})
 	if err != nil || !found {
-		return budgetKey{}, 0, err
+		return records.BudgetKey{}, 0, err
 	}
 	for _, k := range ks {
-		v, err := optional(r.Get(space.Budget(ns, byte(k.scope), k.target)))
+		v, err := optional(r.Get(space.Budget(ns, byte(k.Scope), k.Target)))
 		if err != nil {
-			return budgetKey{}, 0, err
+			return records.BudgetKey{}, 0, err
 		}
 		if v == nil {
 			continue
 		}
-		b, err := decodeBudget(v)
+		b, err := records.DecodeBudget(v)
 		if err != nil {
-			return budgetKey{}, 0, err
+			return records.BudgetKey{}, 0, err
 		}
 		d, err := readBudgetDay(r, space, ns, day, k)
 		if err != nil {
-			return budgetKey{}, 0, err
+			return records.BudgetKey{}, 0, err
 		}
-		if b.closes() && d.cost >= b.Daily {
+		if b.Closes() && d.Cost >= b.Daily {
 			return k, beginOfDay(day + 1), nil
 		}
 	}
-	return budgetKey{}, 0, nil
+	return records.BudgetKey{}, 0, nil
 }

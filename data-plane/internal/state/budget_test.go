@@ -8,6 +8,8 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -21,7 +23,7 @@ func (l *scriptLine) budget() command.Budget {
 	}
 	b := command.Budget{ID: job.BudgetID(idOf(l.names[0])), Scope: scopes[l.names[0]], Target: l.names[1]}
 	if b.Scope == command.BudgetTag { // Scripts tag their jobs with t.
-		b.Target = tagTarget(command.Tag{Key: "t", Value: b.Target})
+		b.Target = records.TagBudget(command.Tag{Key: "t", Value: b.Target}).Target
 	}
 	var err error
 	if b.Daily, err = job.ParseDollars(l.text("daily", "0")); err == nil {
@@ -89,7 +91,7 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 	for _, c := range []struct {
 		scope  command.BudgetScope
 		target string
-	}{{command.BudgetGlobal, AllTarget}, {command.BudgetQueue, "q"}, {command.BudgetTag, "t:x"}} {
+	}{{command.BudgetGlobal, records.AllTarget}, {command.BudgetQueue, "q"}, {command.BudgetTag, "t:x"}} {
 		for _, on := range []command.OnExceed{command.ExceedHold, command.ExceedReject, command.ExceedAlert} {
 			r := newReplica(t)
 			ns := governed(t, r, on, c.scope, c.target)
@@ -127,13 +129,13 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 	}
 }
 
-func due(t *testing.T, r *replica, at int64) []Due {
+func due(t *testing.T, r *replica, at int64) []keys.Due {
 	t.Helper()
 	rows, err := bothDue(r.store, 0, at+1, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var holds []Due
+	var holds []keys.Due
 	for _, d := range rows {
 		if d.Kind == dueKind(job.Held) {
 			holds = append(holds, d)
@@ -148,7 +150,7 @@ func TestTrap99_EnforcingReadsNoUsage(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t)
 	defer r.close(t)
-	ns := governed(t, r, command.ExceedHold, command.BudgetGlobal, AllTarget)
+	ns := governed(t, r, command.ExceedHold, command.BudgetGlobal, records.AllTarget)
 	for i := range 200 {
 		u := &command.Usage{Cost: 1, Model: fmt.Sprint("m", i)}
 		r.do(t, r.now, &command.Heartbeat{NS: ns, ID: idOf("A"), Usage: u})
@@ -222,7 +224,7 @@ func TestBudget_AStricterLimitPerJobStopsTheJobToo(t *testing.T) {
 		r := newReplica(t)
 		ns := job.Namespace{1}
 		for _, b := range []command.Budget{
-			{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: AllTarget, PerJob: 10, On: command.ExceedAlert},
+			{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: records.AllTarget, PerJob: 10, On: command.ExceedAlert},
 			{ID: job.BudgetID{2}, Scope: command.BudgetTag, Target: "t:x", PerJob: 20, On: on},
 		} {
 			r.do(t, r.now, &command.PutBudget{NS: ns, Budget: b})
@@ -250,7 +252,7 @@ func TestBudget_AJobOverItsLimitIsHeldWhenItsLeaseRunsOut(t *testing.T) {
 	r := newReplica(t)
 	defer r.close(t)
 	ns, id := job.Namespace{1}, idOf("A")
-	r.do(t, r.now, &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: AllTarget, PerJob: 10}})
+	r.do(t, r.now, &command.PutBudget{NS: ns, Budget: command.Budget{ID: job.BudgetID{1}, Scope: command.BudgetGlobal, Target: records.AllTarget, PerJob: 10}})
 	r.give(t, ns, "A", "q")
 	r.fetches(t, ns, r.now, "A")
 	r.cost(t, ns, "A", 15)
@@ -258,7 +260,7 @@ func TestBudget_AJobOverItsLimitIsHeldWhenItsLeaseRunsOut(t *testing.T) {
 	r.do(t, r.now, &command.Decide{NS: ns, ID: id, Approve: true})
 	r.fetches(t, ns, r.now, "A")
 	h := r.audit(t)[id]
-	r.do(t, h.Due, &command.Fire{Due: Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
+	r.do(t, h.Due, &command.Fire{Due: keys.Due{At: h.Due, Kind: dueKind(job.Active), NS: ns, ID: id}})
 	if h := r.audit(t)[id]; h.State != job.Held || h.Crashes != 1 {
 		t.Errorf("after its lease ran out the job is %s, %d crashes", h.State, h.Crashes)
 	}

@@ -7,91 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
-
-// ChainStatus is what became of a chain. Stored: append only.
-type ChainStatus uint8
-
-const (
-	ChainRunning   ChainStatus = iota
-	ChainCompleted             // After its last step.
-	ChainExited                // A worker left out the remaining steps.
-	ChainFailed                // A step is dead.
-	ChainCancelled             // A step was cancelled or deleted.
-	chainStatusesEnd
-)
-
-var chainStatusNames = [...]string{"running", "completed", "exited", "failed", "cancelled"}
-
-func (s ChainStatus) String() string {
-	if s < chainStatusesEnd {
-		return chainStatusNames[s]
-	}
-	return "unknown"
-}
-
-// ChainState is how far a chain has come.
-//
-// Invariant: of the jobs in Jobs all but the last have ended in a way that called for
-// the next one. Only the last can take the chain further, so a step is made once.
-type ChainState struct {
-	CreatedAt  int64
-	FinishedAt int64 // 0 while it runs.
-	Status     ChainStatus
-	Steps      int      // That the chain has.
-	Jobs       []job.ID // Of the steps made so far, in their order.
-	OnFailure  job.ID   // Zero: not made.
-	OnExit     job.ID   // Zero: not made.
-	ExitReason string
-}
-
-func (s *ChainState) encode() []byte {
-	w := newRecord(64 + 16*len(s.Jobs) + len(s.ExitReason))
-	w.Int(s.CreatedAt)
-	w.Int(s.FinishedAt)
-	w.Byte(byte(s.Status))
-	w.Uint(uint64(s.Steps))
-	w.Uint(uint64(len(s.Jobs)))
-	for _, id := range s.Jobs {
-		w.ID(id)
-	}
-	w.ID(s.OnFailure)
-	w.ID(s.OnExit)
-	w.Text(s.ExitReason)
-	return w.Buf
-}
-
-func decodeChainState(v []byte) (ChainState, error) {
-	r, err := openRecord("chain state", v)
-	if err != nil {
-		return ChainState{}, err
-	}
-	s := ChainState{CreatedAt: r.Time(), FinishedAt: r.Time(), Status: ChainStatus(r.Enum(byte(chainStatusesEnd))), Steps: int(r.Uint32())}
-	s.Jobs = make([]job.ID, r.Count(16))
-	for i := range s.Jobs {
-		s.Jobs[i] = r.ID()
-	}
-	s.OnFailure, s.OnExit, s.ExitReason = r.ID(), r.ID(), r.Text()
-	if r.Err() == nil && (len(s.Jobs) == 0 || len(s.Jobs) > s.Steps) {
-		return ChainState{}, fmt.Errorf("%w: chain state: %d jobs of %d steps", ErrRecord, len(s.Jobs), s.Steps)
-	}
-	return s, closeRecord("chain state", r)
-}
-
-func encodeChain(c *command.Chain) []byte {
-	w := newRecord(64)
-	command.EncodeChain(&w, c)
-	return w.Buf
-}
-
-func decodeChain(v []byte) (*command.Chain, error) {
-	r, err := openRecord("chain", v)
-	if err != nil {
-		return nil, err
-	}
-	c := command.DecodeChain(r)
-	return c, closeRecord("chain", r)
-}
 
 // chainPlace is a job's place in a chain; none if the id is zero.
 type chainPlace struct {
@@ -101,17 +18,17 @@ type chainPlace struct {
 
 // beginChain writes the records of a chain whose first step is enqueued.
 func (x *entry) beginChain(ns job.Namespace, first job.ID, c *command.Chain) {
-	s := ChainState{CreatedAt: x.now, Steps: len(c.Steps), Jobs: []job.ID{first}}
-	x.txn.Set(x.m.space.Chain(ns, c.ID), encodeChain(c))
-	x.txn.Set(x.m.space.ChainState(ns, c.ID), s.encode())
+	s := records.ChainState{CreatedAt: x.now, Steps: len(c.Steps), Jobs: []job.ID{first}}
+	x.txn.Set(x.m.space.Chain(ns, c.ID), records.EncodeChain(c))
+	x.txn.Set(x.m.space.ChainState(ns, c.ID), s.Encode())
 }
 
-func (x *entry) chainState(ns job.Namespace, id job.ChainID) (ChainState, error) {
+func (x *entry) chainState(ns job.Namespace, id job.ChainID) (records.ChainState, error) {
 	v, err := x.txn.Get(x.m.space.ChainState(ns, id))
 	if err != nil {
-		return ChainState{}, fmt.Errorf("state of %s: %w", id, err)
+		return records.ChainState{}, fmt.Errorf("state of %s: %w", id, err)
 	}
-	return decodeChainState(v)
+	return records.DecodeChainState(v)
 }
 
 func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) (*command.Chain, error) {
@@ -119,7 +36,7 @@ func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) (*command.Chain, er
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", id, err)
 	}
-	return decodeChain(v)
+	return records.DecodeChain(v)
 }
 
 // advance takes a chain on from a step that ended. Only the furthest step can, and
@@ -133,7 +50,7 @@ func (x *entry) advance(d *delivery) error {
 	if err != nil {
 		return err
 	}
-	if step != len(s.Jobs)-1 || s.Status != ChainRunning {
+	if step != len(s.Jobs)-1 || s.Status != records.ChainRunning {
 		return nil
 	}
 	c, err := x.chainSteps(d.ns, id)
@@ -141,27 +58,27 @@ func (x *entry) advance(d *delivery) error {
 		return err
 	}
 	switch {
-	case d.outcome == OutcomeCompleted && d.exit:
-		err = x.endChain(d, c, &s, ChainExited)
-	case d.outcome == OutcomeCompleted, d.outcome == OutcomeDead && c.GoOn:
+	case d.outcome == records.OutcomeCompleted && d.exit:
+		err = x.endChain(d, c, &s, records.ChainExited)
+	case d.outcome == records.OutcomeCompleted, d.outcome == records.OutcomeDead && c.GoOn:
 		err = x.nextStep(d, c, &s)
-	case d.outcome == OutcomeDead:
+	case d.outcome == records.OutcomeDead:
 		err = x.failChain(d, c, &s)
 	default:
-		s.Status, s.FinishedAt = ChainCancelled, x.now
+		s.Status, s.FinishedAt = records.ChainCancelled, x.now
 	}
 	if err != nil {
 		return err
 	}
-	x.txn.Set(x.m.space.ChainState(d.ns, id), s.encode())
+	x.txn.Set(x.m.space.ChainState(d.ns, id), s.Encode())
 	return nil
 }
 
 // nextStep makes the step after d's, or ends the chain after its last.
-func (x *entry) nextStep(d *delivery, c *command.Chain, s *ChainState) error {
+func (x *entry) nextStep(d *delivery, c *command.Chain, s *records.ChainState) error {
 	n := len(s.Jobs)
 	if n == s.Steps {
-		return x.endChain(d, c, s, ChainCompleted)
+		return x.endChain(d, c, s, records.ChainCompleted)
 	}
 	id := job.Derived(x.now, c.ID, uint64(n))
 	s.Jobs = append(s.Jobs, id)
@@ -171,7 +88,7 @@ func (x *entry) nextStep(d *delivery, c *command.Chain, s *ChainState) error {
 // followStep enqueues a job that is told what the one before brought.
 func (x *entry) followStep(d *delivery, id job.ID, step *command.Step, place chainPlace) error {
 	base := []member{textMember("previous_job_id", d.id.String())}
-	if d.outcome == OutcomeCompleted && d.head.has(flagResult) {
+	if d.outcome == records.OutcomeCompleted && d.head.Has(records.FlagResult) {
 		result, err := x.txn.Get(x.m.space.Job(d.ns, keys.Result, d.id))
 		if err != nil {
 			return fmt.Errorf("result of job %s: %w", d.id, err)
@@ -182,19 +99,19 @@ func (x *entry) followStep(d *delivery, id job.ID, step *command.Step, place cha
 }
 
 // endChain ends a chain as it was meant to.
-func (x *entry) endChain(d *delivery, c *command.Chain, s *ChainState, status ChainStatus) error {
+func (x *entry) endChain(d *delivery, c *command.Chain, s *records.ChainState, status records.ChainStatus) error {
 	s.Status, s.FinishedAt, s.ExitReason = status, x.now, d.reason
 	if c.OnExit == nil || !s.OnExit.IsZero() {
 		return nil
 	}
 	s.OnExit = job.Derived(x.now, c.ID, derivedOnExit)
-	return x.followStep(d, s.OnExit, c.OnExit, chainPlace{c.ID, ChainOnExit})
+	return x.followStep(d, s.OnExit, c.OnExit, chainPlace{c.ID, records.ChainOnExit})
 }
 
 // failChain ends a chain at a dead step. When the step is retried the chain goes on,
 // but its on_failure job runs once in the chain's life.
-func (x *entry) failChain(d *delivery, c *command.Chain, s *ChainState) error {
-	s.Status, s.FinishedAt = ChainFailed, x.now
+func (x *entry) failChain(d *delivery, c *command.Chain, s *records.ChainState) error {
+	s.Status, s.FinishedAt = records.ChainFailed, x.now
 	if c.OnFailure == nil || !s.OnFailure.IsZero() {
 		return nil
 	}
@@ -204,7 +121,7 @@ func (x *entry) failChain(d *delivery, c *command.Chain, s *ChainState) error {
 		{"failed_step", strconv.AppendInt(nil, int64(d.body.ChainStep), 10)},
 		textMember("error", d.failure),
 	}
-	return x.follow(d, s.OnFailure, c.OnFailure, overlay(base, c.OnFailure.Payload), chainPlace{c.ID, ChainOnFailure})
+	return x.follow(d, s.OnFailure, c.OnFailure, overlay(base, c.OnFailure.Payload), chainPlace{c.ID, records.ChainOnFailure})
 }
 
 // Numbers by which the jobs of a chain that are no steps are derived.
@@ -214,7 +131,7 @@ const (
 )
 
 // resumeChain lets a chain go on whose furthest step runs again.
-func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *Body) error {
+func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *records.Body) error {
 	if b.ChainStep < 0 {
 		return nil
 	}
@@ -222,10 +139,10 @@ func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *Body) error {
 	if err != nil {
 		return err
 	}
-	if s.Jobs[len(s.Jobs)-1] != id || s.Status != ChainFailed && s.Status != ChainCancelled {
+	if s.Jobs[len(s.Jobs)-1] != id || s.Status != records.ChainFailed && s.Status != records.ChainCancelled {
 		return nil
 	}
-	s.Status, s.FinishedAt = ChainRunning, 0
-	x.txn.Set(x.m.space.ChainState(ns, b.Chain), s.encode())
+	s.Status, s.FinishedAt = records.ChainRunning, 0
+	x.txn.Set(x.m.space.ChainState(ns, b.Chain), s.Encode())
 	return nil
 }

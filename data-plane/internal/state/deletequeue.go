@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // deleteQueue removes a queue with all its jobs in one small entry, however many
@@ -32,7 +33,7 @@ func (x *entry) deleteQueue(c *command.DeleteQueue) (Result, error) {
 
 // forgetQueue removes the queue's own records.
 func (x *entry) forgetQueue(q *queueRecord) {
-	q.config, q.counts = QueueConfig{}, Counts{}
+	q.config, q.counts = records.QueueConfig{}, records.Counts{}
 	q.hasConfig, q.hasCounts, q.dirty, q.dirtyConf = false, false, false, false
 	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name))
 	x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))

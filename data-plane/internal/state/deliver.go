@@ -6,69 +6,20 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // What the end of a job does to other jobs. Every ending and every removal of a job
 // calls deliver, and nothing else makes follow-up jobs: a namespace spread over
 // several shards could come later by changing this file alone (law 6).
 
-// Outcome is how a job ended, as others see it. Stored: append only.
-type Outcome uint8
-
-const (
-	NoOutcome Outcome = iota // It has not ended.
-	OutcomeCompleted
-	OutcomeDead
-	OutcomeCancelled
-	OutcomeDeleted
-	outcomesEnd
-)
-
-var outcomeNames = [...]string{"", "completed", "dead", "cancelled", "deleted"}
-
-func (o Outcome) String() string {
-	if o < outcomesEnd {
-		return outcomeNames[o]
-	}
-	return "unknown"
-}
-
-// outcomeOf is how a job of a state ended.
-func outcomeOf(s job.State) Outcome {
-	switch s {
-	case job.Completed:
-		return OutcomeCompleted
-	case job.Dead:
-		return OutcomeDead
-	case job.Cancelled:
-		return OutcomeCancelled
-	default:
-		return NoOutcome
-	}
-}
-
-func encodeOutcome(o Outcome) []byte {
-	w := newRecord(2)
-	w.Byte(byte(o))
-	return w.Buf
-}
-
-func decodeOutcome(v []byte) (Outcome, error) {
-	r, err := openRecord("outcome", v)
-	if err != nil {
-		return NoOutcome, err
-	}
-	o := Outcome(r.Enum(byte(outcomesEnd)))
-	return o, closeRecord("outcome", r)
-}
-
 // delivery is an ending that others are still to learn of.
 type delivery struct {
 	ns      job.Namespace
 	id      job.ID
-	head    Head
-	body    Body // Only of jobs that follow-ups, a batch or a chain need it of.
-	outcome Outcome
+	head    records.Head
+	body    records.Body // Only of jobs that follow-ups, a batch or a chain need it of.
+	outcome records.Outcome
 	exit    bool // Its worker wants no more steps of the chain.
 	reason  string
 	failure string // Why it is dead.
@@ -77,20 +28,20 @@ type delivery struct {
 // deliver notes that a job ended or is removed. What that does to others is done
 // when its command is: a job is written, and told to the feed, before what follows
 // on it. Of nearly all jobs nothing follows, and nothing is read for them.
-func (x *entry) deliver(ns job.Namespace, id job.ID, h *Head, o Outcome, said *command.Ack) error {
+func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.Outcome, said *command.Ack) error {
 	d := delivery{ns: ns, id: id, head: *h, outcome: o}
 	if said != nil {
 		d.exit, d.reason = said.Step == command.StepExit, said.ExitReason
 	}
-	if o == OutcomeDead {
+	if o == records.OutcomeDead {
 		d.failure = x.failure(id, h)
 	}
-	if h.has(flagChain | flagBatch) {
+	if h.Has(records.FlagChain | records.FlagBatch) {
 		var err error
 		if d.body, err = x.body(ns, id); err != nil {
 			return err
 		}
-	} else if !h.has(flagDependents) {
+	} else if !h.Has(records.FlagDependents) {
 		return nil
 	}
 	x.ended = append(x.ended, d)
@@ -99,7 +50,7 @@ func (x *entry) deliver(ns job.Namespace, id job.ID, h *Head, o Outcome, said *c
 
 // failure is what is told of a dead job: the error of its last attempt, if that is
 // what it died of.
-func (x *entry) failure(id job.ID, h *Head) string {
+func (x *entry) failure(id job.ID, h *records.Head) string {
 	if x.lastErrorOf == id && x.lastError != "" {
 		return x.lastError
 	}
@@ -112,18 +63,18 @@ func (x *entry) failure(id job.ID, h *Head) string {
 func (x *entry) carryOut() error {
 	for i := 0; i < len(x.ended); i++ {
 		d := x.ended[i]
-		if d.head.has(flagChain) {
+		if d.head.Has(records.FlagChain) {
 			if err := x.advance(&d); err != nil {
 				return fmt.Errorf("chain of job %s: %w", d.id, err)
 			}
 		}
-		if d.head.has(flagBatch) {
+		if d.head.Has(records.FlagBatch) {
 			if err := x.countMember(&d); err != nil {
 				return fmt.Errorf("batch of job %s: %w", d.id, err)
 			}
 		}
-		if d.head.has(flagDependents) {
-			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, encodeOutcome(d.outcome))
+		if d.head.Has(records.FlagDependents) {
+			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, records.EncodeOutcome(d.outcome))
 		}
 	}
 	x.ended, x.lastErrorOf = x.ended[:0], job.ID{}
@@ -132,23 +83,23 @@ func (x *entry) carryOut() error {
 
 // revived tells the batch, the chain and the dependents of a job that its end did not
 // last. It is called before the head forgets when that was.
-func (x *entry) revived(ns job.Namespace, id job.ID, h *Head) error {
-	if h.has(flagDependents) { // They learn of its next end instead.
+func (x *entry) revived(ns job.Namespace, id job.ID, h *records.Head) error {
+	if h.Has(records.FlagDependents) { // They learn of its next end instead.
 		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: ns, ID: id}))
 	}
-	if !h.has(flagChain | flagBatch) {
+	if !h.Has(records.FlagChain | records.FlagBatch) {
 		return nil
 	}
 	body, err := x.body(ns, id)
 	if err != nil {
 		return err
 	}
-	if h.has(flagChain) {
+	if h.Has(records.FlagChain) {
 		if err := x.resumeChain(ns, id, &body); err != nil {
 			return err
 		}
 	}
-	if h.has(flagBatch) {
+	if h.Has(records.FlagBatch) {
 		return x.reopenMember(ns, id, body.Batch)
 	}
 	return nil

@@ -9,13 +9,14 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // A job that waits for others has a record of those still open (Waits), and a row at
 // each of them (Dependent). The rows of a job are numbered, and a record (Waiters) says
 // which numbers are there: however many wait for a job, one more costs the same. While
-// a job waits it has flagBlocked, and when it is pending it stands in no ready order: it
+// a job waits it has FlagBlocked, and when it is pending it stands in no ready order: it
 // costs fetches nothing.
 
 const (
@@ -24,21 +25,6 @@ const (
 	// dependentsPerFire bounds what one firing resolves; the rest comes with the next.
 	dependentsPerFire = 256
 )
-
-func encodeIDs(ids []job.ID) []byte {
-	w := newRecord(8 + 16*len(ids))
-	command.EncodeIDs(&w, ids)
-	return w.Buf
-}
-
-func decodeIDs(what string, v []byte) ([]job.ID, error) {
-	r, err := openRecord(what, v)
-	if err != nil {
-		return nil, err
-	}
-	ids := command.DecodeIDs(r)
-	return ids, closeRecord(what, r)
-}
 
 // waits reads which jobs one waits for; none if there is no record.
 func (x *entry) waits(ns job.Namespace, id job.ID) ([]job.ID, error) {
@@ -55,54 +41,29 @@ func readWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.I
 	if err != nil || v == nil {
 		return nil, err
 	}
-	return decodeIDs(fmt.Sprintf("waits of job %s", id), v)
-}
-
-// waiters says which rows of jobs that wait for one are there: those with the numbers
-// from told up to made.
-type waiters struct{ told, made uint64 }
-
-func (w waiters) count() uint64 { return w.made - w.told }
-
-func (w waiters) encode() []byte {
-	r := newRecord(8)
-	r.Uint(w.told)
-	r.Uint(w.made)
-	return r.Buf
-}
-
-func decodeWaiters(v []byte) (waiters, error) {
-	r, err := openRecord("waiters", v)
-	if err != nil {
-		return waiters{}, err
-	}
-	w := waiters{told: r.Uint(), made: r.Uint()}
-	if r.Err() == nil && w.told >= w.made {
-		return waiters{}, fmt.Errorf("%w: waiters %d to %d", ErrRecord, w.told, w.made)
-	}
-	return w, closeRecord("waiters", r)
+	return records.DecodeIDs(fmt.Sprintf("waits of job %s", id), v)
 }
 
 // waiters reads what waits for a job; nothing does if there is no record.
-func (x *entry) waiters(ns job.Namespace, on job.ID) (waiters, error) {
+func (x *entry) waiters(ns job.Namespace, on job.ID) (records.Waiters, error) {
 	return readWaiters(x.txn, x.m.space, ns, on)
 }
 
-func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (waiters, error) {
+func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (records.Waiters, error) {
 	v, err := optional(r.Get(space.Job(ns, keys.Waiters, on)))
 	if err != nil || v == nil {
-		return waiters{}, err
+		return records.Waiters{}, err
 	}
-	return decodeWaiters(v)
+	return records.DecodeWaiters(v)
 }
 
-func (x *entry) putWaiters(ns job.Namespace, on job.ID, w waiters) {
+func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
 	k := x.m.space.Job(ns, keys.Waiters, on)
-	if w.count() == 0 {
+	if w.Count() == 0 {
 		x.txn.Delete(k)
 		return
 	}
-	x.txn.Set(k, w.encode())
+	x.txn.Set(k, w.Encode())
 }
 
 // dependable reports which job of a list can not be waited for, and why.
@@ -115,14 +76,14 @@ func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, erro
 		if !ok {
 			return id, NoDependency, nil
 		}
-		if !h.has(flagDependents) || h.State.Terminal() {
+		if !h.Has(records.FlagDependents) || h.State.Terminal() {
 			continue
 		}
 		w, err := x.waiters(ns, id)
 		if err != nil {
 			return id, Accepted, err
 		}
-		if w.count() >= DependentsMax {
+		if w.Count() >= DependentsMax {
 			return id, TooMany, nil
 		}
 	}
@@ -131,7 +92,7 @@ func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, erro
 
 // block lets a new job wait for others that have not ended. It reports whether one has
 // ended in another way than the job allows: then the job is to end as well.
-func (x *entry) block(c *command.Enqueue, h *Head) (failed bool, err error) {
+func (x *entry) block(c *command.Enqueue, h *records.Head) (failed bool, err error) {
 	var open []job.ID
 	for _, on := range c.DependsOn {
 		dep, there, err := x.head(c.NS, on)
@@ -145,7 +106,7 @@ func (x *entry) block(c *command.Enqueue, h *Head) (failed bool, err error) {
 		}
 	}
 	if failed {
-		h.flags |= flagBlocked // Until it ends, which is next.
+		h.Flags |= records.FlagBlocked // Until it ends, which is next.
 		return true, nil
 	}
 	for _, on := range open {
@@ -154,8 +115,8 @@ func (x *entry) block(c *command.Enqueue, h *Head) (failed bool, err error) {
 		}
 	}
 	if len(open) > 0 {
-		x.txn.Set(x.m.space.Job(c.NS, keys.Waits, c.ID), encodeIDs(open))
-		h.flags |= flagBlocked
+		x.txn.Set(x.m.space.Job(c.NS, keys.Waits, c.ID), records.EncodeIDs(open))
+		h.Flags |= records.FlagBlocked
 	}
 	return false, nil
 }
@@ -165,21 +126,21 @@ func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) error {
 	if err != nil {
 		return err
 	}
-	x.txn.Set(x.m.space.Dependent(ns, on, w.made), waiter[:])
-	w.made++
+	x.txn.Set(x.m.space.Dependent(ns, on, w.Made), waiter[:])
+	w.Made++
 	x.putWaiters(ns, on, w)
 	h, _, err := x.head(ns, on)
-	if err == nil && !h.has(flagDependents) {
-		h.flags |= flagDependents
+	if err == nil && !h.Has(records.FlagDependents) {
+		h.Flags |= records.FlagDependents
 		x.putHead(ns, on, &h)
 	}
 	return err
 }
 
 // dropWaits forgets what the job waits for: it ends, or it is gone.
-func (x *entry) dropWaits(ns job.Namespace, id job.ID, h *Head) {
-	if h.has(flagBlocked) {
-		h.flags &^= flagBlocked
+func (x *entry) dropWaits(ns job.Namespace, id job.ID, h *records.Head) {
+	if h.Has(records.FlagBlocked) {
+		h.Flags &^= records.FlagBlocked
 		x.txn.Delete(x.m.space.Job(ns, keys.Waits, id))
 	}
 }
@@ -195,7 +156,7 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	outcome, err := decodeOutcome(v)
+	outcome, err := records.DecodeOutcome(v)
 	if err != nil {
 		return Result{}, err
 	}
@@ -205,37 +166,37 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 		return Result{}, err
 	}
 	if there {
-		outcome = outcomeOf(h.State)
+		outcome = records.OutcomeOf(h.State)
 	}
-	if outcome == NoOutcome {
+	if outcome == records.NoOutcome {
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
 	w, err := x.waiters(d.NS, d.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	for end := w.told + min(w.count(), dependentsPerFire); w.told < end; w.told++ {
-		if err := x.tellDependent(d, w.told, outcome); err != nil {
+	for end := w.Told + min(w.Count(), dependentsPerFire); w.Told < end; w.Told++ {
+		if err := x.tellDependent(d, w.Told, outcome); err != nil {
 			return Result{}, err
 		}
 	}
 	x.putWaiters(d.NS, d.ID, w)
 	switch {
-	case w.count() > 0: // At the same time, where a retry of the job looks for it.
-		x.addDue(d, encodeOutcome(outcome))
+	case w.Count() > 0: // At the same time, where a retry of the job looks for it.
+		x.addDue(d, records.EncodeOutcome(outcome))
 	case there:
-		h.flags &^= flagDependents
+		h.Flags &^= records.FlagDependents
 		x.putHead(d.NS, d.ID, &h)
 	}
 	return Result{ID: d.ID, State: h.State}, nil
 }
 
 // tellDependent tells the job of one row how the one it waits for ended.
-func (x *entry) tellDependent(d keys.Due, n uint64, o Outcome) error {
+func (x *entry) tellDependent(d keys.Due, n uint64, o records.Outcome) error {
 	row := x.m.space.Dependent(d.NS, d.ID, n)
 	v, err := x.txn.Get(row)
 	if err != nil || len(v) != len(job.ID{}) {
-		return errors.Join(err, fmt.Errorf("%w: dependent %d of job %s: %x", ErrRecord, n, d.ID, v))
+		return errors.Join(err, fmt.Errorf("%w: dependent %d of job %s: %x", records.ErrRecord, n, d.ID, v))
 	}
 	x.txn.Delete(row)
 	if err := x.resolve(d.NS, job.ID(v), d.ID, o); err != nil {
@@ -245,9 +206,9 @@ func (x *entry) tellDependent(d keys.Due, n uint64, o Outcome) error {
 }
 
 // resolve takes one job off the list of those that another one waits for.
-func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
+func (x *entry) resolve(ns job.Namespace, id, on job.ID, o records.Outcome) error {
 	h, ok, err := x.head(ns, id)
-	if err != nil || !ok || !h.has(flagBlocked) {
+	if err != nil || !ok || !h.Has(records.FlagBlocked) {
 		return err
 	}
 	open, err := x.waits(ns, id)
@@ -259,7 +220,7 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 		return nil
 	}
 	policy := command.DependencyRun
-	if o != OutcomeCompleted {
+	if o != records.OutcomeCompleted {
 		body, err := x.body(ns, id)
 		if err != nil {
 			return err
@@ -269,7 +230,7 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 	if policy != command.DependencyRun {
 		err = x.endUnmet(ns, id, &h, policy)
 	} else if open = slices.Delete(open, at, at+1); len(open) > 0 {
-		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), encodeIDs(open))
+		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), records.EncodeIDs(open))
 		return nil
 	} else {
 		err = x.unblock(ns, id, &h)
@@ -282,7 +243,7 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o Outcome) error {
 }
 
 // unblock lets a job go on that waits for nothing any more.
-func (x *entry) unblock(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) unblock(ns job.Namespace, id job.ID, h *records.Head) error {
 	if h.State == job.Pending {
 		if err := x.leave(ns, id, h); err != nil {
 			return err
@@ -293,20 +254,20 @@ func (x *entry) unblock(ns job.Namespace, id job.ID, h *Head) error {
 		}
 	}
 	x.dropWaits(ns, id, h)
-	h.note(WasUnblocked, x.now)
+	h.Note(records.WasUnblocked, x.now)
 	x.event(feed.Unblocked, ns, id, h)
 	return nil
 }
 
 // endUnmet ends a job that waits for one which ended as the job does not allow.
-func (x *entry) endUnmet(ns job.Namespace, id job.ID, h *Head, p command.DependencyPolicy) error {
+func (x *entry) endUnmet(ns job.Namespace, id job.ID, h *records.Head, p command.DependencyPolicy) error {
 	if err := x.leave(ns, id, h); err != nil {
 		return err
 	}
 	if p == command.DependencyCancel {
 		return x.endCancelled(ns, id, h)
 	}
-	if err := x.endDead(ns, id, h, DeadDependency); err != nil {
+	if err := x.endDead(ns, id, h, records.DeadDependency); err != nil {
 		return err
 	}
 	x.event(feed.Dead, ns, id, h)

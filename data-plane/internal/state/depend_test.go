@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // So many jobs may wait for one and no more; the refusal names the one. What has ended
@@ -63,8 +64,8 @@ func (p *trap) dependents(on job.ID, n int) {
 		id := numbered(i)
 		txn.Set(p.machine.space.Dependent(p.ns, on, uint64(i)), id[:])
 	}
-	w := waiters{made: uint64(n)}
-	txn.Set(p.machine.space.Job(p.ns, keys.Waiters, on), w.encode())
+	w := records.Waiters{Made: uint64(n)}
+	txn.Set(p.machine.space.Job(p.ns, keys.Waiters, on), w.Encode())
 	p.index++
 	if _, err := txn.EndEntry(0, p.index); err != nil {
 		p.t.Fatal(err)

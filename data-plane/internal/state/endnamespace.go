@@ -10,14 +10,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
-
-// endedMark is the note that a namespace was ended, at a time.
-type endedMark struct {
-	at    int64
-	swept bool // Nothing but this is left of it.
-}
 
 // isEnded reports whether a command's namespace was ended. Mostly none is, and then it
 // costs a command nothing.
@@ -44,9 +39,9 @@ func (m *Machine) loadEnded() error {
 	if err != nil {
 		return err
 	}
-	m.ended = make(map[job.Namespace]endedMark, len(list))
+	m.ended = make(map[job.Namespace]records.EndedMark, len(list))
 	for _, e := range list {
-		m.ended[e.NS] = endedMark{e.At, e.Swept}
+		m.ended[e.NS] = records.EndedMark{At: e.At, Swept: e.Swept}
 	}
 	return nil
 }
@@ -87,8 +82,8 @@ func (x *entry) endNamespace(c *command.EndNamespace) (Result, error) {
 	}
 	x.txn.DeleteRange(x.m.space.SweepsOf(ns))
 	x.forgetNamespace(ns)
-	mark := endedMark{at: x.now}
-	x.txn.Set(x.m.space.Ended(ns), mark.encode())
+	mark := records.EndedMark{At: x.now}
+	x.txn.Set(x.m.space.Ended(ns), mark.Encode())
 	x.m.ended[ns] = mark
 	x.out.Ended = append(x.out.Ended, ns)
 	return Result{}, nil
@@ -99,7 +94,7 @@ func (x *entry) endNamespace(c *command.EndNamespace) (Result, error) {
 func (x *entry) forgetNamespace(ns job.Namespace) {
 	m := x.m
 	maps.DeleteFunc(m.queues, func(k queueKey, _ *queueRecord) bool { return k.ns == ns })
-	maps.DeleteFunc(m.leased, func(k jobKey, _ Head) bool { return k.ns == ns })
+	maps.DeleteFunc(m.leased, func(k jobKey, _ records.Head) bool { return k.ns == ns })
 	delete(m.marks, ns)
 	delete(m.purses, ns)
 	delete(m.policies, ns)
@@ -123,13 +118,13 @@ func (x *entry) sweepNamespace(c *command.SweepNamespace) (Result, error) {
 	}
 	mark := x.m.ended[c.NS]
 	switch {
-	case c.Forget && mark.swept:
+	case c.Forget && mark.Swept:
 		x.txn.DeleteRange(x.m.space.NamespaceSpan(c.NS)) // Where its audit records were.
 		x.txn.Delete(x.m.space.Ended(c.NS))
 		delete(x.m.ended, c.NS)
-	case c.Done && !mark.swept:
-		mark.swept = true
-		x.txn.Set(x.m.space.Ended(c.NS), mark.encode())
+	case c.Done && !mark.Swept:
+		mark.Swept = true
+		x.txn.Set(x.m.space.Ended(c.NS), mark.Encode())
 		x.m.ended[c.NS] = mark
 	}
 	return Result{}, nil
@@ -155,20 +150,4 @@ func (x *entry) dropEvents(ns job.Namespace, index uint64) error {
 	}
 	x.txn.Set(key, rest)
 	return nil
-}
-
-func (m endedMark) encode() []byte {
-	w := newRecord(12)
-	w.Int(m.at)
-	w.Bool(m.swept)
-	return w.Buf
-}
-
-func decodeEndedMark(v []byte) (endedMark, error) {
-	r, err := openRecord("ended mark", v)
-	if err != nil {
-		return endedMark{}, err
-	}
-	m := endedMark{at: r.Time(), swept: r.Bool()}
-	return m, closeRecord("ended mark", r)
 }

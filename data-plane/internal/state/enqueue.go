@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -30,7 +31,7 @@ func (x *entry) enqueue(c *command.Enqueue) (Result, error) {
 	if c.IdempotencyKey == "" {
 		return res, nil
 	}
-	l := lock{Owner: res.ID, By: c.ID, Expires: x.after(int64(c.IdempotencyFor)), State: res.State, Duplicate: res.Duplicate}
+	l := records.Lock{Owner: res.ID, By: c.ID, Expires: x.after(int64(c.IdempotencyFor)), State: res.State, Duplicate: res.Duplicate}
 	return res, x.takeLock(c.NS, keys.Idempotency, keys.DueIdempotency, c.Queue, c.IdempotencyKey, l)
 }
 
@@ -59,7 +60,7 @@ func (x *entry) known(c *command.Enqueue) (Result, bool, error) {
 
 func (x *entry) enqueueUnique(c *command.Enqueue) (Result, error) {
 	if c.UniqueKey != "" {
-		l := lock{Owner: c.ID, By: c.ID, Expires: x.after(int64(c.UniqueFor))}
+		l := records.Lock{Owner: c.ID, By: c.ID, Expires: x.after(int64(c.UniqueFor))}
 		if err := x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, c.UniqueKey, l); err != nil {
 			return Result{}, err
 		}
@@ -94,27 +95,27 @@ func (x *entry) create(c *command.Enqueue) (Result, error) {
 
 // createAt makes a job at its place in a chain. Every job is made here.
 func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
-	body := Body{
+	body := records.Body{
 		Queue: c.Queue, Payload: c.Payload, CreatedAt: x.now, ScheduledAt: c.ScheduledAt,
 		Tags: c.Tags, UniqueKey: c.UniqueKey, IdempotencyKey: c.IdempotencyKey, TraceParent: c.TraceParent,
 		ExpireAt: c.ExpireAt, Agent: c.Agent, Parent: c.Parent, Batch: c.Batch, Chain: place.id, ChainStep: place.step,
 		DependsOn: c.DependsOn, OnDependency: c.OnDependency,
 	}
-	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.encode())
+	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.Encode())
 	q, err := x.queue(c.NS, c.Queue)
 	if err != nil {
 		return Result{}, err
 	}
-	h := Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), gen: q.gen}
+	h := records.Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), Gen: q.gen}
 	if c.UniqueKey != "" {
-		h.flags |= flagUnique
+		h.Flags |= records.FlagUnique
 	}
 	if c.ExpireAt != 0 {
 		h.ExpireAt = max(c.ExpireAt, x.now)
 		x.watchExpiry(c.NS, c.ID, &h)
 	}
 	if c.Agent != nil {
-		h.flags |= flagAgent
+		h.Flags |= records.FlagAgent
 		h.Iteration = 1
 	}
 	unmet, err := x.join(c, &h, place)
@@ -132,11 +133,11 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 		err = x.enterApproval(c.NS, c.ID, &h, approval)
 	case c.ScheduledAt > x.now:
 		err = x.enterTimed(c.NS, c.ID, &h, job.Scheduled, c.ScheduledAt)
-		h.note(WasScheduled, x.now)
+		h.Note(records.WasScheduled, x.now)
 		x.event(feed.Scheduled, c.NS, c.ID, &h)
 	default:
 		err = x.enterPending(c.NS, c.ID, &h)
-		h.note(WasEnqueued, x.now)
+		h.Note(records.WasEnqueued, x.now)
 		x.event(feed.Enqueued, c.NS, c.ID, &h)
 	}
 	if err == nil && unmet {
@@ -151,12 +152,12 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 
 // join ties a new job to its batch, its chain and the jobs that it waits for. It
 // reports whether one of those has ended as the job does not allow.
-func (x *entry) join(c *command.Enqueue, h *Head, place chainPlace) (unmet bool, err error) {
+func (x *entry) join(c *command.Enqueue, h *records.Head, place chainPlace) (unmet bool, err error) {
 	if !place.id.IsZero() {
-		h.flags |= flagChain
+		h.Flags |= records.FlagChain
 	}
 	if !c.Batch.IsZero() {
-		h.flags |= flagBatch
+		h.Flags |= records.FlagBatch
 		if err := x.joinBatch(c.NS, c.Batch, c.ID); err != nil {
 			return false, err
 		}
@@ -168,25 +169,16 @@ func (x *entry) join(c *command.Enqueue, h *Head, place chainPlace) (unmet bool,
 }
 
 // after is d nanoseconds of calendar time from now, never past the end of time.
-func (x *entry) after(d int64) int64 { return later(x.now, d) }
-
-// later is d nanoseconds after a time, never past the end of time.
-func later(at, d int64) int64 {
-	const endOfTime = 1<<63 - 1
-	if d > endOfTime-at {
-		return endOfTime
-	}
-	return at + d
-}
+func (x *entry) after(d int64) int64 { return records.SaturatingAdd(x.now, d) }
 
 // lock reads a lock that is still in force.
-func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (lock, bool, error) {
+func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (records.Lock, bool, error) {
 	l, ok, err := x.anyLock(ns, family, queue, key)
 	if err != nil || !ok {
-		return lock{}, false, err
+		return records.Lock{}, false, err
 	}
 	if l.Expires <= x.now {
-		return lock{}, false, nil
+		return records.Lock{}, false, nil
 	}
 	standing, err := x.stands(ns, family, queue, &l)
 	return l, standing, err
@@ -194,31 +186,31 @@ func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (lock, bo
 
 // stands reports whether a lock outlived what passed of its queue: an idempotency
 // record outlives a clearing, a unique lock does if its owner does.
-func (x *entry) stands(ns job.Namespace, family byte, queue string, l *lock) (bool, error) {
+func (x *entry) stands(ns job.Namespace, family byte, queue string, l *records.Lock) (bool, error) {
 	q, err := x.queue(ns, queue)
-	if err != nil || l.gen == q.gen || !q.generation().keeps(l.gen) || family == keys.Idempotency {
-		return err == nil && q.generation().keeps(l.gen), err
+	if err != nil || l.Gen == q.gen || !q.generation().Keeps(l.Gen) || family == keys.Idempotency {
+		return err == nil && q.generation().Keeps(l.Gen), err
 	}
 	_, there, err := x.head(ns, l.Owner)
 	return there, err
 }
 
 // anyLock reads a lock, in force or not.
-func (x *entry) anyLock(ns job.Namespace, family byte, queue, key string) (lock, bool, error) {
+func (x *entry) anyLock(ns job.Namespace, family byte, queue, key string) (records.Lock, bool, error) {
 	v, err := x.txn.Get(x.m.space.Lock(ns, family, queue, key))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return lock{}, false, nil
+		return records.Lock{}, false, nil
 	}
 	if err != nil {
-		return lock{}, false, err
+		return records.Lock{}, false, err
 	}
-	l, err := decodeLock(v)
+	l, err := records.DecodeLock(v)
 	return l, err == nil, err
 }
 
 // takeLock writes a lock over whatever expired one stood there, and the due row
 // that will remove it.
-func (x *entry) takeLock(ns job.Namespace, family byte, kind keys.DueKind, queue, key string, l lock) error {
+func (x *entry) takeLock(ns job.Namespace, family byte, kind keys.DueKind, queue, key string, l records.Lock) error {
 	if err := x.dropLock(ns, family, kind, queue, key, job.ID{}); err != nil {
 		return err
 	}
@@ -226,9 +218,9 @@ func (x *entry) takeLock(ns job.Namespace, family byte, kind keys.DueKind, queue
 	if err != nil {
 		return err
 	}
-	l.gen = q.gen
-	x.txn.Set(x.m.space.Lock(ns, family, queue, key), l.encode())
-	x.addDue(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}, encodeLockName(queue, key))
+	l.Gen = q.gen
+	x.txn.Set(x.m.space.Lock(ns, family, queue, key), l.Encode())
+	x.addDue(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}, records.EncodeLockName(queue, key))
 	return nil
 }
 
@@ -243,7 +235,7 @@ func (x *entry) dropLock(ns job.Namespace, family byte, kind keys.DueKind, queue
 	if err != nil {
 		return err
 	}
-	l, err := decodeLock(v)
+	l, err := records.DecodeLock(v)
 	if err != nil {
 		return fmt.Errorf("lock %q of queue %q: %w", key, queue, err)
 	}
@@ -256,17 +248,17 @@ func (x *entry) dropLock(ns job.Namespace, family byte, kind keys.DueKind, queue
 }
 
 // storeCheckpoint replaces the job's checkpoint; nil leaves it.
-func (x *entry) storeCheckpoint(ns job.Namespace, id job.ID, h *Head, v []byte) {
+func (x *entry) storeCheckpoint(ns job.Namespace, id job.ID, h *records.Head, v []byte) {
 	if v != nil {
 		x.txn.Set(x.m.space.Job(ns, keys.Checkpoint, id), v)
-		h.flags |= flagCheckpoint
+		h.Flags |= records.FlagCheckpoint
 	}
 }
 
-func (x *entry) body(ns job.Namespace, id job.ID) (Body, error) {
+func (x *entry) body(ns job.Namespace, id job.ID) (records.Body, error) {
 	v, err := x.txn.Get(x.m.space.Job(ns, keys.Body, id))
 	if err != nil {
-		return Body{}, fmt.Errorf("body of job %s: %w", id, err)
+		return records.Body{}, fmt.Errorf("body of job %s: %w", id, err)
 	}
-	return decodeBody(v)
+	return records.DecodeBody(v)
 }

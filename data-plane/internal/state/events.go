@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -20,7 +21,7 @@ type chainEnd struct {
 
 // event notes a fact about a job. The first event of a change tells the state
 // before it.
-func (x *entry) event(t feed.Type, ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) event(t feed.Type, ns job.Namespace, id job.ID, h *records.Head) {
 	e := feed.Event{Type: t, NS: ns, Queue: h.Queue, ID: id, State: h.State, Attempt: h.Attempt}
 	if x.leftID == id {
 		e.From, x.left, x.leftID = x.left, 0, job.ID{}

@@ -4,22 +4,23 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // A job with a time to live has a due row for its end until it is finished, whatever
 // its state is meanwhile.
 
-func expiry(ns job.Namespace, id job.ID, h *Head) keys.Due {
+func expiry(ns job.Namespace, id job.ID, h *records.Head) keys.Due {
 	return keys.Due{At: h.ExpireAt, Kind: keys.DueExpire, NS: ns, ID: id}
 }
 
-func (x *entry) watchExpiry(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) watchExpiry(ns job.Namespace, id job.ID, h *records.Head) {
 	if h.ExpireAt != 0 {
 		x.addDue(expiry(ns, id, h), nil)
 	}
 }
 
-func (x *entry) dropExpiry(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) dropExpiry(ns job.Namespace, id job.ID, h *records.Head) {
 	if h.ExpireAt != 0 {
 		x.txn.Delete(x.m.space.Due(expiry(ns, id, h)))
 	}
@@ -27,7 +28,7 @@ func (x *entry) dropExpiry(ns job.Namespace, id job.ID, h *Head) {
 
 // renewExpiry is for a job that a person lets run again: what is left of its time
 // counts, and an end that is past does not.
-func (x *entry) renewExpiry(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) renewExpiry(ns job.Namespace, id job.ID, h *records.Head) {
 	x.dropExpiry(ns, id, h)
 	if h.ExpireAt <= x.now {
 		h.ExpireAt = 0
@@ -43,7 +44,7 @@ func (x *entry) fireExpiry(d keys.Due) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || h.State.Terminal() || h.ExpireAt != d.At || h.State == job.Cancelling && !h.has(flagHoldNext) {
+	if !ok || h.State.Terminal() || h.ExpireAt != d.At || h.State == job.Cancelling && !h.Has(records.FlagHoldNext) {
 		return Result{Refusal: WrongState, State: h.State}, nil
 	}
 	if h.State.Leased() {
@@ -58,25 +59,25 @@ func (x *entry) fireExpiry(d keys.Due) (Result, error) {
 	return Result{ID: d.ID, State: h.State}, nil
 }
 
-func (x *entry) expireLeased(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) expireLeased(ns job.Namespace, id job.ID, h *records.Head) error {
 	if h.State == job.Active {
 		if err := x.askToLetGo(ns, id, h); err != nil {
 			return err
 		}
 	}
-	h.flags = h.flags&^flagHoldNext | flagExpired
-	h.note(WasExpired, x.now)
+	h.Flags = h.Flags&^records.FlagHoldNext | records.FlagExpired
+	h.Note(records.WasExpired, x.now)
 	x.event(feed.Expired, ns, id, h)
 	return nil
 }
 
-func (x *entry) expireWaiting(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) expireWaiting(ns job.Namespace, id job.ID, h *records.Head) error {
 	x.leavingReady(ns, id, h)
 	if err := x.leave(ns, id, h); err != nil {
 		return err
 	}
-	h.note(WasExpired, x.now)
-	if err := x.endDead(ns, id, h, DeadExpired); err != nil {
+	h.Note(records.WasExpired, x.now)
+	if err := x.endDead(ns, id, h, records.DeadExpired); err != nil {
 		return err
 	}
 	x.event(feed.Expired, ns, id, h)

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // What a worker is first asked to let go of a job for is what becomes of it: a job that
@@ -31,8 +32,8 @@ func TestExpire_TheFirstOfCancelAndTheEndOfTheTimeCounts(t *testing.T) {
 			first, second command.Command
 			refused       Refusal // What the second one is answered.
 			state         job.State
-			reason        DeadReason
-		}{{cancel, expire, WrongState, job.Cancelled, NotDead}, {expire, cancel, Accepted, job.Dead, DeadExpired}} {
+			reason        records.DeadReason
+		}{{cancel, expire, WrongState, job.Cancelled, records.NotDead}, {expire, cancel, Accepted, job.Dead, records.DeadExpired}} {
 			p := newTrap(t)
 			p.enqueue(1, func(c *command.Enqueue) { c.ExpireAt = at })
 			p.now = at

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // generator makes random commands about few things, so that they meet. It looks at
@@ -42,9 +43,12 @@ const approver = "ann"
 // Whole ones, so that they can be looked for in a store.
 var testNamespaces = []job.Namespace{job.Namespace([]byte("the first of all")), job.Namespace([]byte("one that is next"))}
 
-func (g *generator) pick(n int, what string) int  { return rapid.IntRange(0, n-1).Draw(g.t, what) }
-func (g *generator) ns() job.Namespace            { return testNamespaces[g.pick(4, "ns")/3] }
-func (g *generator) queue() string                { return []string{"a", "a", "b"}[g.pick(3, "queue")] }
+func (g *generator) pick(n int, what string) int { return rapid.IntRange(0, n-1).Draw(g.t, what) }
+
+func (g *generator) ns() job.Namespace { return testNamespaces[g.pick(4, "ns")/3] }
+
+func (g *generator) queue() string { return []string{"a", "a", "b"}[g.pick(3, "queue")] }
+
 func (g *generator) one(of int, what string) bool { return g.pick(of, what) == of-1 }
 
 // fresh is a number that no id had before.
@@ -107,11 +111,11 @@ func sortedIDs[K ~[16]byte, V any](m map[K]V) []K {
 }
 
 func (g *generator) job() (job.Namespace, job.ID) {
-	return g.jobIn(func(*Head) bool { return true })
+	return g.jobIn(func(*records.Head) bool { return true })
 }
 
 // jobIn is mostly a job of some kind, if there is one.
-func (g *generator) jobIn(kind func(*Head) bool) (job.Namespace, job.ID) {
+func (g *generator) jobIn(kind func(*records.Head) bool) (job.Namespace, job.ID) {
 	ids := sortedIDs(g.seen.heads)
 	of := slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { h := g.seen.heads[id]; return !kind(&h) })
 	if len(of) > 0 && !g.one(8, "any") {
@@ -282,7 +286,7 @@ func (g *generator) command() command.Command {
 	case 6, 7, 8, 9, 10, 11:
 		return g.fetch()
 	case 12, 13, 14, 15, 16, 17, 18:
-		ns, id := g.jobIn(func(h *Head) bool { return h.State.Leased() })
+		ns, id := g.jobIn(func(h *records.Head) bool { return h.State.Leased() })
 		return []func(job.Namespace, job.ID) command.Command{g.ack, g.ack, g.ack, g.fail, g.fail, g.heartbeat, g.heartbeat}[n-12](ns, id)
 	case 19, 20, 21, 22, 23:
 		return g.due()
@@ -313,7 +317,7 @@ func (g *generator) command() command.Command {
 }
 
 func (g *generator) fetch() command.Command {
-	ready := func(h *Head) bool { return h.State == job.Pending && !h.Blocked() }
+	ready := func(h *records.Head) bool { return h.State == job.Pending && !h.Blocked() }
 	ns, id := g.jobIn(ready)
 	c := &command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: []string{"w1", "w2"}[g.pick(2, "by")], Peer: 1, Lease: 3 * time.Second}
 	for range g.pick(3, "more") {
@@ -338,9 +342,9 @@ func (g *generator) heartbeat(ns job.Namespace, id job.ID) command.Command {
 
 func (g *generator) ack(ns job.Namespace, id job.ID) command.Command {
 	c := &command.Ack{NS: ns, ID: id, By: g.holder(id), Result: []byte(`1`)}
-	if h := g.seen.heads[id]; h.has(flagAgent) || g.one(3, "more") {
+	if h := g.seen.heads[id]; h.Has(records.FlagAgent) || g.one(3, "more") {
 		c.Usage, c.HoldReason = g.usage(), "look"
-		if h.has(flagAgent) && !g.one(4, "unsaid") || g.one(8, "agent") {
+		if h.Has(records.FlagAgent) && !g.one(4, "unsaid") || g.one(8, "agent") {
 			c.Agent = []command.AgentStatus{command.AgentContinue, command.AgentContinue, command.AgentDone, command.AgentHold}[g.pick(4, "status")]
 		}
 		if g.one(2, "exit") {
@@ -386,7 +390,7 @@ func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
 	case 4, 15:
 		return g.hold(ns, id)
 	case 5, 6, 7:
-		ns, id := g.jobIn(func(h *Head) bool { return h.State == job.Held })
+		ns, id := g.jobIn(func(h *records.Head) bool { return h.State == job.Held })
 		return &command.Decide{NS: ns, ID: id, Approve: n > 5, By: []string{approver, "me"}[g.pick(2, "by")]}
 	case 8:
 		return &command.DeleteQueue{NS: ns, Queue: g.queue()}
@@ -451,7 +455,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 	case 3, 4:
 		return g.fetch()
 	default:
-		ns, id := g.jobIn(func(h *Head) bool { return h.State.Leased() })
+		ns, id := g.jobIn(func(h *records.Head) bool { return h.State.Leased() })
 		return []func(job.Namespace, job.ID) command.Command{g.heartbeat, g.heartbeat, g.ack, g.fail, g.hold}[g.pick(5, "report")](ns, id)
 	}
 }
@@ -459,7 +463,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 // govern is what an operator says of money and approvals.
 func (g *generator) govern(ns job.Namespace) command.Command {
 	scope := command.BudgetScope(3 - g.pick(3, "scope"))
-	target := map[command.BudgetScope]string{command.BudgetGlobal: AllTarget, command.BudgetQueue: g.queue(), command.BudgetTag: "k=v"}[scope]
+	target := map[command.BudgetScope]string{command.BudgetGlobal: records.AllTarget, command.BudgetQueue: g.queue(), command.BudgetTag: "k=v"}[scope]
 	policies := g.policies(ns)
 	switch g.pick(6, "govern") {
 	case 0:

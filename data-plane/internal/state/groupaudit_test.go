@@ -7,23 +7,24 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // groupRows are the records of batches, chains and dependencies of a store.
 type groupRows struct {
-	bodies     map[job.ID]Body
-	batches    map[job.BatchID]Batch
+	bodies     map[job.ID]records.Body
+	batches    map[job.BatchID]records.Batch
 	callbacks  map[job.BatchID]bool // There is what it is to carry.
-	members    map[job.BatchID]map[job.ID]Outcome
+	members    map[job.BatchID]map[job.ID]records.Outcome
 	open       map[job.Namespace]uint64
 	ofBatch    map[job.BatchID]job.Namespace
 	steps      map[job.ChainID]int
-	chains     map[job.ChainID]ChainState
+	chains     map[job.ChainID]records.ChainState
 	waits      map[job.ID][]job.ID
 	dependents map[job.ID][]job.ID // In the order of their numbers.
 	before     map[job.ID]bool     // They have no rows yet.
 	numbers    map[job.ID][]uint64
-	waiters    map[job.ID]waiters
+	waiters    map[job.ID]records.Waiters
 	calls      map[job.ChainID]chainCalls
 }
 
@@ -32,10 +33,10 @@ type chainCalls struct{ onFailure, onExit, goOn bool }
 
 func newGroupRows() groupRows {
 	return groupRows{
-		bodies: map[job.ID]Body{}, batches: map[job.BatchID]Batch{}, members: map[job.BatchID]map[job.ID]Outcome{},
+		bodies: map[job.ID]records.Body{}, batches: map[job.BatchID]records.Batch{}, members: map[job.BatchID]map[job.ID]records.Outcome{},
 		open: map[job.Namespace]uint64{}, ofBatch: map[job.BatchID]job.Namespace{}, steps: map[job.ChainID]int{},
-		chains: map[job.ChainID]ChainState{}, waits: map[job.ID][]job.ID{}, dependents: map[job.ID][]job.ID{},
-		callbacks: map[job.BatchID]bool{}, before: map[job.ID]bool{}, numbers: map[job.ID][]uint64{}, waiters: map[job.ID]waiters{}, calls: map[job.ChainID]chainCalls{},
+		chains: map[job.ChainID]records.ChainState{}, waits: map[job.ID][]job.ID{}, dependents: map[job.ID][]job.ID{},
+		callbacks: map[job.BatchID]bool{}, before: map[job.ID]bool{}, numbers: map[job.ID][]uint64{}, waiters: map[job.ID]records.Waiters{}, calls: map[job.ChainID]chainCalls{},
 	}
 }
 
@@ -46,45 +47,41 @@ func (g *groupRows) row(ns job.Namespace, family byte, k, v []byte) (err error) 
 	}
 	switch family {
 	case keys.Body:
-		g.bodies[first], err = decodeBody(v)
+		g.bodies[first], err = records.DecodeBody(v)
 	case 'g':
-		g.batches[first], err = decodeBatch(v)
+		g.batches[first], err = records.DecodeBatch(v)
 		g.ofBatch[first] = ns
-		if v[0] == recordVersion { // The callback was in it.
-			b := g.batches[first]
-			g.callbacks[first] = b.Callback != "" && !b.Fired()
-		}
 	case 'C':
 		g.callbacks[first] = true
-		_, err = decodeCallback(v)
+		_, err = records.DecodeCallback(v)
 	case 'm':
 		if g.members[first] == nil {
-			g.members[first] = map[job.ID]Outcome{}
+			g.members[first] = map[job.ID]records.Outcome{}
 		}
-		g.members[first][last], err = decodeOutcome(v)
+		g.members[first][last], err = records.DecodeOutcome(v)
 	case 'G':
-		g.open[ns], err = decodeTally(v)
+		g.open[ns], err = records.DecodeTally(v)
 	case 'l':
-		c, err := decodeChain(v)
+		c, err := records.DecodeChain(v)
 		if err != nil {
 			return err
 		}
 		g.steps[first] = len(c.Steps)
 		g.calls[first] = chainCalls{c.OnFailure != nil, c.OnExit != nil, c.GoOn}
 	case 'L':
-		g.chains[first], err = decodeChainState(v)
+		g.chains[first], err = records.DecodeChainState(v)
 	case keys.Waits:
-		g.waits[first], err = decodeIDs("waits", v)
+		g.waits[first], err = records.DecodeIDs("waits", v)
 	case 'd':
 		if len(k) == 38 { // As it was before there were rows.
 			g.before[first] = true
-			g.dependents[first], err = decodeIDs("dependents", v)
+			g.dependents[first], err = records.DecodeIDs("dependents", v)
 			return err
 		}
 		g.dependents[first] = append(g.dependents[first], job.ID(v))
 		g.numbers[first] = append(g.numbers[first], binary.BigEndian.Uint64(k[38:]))
 	case keys.Waiters:
-		g.waiters[first], err = decodeWaiters(v)
+		g.waiters[first], err = records.DecodeWaiters(v)
 	}
 	return err
 }
@@ -97,7 +94,7 @@ func (a *auditor) groupTies() {
 }
 
 // there finds a job whose records are in the store, deleted with its queue or not.
-func (a *auditor) there(id job.ID) (Head, bool) {
+func (a *auditor) there(id job.ID) (records.Head, bool) {
 	if h, ok := a.heads[id]; ok {
 		return h, true
 	}
@@ -110,23 +107,23 @@ func (a *auditor) there(id job.ID) (Head, bool) {
 func (a *auditor) batches() {
 	unsealed := map[job.Namespace]uint64{}
 	for id, b := range a.groups.batches {
-		var counts [outcomeSlots]uint64
+		var counts [records.OutcomeSlots]uint64
 		for member, o := range a.groups.members[id] {
 			counts[o]++
 			h, there := a.there(member)
 			switch {
 			case b.Fired():
-			case o == NoOutcome && (!there || h.State.Terminal()):
+			case o == records.NoOutcome && (!there || h.State.Terminal()):
 				a.t.Fatalf("%s is open for member %s, which is %s, there %v", id, member, h.State, there)
-			case o != NoOutcome && o != OutcomeDeleted && there && outcomeOf(h.State) != o:
+			case o != records.NoOutcome && o != records.OutcomeDeleted && there && records.OutcomeOf(h.State) != o:
 				a.t.Fatalf("member %s of %s ended %s and is %s", member, id, o, h.State)
 			}
-			if body := a.groups.bodies[member]; there && (body.Batch != id || !h.has(flagBatch)) {
+			if body := a.groups.bodies[member]; there && (body.Batch != id || !h.Has(records.FlagBatch)) {
 				a.t.Fatalf("member %s of %s does not know it", member, id)
 			}
 		}
-		open := counts[NoOutcome]
-		counts[NoOutcome] = 0
+		open := counts[records.NoOutcome]
+		counts[records.NoOutcome] = 0
 		if !b.Fired() && (counts != b.Counts || open != b.Open) || int(b.Total) != len(a.groups.members[id]) {
 			a.t.Fatalf("%s says %d open of %d, %v; its members %d, %v", id, b.Open, b.Total, b.Counts, open, counts)
 		}
@@ -172,20 +169,20 @@ func (a *auditor) jobChains() {
 		calls := a.groups.calls[id]
 		last, there := a.there(s.Jobs[len(s.Jobs)-1])
 		switch s.Status {
-		case ChainRunning:
+		case records.ChainRunning:
 			if !there || last.State.Terminal() {
 				a.t.Fatalf("%s runs, its furthest step is %s, there %v", id, last.State, there)
 			}
-		case ChainCompleted:
+		case records.ChainCompleted:
 			if len(s.Jobs) != s.Steps {
 				a.t.Fatalf("%s is completed after %d of %d steps", id, len(s.Jobs), s.Steps)
 			}
-		case ChainFailed:
+		case records.ChainFailed:
 			if there && last.State != job.Dead || calls.goOn || calls.onFailure != !s.OnFailure.IsZero() {
 				a.t.Fatalf("%s failed, its furthest step is %s, on_failure %s", id, last.State, s.OnFailure)
 			}
 		}
-		if ended := s.Status == ChainCompleted || s.Status == ChainExited; (ended && calls.onExit) != !s.OnExit.IsZero() {
+		if ended := s.Status == records.ChainCompleted || s.Status == records.ChainExited; (ended && calls.onExit) != !s.OnExit.IsZero() {
 			a.t.Fatalf("%s is %s, on_exit %s", id, s.Status, s.OnExit)
 		}
 	}
@@ -195,7 +192,7 @@ func (a *auditor) jobChains() {
 			continue
 		}
 		s, ok := a.groups.chains[m.Chain]
-		named := map[int]job.ID{ChainOnExit: s.OnExit, ChainOnFailure: s.OnFailure}[m.ChainStep]
+		named := map[int]job.ID{records.ChainOnExit: s.OnExit, records.ChainOnFailure: s.OnFailure}[m.ChainStep]
 		if m.ChainStep >= 0 && m.ChainStep < len(s.Jobs) {
 			named = s.Jobs[m.ChainStep]
 		}
@@ -208,11 +205,11 @@ func (a *auditor) jobChains() {
 // dependencies: what a job waits for knows it, and tells it or is about to.
 func (a *auditor) dependencies() {
 	for id, h := range a.heads {
-		if _, waits := a.groups.waits[id]; waits != h.has(flagBlocked) || waits && h.State.Terminal() {
-			a.t.Fatalf("job %s is %s and waits %v, its flag says %v", id, h.State, waits, h.has(flagBlocked))
+		if _, waits := a.groups.waits[id]; waits != h.Has(records.FlagBlocked) || waits && h.State.Terminal() {
+			a.t.Fatalf("job %s is %s and waits %v, its flag says %v", id, h.State, waits, h.Has(records.FlagBlocked))
 		}
 		_, told := a.due[keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: a.ns[id], ID: id}]
-		if h.has(flagDependents) && h.State.Terminal() && !told {
+		if h.Has(records.FlagDependents) && h.State.Terminal() && !told {
 			a.t.Fatalf("job %s is %s and tells nobody", id, h.State)
 		}
 	}
@@ -232,10 +229,10 @@ func (a *auditor) dependencies() {
 	}
 	for on := range a.groups.dependents {
 		w, n := a.groups.waiters[on], a.groups.numbers[on]
-		if !a.groups.before[on] && (w.count() != uint64(len(n)) || n[0] != w.told || n[len(n)-1] != w.made-1) {
+		if !a.groups.before[on] && (w.Count() != uint64(len(n)) || n[0] != w.Told || n[len(n)-1] != w.Made-1) {
 			a.t.Fatalf("job %s is waited for by %+v, the rows are %v", on, w, n)
 		}
-		if h, ok := a.there(on); (!ok || !h.has(flagDependents)) && !a.delivers(on) {
+		if h, ok := a.there(on); (!ok || !h.Has(records.FlagDependents)) && !a.delivers(on) {
 			a.t.Fatalf("others wait for %s, which tells nobody", on)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -67,7 +68,7 @@ func groupFetch(ids ...job.ID) *command.Fetch {
 
 func groupAck(id job.ID) *command.Ack { return &command.Ack{NS: groupNS, ID: id} }
 
-func (g *groupRig) chain() ChainState {
+func (g *groupRig) chain() records.ChainState {
 	g.Helper()
 	c, err := ReadChain(g.r.store, groupNS, job.ChainID{'c'})
 	if err != nil {
@@ -76,7 +77,7 @@ func (g *groupRig) chain() ChainState {
 	return c.ChainState
 }
 
-func (g *groupRig) batch(name byte) *Batch {
+func (g *groupRig) batch(name byte) *records.Batch {
 	g.Helper()
 	b, err := ReadBatch(g.r.store, groupNS, job.BatchID{name})
 	if err != nil {
@@ -147,7 +148,7 @@ func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
 		t.Fatalf("after the second step: %+v", s)
 	}
 	g.do(groupAck(s.Jobs[2]))
-	if s = g.chain(); s.Status != ChainCompleted || g.job(s.OnExit).Head.Queue != "exit" {
+	if s = g.chain(); s.Status != records.ChainCompleted || g.job(s.OnExit).Head.Queue != "exit" {
 		t.Fatalf("at the end: %+v", s)
 	}
 	if n := len(g.r.audit(t)); n != 6 {
@@ -195,7 +196,7 @@ func TestTrap41_StepsInheritAndKeepEveryPayload(t *testing.T) {
 	if want := fmt.Sprintf(`{"previous_job_id":"%s","previous_result": [1, 2],"payload":[3]}`, s.Jobs[1]); string(third.Payload) != want {
 		t.Fatalf("payload %s, want %s", third.Payload, want)
 	}
-	if b := g.batch('b'); b.Total != 3 || b.Open != 1 || b.Counts[OutcomeCompleted] != 2 {
+	if b := g.batch('b'); b.Total != 3 || b.Open != 1 || b.Counts[records.OutcomeCompleted] != 2 {
 		t.Fatalf("batch %+v", b)
 	}
 }
@@ -218,7 +219,7 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		ack := groupAck(idOf("A"))
 		ack.Step, ack.ExitReason = command.StepExit, "enough"
 		g.do(ack, ack)
-		if s := g.chain(); s.Status != ChainExited || s.ExitReason != "enough" || len(s.Jobs) != 1 || g.job(s.OnExit).Body.ChainStep != ChainOnExit {
+		if s := g.chain(); s.Status != records.ChainExited || s.ExitReason != "enough" || len(s.Jobs) != 1 || g.job(s.OnExit).Body.ChainStep != records.ChainOnExit {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -229,17 +230,17 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		s := g.chain()
 		bad := g.job(s.OnFailure)
 		want := fmt.Sprintf(`{"failed_job_id":"%s","failed_step":0,"error":"boom"}`, idOf("A"))
-		if s.Status != ChainFailed || string(bad.Payload) != want || bad.Body.ChainStep != ChainOnFailure {
+		if s.Status != records.ChainFailed || string(bad.Payload) != want || bad.Body.ChainStep != records.ChainOnFailure {
 			t.Fatalf("%+v %s", s, bad.Payload)
 		}
 		// Retried it resumes the chain; it is not failed for a second time.
 		g.do(&command.Retry{NS: groupNS, ID: idOf("A")}, groupFetch(idOf("A")))
-		if g.chain().Status != ChainRunning {
+		if g.chain().Status != records.ChainRunning {
 			t.Fatalf("retried: %+v", g.chain())
 		}
 		g.do(fail)
 		g.do(&command.Retry{NS: groupNS, ID: idOf("A")}, groupFetch(idOf("A")), groupAck(idOf("A")))
-		if again := g.chain(); again.OnFailure != s.OnFailure || len(again.Jobs) != 2 || again.Status != ChainRunning {
+		if again := g.chain(); again.OnFailure != s.OnFailure || len(again.Jobs) != 2 || again.Status != records.ChainRunning {
 			t.Fatalf("at last: %+v", again)
 		}
 	})
@@ -248,7 +249,7 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 		g := start(t, func(c *command.Chain) { c.GoOn = true })
 		g.do(fail)
 		s := g.chain()
-		if len(s.Jobs) != 2 || s.Status != ChainRunning {
+		if len(s.Jobs) != 2 || s.Status != records.ChainRunning {
 			t.Fatalf("%+v", s)
 		}
 		// The dead step may complete later: its follower is there already.
@@ -265,7 +266,7 @@ func TestChain_ExitFailureContinueCancel(t *testing.T) {
 			t.Parallel()
 			g := start(t, nil)
 			g.do(end...)
-			if s := g.chain(); s.Status != ChainCancelled || !s.OnExit.IsZero() || !s.OnFailure.IsZero() || len(s.Jobs) != 1 {
+			if s := g.chain(); s.Status != records.ChainCancelled || !s.OnExit.IsZero() || !s.OnFailure.IsZero() || len(s.Jobs) != 1 {
 				t.Fatalf("%+v", s)
 			}
 		})
@@ -292,7 +293,7 @@ func TestTrap25_D8_ManyAcksOfABatchInOneEntry(t *testing.T) {
 	}
 	g.do(acks...)
 	b := g.batch('b')
-	if !b.Fired() || b.Counts[OutcomeCompleted] != 50 || b.CallbackID != job.Derived(g.r.now, [16]byte{'b'}, 0) {
+	if !b.Fired() || b.Counts[records.OutcomeCompleted] != 50 || b.CallbackID != job.Derived(g.r.now, [16]byte{'b'}, 0) {
 		t.Fatalf("%+v", b)
 	}
 	want := fmt.Sprintf(`{"batch_id":"%s","completed":50,"dead":0,"cancelled":0,"deleted":0,"total":"mine"}`, job.BatchID{'b'})
@@ -339,7 +340,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 		}
 	}
 	b := g.batch('b')
-	if b.Total != 8 || b.Counts != [outcomeSlots]uint64{OutcomeCompleted: 1, OutcomeDead: 4, OutcomeCancelled: 1, OutcomeDeleted: 2} {
+	if b.Total != 8 || b.Counts != [records.OutcomeSlots]uint64{records.OutcomeCompleted: 1, records.OutcomeDead: 4, records.OutcomeCancelled: 1, records.OutcomeDeleted: 2} {
 		t.Fatalf("%+v", b)
 	}
 	// What its members do now changes nothing.
@@ -386,11 +387,11 @@ func TestBatch_JoinSealReopen(t *testing.T) {
 	}
 	g.do(groupFetch(idOf("A"), idOf("B")), &command.Fail{NS: groupNS, ID: idOf("A")})
 	g.do(&command.Retry{NS: groupNS, ID: idOf("A")}, groupAck(idOf("B")))
-	if b := g.batch('b'); b.Fired() || b.Open != 1 || b.Counts[OutcomeDead] != 0 {
+	if b := g.batch('b'); b.Fired() || b.Open != 1 || b.Counts[records.OutcomeDead] != 0 {
 		t.Fatalf("a member runs again: %+v", b)
 	}
 	g.do(groupFetch(idOf("A")), groupAck(idOf("A")))
-	if b := g.batch('b'); !b.Fired() || b.Counts[OutcomeCompleted] != 2 {
+	if b := g.batch('b'); !b.Fired() || b.Counts[records.OutcomeCompleted] != 2 {
 		t.Fatalf("%+v", b)
 	}
 	other := command.SealBatch{NS: job.Namespace{'n', '2'}, ID: batch}
@@ -492,7 +493,7 @@ func TestTrap40_DependenciesWakeByReverseEdges(t *testing.T) {
 		g.do(c.end, groupAck(idOf("E")))
 		g.deliver()
 		j = g.job(idOf("J"))
-		if j.State != c.want || j.Blocked() || c.want == job.Dead && j.Reason != DeadDependency {
+		if j.State != c.want || j.Blocked() || c.want == job.Dead && j.Reason != records.DeadDependency {
 			t.Fatalf("%T, policy %d: %s, want %s", c.end, c.policy, j.State, c.want)
 		}
 		if c.want == job.Pending && len(g.do(groupFetch(idOf("J")))[0].Grants) != 1 {
@@ -660,7 +661,7 @@ func TestGroups_OneByOneEqualsTogether(t *testing.T) {
 	})
 }
 
-func mapKeys(heads map[job.ID]Head) func(func(string) bool) {
+func mapKeys(heads map[job.ID]records.Head) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for id := range heads {
 			if !yield(string(id[:])) {

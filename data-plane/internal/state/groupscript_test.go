@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // How scripts write and show batches, chains and jobs that wait for others.
@@ -74,13 +75,13 @@ func (d *dumper) tie(family byte, k, v []byte) (known bool, err error) {
 	case 'g':
 		return true, d.batch(first, v)
 	case 'C':
-		payload, err := decodeCallback(v)
+		payload, err := records.DecodeCallback(v)
 		fmt.Fprintf(&d.b, "callback of %s: %q\n", first, payload)
 		return true, err
 	case 'm':
-		o, err := decodeOutcome(v)
+		o, err := records.DecodeOutcome(v)
 		ended := "open"
-		if o != NoOutcome {
+		if o != records.NoOutcome {
 			ended = o.String()
 		}
 		fmt.Fprintf(&d.b, "member %s of %s: %s\n", last, first, ended)
@@ -90,15 +91,15 @@ func (d *dumper) tie(family byte, k, v []byte) (known bool, err error) {
 	case 'L':
 		return true, d.chainState(first, v)
 	case keys.Waits:
-		ids, err := decodeIDs("waits", v)
+		ids, err := records.DecodeIDs("waits", v)
 		fmt.Fprintf(&d.b, "%s waits for%s\n", first, idsText(ids))
 		return true, err
 	case 'd':
 		fmt.Fprintf(&d.b, "%s is waited for by %s\n", first, idText(job.ID(v)))
 		return true, nil
 	case keys.Waiters:
-		w, err := decodeWaiters(v)
-		fmt.Fprintf(&d.b, "%s told %d of %d\n", first, w.told, w.made)
+		w, err := records.DecodeWaiters(v)
+		fmt.Fprintf(&d.b, "%s told %d of %d\n", first, w.Told, w.Made)
 		return true, err
 	default:
 		return false, nil
@@ -113,9 +114,9 @@ func idsText(ids []job.ID) (s string) {
 }
 
 func (d *dumper) batch(name string, v []byte) error {
-	b, err := decodeBatch(v)
+	b, err := records.DecodeBatch(v)
 	fmt.Fprintf(&d.b, "batch %s: sealed %v, %d of %d open", name, b.Sealed, b.Open, b.Total)
-	for o := OutcomeCompleted; o < outcomesEnd; o++ {
+	for o := records.OutcomeCompleted; o < records.OutcomesEnd; o++ {
 		if n := b.Counts[o]; n > 0 {
 			fmt.Fprintf(&d.b, ", %d %s", n, o)
 		}
@@ -131,7 +132,7 @@ func (d *dumper) batch(name string, v []byte) error {
 }
 
 func (d *dumper) chain(name string, v []byte) error {
-	c, err := decodeChain(v)
+	c, err := records.DecodeChain(v)
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (d *dumper) chain(name string, v []byte) error {
 }
 
 func (d *dumper) chainState(name string, v []byte) error {
-	s, err := decodeChainState(v)
+	s, err := records.DecodeChainState(v)
 	fmt.Fprintf(&d.b, "chain %s: %s, %d of %d steps:%s", name, s.Status, len(s.Jobs), s.Steps, idsText(s.Jobs))
 	if !s.OnFailure.IsZero() {
 		fmt.Fprintf(&d.b, ", on failure %s", idText(s.OnFailure))

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -49,19 +50,19 @@ type logEntry struct {
 }
 
 // bothDue are the rows that wait for either clock, in the order of their times.
-func bothDue(g *statedb.Group, from, to int64, limit int) ([]Due, error) {
+func bothDue(g *statedb.Group, from, to int64, limit int) ([]keys.Due, error) {
 	rows, err := ReadDue(g, true, from, to, limit)
 	if err != nil {
 		return nil, err
 	}
 	dated, err := ReadDue(g, false, from, to, limit)
 	rows = append(rows, dated...)
-	slices.SortStableFunc(rows, func(a, b Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind)) })
+	slices.SortStableFunc(rows, func(a, b keys.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind)) })
 	return rows[:min(limit, len(rows))], err
 }
 
 // ripe are the rows that are due at a calendar time and the lease time that goes with it.
-func (r *replica) ripe(t tb, now int64) []Due {
+func (r *replica) ripe(t tb, now int64) []keys.Due {
 	t.Helper()
 	rows, err := ReadDue(r.store, true, 0, now-r.lag, 1000)
 	if err != nil {
@@ -140,7 +141,7 @@ func (r *replica) dump(t tb) []byte {
 // left is nobody's, as long as its sweep is still to come, and is not returned. It also checks
 // INV-13: the feed's entries are in order, every namespace's events are numbered
 // without gaps, and its chain leads from the last to the first that was not trimmed.
-func (r *replica) audit(t tb) map[job.ID]Head {
+func (r *replica) audit(t tb) map[job.ID]records.Head {
 	t.Helper()
 	return r.look(t).heads
 }
@@ -148,9 +149,9 @@ func (r *replica) audit(t tb) map[job.ID]Head {
 // look is audit with all that it found.
 func (r *replica) look(t tb) *auditor {
 	t.Helper()
-	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]lock{}, events: map[job.Namespace][]uint64{},
-		gens: map[queueKey]generation{}, swept: map[queueKey]bool{}, left: map[job.ID]Head{}, ended: map[job.Namespace]bool{}, groups: newGroupRows(),
-		schedules: map[keys.Due]Schedule{}, schedNames: map[string]job.ScheduleID{}, schedTally: map[job.Namespace]uint64{}}
+	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]records.Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]records.Lock{}, events: map[job.Namespace][]uint64{},
+		gens: map[queueKey]records.Generation{}, swept: map[queueKey]bool{}, left: map[job.ID]records.Head{}, ended: map[job.Namespace]bool{}, groups: newGroupRows(),
+		schedules: map[keys.Due]records.Schedule{}, schedNames: map[string]job.ScheduleID{}, schedTally: map[job.Namespace]uint64{}}
 	from, to := a.space.All()
 	if err := r.store.Scan(from, to, a.row); err != nil {
 		t.Fatalf("audit: %v", err)
@@ -208,26 +209,26 @@ type auditor struct {
 	acts  actRows
 	t     tb
 	space keys.Space
-	heads map[job.ID]Head
+	heads map[job.ID]records.Head
 	ns    map[job.ID]job.Namespace
 	ready map[job.ID][]byte
 	due   map[keys.Due][]byte
-	locks map[string]lock
+	locks map[string]records.Lock
 	names map[queueKey]bool
 	parts []part
 	// events are the numbers of each namespace's events, in the order of the feed.
 	events map[job.Namespace][]uint64
 	// gens is the generation of each queue that has one; swept are those to be swept.
-	gens  map[queueKey]generation
+	gens  map[queueKey]records.Generation
 	swept map[queueKey]bool
-	left  map[job.ID]Head // Jobs of deleted queues.
+	left  map[job.ID]records.Head // Jobs of deleted queues.
 	ended map[job.Namespace]bool
 	spent spending
 	// groups are the records of batches, chains and dependencies.
 	groups groupRows
 
 	schedTally map[job.Namespace]uint64
-	schedules  map[keys.Due]Schedule // By namespace and id.
+	schedules  map[keys.Due]records.Schedule // By namespace and id.
 	schedNames map[string]job.ScheduleID
 }
 
@@ -255,9 +256,9 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		if err != nil {
 			return true, err
 		}
-		m, err := decodeSweepMark(v)
+		m, err := records.DecodeSweepMark(v)
 		a.swept[queueKey{ns, queue}] = true
-		a.gens[queueKey{ns, queue}] = generation{own: m.gen}
+		a.gens[queueKey{ns, queue}] = records.Generation{Own: m.Gen}
 		return true, err
 	case 0x3c, 0x3d:
 		return true, a.acts.row(a.space, k, v)
@@ -265,7 +266,7 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		ns, err := a.space.EndedOf(k)
 		a.ended[ns] = true
 		if err == nil {
-			_, err = decodeEndedMark(v)
+			_, err = records.DecodeEndedMark(v)
 		}
 		return true, err
 	case 0x40:
@@ -283,7 +284,7 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 	case 'A', 'B', 'O':
 		return a.acts.namespaceRow(ns, family, k, v)
 	case keys.Head:
-		h, err := decodeHead(v)
+		h, err := records.DecodeHead(v)
 		id := job.ID(k[22:38])
 		if a.ns == nil {
 			a.ns = map[job.ID]job.Namespace{}
@@ -293,19 +294,19 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 	case 'r':
 		a.ready[job.ID(v)] = k
 	case 'k':
-		s, err := decodeSchedule(v)
+		s, err := records.DecodeSchedule(v)
 		a.schedules[keys.Due{NS: ns, ID: job.ID(k[22:38])}] = s
 		return err
 	case 'X':
-		n, err := decodeTally(v)
+		n, err := records.DecodeTally(v)
 		a.schedTally[ns] = n
 		return err
 	case 'x':
-		id, err := decodeScheduleID(v)
+		id, err := records.DecodeScheduleID(v)
 		a.schedNames[string(k)] = id
 		return err
 	case keys.Unique, keys.Idempotency:
-		l, err := decodeLock(v)
+		l, err := records.DecodeLock(v)
 		a.locks[string(k)] = l
 		return err
 	case keys.QueueConfig:
@@ -313,11 +314,11 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 		if err != nil {
 			return err
 		}
-		c, err := decodeQueueConfig(v)
-		if k := (queueKey{ns, name}); a.swept[k] && a.gens[k].own != c.gen {
-			a.t.Fatalf("queue %v is of generation %d, what is swept comes before %d", k, c.gen, a.gens[k].own)
+		c, err := records.DecodeQueueConfig(v)
+		if k := (queueKey{ns, name}); a.swept[k] && a.gens[k].Own != c.Gen {
+			a.t.Fatalf("queue %v is of generation %d, what is swept comes before %d", k, c.Gen, a.gens[k].Own)
 		}
-		a.gens[queueKey{ns, name}] = c.generation()
+		a.gens[queueKey{ns, name}] = c.Generation()
 		return err
 	case keys.QueueCounts:
 		name, err := a.space.QueueName(k)
@@ -347,11 +348,11 @@ func (a *auditor) leftovers() {
 	maps.DeleteFunc(a.events, func(ns job.Namespace, _ []uint64) bool { return a.ended[ns] })
 	for id, h := range a.heads {
 		k := queueKey{a.ns[id], h.Queue}
-		if a.gens[k].has(h.gen, h.State.Leased()) {
+		if a.gens[k].Has(h.Gen, h.State.Leased()) {
 			continue
 		}
 		if !a.swept[k] {
-			a.t.Fatalf("job %s is of generation %d, its queue of %+v, and nobody sweeps", id, h.gen, a.gens[k])
+			a.t.Fatalf("job %s is of generation %d, its queue of %+v, and nobody sweeps", id, h.Gen, a.gens[k])
 		}
 		a.left[id] = h
 		delete(a.heads, id)
@@ -365,8 +366,8 @@ func (a *auditor) leftovers() {
 // records checks that every record belongs to a job that knows of it.
 func (a *auditor) records() {
 	flags := map[byte]uint32{
-		keys.Result: flagResult, keys.Checkpoint: flagCheckpoint, keys.Progress: flagProgress, keys.Hold: flagHold,
-		keys.JobUsage: flagUsage, keys.Waits: flagBlocked, 'e': flagErrors, 't': flagIterations,
+		keys.Result: records.FlagResult, keys.Checkpoint: records.FlagCheckpoint, keys.Progress: records.FlagProgress, keys.Hold: records.FlagHold,
+		keys.JobUsage: records.FlagUsage, keys.Waits: records.FlagBlocked, 'e': records.FlagErrors, 't': records.FlagIterations,
 	}
 	bodies := 0
 	for _, p := range a.parts {
@@ -374,7 +375,7 @@ func (a *auditor) records() {
 		if !ok {
 			h, ok = a.left[p.id]
 		}
-		if !ok || p.family != keys.Body && !h.has(flags[p.family]) {
+		if !ok || p.family != keys.Body && !h.Has(flags[p.family]) {
 			a.t.Fatalf("record %q of job %s, which does not know of it", p.family, p.id)
 		}
 		if p.family == keys.Body {
@@ -423,11 +424,11 @@ func (a *auditor) expiries() {
 }
 
 func (a *auditor) queues(store *statedb.Group) {
-	sets := map[queueKey]*[stateSlots]int64{}
+	sets := map[queueKey]*[records.StateSlots]int64{}
 	for id, h := range a.heads {
 		k := queueKey{a.ns[id], h.Queue}
 		if sets[k] == nil {
-			sets[k] = new([stateSlots]int64)
+			sets[k] = new([records.StateSlots]int64)
 		}
 		sets[k][h.State]++
 		c, err := ReadCounts(store, k.ns, k.name)
@@ -445,7 +446,7 @@ func (a *auditor) queues(store *statedb.Group) {
 		}
 		want := sets[k]
 		if want == nil {
-			want = new([stateSlots]int64)
+			want = new([records.StateSlots]int64)
 		}
 		if c.Jobs != *want {
 			a.t.Fatalf("queue %v counts %v, its sets are %v", k, c.Jobs, *want)
@@ -462,7 +463,7 @@ func (a *auditor) lockRows() {
 		if d.Kind != keys.DueUnique && d.Kind != keys.DueIdempotency {
 			a.t.Fatalf("due row %+v belongs to no job", d)
 		}
-		queue, key, err := decodeLockName(v)
+		queue, key, err := records.DecodeLockName(v)
 		if err != nil {
 			a.t.Fatalf("due row %+v: %v", d, err)
 		}
@@ -472,8 +473,8 @@ func (a *auditor) lockRows() {
 		}
 		k := string(a.space.Lock(d.NS, family, queue, key))
 		l, ok := a.locks[k]
-		if q := (queueKey{d.NS, queue}); ok && !a.gens[q].keeps(l.gen) && !a.swept[q] {
-			a.t.Fatalf("lock %q of queue %v is of generation %d, the queue of %+v, and nobody sweeps", key, q, l.gen, a.gens[q])
+		if q := (queueKey{d.NS, queue}); ok && !a.gens[q].Keeps(l.Gen) && !a.swept[q] {
+			a.t.Fatalf("lock %q of queue %v is of generation %d, the queue of %+v, and nobody sweeps", key, q, l.Gen, a.gens[q])
 		}
 		if _, there := a.heads[l.Owner]; ok && family == keys.Unique && !there && !a.swept[queueKey{d.NS, queue}] {
 			a.t.Fatalf("lock %q of queue %s is held by job %s, which is not there", key, queue, l.Owner)
@@ -496,15 +497,15 @@ func (a *auditor) limits(store *statedb.Group, k queueKey) {
 		a.t.Fatalf("state of %v: %v", k, err)
 	}
 	if !qs.throttle.IsZero() {
-		for i, r := range c.starts {
-			if r.n == 0 || r.last < r.first || i > 0 && r.first < c.starts[i-1].last {
-				a.t.Fatalf("queue %v counts starts %+v", k, c.starts)
+		for i, r := range c.Starts {
+			if r.N == 0 || r.Last < r.First || i > 0 && r.First < c.Starts[i-1].Last {
+				a.t.Fatalf("queue %v counts starts %+v", k, c.Starts)
 			}
 		}
-		if len(c.starts) > startRunsMax {
-			a.t.Fatalf("queue %v counts %d runs of starts", k, len(c.starts))
+		if len(c.Starts) > records.StartRunsMax {
+			a.t.Fatalf("queue %v counts %d runs of starts", k, len(c.Starts))
 		}
-	} else if len(c.starts) > 0 {
+	} else if len(c.Starts) > 0 {
 		a.t.Fatalf("queue %v counts starts without a throttle", k)
 	}
 }

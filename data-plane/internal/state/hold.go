@@ -4,93 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
-
-// A held job waits for a person. Its record says why, and in the end who decided;
-// it stays with the job, so that one can read later what was decided.
-
-// Decision ends a hold. Stored: append only.
-type Decision uint8
-
-const (
-	Undecided Decision = iota
-	Approved
-	Rejected
-)
-
-var decisions = [...]string{"", "approved", "rejected"}
-
-func (d Decision) String() string {
-	if int(d) < len(decisions) {
-		return decisions[d]
-	}
-	return "unknown"
-}
-
-// Hold is why a job is or was held, and what was decided.
-type Hold struct {
-	Reason string
-	By     string // Who asked; "" if a rule did.
-	At     int64
-	// Until is when the wait is over at the latest, 0 for never; then the job is
-	// approved if ApproveAtLast, else rejected.
-	Until         int64
-	ApproveAtLast bool
-	Policy        job.PolicyID // That asked for it; zero if none did.
-	Approvers     []string     // Who may decide; empty: everybody who may operate.
-
-	Decision  Decision
-	DecidedBy string // "" if the time was over.
-	Comment   string
-	DecidedAt int64
-}
-
-func (h *Hold) encode() []byte {
-	w := newRecord(64 + len(h.Reason) + len(h.Comment))
-	w.Text(h.Reason)
-	w.Text(h.By)
-	w.Int(h.At)
-	w.Int(h.Until)
-	w.Bool(h.ApproveAtLast)
-	w.ID(h.Policy)
-	w.Uint(uint64(len(h.Approvers)))
-	for _, a := range h.Approvers {
-		w.Text(a)
-	}
-	w.Byte(byte(h.Decision))
-	w.Text(h.DecidedBy)
-	w.Text(h.Comment)
-	w.Int(h.DecidedAt)
-	return w.Buf
-}
-
-func decodeHold(v []byte) (Hold, error) {
-	r, err := openRecord("hold", v)
-	if err != nil {
-		return Hold{}, err
-	}
-	h := Hold{Reason: r.Text(), By: r.Text(), At: r.Time(), Until: r.Time(), ApproveAtLast: r.Bool(), Policy: r.ID()}
-	h.Approvers = decodeTexts(r)
-	h.Decision, h.DecidedBy, h.Comment, h.DecidedAt = Decision(r.Byte()), r.Text(), r.Text(), r.Time()
-	return h, closeRecord("hold", r)
-}
-
-func decodeTexts(r *codec.Reader) []string {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = r.Text()
-	}
-	return out
-}
 
 // holdJob stops a job: at once if it waits, else when its worker lets go of it. Again
 // is the same answer.
@@ -99,12 +18,12 @@ func (x *entry) holdJob(c *command.Hold) (Result, error) {
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	why := Hold{Reason: c.Reason, By: c.By, At: x.now}
+	why := records.Hold{Reason: c.Reason, By: c.By, At: x.now}
 	switch h.State {
 	case job.Held:
 		return Result{State: h.State}, nil
 	case job.Cancelling:
-		if h.has(flagHoldNext) {
+		if h.Has(records.FlagHoldNext) {
 			return Result{State: h.State}, nil
 		}
 		return Result{Refusal: WrongState, State: h.State}, nil
@@ -126,7 +45,7 @@ func (x *entry) holdJob(c *command.Hold) (Result, error) {
 }
 
 // hold puts a job that left its former state, or is new, into held.
-func (x *entry) hold(ns job.Namespace, id job.ID, h *Head, why Hold) error {
+func (x *entry) hold(ns job.Namespace, id job.ID, h *records.Head, why records.Hold) error {
 	x.putHold(ns, id, h, &why)
 	if why.Until != 0 {
 		h.Due = max(why.Until, x.now)
@@ -135,24 +54,24 @@ func (x *entry) hold(ns job.Namespace, id job.ID, h *Head, why Hold) error {
 	if err := x.enter(ns, h, job.Held); err != nil {
 		return err
 	}
-	h.note(WasHeld, x.now)
+	h.Note(records.WasHeld, x.now)
 	x.event(feed.Held, ns, id, h)
 	return nil
 }
 
 // holdNext asks the worker of an active job to let go of it; then it is held.
-func (x *entry) holdNext(ns job.Namespace, id job.ID, h *Head, why Hold) error {
+func (x *entry) holdNext(ns job.Namespace, id job.ID, h *records.Head, why records.Hold) error {
 	x.putHold(ns, id, h, &why)
 	if err := x.askToLetGo(ns, id, h); err != nil {
 		return err
 	}
-	h.flags |= flagHoldNext
+	h.Flags |= records.FlagHoldNext
 	return nil
 }
 
 // holdLetGo holds a job whose worker was asked to let go of it for that. The attempt
 // was not the job's fault: it does not count.
-func (x *entry) holdLetGo(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) holdLetGo(ns job.Namespace, id job.ID, h *records.Head) error {
 	why, err := x.heldFor(ns, id)
 	if err != nil {
 		return err
@@ -161,18 +80,18 @@ func (x *entry) holdLetGo(ns job.Namespace, id job.ID, h *Head) error {
 	return x.hold(ns, id, h, why)
 }
 
-func (x *entry) putHold(ns job.Namespace, id job.ID, h *Head, why *Hold) {
-	h.flags |= flagHold
-	x.txn.Set(x.m.space.Job(ns, keys.Hold, id), why.encode())
+func (x *entry) putHold(ns job.Namespace, id job.ID, h *records.Head, why *records.Hold) {
+	h.Flags |= records.FlagHold
+	x.txn.Set(x.m.space.Job(ns, keys.Hold, id), why.Encode())
 }
 
 // heldFor reads the hold record of a job that has one.
-func (x *entry) heldFor(ns job.Namespace, id job.ID) (Hold, error) {
+func (x *entry) heldFor(ns job.Namespace, id job.ID) (records.Hold, error) {
 	v, err := x.txn.Get(x.m.space.Job(ns, keys.Hold, id))
 	if err != nil {
-		return Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
+		return records.Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
 	}
-	return decodeHold(v)
+	return records.DecodeHold(v)
 }
 
 // decide ends the hold of a job by what a person says.
@@ -203,22 +122,22 @@ func (x *entry) decide(c *command.Decide) (Result, error) {
 }
 
 // endHold lets a job that left held run, or ends it.
-func (x *entry) endHold(ns job.Namespace, id job.ID, h *Head, why Hold, approve bool) error {
+func (x *entry) endHold(ns job.Namespace, id job.ID, h *records.Head, why records.Hold, approve bool) error {
 	why.DecidedAt = x.now
 	if approve {
-		why.Decision = Approved
+		why.Decision = records.Approved
 		x.putHold(ns, id, h, &why)
 		if err := x.enterPending(ns, id, h); err != nil {
 			return err
 		}
-		h.note(WasApproved, x.now)
+		h.Note(records.WasApproved, x.now)
 		x.event(feed.Approved, ns, id, h)
 		return nil
 	}
-	why.Decision = Rejected
+	why.Decision = records.Rejected
 	x.putHold(ns, id, h, &why)
-	h.note(WasRejected, x.now)
-	if err := x.endDead(ns, id, h, DeadRejected); err != nil {
+	h.Note(records.WasRejected, x.now)
+	if err := x.endDead(ns, id, h, records.DeadRejected); err != nil {
 		return err
 	}
 	x.event(feed.Rejected, ns, id, h)
@@ -227,7 +146,7 @@ func (x *entry) endHold(ns job.Namespace, id job.ID, h *Head, why Hold, approve 
 }
 
 // holdTimedOut does what was said for the case that nobody decides.
-func (x *entry) holdTimedOut(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) holdTimedOut(ns job.Namespace, id job.ID, h *records.Head) error {
 	why, err := x.heldFor(ns, id)
 	if err != nil {
 		return err

@@ -1,5 +1,7 @@
 package state
 
+import "github.com/corvo-cloud/corvo/data-plane/internal/records"
+
 // What a queue may hand out. The leader's memory asks the same questions with the
 // same functions, between two entries; here they decide.
 
@@ -11,7 +13,7 @@ func (x *entry) mayStart(q *queueRecord) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if q.refused || shut != 0 || !q.config.hasRoom(&q.counts, x.lease) {
+	if q.refused || shut != 0 || !q.config.HasRoom(&q.counts, x.lease) {
 		q.refused = true
 		x.tell(q)
 		return false, nil
@@ -19,17 +21,10 @@ func (x *entry) mayStart(q *queueRecord) (bool, error) {
 	return true, nil
 }
 
-func (c *QueueConfig) hasRoom(n *Counts, lease int64) bool {
-	if c.MaxConcurrency > 0 && n.Leased() >= int64(c.MaxConcurrency) {
-		return false
-	}
-	return c.Throttle.IsZero() || n.starts.room(lease, c.Throttle) > 0
-}
-
 // started counts a lease that begins.
 func (x *entry) started(q *queueRecord) {
 	if !q.config.Throttle.IsZero() {
-		x.touched(q).starts = q.counts.starts.add(x.lease, q.config.Throttle)
+		x.touched(q).Starts = q.counts.Starts.Add(x.lease, q.config.Throttle)
 	}
 }
 
@@ -40,10 +35,10 @@ func (x *entry) tell(q *queueRecord) {
 }
 
 // stateOf is what the leader's memory keeps of a queue.
-func stateOf(k queueKey, c *QueueConfig, n *Counts, shut int64) QueueState {
+func stateOf(k queueKey, c *records.QueueConfig, n *records.Counts, shut int64) QueueState {
 	return QueueState{
 		NS: k.ns, Queue: k.name, Paused: c.Paused,
-		max: c.MaxConcurrency, throttle: c.Throttle, leased: n.Leased(), starts: n.starts, shut: shut,
+		max: c.MaxConcurrency, throttle: c.Throttle, leased: n.Leased(), starts: n.Starts, shut: shut,
 	}
 }
 
@@ -64,7 +59,7 @@ func (q *QueueState) Starts(now Times) (n int64, ok bool) {
 	if q.throttle.IsZero() {
 		return 0, false
 	}
-	return q.starts.room(now.Lease, q.throttle), true
+	return q.starts.Room(now.Lease, q.throttle), true
 }
 
 // Opens is what keeps a lease from beginning: a budget until a calendar time, or a
@@ -76,7 +71,7 @@ func (q *QueueState) Opens(now Times) (at Times) {
 	if q.throttle.IsZero() {
 		return at
 	}
-	if opens := q.starts.opens(now.Lease, q.throttle); opens > now.Lease {
+	if opens := q.starts.Opens(now.Lease, q.throttle); opens > now.Lease {
 		at.Lease = opens
 	}
 	return at

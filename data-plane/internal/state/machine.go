@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -32,15 +33,15 @@ type Machine struct {
 	queues map[queueKey]*queueRecord
 	// leased caches the heads of jobs that workers hold: nearly every one of them is
 	// read again soon, by its ack. The same reasoning makes it the truth.
-	leased map[jobKey]Head
+	leased map[jobKey]records.Head
 	events []feed.Event // Room of the last entry's events, for the next one.
 	// marks caches where the events of namespaces end; the same reasoning.
 	marks map[job.Namespace]*chainEnd
 	// purses caches the budgets of namespaces; the same reasoning.
 	purses   map[job.Namespace]*purse
-	policies map[job.Namespace][]Policy
+	policies map[job.Namespace][]records.Policy
 	// ended are the namespaces that were ended; the same reasoning. Nil: not read yet.
-	ended map[job.Namespace]endedMark
+	ended map[job.Namespace]records.EndedMark
 	// touched are the namespaces with events since the last commit, some of them more
 	// than once; ring is told of them afterwards, and may be nil.
 	touched []job.Namespace
@@ -61,9 +62,9 @@ type queueKey struct {
 
 type queueRecord struct {
 	key        queueKey
-	config     QueueConfig
+	config     records.QueueConfig
 	hasConfig  bool
-	counts     Counts
+	counts     records.Counts
 	hasCounts  bool   // A job was in it, since it was made.
 	gen        uint64 // See Head.
 	dirty      bool
@@ -78,8 +79,8 @@ type queueRecord struct {
 func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
-		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]Head), committed: committed,
-		marks: make(map[job.Namespace]*chainEnd), purses: make(map[job.Namespace]*purse), policies: make(map[job.Namespace][]Policy),
+		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]records.Head), committed: committed,
+		marks: make(map[job.Namespace]*chainEnd), purses: make(map[job.Namespace]*purse), policies: make(map[job.Namespace][]records.Policy),
 	}
 }
 
@@ -185,10 +186,10 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 func (x *entry) finish() error {
 	for _, q := range x.dirty {
 		if q.dirty {
-			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name), q.counts.encode())
+			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name), q.counts.Encode())
 		}
 		if q.dirtyConf {
-			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name), q.config.encode())
+			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name), q.config.Encode())
 		}
 		if q.tell || q.config.Limited() {
 			shut, err := x.shutUntil(q.key.ns, q.key.name)
@@ -220,7 +221,7 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 	v, err := x.txn.Get(x.m.space.Queue(ns, keys.QueueCounts, name))
 	if err == nil {
 		q.hasCounts = true
-		q.counts, err = decodeCounts(v)
+		q.counts, err = records.DecodeCounts(v)
 	}
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return nil, err
@@ -228,8 +229,8 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 	v, err = x.txn.Get(x.m.space.Queue(ns, keys.QueueConfig, name))
 	if err == nil {
 		q.hasConfig = true
-		q.config, err = decodeQueueConfig(v)
-		q.gen = q.config.gen
+		q.config, err = records.DecodeQueueConfig(v)
+		q.gen = q.config.Gen
 	}
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return nil, err
@@ -239,14 +240,14 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 		if err != nil {
 			return nil, err
 		}
-		q.gen = mark.gen
+		q.gen = mark.Gen
 	}
 	x.m.queues[k] = q
 	return q, nil
 }
 
 // touched notes that the queue's counters change.
-func (x *entry) touched(q *queueRecord) *Counts {
+func (x *entry) touched(q *queueRecord) *records.Counts {
 	q.dirty, q.hasCounts = true, true
 	x.list(q)
 	x.exist(q)
@@ -257,7 +258,7 @@ func (x *entry) touched(q *queueRecord) *Counts {
 func (x *entry) exist(q *queueRecord) {
 	if !q.hasConfig {
 		q.hasConfig, q.dirtyConf = true, true
-		q.config = QueueConfig{CreatedAt: x.now, gen: q.gen}
+		q.config = records.QueueConfig{CreatedAt: x.now, Gen: q.gen}
 		x.list(q)
 	}
 }
@@ -271,49 +272,49 @@ func (x *entry) list(q *queueRecord) {
 
 // head reads the head of a job; ok is false if there is none, or if the job was
 // deleted with its queue.
-func (x *entry) head(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
+func (x *entry) head(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
 	h, ok, err = x.anyHead(ns, id)
 	if err != nil || !ok {
 		return h, ok, err
 	}
 	q, err := x.queue(ns, h.Queue)
-	if err != nil || !q.generation().has(h.gen, h.State.Leased()) {
-		return Head{}, false, err
+	if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {
+		return records.Head{}, false, err
 	}
 	return h, true, nil
 }
 
 // anyHead is head without a look at the queue.
-func (x *entry) anyHead(ns job.Namespace, id job.ID) (h Head, ok bool, err error) {
+func (x *entry) anyHead(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
 	if h, ok := x.m.leased[jobKey{ns, id}]; ok {
 		return h, true, nil
 	}
 	v, err := x.txn.Get(x.m.space.Job(ns, keys.Head, id))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Head{}, false, nil
+		return records.Head{}, false, nil
 	}
 	if err != nil {
-		return Head{}, false, err
+		return records.Head{}, false, err
 	}
-	h, err = decodeHead(v)
+	h, err = records.DecodeHead(v)
 	if err != nil {
-		return Head{}, false, fmt.Errorf("job %s: %w", id, err)
+		return records.Head{}, false, fmt.Errorf("job %s: %w", id, err)
 	}
 	return h, true, nil
 }
 
-func (x *entry) putHead(ns job.Namespace, id job.ID, h *Head) {
+func (x *entry) putHead(ns job.Namespace, id job.ID, h *records.Head) {
 	assertHead(id, h)
 	if k := (jobKey{ns, id}); h.State.Leased() {
 		x.m.leased[k] = *h
 	} else {
 		delete(x.m.leased, k)
 	}
-	x.txn.Set(x.m.space.Job(ns, keys.Head, id), h.encode())
+	x.txn.Set(x.m.space.Job(ns, keys.Head, id), h.Encode())
 }
 
 // assertHead checks the invariants of Head before it is written.
-func assertHead(id job.ID, h *Head) {
+func assertHead(id job.ID, h *records.Head) {
 	if h.Pos.IsZero() == (h.State == job.Pending && !h.Blocked()) {
 		panic(fmt.Sprintf("state: job %s is %s with ready position %v", id, h.State, h.Pos))
 	}

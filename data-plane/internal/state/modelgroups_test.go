@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // The oracle: what the end of a job does to others.
@@ -12,13 +13,13 @@ type modelBatch struct {
 	ns            job.Namespace
 	callback      *command.Step
 	sealed, fired bool
-	counts        [outcomeSlots]uint64 // When it fired.
+	counts        [records.OutcomeSlots]uint64 // When it fired.
 }
 
 type modelChain struct {
 	ns job.Namespace
 	*command.Chain
-	status         ChainStatus
+	status         records.ChainStatus
 	jobs           []job.ID
 	failed, exited bool // on_failure, on_exit was made.
 }
@@ -31,9 +32,9 @@ func (m *oracle) follow() {
 	for len(m.ended) > 0 {
 		j := m.ended[0]
 		m.ended = m.ended[1:]
-		o := outcomeOf(j.state)
-		if o == NoOutcome {
-			o = OutcomeDeleted
+		o := records.OutcomeOf(j.state)
+		if o == records.NoOutcome {
+			o = records.OutcomeDeleted
 		}
 		m.advance(j, o)
 		j.outcome, j.untold = o, m.now
@@ -42,32 +43,32 @@ func (m *oracle) follow() {
 }
 
 // advance takes the chain of a job on, if the job is its furthest step.
-func (m *oracle) advance(j *modelJob, o Outcome) {
+func (m *oracle) advance(j *modelJob, o records.Outcome) {
 	c := m.chains[j.chain]
-	if c == nil || c.status != ChainRunning || c.last() != j.ID {
+	if c == nil || c.status != records.ChainRunning || c.last() != j.ID {
 		return
 	}
-	exit := o == OutcomeCompleted && j.exit
+	exit := o == records.OutcomeCompleted && j.exit
 	switch n := len(c.jobs); {
-	case o == OutcomeCompleted || o == OutcomeDead && c.GoOn:
+	case o == records.OutcomeCompleted || o == records.OutcomeDead && c.GoOn:
 		if n < len(c.Steps) && !exit {
 			c.jobs = append(c.jobs, m.next(j, &c.Steps[n], uint64(n)))
 			return
 		}
-		if c.status = ChainCompleted; exit {
-			c.status = ChainExited
+		if c.status = records.ChainCompleted; exit {
+			c.status = records.ChainExited
 		}
 		if !c.exited && c.OnExit != nil {
 			c.exited = true
 			m.next(j, c.OnExit, derivedOnExit)
 		}
-	case o == OutcomeDead:
-		if c.status = ChainFailed; !c.failed && c.OnFailure != nil {
+	case o == records.OutcomeDead:
+		if c.status = records.ChainFailed; !c.failed && c.OnFailure != nil {
 			c.failed = true
 			m.next(j, c.OnFailure, derivedOnFailure)
 		}
 	default:
-		c.status = ChainCancelled
+		c.status = records.ChainCancelled
 	}
 }
 
@@ -88,7 +89,7 @@ func (m *oracle) next(j *modelJob, s *command.Step, n uint64) job.ID {
 }
 
 // members counts the jobs of a batch by their outcomes.
-func (m *oracle) members(id job.BatchID) (counts [outcomeSlots]uint64) {
+func (m *oracle) members(id job.BatchID) (counts [records.OutcomeSlots]uint64) {
 	for _, j := range m.jobs {
 		if j.Batch == id {
 			counts[j.outcome]++
@@ -99,7 +100,7 @@ func (m *oracle) members(id job.BatchID) (counts [outcomeSlots]uint64) {
 
 func (m *oracle) fireBatch(id job.BatchID) {
 	b := m.batches[id]
-	if b == nil || !b.sealed || b.fired || m.members(id)[NoOutcome] > 0 {
+	if b == nil || !b.sealed || b.fired || m.members(id)[records.NoOutcome] > 0 {
 		return
 	}
 	if b.fired, b.counts = true, m.members(id); b.callback != nil {
@@ -117,7 +118,7 @@ func (m *oracle) tell(d keys.Due) {
 		for _, j := range m.jobs {
 			switch {
 			case j.gone || j.NS != d.NS || !j.waits[d.ID]:
-			case on.outcome != OutcomeCompleted && j.OnDependency != command.DependencyRun:
+			case on.outcome != records.OutcomeCompleted && j.OnDependency != command.DependencyRun:
 				m.unmet(j)
 			default:
 				if j.waits[d.ID] = false; !j.blocked() && j.state == job.Pending {
@@ -130,8 +131,8 @@ func (m *oracle) tell(d keys.Due) {
 
 func (m *oracle) unmet(j *modelJob) {
 	if j.OnDependency == command.DependencyCancel {
-		m.end(j, job.Cancelled, NotDead)
+		m.end(j, job.Cancelled, records.NotDead)
 		return
 	}
-	m.end(j, job.Dead, DeadDependency)
+	m.end(j, job.Dead, records.DeadDependency)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // The oracle: the machine of one job, for producers, workers, people and clocks.
@@ -16,7 +17,7 @@ import (
 type modelJob struct {
 	command.Enqueue
 	state                 job.State
-	reason                DeadReason
+	reason                records.DeadReason
 	attempt, crashes      uint32
 	made, started, due    int64 // started in lease time, due in that of its kind.
 	expire, keyUntil      int64
@@ -25,7 +26,7 @@ type modelJob struct {
 	peer                  uint64
 	turn                  int
 	then                  job.State // What becomes of it when its worker lets go, and why.
-	why                   DeadReason
+	why                   records.DeadReason
 	approvers             []string // Of its hold, and what happens when nobody decides.
 	approveAtLast         bool
 	released, ranOut      bool            // It was just given back; a lease of it ran out.
@@ -33,7 +34,7 @@ type modelJob struct {
 	waits                 map[job.ID]bool // For these jobs.
 	chain                 job.ChainID
 	exit                  bool // Its worker wants no more steps.
-	outcome               Outcome
+	outcome               records.Outcome
 	untold                int64 // It ended then, and those who wait for it do not know; 0: they do.
 	gone, removed, dearer bool  // Not there; not even in the store; known to cost too much.
 	iterations            []modelIteration
@@ -105,13 +106,13 @@ func (m *oracle) hold(j *modelJob, within time.Duration, approveAtLast bool, app
 }
 
 // end is every ending of a job.
-func (m *oracle) end(j *modelJob, s job.State, why DeadReason) {
+func (m *oracle) end(j *modelJob, s job.State, why records.DeadReason) {
 	j.state, j.reason, j.due, j.UniqueKey, j.waits = s, why, 0, "", map[job.ID]bool{}
 	m.ended = append(m.ended, j)
 }
 
 // ask asks the worker of a job to let go of it; letGo is what happens then.
-func (j *modelJob) ask(then job.State, why DeadReason) {
+func (j *modelJob) ask(then job.State, why records.DeadReason) {
 	j.state, j.then, j.why = job.Cancelling, then, why
 }
 
@@ -186,7 +187,7 @@ func (m *oracle) ack(c *command.Ack) Refusal {
 		return Accepted
 	}
 	j.exit = c.Step == command.StepExit
-	m.end(j, job.Completed, NotDead)
+	m.end(j, job.Completed, records.NotDead)
 	return Accepted
 }
 
@@ -212,7 +213,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 		}
 		j.released = true
 	case c.Terminal:
-		m.end(j, job.Dead, DeadTerminal)
+		m.end(j, job.Dead, records.DeadTerminal)
 	default:
 		m.failed(j, c.Delay)
 	}
@@ -222,7 +223,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 // failed is an attempt that failed and is perhaps not the last one.
 func (m *oracle) failed(j *modelJob, delay *time.Duration) {
 	if j.attempt >= j.Retry.MaxRetries {
-		m.end(j, job.Dead, DeadRetries)
+		m.end(j, job.Dead, records.DeadRetries)
 		return
 	}
 	if m.tooDear(j) {
@@ -243,9 +244,9 @@ func (m *oracle) heartbeat(c *command.Heartbeat) Refusal {
 		if now := m.over(j); j.state == job.Active && j.dearer && (!told || now > before) {
 			switch now {
 			case overHold:
-				j.ask(job.Held, NotDead)
+				j.ask(job.Held, records.NotDead)
 			case overReject:
-				j.ask(job.Dead, DeadBudget)
+				j.ask(job.Dead, records.DeadBudget)
 			}
 		}
 	}
@@ -273,9 +274,9 @@ func (m *oracle) fire(d keys.Due) {
 		switch {
 		case j.state.Terminal() || j.expire != d.At || j.state == job.Cancelling && j.then != job.Held:
 		case j.state.Leased():
-			j.ask(job.Dead, DeadExpired)
+			j.ask(job.Dead, records.DeadExpired)
 		default:
-			m.end(j, job.Dead, DeadExpired)
+			m.end(j, job.Dead, records.DeadExpired)
 		}
 	case j.due == 0 || j.due != d.At || dueKind(j.state) != d.Kind:
 	case j.state == job.Held:
@@ -300,7 +301,7 @@ func (m *oracle) ranOut(j *modelJob) {
 		m.failed(j, nil)
 	default:
 		if j.crashes++; j.crashes >= CrashLimit {
-			m.end(j, job.Dead, DeadCrashes)
+			m.end(j, job.Dead, records.DeadCrashes)
 		} else if !m.tooDear(j) {
 			m.ready(j)
 		}
@@ -312,9 +313,9 @@ func (m *oracle) cancel(j *modelJob) Refusal {
 	case j.state == job.Completed || j.state == job.Dead:
 		return WrongState
 	case j.state == job.Active || j.state == job.Cancelling && j.then == job.Held:
-		j.ask(job.Cancelled, NotDead)
+		j.ask(job.Cancelled, records.NotDead)
 	case j.state != job.Cancelled && j.state != job.Cancelling:
-		m.end(j, job.Cancelled, NotDead)
+		m.end(j, job.Cancelled, records.NotDead)
 	}
 	return Accepted
 }
@@ -330,12 +331,12 @@ func (m *oracle) retry(j *modelJob) Refusal {
 		return Accepted
 	}
 	c := m.chains[j.chain]
-	if c != nil && c.last() == j.ID && (c.status == ChainFailed || c.status == ChainCancelled) {
-		c.status = ChainRunning
+	if c != nil && c.last() == j.ID && (c.status == records.ChainFailed || c.status == records.ChainCancelled) {
+		c.status = records.ChainRunning
 	}
 	m.ready(j)
 	j.ranOut = j.ranOut || j.crashes > 0 || j.reclaimed
-	j.attempt, j.crashes, j.epoch, j.reason, j.outcome, j.untold = 0, 0, keys.Position{}, NotDead, NoOutcome, 0
+	j.attempt, j.crashes, j.epoch, j.reason, j.outcome, j.untold = 0, 0, keys.Position{}, records.NotDead, records.NoOutcome, 0
 	if j.expire <= m.now {
 		j.expire = 0
 	}
@@ -361,7 +362,7 @@ func (m *oracle) holdJob(j *modelJob) Refusal {
 	case j.state.Terminal() || j.state == job.Cancelling && j.then != job.Held:
 		return WrongState
 	case j.state == job.Active:
-		j.ask(job.Held, NotDead)
+		j.ask(job.Held, records.NotDead)
 	case j.state != job.Held && j.state != job.Cancelling:
 		m.hold(j, 0, false, nil)
 	}
@@ -375,7 +376,7 @@ func (m *oracle) decide(j *modelJob, approve bool) Refusal {
 	case approve:
 		m.ready(j)
 	default:
-		m.end(j, job.Dead, DeadRejected)
+		m.end(j, job.Dead, records.DeadRejected)
 	}
 	return Accepted
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // The oracle: what models cost, who must approve, and agents.
@@ -17,7 +18,7 @@ type modelReport struct {
 	queue string
 	at    int64
 	model string
-	Meter
+	records.Meter
 }
 
 type budgetAt struct {
@@ -77,7 +78,7 @@ func (m *oracle) spent(ns job.Namespace, queue string, tags []command.Tag, rejec
 }
 
 // used is what a job reported from one report on.
-func (m *oracle) used(j *modelJob, from int) (sum Meter) {
+func (m *oracle) used(j *modelJob, from int) (sum records.Meter) {
 	for _, r := range m.reports[from:] {
 		if r.of == j {
 			sum = sum.Plus(r.Meter)
@@ -92,17 +93,17 @@ func (m *oracle) report(j *modelJob, u *command.Usage) {
 	if u == nil {
 		return
 	}
-	news := Meter{Input: u.Input, Output: u.Output, CacheCreation: u.CacheCreation, CacheRead: u.CacheRead, Cost: u.Cost, Attempts: 1}
+	news := records.Meter{Input: u.Input, Output: u.Output, CacheCreation: u.CacheCreation, CacheRead: u.CacheRead, Cost: u.Cost, Attempts: 1}
 	for _, r := range m.reports {
 		switch {
 		case r.of != j || r.lease != j.epoch || r.model != u.Model:
 		case u.Total:
-			news = news.minus(r.Meter)
+			news = news.Minus(r.Meter)
 		default:
 			news.Attempts -= r.Attempts
 		}
 	}
-	if news == (Meter{}) {
+	if news == (records.Meter{}) {
 		return
 	}
 	m.reports = append(m.reports, modelReport{j, j.epoch, j.Queue, m.now, u.Model, news})
@@ -133,7 +134,7 @@ func (m *oracle) tooDear(j *modelJob) bool {
 	case overHold:
 		m.hold(j, 0, false, nil)
 	case overReject:
-		m.end(j, job.Dead, DeadBudget)
+		m.end(j, job.Dead, records.DeadBudget)
 	default:
 		return false
 	}
@@ -162,7 +163,7 @@ func (m *oracle) policyFor(j *modelJob) *command.Policy {
 type modelIteration struct {
 	status  command.AgentStatus
 	lease   keys.Position
-	usage   Meter
+	usage   records.Meter
 	reports int // That there were up to its end.
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -100,15 +101,15 @@ func (p *pair) agree() {
 
 const jobText = "%s in %s, %s, attempt %d, crashes %d, due %d, expires %d, reason %s, blocked %v, policy %v, iteration %d, too dear %v"
 
-func textOfHead(h *Head) string {
+func textOfHead(h *records.Head) string {
 	expires, iteration := h.ExpireAt, h.Iteration
 	if h.State.Terminal() {
 		expires = 0 // Of no meaning any more.
 	}
-	if h.has(flagIterated) {
+	if h.Has(records.FlagIterated) {
 		iteration++
 	}
-	return fmt.Sprintf(jobText, h.State, h.Queue, h.Priority, h.Attempt, h.Crashes, h.Due, expires, h.Reason, h.has(flagBlocked), h.Retry, iteration, h.has(flagOverBudget))
+	return fmt.Sprintf(jobText, h.State, h.Queue, h.Priority, h.Attempt, h.Crashes, h.Due, expires, h.Reason, h.Has(records.FlagBlocked), h.Retry, iteration, h.Has(records.FlagOverBudget))
 }
 
 func (j *modelJob) text() string {
@@ -123,18 +124,18 @@ func (j *modelJob) text() string {
 }
 
 // costs compares what a job reported, and its iterations.
-func (p *pair) costs(j *modelJob, h *Head) {
+func (p *pair) costs(j *modelJob, h *records.Head) {
 	u, err := ReadJobUsage(p.store, j.NS, j.ID)
 	if err != nil {
 		p.t.Fatalf("usage of job %s: %v", j.ID, err)
 	}
 	if u == nil {
-		u = &JobUsage{}
+		u = &records.JobUsage{}
 	}
 	if want := p.m.used(j, 0); u.Sum() != want {
 		p.t.Fatalf("job %s used %+v, want %+v", j.ID, u.Sum(), want)
 	}
-	if !h.has(flagIterations) && len(j.iterations) == 0 {
+	if !h.Has(records.FlagIterations) && len(j.iterations) == 0 {
 		return
 	}
 	list, _, err := ReadIterations(p.store, j.NS, j.ID, 0, len(j.iterations)+1)
@@ -150,7 +151,7 @@ func (p *pair) costs(j *modelJob, h *Head) {
 
 // order checks INV-8: the ready order of a queue and priority is that in which its
 // jobs became ready.
-func (p *pair) order(heads map[job.ID]Head) {
+func (p *pair) order(heads map[job.ID]records.Head) {
 	type line struct {
 		queueKey
 		job.Priority
@@ -173,7 +174,7 @@ func (p *pair) order(heads map[job.ID]Head) {
 }
 
 // unique checks INV-5: a unique key has one living holder at most, who knows it.
-func (p *pair) unique(heads map[job.ID]Head) {
+func (p *pair) unique(heads map[job.ID]records.Head) {
 	holders := map[answerKey]job.ID{}
 	for _, j := range p.m.jobs {
 		if j.gone || j.UniqueKey == "" || j.keyUntil <= p.m.now {
@@ -184,7 +185,7 @@ func (p *pair) unique(heads map[job.ID]Head) {
 			p.t.Fatalf("key %v is held by %s (%s) and %s (INV-5)", k, j.ID, j.state, other)
 		}
 		holders[k] = j.ID
-		if h := heads[j.ID]; !h.has(flagUnique) {
+		if h := heads[j.ID]; !h.Has(records.FlagUnique) {
 			p.t.Fatalf("job %s does not know that it holds %v (INV-5)", j.ID, k)
 		}
 	}
@@ -200,11 +201,11 @@ func (p *pair) batches(a *auditor) {
 		if b.fired {
 			counts = b.counts
 		}
-		want := Batch{
-			Sealed: b.sealed, Total: total, Open: counts[NoOutcome], Counts: counts,
+		want := records.Batch{
+			Sealed: b.sealed, Total: total, Open: counts[records.NoOutcome], Counts: counts,
 			CreatedAt: got.CreatedAt, FinishedAt: got.FinishedAt, Callback: got.Callback, CallbackID: got.CallbackID,
 		}
-		want.Counts[NoOutcome] = 0
+		want.Counts[records.NoOutcome] = 0
 		if !there || got != want || got.Fired() != b.fired || got.CallbackID.IsZero() == (b.fired && b.callback != nil) {
 			p.t.Fatalf("%s is %+v, there %v; want %+v, fired %v (INV-10)", id, got, there, want, b.fired)
 		}
@@ -238,7 +239,7 @@ func (p *pair) money(a *auditor) {
 		ns   job.Namespace
 		hour HourUsage
 	}
-	hours := map[line]Meter{}
+	hours := map[line]records.Meter{}
 	for _, r := range p.m.reports {
 		l := line{r.of.NS, HourUsage{Hour: hourOf(r.at), Queue: r.queue, Model: r.model}}
 		hours[l] = hours[l].Plus(r.Meter)
@@ -255,11 +256,11 @@ func (p *pair) money(a *auditor) {
 	}
 	for _, b := range p.m.budgets {
 		v, err := p.store.Get(a.space.BudgetDay(b.ns, dayOf(p.now), byte(b.Scope), b.Target))
-		d := budgetDay{}
+		d := records.BudgetDay{}
 		if err == nil {
-			d, err = decodeBudgetDay(v)
+			d, err = records.DecodeBudgetDay(v)
 		}
-		if err != nil && !errors.Is(err, statedb.ErrNotFound) || d.cost != p.m.today(b) || d.told != (b.told == dayOf(p.now)) {
+		if err != nil && !errors.Is(err, statedb.ErrNotFound) || d.Cost != p.m.today(b) || d.Told != (b.told == dayOf(p.now)) {
 			p.t.Fatalf("the day of %+v is %+v, %v; want %d", b, d, err, p.m.today(b))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // The oracle: queues, and how many jobs they let start.
@@ -14,7 +15,7 @@ type modelQueue struct {
 	paused, draining bool
 	max              uint32
 	rate             command.Throttle
-	starts           []startRun
+	starts           []records.StartRun
 	retry            command.RetryPolicy
 	retrySet         command.RetryParts
 }
@@ -35,8 +36,8 @@ func (m *oracle) room(k queueKey) bool {
 		}
 	}
 	for _, s := range q.starts {
-		if m.lease-s.last < int64(q.rate.Window) {
-			started += s.n
+		if m.lease-s.Last < int64(q.rate.Window) {
+			started += s.N
 		}
 	}
 	return !q.paused && (q.max == 0 || leased < q.max) && (q.rate.IsZero() || started < q.rate.Limit) && !m.spent(k.ns, k.name, nil, false)
@@ -48,12 +49,12 @@ func (q *modelQueue) start(now int64) {
 	if q.rate.IsZero() {
 		return
 	}
-	q.starts = slices.DeleteFunc(q.starts, func(s startRun) bool { return now-s.last >= int64(q.rate.Window) })
-	if n := len(q.starts); n > 0 && now-q.starts[n-1].first <= int64(q.rate.Window)/startGrain {
-		q.starts[n-1].last, q.starts[n-1].n = now, q.starts[n-1].n+1
+	q.starts = slices.DeleteFunc(q.starts, func(s records.StartRun) bool { return now-s.Last >= int64(q.rate.Window) })
+	if n := len(q.starts); n > 0 && now-q.starts[n-1].First <= int64(q.rate.Window)/records.StartGrain {
+		q.starts[n-1].Last, q.starts[n-1].N = now, q.starts[n-1].N+1
 		return
 	}
-	q.starts = append(q.starts, startRun{now, now, 1})
+	q.starts = append(q.starts, records.StartRun{First: now, Last: now, N: 1})
 }
 
 func (m *oracle) setQueue(c *command.SetQueue, q *modelQueue) {

@@ -158,7 +158,7 @@ func (p *pair) same(many *replica) {
 		b, ok := theirs[id]
 		near := func(x, y int64) bool { return x-y < int64(time.Microsecond) && y-x < int64(time.Microsecond) }
 		if !ok || a.State != b.State || a.Queue != b.Queue || a.Attempt != b.Attempt || a.Crashes != b.Crashes || a.Reason != b.Reason ||
-			a.flags != b.flags || a.Iteration != b.Iteration || a.Retry != b.Retry || !near(a.Due, b.Due) || !near(a.ExpireAt, b.ExpireAt) {
+			a.Flags != b.Flags || a.Iteration != b.Iteration || a.Retry != b.Retry || !near(a.Due, b.Due) || !near(a.ExpireAt, b.ExpireAt) {
 			p.t.Fatalf("one by one job %s is %+v, batched %+v", id, a, b)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // move puts a job that no worker holds into another queue. It keeps its state, its
@@ -27,14 +28,14 @@ func (x *entry) move(c *command.Move) (Result, error) {
 	if err := x.replace(c.NS, c.ID, &h, c.Queue, h.Priority); err != nil {
 		return Result{}, err
 	}
-	h.note(WasMoved, x.now)
+	h.Note(records.WasMoved, x.now)
 	x.event(feed.Moved, c.NS, c.ID, &h)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil
 }
 
 // replace gives a job its place in another order, in the state and at the time it has.
-func (x *entry) replace(ns job.Namespace, id job.ID, h *Head, queue string, p job.Priority) error {
+func (x *entry) replace(ns job.Namespace, id job.ID, h *records.Head, queue string, p job.Priority) error {
 	state, due := h.State, h.Due
 	x.leavingReady(ns, id, h)
 	if err := x.leave(ns, id, h); err != nil {
@@ -44,7 +45,7 @@ func (x *entry) replace(ns job.Namespace, id job.ID, h *Head, queue string, p jo
 	if err != nil {
 		return err
 	}
-	h.Queue, h.Priority, h.gen = queue, p, to.gen
+	h.Queue, h.Priority, h.Gen = queue, p, to.gen
 	switch {
 	case state == job.Pending && !h.Blocked():
 		err = x.enterReady(ns, id, h)
@@ -60,8 +61,8 @@ func (x *entry) replace(ns job.Namespace, id job.ID, h *Head, queue string, p jo
 // moveKey takes the unique key of a job along to the queue it is moved to; free is
 // false, and owner who has it, if it is taken there. One whose time is over stays
 // behind.
-func (x *entry) moveKey(c *command.Move, h *Head) (owner job.ID, free bool, err error) {
-	if !h.has(flagUnique) {
+func (x *entry) moveKey(c *command.Move, h *records.Head) (owner job.ID, free bool, err error) {
+	if !h.Has(records.FlagUnique) {
 		return job.ID{}, true, nil
 	}
 	body, err := x.body(c.NS, c.ID)
@@ -81,7 +82,7 @@ func (x *entry) moveKey(c *command.Move, h *Head) (owner job.ID, free bool, err 
 		return job.ID{}, false, err
 	}
 	if !held {
-		h.flags &^= flagUnique
+		h.Flags &^= records.FlagUnique
 		return job.ID{}, true, nil
 	}
 	return job.ID{}, true, x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, body.UniqueKey, l)

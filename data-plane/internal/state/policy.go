@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -15,31 +16,9 @@ import (
 // new job.
 const PoliciesMax = 100
 
-// Policy is one approval policy as stored.
-type Policy struct {
-	command.Policy
-	CreatedAt int64
-}
-
-func (p *Policy) encode() []byte {
-	w := newRecord(96)
-	w.Int(p.CreatedAt)
-	command.EncodePolicy(&w, &p.Policy)
-	return w.Buf
-}
-
-func decodePolicy(v []byte) (Policy, error) {
-	r, err := openRecord("policy", v)
-	if err != nil {
-		return Policy{}, err
-	}
-	p := Policy{CreatedAt: r.Time(), Policy: command.DecodePolicy(r)}
-	return p, closeRecord("policy", r)
-}
-
 // policies are the approval policies of a namespace, the oldest first; cached like
 // budgets.
-func (x *entry) policies(ns job.Namespace) ([]Policy, error) {
+func (x *entry) policies(ns job.Namespace) ([]records.Policy, error) {
 	if list, ok := x.m.policies[ns]; ok {
 		return list, nil
 	}
@@ -56,9 +35,9 @@ func (x *entry) putPolicy(c *command.PutPolicy) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p := Policy{Policy: c.Policy, CreatedAt: x.now}
+	p := records.Policy{Policy: c.Policy, CreatedAt: x.now}
 	list = slices.Clone(list)
-	at := slices.IndexFunc(list, func(o Policy) bool { return o.ID == p.ID })
+	at := slices.IndexFunc(list, func(o records.Policy) bool { return o.ID == p.ID })
 	switch {
 	case at >= 0:
 		p.CreatedAt = list[at].CreatedAt
@@ -67,10 +46,10 @@ func (x *entry) putPolicy(c *command.PutPolicy) (Result, error) {
 		return Result{Refusal: TooMany}, nil
 	default:
 		list = append(list, p)
-		slices.SortFunc(list, func(a, b Policy) int { return slices.Compare(a.ID[:], b.ID[:]) })
+		slices.SortFunc(list, func(a, b records.Policy) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	}
 	x.m.policies[c.NS] = list
-	x.txn.Set(x.m.space.Policy(c.NS, p.ID), p.encode())
+	x.txn.Set(x.m.space.Policy(c.NS, p.ID), p.Encode())
 	return Result{}, nil
 }
 
@@ -79,7 +58,7 @@ func (x *entry) deletePolicy(c *command.DeletePolicy) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	at := slices.IndexFunc(list, func(o Policy) bool { return o.ID == c.ID })
+	at := slices.IndexFunc(list, func(o records.Policy) bool { return o.ID == c.ID })
 	if at < 0 {
 		return Result{Refusal: NotFound}, nil
 	}
@@ -89,51 +68,40 @@ func (x *entry) deletePolicy(c *command.DeletePolicy) (Result, error) {
 }
 
 // policyFor finds the oldest policy that a new job must be approved by; nil if none.
-func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*Policy, error) {
+func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*records.Policy, error) {
 	list, err := x.policies(ns)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
-		if list[i].Enabled && list[i].matches(queue, tags) {
+		if list[i].Enabled && list[i].Matches(queue, tags) {
 			return &list[i], nil
 		}
 	}
 	return nil, nil
 }
 
-func (p *Policy) matches(queue string, tags []command.Tag) bool {
-	byQueue := p.Queue == queue
-	byTag := slices.ContainsFunc(tags, func(t command.Tag) bool {
-		return t.Key == p.TagKey && (p.TagValue == "" || t.Value == p.TagValue)
-	})
-	if p.Any {
-		return p.Queue != "" && byQueue || p.TagKey != "" && byTag
-	}
-	return (p.Queue == "" || byQueue) && (p.TagKey == "" || byTag)
-}
-
 // enterApproval holds a new job for a policy. A time it was scheduled for is given up:
 // approved, it runs.
-func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *Head, p *Policy) error {
-	why := Hold{
+func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *records.Policy) error {
+	why := records.Hold{
 		Reason: fmt.Sprintf("approval policy %q", p.Name), At: x.now, Policy: p.ID, Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
 	}
 	if p.Expires > 0 {
 		why.Until = x.after(int64(p.Expires))
 	}
 	h.State = job.Held
-	h.note(WasEnqueued, x.now)
+	h.Note(records.WasEnqueued, x.now)
 	x.event(feed.Enqueued, ns, id, h)
 	return x.hold(ns, id, h, why)
 }
 
 // ReadPolicies lists the approval policies of a namespace, the oldest first.
-func ReadPolicies(g *statedb.Group, ns job.Namespace) ([]Policy, error) {
-	var out []Policy
+func ReadPolicies(g *statedb.Group, ns job.Namespace) ([]records.Policy, error) {
+	var out []records.Policy
 	from, to := keys.In(g.Prefix()).Policies(ns)
 	err := g.Scan(from, to, func(_, v []byte) (bool, error) {
-		p, err := decodePolicy(v)
+		p, err := records.DecodePolicy(v)
 		out = append(out, p)
 		return true, err
 	})

@@ -3,6 +3,7 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // prioritize gives a job that waits another priority. A pending one takes its place at
@@ -22,7 +23,7 @@ func (x *entry) prioritize(c *command.Prioritize) (Result, error) {
 	if err := x.replace(c.NS, c.ID, &h, h.Queue, c.Priority); err != nil {
 		return Result{}, err
 	}
-	h.note(WasPrioritized, x.now)
+	h.Note(records.WasPrioritized, x.now)
 	x.event(feed.Prioritized, c.NS, c.ID, &h)
 	x.putHead(c.NS, c.ID, &h)
 	return Result{State: h.State}, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -19,40 +20,40 @@ type Reader interface {
 }
 
 // ReadQueueConfig reads a queue's record; statedb.ErrNotFound if it never was used.
-func ReadQueueConfig(g *statedb.Group, ns job.Namespace, queue string) (QueueConfig, error) {
+func ReadQueueConfig(g *statedb.Group, ns job.Namespace, queue string) (records.QueueConfig, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Queue(ns, keys.QueueConfig, queue))
 	if err != nil {
-		return QueueConfig{}, err
+		return records.QueueConfig{}, err
 	}
-	return decodeQueueConfig(v)
+	return records.DecodeQueueConfig(v)
 }
 
 // ReadCounts reads a queue's counters; statedb.ErrNotFound if it has none.
-func ReadCounts(g *statedb.Group, ns job.Namespace, queue string) (Counts, error) {
+func ReadCounts(g *statedb.Group, ns job.Namespace, queue string) (records.Counts, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Queue(ns, keys.QueueCounts, queue))
 	if err != nil {
-		return Counts{}, err
+		return records.Counts{}, err
 	}
-	return decodeCounts(v)
+	return records.DecodeCounts(v)
 }
 
 // ReadQueueState reads what the leader's memory keeps of a queue, and the floors of
 // its ready orders; a queue that does not exist has no limits.
-func ReadQueueState(g *statedb.Group, ns job.Namespace, queue string) (QueueState, Counts, error) {
+func ReadQueueState(g *statedb.Group, ns job.Namespace, queue string) (QueueState, records.Counts, error) {
 	cfg, err := ReadQueueConfig(g, ns, queue)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return QueueState{}, Counts{}, err
+		return QueueState{}, records.Counts{}, err
 	}
 	c, err := ReadCounts(g, ns, queue)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return QueueState{}, Counts{}, err
+		return QueueState{}, records.Counts{}, err
 	}
 	shut, err := readShut(g, keys.In(g.Prefix()), ns, queue)
 	return stateOf(queueKey{ns, queue}, &cfg, &c, shut), c, err
 }
 
 // ReadHead reads the head of a job, or statedb.ErrNotFound.
-func ReadHead(g *statedb.Group, ns job.Namespace, id job.ID) (Head, error) {
+func ReadHead(g *statedb.Group, ns job.Namespace, id job.ID) (records.Head, error) {
 	return readHead(g, keys.In(g.Prefix()), ns, id)
 }
 
@@ -62,53 +63,53 @@ func ReadFollows(g *statedb.Group, ns job.Namespace, id job.ID) (bool, error) {
 	if err != nil || v == nil {
 		return false, err
 	}
-	h, err := decodeHead(v)
-	return h.has(flagChain | flagBatch), err
+	h, err := records.DecodeHead(v)
+	return h.Has(records.FlagChain | records.FlagBatch), err
 }
 
-func readHead(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Head, error) {
+func readHead(r Reader, space keys.Space, ns job.Namespace, id job.ID) (records.Head, error) {
 	v, err := r.Get(space.Job(ns, keys.Head, id))
 	if err != nil {
-		return Head{}, err
+		return records.Head{}, err
 	}
-	h, err := decodeHead(v)
+	h, err := records.DecodeHead(v)
 	if err != nil {
-		return Head{}, fmt.Errorf("job %s: %w", id, err)
+		return records.Head{}, fmt.Errorf("job %s: %w", id, err)
 	}
 	gen, err := readGeneration(r, space, ns, h.Queue)
 	if err != nil {
-		return Head{}, err
+		return records.Head{}, err
 	}
-	if !gen.has(h.gen, h.State.Leased()) {
-		return Head{}, statedb.ErrNotFound // Deleted with its queue.
+	if !gen.Has(h.Gen, h.State.Leased()) {
+		return records.Head{}, statedb.ErrNotFound // Deleted with its queue.
 	}
 	return h, nil
 }
 
 // readGeneration is the generation of a queue, whether it exists or not.
-func readGeneration(r Reader, space keys.Space, ns job.Namespace, queue string) (generation, error) {
+func readGeneration(r Reader, space keys.Space, ns job.Namespace, queue string) (records.Generation, error) {
 	v, err := optional(r.Get(space.Queue(ns, keys.QueueConfig, queue)))
 	if err != nil {
-		return generation{}, err
+		return records.Generation{}, err
 	}
 	if v != nil {
-		cfg, err := decodeQueueConfig(v)
-		return cfg.generation(), err
+		cfg, err := records.DecodeQueueConfig(v)
+		return cfg.Generation(), err
 	}
 	if v, err = optional(r.Get(space.Sweep(ns, queue))); err != nil || v == nil {
-		return generation{}, err
+		return records.Generation{}, err
 	}
-	mark, err := decodeSweepMark(v)
-	return generation{own: mark.gen}, err
+	mark, err := records.DecodeSweepMark(v)
+	return records.Generation{Own: mark.Gen}, err
 }
 
 // ReadBody reads the body of a job, or statedb.ErrNotFound.
-func ReadBody(g *statedb.Group, ns job.Namespace, id job.ID) (Body, error) {
+func ReadBody(g *statedb.Group, ns job.Namespace, id job.ID) (records.Body, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Body, id))
 	if err != nil {
-		return Body{}, err
+		return records.Body{}, err
 	}
-	return decodeBody(v)
+	return records.DecodeBody(v)
 }
 
 // ReadCheckpoint reads a job's checkpoint; nil if there is none.
@@ -123,20 +124,17 @@ func optional(v []byte, err error) ([]byte, error) {
 	return v, err
 }
 
-// AttemptError is one failed attempt as it was reported.
-type AttemptError = attemptError
-
 // Job is everything stored of one job.
 type Job struct {
-	Body
-	Head
+	records.Body
+	records.Head
 	Checkpoint []byte
 	Progress   []byte
 	Result     []byte
-	Errors     []AttemptError
-	Hold       *Hold     // nil: it never was held.
-	Usage      *JobUsage // nil if it reported none.
-	WaitingOn  int       // How many jobs it waits for.
+	Errors     []records.AttemptError
+	Hold       *records.Hold     // nil: it never was held.
+	Usage      *records.JobUsage // nil if it reported none.
+	WaitingOn  int               // How many jobs it waits for.
 }
 
 // ReadJob reads a whole job from one picture of the state, or statedb.ErrNotFound.
@@ -156,60 +154,60 @@ func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, erro
 	if b, err = r.Get(space.Job(ns, keys.Body, id)); err != nil {
 		return Job{}, fmt.Errorf("body of job %s: %w", id, err)
 	}
-	if j.Body, err = decodeBody(b); err != nil {
+	if j.Body, err = records.DecodeBody(b); err != nil {
 		return Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
 	for _, p := range []struct {
 		flag   uint32
 		family byte
 		to     *[]byte
-	}{{flagCheckpoint, keys.Checkpoint, &j.Checkpoint}, {flagProgress, keys.Progress, &j.Progress}, {flagResult, keys.Result, &j.Result}} {
-		if j.has(p.flag) {
+	}{{records.FlagCheckpoint, keys.Checkpoint, &j.Checkpoint}, {records.FlagProgress, keys.Progress, &j.Progress}, {records.FlagResult, keys.Result, &j.Result}} {
+		if j.Has(p.flag) {
 			if *p.to, err = optional(r.Get(space.Job(ns, p.family, id))); err != nil {
 				return Job{}, err
 			}
 		}
 	}
-	if j.has(flagUsage) {
+	if j.Has(records.FlagUsage) {
 		if j.Usage, err = readJobUsage(r, space, ns, id); err != nil {
 			return Job{}, err
 		}
 	}
-	if j.has(flagBlocked) {
+	if j.Has(records.FlagBlocked) {
 		waits, err := readWaits(r, space, ns, id)
 		if err != nil {
 			return Job{}, err
 		}
 		j.WaitingOn = len(waits)
 	}
-	if j.has(flagErrors) {
+	if j.Has(records.FlagErrors) {
 		if j.Errors, err = readErrors(r, space, ns, id); err != nil {
 			return Job{}, err
 		}
 	}
-	if j.has(flagHold) {
+	if j.Has(records.FlagHold) {
 		j.Hold, err = readHold(r, space, ns, id)
 	}
 	return j, err
 }
 
-func readHold(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*Hold, error) {
+func readHold(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*records.Hold, error) {
 	v, err := r.Get(space.Job(ns, keys.Hold, id))
 	if err != nil {
 		return nil, fmt.Errorf("hold of job %s: %w", id, err)
 	}
-	h, err := decodeHold(v)
+	h, err := records.DecodeHold(v)
 	return &h, err
 }
 
 // errorsShown bounds the attempt errors of one answer; the latest are kept.
 const errorsShown = 100
 
-func readErrors(r Reader, space keys.Space, ns job.Namespace, id job.ID) ([]AttemptError, error) {
-	var out []AttemptError
+func readErrors(r Reader, space keys.Space, ns job.Namespace, id job.ID) ([]records.AttemptError, error) {
+	var out []records.AttemptError
 	from, to := space.AttemptErrors(ns, id)
 	err := r.Scan(from, to, func(_, value []byte) (bool, error) {
-		e, err := decodeAttemptError(value)
+		e, err := records.DecodeAttemptError(value)
 		if err != nil {
 			return false, err
 		}
@@ -225,8 +223,8 @@ func readErrors(r Reader, space keys.Space, ns job.Namespace, id job.ID) ([]Atte
 // Queue is one queue as stored.
 type Queue struct {
 	Name string
-	QueueConfig
-	Counts
+	records.QueueConfig
+	records.Counts
 	// Oldest is the pending job that is next in the best order, zero if none; with
 	// the floors in Counts it costs one seek per priority.
 	Oldest job.ID
@@ -272,7 +270,7 @@ func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) 
 		return Queue{}, err
 	}
 	q := Queue{Name: name}
-	if q.QueueConfig, err = decodeQueueConfig(value); err != nil {
+	if q.QueueConfig, err = records.DecodeQueueConfig(value); err != nil {
 		return Queue{}, fmt.Errorf("queue %q: %w", name, err)
 	}
 	c, err := optional(r.Get(space.Queue(ns, keys.QueueCounts, name)))
@@ -280,7 +278,7 @@ func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) 
 		return Queue{}, err
 	}
 	if c != nil {
-		if q.Counts, err = decodeCounts(c); err != nil {
+		if q.Counts, err = records.DecodeCounts(c); err != nil {
 			return Queue{}, fmt.Errorf("queue %q: %w", name, err)
 		}
 	}
@@ -289,7 +287,7 @@ func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) 
 }
 
 // oldest finds the first pending job over all priorities.
-func oldest(r Reader, space keys.Space, ns job.Namespace, name string, c *Counts) (job.ID, error) {
+func oldest(r Reader, space keys.Space, ns job.Namespace, name string, c *records.Counts) (job.ID, error) {
 	var best keys.Position
 	var id job.ID
 	if c.Jobs[job.Pending] == 0 {
@@ -312,15 +310,12 @@ func oldest(r Reader, space keys.Space, ns job.Namespace, name string, c *Counts
 	return id, nil
 }
 
-// Due is one due row.
-type Due = keys.Due
-
 // ReadDue lists up to limit rows that wait for lease or for calendar time, with
 // from <= time < to, in order.
-func ReadDue(g *statedb.Group, lease bool, from, to int64, limit int) ([]Due, error) {
+func ReadDue(g *statedb.Group, lease bool, from, to int64, limit int) ([]keys.Due, error) {
 	space := keys.In(g.Prefix())
 	lower, upper := space.DueBetween(lease, from, to)
-	var out []Due
+	var out []keys.Due
 	err := g.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		d, err := space.ParseDue(key)
 		if err != nil {

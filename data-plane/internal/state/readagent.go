@@ -6,20 +6,21 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // ReadLeaseLimit is when the lease of a job ends at the latest, in lease time, however often its
 // holder renews it; the end of time if nothing limits it.
-func ReadLeaseLimit(g *statedb.Group, ns job.Namespace, id job.ID, h *Head) (int64, error) {
-	if !h.has(flagAgent) {
+func ReadLeaseLimit(g *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (int64, error) {
+	if !h.Has(records.FlagAgent) {
 		return math.MaxInt64, nil
 	}
 	body, err := ReadBody(g, ns, id)
 	if err != nil {
 		return 0, fmt.Errorf("body of job %s: %w", id, err)
 	}
-	return timeLimit(h, body.agentLimits()), nil
+	return records.LeaseLimit(h, body.AgentLimits()), nil
 }
 
 // iterationsBytesMax bounds one answer of ReadIterations.
@@ -27,7 +28,7 @@ const iterationsBytesMax = 8 << 20
 
 // ReadIterations lists up to limit finished iterations of a job after one, in order;
 // more tells that there are others.
-func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32, limit int) (out []Iteration, more bool, err error) {
+func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32, limit int) (out []records.Iteration, more bool, err error) {
 	space := keys.In(g.Prefix())
 	_, to := space.Iterations(ns, id)
 	bytes := 0
@@ -40,7 +41,7 @@ func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32,
 		if err != nil {
 			return false, err
 		}
-		it, err := decodeIteration(n, value)
+		it, err := records.DecodeIteration(n, value)
 		if err != nil {
 			return false, fmt.Errorf("job %s: %w", id, err)
 		}
@@ -51,10 +52,10 @@ func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32,
 }
 
 // ReadIteration reads one finished iteration, or statedb.ErrNotFound.
-func ReadIteration(g *statedb.Group, ns job.Namespace, id job.ID, n uint32) (Iteration, error) {
+func ReadIteration(g *statedb.Group, ns job.Namespace, id job.ID, n uint32) (records.Iteration, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Iteration(ns, id, n))
 	if err != nil {
-		return Iteration{}, err
+		return records.Iteration{}, err
 	}
-	return decodeIteration(n, v)
+	return records.DecodeIteration(n, v)
 }

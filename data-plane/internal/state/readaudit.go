@@ -5,12 +5,13 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // AuditPage is some audit records of a group, oldest first.
 type AuditPage struct {
-	Records []AuditRecord
+	Records []records.AuditRecord
 	// Last is the number of the newest record of the group, Taken up to where a control
 	// plane said that it keeps them.
 	Last, Taken uint64
@@ -26,18 +27,18 @@ func ReadAudit(g *statedb.Group, after uint64, limit int) (p AuditPage, err erro
 	if err != nil {
 		return p, err
 	}
-	mark, err := decodeAuditEnds(v)
+	mark, err := records.DecodeAuditEnds(v)
 	if err != nil {
 		return p, err
 	}
-	p.Last, p.Taken = mark.last, mark.taken
+	p.Last, p.Taken = mark.Last, mark.Taken
 	from, to := space.AuditFrom(after + 1)
 	err = g.Scan(from, to, func(key, value []byte) (bool, error) {
 		number, err := space.AuditNumber(key)
 		if err != nil {
 			return false, err
 		}
-		rec, err := decodeAudit(number, value)
+		rec, err := records.DecodeAudit(number, value)
 		p.Records = append(p.Records, rec)
 		return err == nil && len(p.Records) < limit, err
 	})
@@ -46,7 +47,7 @@ func ReadAudit(g *statedb.Group, after uint64, limit int) (p AuditPage, err erro
 
 // ReadAuditOf reads the records of one namespace before a number of its own, newest
 // first; 0 begins with the newest.
-func ReadAuditOf(g *statedb.Group, ns job.Namespace, before uint64, limit int) (out []AuditRecord, err error) {
+func ReadAuditOf(g *statedb.Group, ns job.Namespace, before uint64, limit int) (out []records.AuditRecord, err error) {
 	if before == 0 {
 		before = 1<<64 - 1
 	}
@@ -55,7 +56,7 @@ func ReadAuditOf(g *statedb.Group, ns job.Namespace, before uint64, limit int) (
 	space := keys.In(g.Prefix())
 	from, to := space.AuditsOf(ns, before)
 	err = view.ScanBack(from, to, func(_, value []byte) (bool, error) {
-		number, err := numberOf(value)
+		number, err := records.DecodeNumber(value)
 		if err != nil {
 			return false, err
 		}
@@ -63,7 +64,7 @@ func ReadAuditOf(g *statedb.Group, ns job.Namespace, before uint64, limit int) (
 		if err != nil {
 			return false, err
 		}
-		rec, err := decodeAudit(number, v)
+		rec, err := records.DecodeAudit(number, v)
 		out = append(out, rec)
 		return err == nil && len(out) < limit, err
 	})

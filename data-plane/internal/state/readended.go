@@ -5,6 +5,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -25,8 +26,8 @@ func ReadEndedNamespaces(g *statedb.Group) ([]EndedNamespace, error) {
 		if err != nil {
 			return false, err
 		}
-		m, err := decodeEndedMark(value)
-		out = append(out, EndedNamespace{ns, m.at, m.swept})
+		m, err := records.DecodeEndedMark(value)
+		out = append(out, EndedNamespace{ns, m.At, m.Swept})
 		return err == nil, err
 	})
 	return out, err
@@ -49,7 +50,7 @@ func IsAudited(g *statedb.Group, ns job.Namespace) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		rec, err := decodeAudit(number, value)
+		rec, err := records.DecodeAudit(number, value)
 		found = found || rec.NS == ns
 		return err == nil && !found, err
 	})

@@ -7,30 +7,31 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // IDBatch is a batch and its name.
 type IDBatch struct {
 	ID job.BatchID
-	Batch
+	records.Batch
 }
 
 // BatchMember is a job of a batch, how it ended, and where it stands now.
 type BatchMember struct {
 	ID      job.ID
-	Outcome Outcome
+	Outcome records.Outcome
 	Queue   string
 	State   job.State // 0: it is gone.
 }
 
 // ReadBatch reads a batch, or statedb.ErrNotFound.
-func ReadBatch(g *statedb.Group, ns job.Namespace, id job.BatchID) (Batch, error) {
+func ReadBatch(g *statedb.Group, ns job.Namespace, id job.BatchID) (records.Batch, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Batch(ns, id))
 	if err != nil {
-		return Batch{}, err
+		return records.Batch{}, err
 	}
-	return decodeBatch(v)
+	return records.DecodeBatch(v)
 }
 
 // ReadBatches lists up to limit batches of a namespace that are older than one,
@@ -38,7 +39,7 @@ func ReadBatch(g *statedb.Group, ns job.Namespace, id job.BatchID) (Batch, error
 func ReadBatches(g *statedb.Group, ns job.Namespace, before job.BatchID, limit int) (out []IDBatch, more bool, err error) {
 	from, to := keys.In(g.Prefix()).Batches(ns, before)
 	more, err = readBack(g, from, to, limit, func(id [16]byte, value []byte) error {
-		b, err := decodeBatch(value)
+		b, err := records.DecodeBatch(value)
 		out = append(out, IDBatch{id, b})
 		return err
 	})
@@ -62,7 +63,7 @@ func ReadMembers(g *statedb.Group, ns job.Namespace, id job.BatchID, after job.I
 			return false, err
 		}
 		m := BatchMember{ID: tail}
-		if m.Outcome, err = decodeOutcome(value); err != nil {
+		if m.Outcome, err = records.DecodeOutcome(value); err != nil {
 			return false, err
 		}
 		out = append(out, m)
@@ -77,9 +78,9 @@ func ReadMembers(g *statedb.Group, ns job.Namespace, id job.BatchID, after job.I
 }
 
 // ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
-func ReadTold(g *statedb.Group, d Due) (int, error) {
+func ReadTold(g *statedb.Group, d keys.Due) (int, error) {
 	w, err := readWaiters(g, keys.In(g.Prefix()), d.NS, d.ID)
-	return int(min(w.count(), dependentsPerFire)), err
+	return int(min(w.Count(), dependentsPerFire)), err
 }
 
 // standing is the queue and the state of a job; zero if it is gone.
@@ -100,7 +101,7 @@ type ChainStep struct {
 
 // Chain is a whole chain.
 type Chain struct {
-	ChainState
+	records.ChainState
 	StepJobs  []ChainStep
 	OnFailure *ChainStep // nil: none was asked for.
 	OnExit    *ChainStep
@@ -110,7 +111,7 @@ type Chain struct {
 // IDChain is how far a chain has come, and its name.
 type IDChain struct {
 	ID job.ChainID
-	ChainState
+	records.ChainState
 }
 
 // ReadChain reads a whole chain from one picture of the state, or statedb.ErrNotFound.
@@ -122,13 +123,13 @@ func ReadChain(g *statedb.Group, ns job.Namespace, id job.ChainID) (c Chain, err
 	if err != nil {
 		return Chain{}, err
 	}
-	if c.ChainState, err = decodeChainState(value); err != nil {
+	if c.ChainState, err = records.DecodeChainState(value); err != nil {
 		return Chain{}, fmt.Errorf("%s: %w", id, err)
 	}
 	if value, err = v.Get(space.Chain(ns, id)); err != nil {
 		return Chain{}, fmt.Errorf("steps of %s: %w", id, err)
 	}
-	steps, err := decodeChain(value)
+	steps, err := records.DecodeChain(value)
 	if err != nil {
 		return Chain{}, fmt.Errorf("%s: %w", id, err)
 	}
@@ -177,7 +178,7 @@ func readStep(r Reader, space keys.Space, ns job.Namespace, step *command.Step, 
 func ReadChains(g *statedb.Group, ns job.Namespace, before job.ChainID, limit int) (out []IDChain, more bool, err error) {
 	from, to := keys.In(g.Prefix()).Chains(ns, before)
 	more, err = readBack(g, from, to, limit, func(id [16]byte, value []byte) error {
-		s, err := decodeChainState(value)
+		s, err := records.DecodeChainState(value)
 		out = append(out, IDChain{id, s})
 		return err
 	})

@@ -5,13 +5,14 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // Standing is a job and its queue in one picture of the state.
 type Standing struct {
 	Job
-	Config QueueConfig
+	Config records.QueueConfig
 	Limits QueueState // Without what budgets shut.
 	// ShutUntil: a spent budget lets no job of the queue start before; 0 if none does.
 	ShutUntil int64
@@ -19,7 +20,7 @@ type Standing struct {
 	// TagShutUntil; "" if there is none.
 	TagShut      string
 	TagShutUntil int64
-	Counts       Counts
+	Counts       records.Counts
 	// WaitsFor are the jobs that it waits for and that have not ended.
 	WaitsFor []job.ID
 	// Ahead is how many ready jobs of the queue come first, counted up to AheadMax.
@@ -42,14 +43,14 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 	if b, err := optional(v.Get(space.Queue(ns, keys.QueueConfig, name))); err != nil {
 		return Standing{}, err
 	} else if b != nil {
-		if s.Config, err = decodeQueueConfig(b); err != nil {
+		if s.Config, err = records.DecodeQueueConfig(b); err != nil {
 			return Standing{}, err
 		}
 	}
 	if b, err := optional(v.Get(space.Queue(ns, keys.QueueCounts, name))); err != nil {
 		return Standing{}, err
 	} else if b != nil {
-		if s.Counts, err = decodeCounts(b); err != nil {
+		if s.Counts, err = records.DecodeCounts(b); err != nil {
 			return Standing{}, err
 		}
 	}

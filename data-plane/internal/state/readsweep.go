@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -50,8 +51,8 @@ func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 				from, more = space.SweepsAfter(ns), true
 				return false, nil
 			}
-			mark, err := decodeSweepMark(value)
-			out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.gen})
+			mark, err := records.DecodeSweepMark(value)
+			out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.Gen})
 			return err == nil, err
 		})
 		if err != nil {
@@ -118,8 +119,8 @@ func (s *Sweeping) locks(g *statedb.Group, family byte) ([]string, error) {
 			return false, nil
 		}
 		walked++
-		l, err := decodeLock(value)
-		if err != nil || l.gen == gen.own || family == keys.Idempotency && gen.keeps(l.gen) {
+		l, err := records.DecodeLock(value)
+		if err != nil || l.Gen == gen.Own || family == keys.Idempotency && gen.Keeps(l.Gen) {
 			return true, err
 		}
 		found = append(found, name) // Apply knows whether the owner of a unique lock is there.
@@ -152,8 +153,8 @@ func (s *Sweeping) jobs(g *statedb.Group) ([]job.ID, error) {
 		}
 		s.job = id
 		walked++
-		h, err := decodeHead(value)
-		if err == nil && h.Queue == s.Queue && !gen.has(h.gen, h.State.Leased()) {
+		h, err := records.DecodeHead(value)
+		if err == nil && h.Queue == s.Queue && !gen.Has(h.Gen, h.State.Leased()) {
 			found = append(found, id)
 		}
 		return true, err

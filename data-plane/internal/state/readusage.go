@@ -5,20 +5,21 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // ReadJobUsage reads what a job reported; nil if it reported nothing.
-func ReadJobUsage(g *statedb.Group, ns job.Namespace, id job.ID) (*JobUsage, error) {
+func ReadJobUsage(g *statedb.Group, ns job.Namespace, id job.ID) (*records.JobUsage, error) {
 	return readJobUsage(g, keys.In(g.Prefix()), ns, id)
 }
 
-func readJobUsage(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*JobUsage, error) {
+func readJobUsage(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*records.JobUsage, error) {
 	v, err := optional(r.Get(space.Job(ns, keys.JobUsage, id)))
 	if err != nil || v == nil {
 		return nil, err
 	}
-	u, err := decodeJobUsage(v)
+	u, err := records.DecodeJobUsage(v)
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", id, err)
 	}
@@ -29,7 +30,7 @@ func readJobUsage(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*Job
 type HourUsage struct {
 	Hour                   uint64 // Since 1970.
 	Queue, Provider, Model string
-	Meter
+	records.Meter
 }
 
 // ReadUsage calls f for the usage of the hours in [from, to), in order, until it
@@ -43,7 +44,7 @@ func ReadUsage(g *statedb.Group, ns job.Namespace, from, to uint64, f func(HourU
 		if u.Hour, u.Queue, u.Provider, u.Model, err = space.UsageOf(key); err != nil {
 			return false, err
 		}
-		if u.Meter, err = decodeMeter(value); err != nil {
+		if u.Meter, err = records.DecodeMeter(value); err != nil {
 			return false, fmt.Errorf("usage of queue %q: %w", u.Queue, err)
 		}
 		return f(u), nil

@@ -6,28 +6,17 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
-// The functions of this file read what copies of the jobs are made from.
-
-// TimelineMax moments of a job are kept: the first, and the latest of the others.
-const TimelineMax = timelineMax
-
-// Generation is that of the queue when the job came into it, or when it last changed its
-// state: see DeletedQueue.
-func (h *Head) Generation() uint64 { return h.gen }
-
-// HasErrors reports whether an attempt of the job failed.
-func (h *Head) HasErrors() bool { return h.has(flagErrors) }
-
 // ReadLastError reads the latest failed attempt of a job; zero if there is none.
-func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (AttemptError, error) {
-	var last AttemptError
+func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (records.AttemptError, error) {
+	var last records.AttemptError
 	from, to := keys.In(g.Prefix()).AttemptErrors(ns, id)
 	err := g.Scan(from, to, func(_, value []byte) (bool, error) {
 		var err error
-		last, err = decodeAttemptError(value)
+		last, err = records.DecodeAttemptError(value)
 		return true, err
 	})
 	return last, err
@@ -35,21 +24,21 @@ func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (AttemptError,
 
 // ReadHold reads why a job is or was held; zero if there is no record, which a job that
 // changes meanwhile may show.
-func ReadHold(g *statedb.Group, ns job.Namespace, id job.ID) (Hold, error) {
+func ReadHold(g *statedb.Group, ns job.Namespace, id job.ID) (records.Hold, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Hold, id))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Hold{}, nil
+		return records.Hold{}, nil
 	}
 	if err != nil {
-		return Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
+		return records.Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
 	}
-	return decodeHold(v)
+	return records.DecodeHold(v)
 }
 
 // IDHead is the head of a job.
 type IDHead struct {
 	ID job.ID
-	Head
+	records.Head
 }
 
 // HeadReader reads many heads. It remembers generations of queues, so what it takes
@@ -57,18 +46,18 @@ type IDHead struct {
 type HeadReader struct {
 	store *statedb.Group
 	space keys.Space
-	gens  map[queueKey]generation
+	gens  map[queueKey]records.Generation
 }
 
 // NewHeadReader makes a reader for one piece of work.
 func NewHeadReader(g *statedb.Group) *HeadReader {
-	return &HeadReader{store: g, space: keys.In(g.Prefix()), gens: make(map[queueKey]generation)}
+	return &HeadReader{store: g, space: keys.In(g.Prefix()), gens: make(map[queueKey]records.Generation)}
 }
 
 // Jobs reads the heads and bodies of jobs and hands them over in the order of ids,
 // which makes it cheap; a job that is not there comes with nil. The body's payload
 // is valid during the call.
-func (r *HeadReader) Jobs(ns job.Namespace, ids []job.ID, f func(job.ID, *Head, *Body) error) (err error) {
+func (r *HeadReader) Jobs(ns job.Namespace, ids []job.ID, f func(job.ID, *records.Head, *records.Body) error) (err error) {
 	heads, err := r.store.Lookup()
 	if err != nil {
 		return err
@@ -94,7 +83,7 @@ func (r *HeadReader) Jobs(ns job.Namespace, ids []job.ID, f func(job.ID, *Head, 
 	return nil
 }
 
-func (r *HeadReader) job(heads, bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*Head, *Body, error) {
+func (r *HeadReader) job(heads, bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*records.Head, *records.Body, error) {
 	v, err := heads.Get(r.space.Job(ns, keys.Head, id))
 	if err != nil {
 		return nil, nil, err
@@ -112,25 +101,25 @@ func (r *HeadReader) job(heads, bodies *statedb.Lookup, ns job.Namespace, id job
 
 // body reads the body of a job whose head was read; ErrNotFound: it was deleted since, or
 // added since bodies was taken.
-func (r *HeadReader) body(bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*Body, error) {
+func (r *HeadReader) body(bodies *statedb.Lookup, ns job.Namespace, id job.ID) (*records.Body, error) {
 	v, err := bodies.Get(r.space.Job(ns, keys.Body, id))
 	if err != nil {
 		return nil, err
 	}
-	b, err := decodeBody(v)
+	b, err := records.DecodeBody(v)
 	return &b, err
 }
 
 // JobsAfter walks over up to limit heads of a namespace after an id and hands over the jobs
 // that are there, as Jobs does: each head is read once. It ends at last; done tells that
 // there are no more. A job that comes or goes meanwhile may be missing.
-func (r *HeadReader) JobsAfter(ns job.Namespace, after job.ID, limit int, f func(job.ID, *Head, *Body) error) (last job.ID, done bool, err error) {
+func (r *HeadReader) JobsAfter(ns job.Namespace, after job.ID, limit int, f func(job.ID, *records.Head, *records.Body) error) (last job.ID, done bool, err error) {
 	bodies, err := r.store.Lookup()
 	if err != nil {
 		return job.ID{}, false, err
 	}
 	defer func() { err = errors.Join(err, bodies.Close()) }()
-	return r.walk(ns, after, limit, func(id job.ID, h *Head) error {
+	return r.walk(ns, after, limit, func(id job.ID, h *records.Head) error {
 		b, err := r.body(bodies, ns, id)
 		if errors.Is(err, statedb.ErrNotFound) {
 			return nil
@@ -142,32 +131,32 @@ func (r *HeadReader) JobsAfter(ns job.Namespace, after job.ID, limit int, f func
 	})
 }
 
-func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h Head, there bool, err error) {
-	if h, err = decodeHead(v); err != nil {
-		return Head{}, false, fmt.Errorf("job %s: %w", id, err)
+func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h records.Head, there bool, err error) {
+	if h, err = records.DecodeHead(v); err != nil {
+		return records.Head{}, false, fmt.Errorf("job %s: %w", id, err)
 	}
 	k := queueKey{ns, h.Queue}
 	gen, known := r.gens[k]
 	if !known {
 		if gen, err = readGeneration(r.store, r.space, ns, h.Queue); err != nil {
-			return Head{}, false, err
+			return records.Head{}, false, err
 		}
 		r.gens[k] = gen
 	}
-	return h, gen.has(h.gen, h.State.Leased()), nil
+	return h, gen.Has(h.Gen, h.State.Leased()), nil
 }
 
 // Heads walks over up to limit heads of a namespace after an id and lists those of
 // jobs that are there, by id. It ends at last; done tells that there are no more.
 func (r *HeadReader) Heads(ns job.Namespace, after job.ID, limit int) (out []IDHead, last job.ID, done bool, err error) {
-	last, done, err = r.walk(ns, after, limit, func(id job.ID, h *Head) error {
+	last, done, err = r.walk(ns, after, limit, func(id job.ID, h *records.Head) error {
 		out = append(out, IDHead{id, *h})
 		return nil
 	})
 	return out, last, done, err
 }
 
-func (r *HeadReader) walk(ns job.Namespace, after job.ID, limit int, f func(job.ID, *Head) error) (last job.ID, done bool, err error) {
+func (r *HeadReader) walk(ns job.Namespace, after job.ID, limit int, f func(job.ID, *records.Head) error) (last job.ID, done bool, err error) {
 	walked := 0
 	from, to := r.space.Heads(ns, after)
 	err = r.store.Scan(from, to, func(key, value []byte) (bool, error) {
@@ -212,8 +201,8 @@ func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) (_ map[string]Deleted
 		if err != nil {
 			return false, err
 		}
-		mark, err := decodeSweepMark(value)
-		out[queue] = DeletedQueue{Kept: mark.gen, Alive: mark.gen}
+		mark, err := records.DecodeSweepMark(value)
+		out[queue] = DeletedQueue{Kept: mark.Gen, Alive: mark.Gen}
 		return err == nil, err
 	})
 	if err != nil || len(out) == 0 {
@@ -230,14 +219,14 @@ func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) (_ map[string]Deleted
 		if !deleted {
 			return true, nil
 		}
-		cfg, err := decodeQueueConfig(value)
+		cfg, err := records.DecodeQueueConfig(value)
 		if err != nil {
 			return false, err
 		}
-		gen := cfg.generation()
-		q.Alive = gen.own
-		if q.Kept = q.Alive; gen.kept != 0 {
-			q.Kept = gen.kept - 1
+		gen := cfg.Generation()
+		q.Alive = gen.Own
+		if q.Kept = q.Alive; gen.Kept != 0 {
+			q.Kept = gen.Kept - 1
 		}
 		out[queue] = q
 		return true, nil

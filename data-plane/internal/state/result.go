@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // Times are lease time, which measures durations, and calendar time, in which people
@@ -93,7 +94,7 @@ type QueueState struct {
 	max      uint32
 	throttle command.Throttle
 	leased   int64
-	starts   starts
+	starts   records.Starts
 	shut     int64 // A spent budget lets no lease begin before; 0 if none does.
 }
 

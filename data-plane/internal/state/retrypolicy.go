@@ -1,10 +1,13 @@
 package state
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/command"
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+)
 
 // retryOf is the retry policy of a new job: what its producer left open is for the
 // queue to say, and for the defaults where that says nothing.
-func retryOf(c *command.Enqueue, q *QueueConfig) command.RetryPolicy {
+func retryOf(c *command.Enqueue, q *records.QueueConfig) command.RetryPolicy {
 	open := openParts(c)
 	if open == 0 {
 		return c.Retry

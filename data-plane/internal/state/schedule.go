@@ -6,75 +6,26 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // SchedulesMax bounds the schedules of a namespace.
 const SchedulesMax = 1000
 
-// Schedule is a cron schedule as stored.
-//
-// Invariants: Next is set iff there is a due row of that time, and never while the
-// schedule is paused. The row of its name leads to it.
-type Schedule struct {
-	command.Schedule
-	Version   uint64 // Grows with each change of what stands in command.Schedule.
-	CreatedAt int64
-	UpdatedAt int64
-	Next      int64 // When it is looked at: at the tick it waits for, or later; 0: never.
-	// Since: ticks before it were dealt with. None is dealt with twice, whatever is
-	// proposed: it never goes back, also when there is no next tick (R-T4).
-	Since   int64
-	LastRun int64 // When it made a job last.
-	LastJob job.ID
-	Missed  uint64 // Ticks that made no job.
-}
-
-func (s *Schedule) encode() []byte {
-	w := newRecord(160 + len(s.Job.Payload))
-	command.EncodeSchedule(&w, &s.Schedule)
-	w.Uint(s.Version)
-	for _, at := range []int64{s.CreatedAt, s.UpdatedAt, s.Next, s.Since, s.LastRun} {
-		w.Int(at)
-	}
-	w.ID(s.LastJob)
-	w.Uint(s.Missed)
-	return w.Buf
-}
-
-func decodeSchedule(v []byte) (Schedule, error) {
-	r, err := openRecord("schedule", v)
-	if err != nil {
-		return Schedule{}, err
-	}
-	s := Schedule{
-		Schedule: command.DecodeSchedule(r), Version: r.Uint(), CreatedAt: r.Time(), UpdatedAt: r.Time(),
-		Next: r.Time(), Since: r.Time(), LastRun: r.Time(), LastJob: r.ID(), Missed: r.Uint(),
-	}
-	return s, closeRecord("schedule", r)
-}
-
-// decodeScheduleID reads what stands under a schedule's name.
-func decodeScheduleID(v []byte) (job.ScheduleID, error) {
-	r := codec.NewReader(v)
-	id := job.ScheduleID(r.ID())
-	return id, closeRecord("name of a schedule", r)
-}
-
-func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s Schedule, ok bool, err error) {
+func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s records.Schedule, ok bool, err error) {
 	v, err := x.txn.Get(x.m.space.Schedule(ns, id))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Schedule{}, false, nil
+		return records.Schedule{}, false, nil
 	}
 	if err != nil {
-		return Schedule{}, false, err
+		return records.Schedule{}, false, err
 	}
-	if s, err = decodeSchedule(v); err != nil {
-		return Schedule{}, false, fmt.Errorf("schedule %s: %w", id, err)
+	if s, err = records.DecodeSchedule(v); err != nil {
+		return records.Schedule{}, false, fmt.Errorf("schedule %s: %w", id, err)
 	}
 	return s, true, nil
 }
@@ -127,7 +78,7 @@ func (x *entry) renameSchedule(ns job.Namespace, id job.ScheduleID, old, name st
 	k := x.m.space.ScheduleName(ns, name)
 	v, err := x.txn.Get(k)
 	if err == nil {
-		owner, err := decodeScheduleID(v)
+		owner, err := records.DecodeScheduleID(v)
 		if err != nil || owner != id {
 			return false, err
 		}
@@ -194,7 +145,7 @@ func (x *entry) tick(c *command.Tick) (Result, error) {
 	return last, nil
 }
 
-func (x *entry) runByHand(c *command.Tick, s *Schedule) (Result, error) {
+func (x *entry) runByHand(c *command.Tick, s *records.Schedule) (Result, error) {
 	res, err := x.run(c.NS, c.ID, s, 0)
 	if err != nil || res.Refusal != Accepted {
 		return res, err
@@ -206,7 +157,7 @@ func (x *entry) runByHand(c *command.Tick, s *Schedule) (Result, error) {
 // run makes one job of a schedule, for a tick or (0) by hand, unless its policy of
 // overlaps, its queue or its unique key is against it. Then the refusal says so, and
 // the answer names the job that is in the way.
-func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *Schedule, at int64) (Result, error) {
+func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *records.Schedule, at int64) (Result, error) {
 	before, running, err := x.lastRun(ns, s)
 	if err != nil {
 		return Result{}, err
@@ -246,9 +197,9 @@ func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *Schedule, at int64) 
 }
 
 // lastRun finds the job of the tick before, if it is not finished and matters.
-func (x *entry) lastRun(ns job.Namespace, s *Schedule) (Head, bool, error) {
+func (x *entry) lastRun(ns job.Namespace, s *records.Schedule) (records.Head, bool, error) {
 	if s.Overlap == command.OverlapAllow || s.LastJob.IsZero() {
-		return Head{}, false, nil
+		return records.Head{}, false, nil
 	}
 	h, ok, err := x.head(ns, s.LastJob)
 	return h, ok && !h.State.Terminal(), err
@@ -270,12 +221,12 @@ func (x *entry) noteSchedule(ns job.Namespace, id job.ID, of job.ScheduleID, tic
 		return err
 	}
 	b.Schedule, b.Tick = of, tick
-	x.txn.Set(x.m.space.Job(ns, keys.Body, id), b.encode())
+	x.txn.Set(x.m.space.Job(ns, keys.Body, id), b.Encode())
 	return nil
 }
 
 // waitFor replaces the due row of a schedule; 0 waits for nothing.
-func (x *entry) waitFor(ns job.Namespace, id job.ScheduleID, s *Schedule, next int64) {
+func (x *entry) waitFor(ns job.Namespace, id job.ScheduleID, s *records.Schedule, next int64) {
 	if s.Next != 0 {
 		x.txn.Delete(x.m.space.Due(keys.Due{At: s.Next, Kind: keys.DueSchedule, NS: ns, ID: job.ID(id)}))
 	}
@@ -284,8 +235,8 @@ func (x *entry) waitFor(ns job.Namespace, id job.ScheduleID, s *Schedule, next i
 	}
 }
 
-func (x *entry) putScheduleRecord(ns job.Namespace, id job.ScheduleID, s *Schedule) {
-	x.txn.Set(x.m.space.Schedule(ns, id), s.encode())
+func (x *entry) putScheduleRecord(ns job.Namespace, id job.ScheduleID, s *records.Schedule) {
+	x.txn.Set(x.m.space.Schedule(ns, id), s.Encode())
 }
 
 // fireSchedule removes a due row that no schedule answers for. One that does has its
@@ -302,18 +253,18 @@ func (x *entry) fireSchedule(d keys.Due) (Result, error) {
 }
 
 // ReadSchedule reads a schedule, or statedb.ErrNotFound.
-func ReadSchedule(g *statedb.Group, ns job.Namespace, id job.ScheduleID) (Schedule, error) {
+func ReadSchedule(g *statedb.Group, ns job.Namespace, id job.ScheduleID) (records.Schedule, error) {
 	v, err := g.Get(keys.In(g.Prefix()).Schedule(ns, id))
 	if err != nil {
-		return Schedule{}, err
+		return records.Schedule{}, err
 	}
-	return decodeSchedule(v)
+	return records.DecodeSchedule(v)
 }
 
 // IDSchedule is a schedule with its id.
 type IDSchedule struct {
 	ID job.ScheduleID
-	Schedule
+	records.Schedule
 }
 
 // ReadSchedules lists up to limit schedules of a namespace after an id, by id.
@@ -326,7 +277,7 @@ func ReadSchedules(g *statedb.Group, ns job.Namespace, after job.ScheduleID, lim
 		if err != nil {
 			return false, err
 		}
-		s, err := decodeSchedule(value)
+		s, err := records.DecodeSchedule(value)
 		if err != nil {
 			return false, fmt.Errorf("schedule %s: %w", id, err)
 		}

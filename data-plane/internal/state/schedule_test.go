@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // R-T4, INV-12: whatever several leaders propose, each from what it saw of a schedule
@@ -26,7 +27,7 @@ func TestINV12_StaleLeadersMakeNoTickTwice(t *testing.T) {
 			Name: "s", Cron: "a", Zone: "UTC", Job: command.Template{Queue: "q", Retry: command.DefaultRetry()},
 		}}
 		r.do(t, epoch, put)
-		seen := make([]Schedule, 3)
+		seen := make([]records.Schedule, 3)
 		look := func(i int) {
 			var err error
 			if seen[i], err = ReadSchedule(r.store, ns, id); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -316,8 +317,8 @@ func (d *dumper) row(k, v []byte) error {
 		if err != nil {
 			return err
 		}
-		m, err := decodeSweepMark(v)
-		fmt.Fprintf(&d.b, "%s is swept of what came before %d, deleted at %s\n", strings.TrimPrefix(idText(ns)+"/"+queue, "n1/"), m.gen, timeText(m.at))
+		m, err := records.DecodeSweepMark(v)
+		fmt.Fprintf(&d.b, "%s is swept of what came before %d, deleted at %s\n", strings.TrimPrefix(idText(ns)+"/"+queue, "n1/"), m.Gen, timeText(m.At))
 		return err
 	case 0x40:
 		ns := idText([16]byte(k[5:21]))
@@ -344,7 +345,7 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 	case keys.QueueCounts:
 		return d.counts(k, v)
 	case keys.QueueConfig:
-		c, err := decodeQueueConfig(v)
+		c, err := records.DecodeQueueConfig(v)
 		fmt.Fprintf(&d.b, "queue %s paused %v since %s", k[1:], c.Paused, timeText(c.CreatedAt))
 		if c.MaxConcurrency > 0 {
 			fmt.Fprintf(&d.b, " max %d", c.MaxConcurrency)
@@ -358,20 +359,20 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		if c.RetrySet != 0 {
 			fmt.Fprintf(&d.b, " retry %s", retryText(c.Retry, c.RetrySet))
 		}
-		if c.gen != 0 {
-			fmt.Fprintf(&d.b, " generation %d", c.gen)
+		if c.Gen != 0 {
+			fmt.Fprintf(&d.b, " generation %d", c.Gen)
 		}
-		if c.kept != 0 {
-			fmt.Fprintf(&d.b, " keeping %d", c.kept-1)
+		if c.Kept != 0 {
+			fmt.Fprintf(&d.b, " keeping %d", c.Kept-1)
 		}
 		d.b.WriteByte('\n')
 		return err
 	case 'X':
-		n, err := decodeTally(v)
+		n, err := records.DecodeTally(v)
 		fmt.Fprintf(&d.b, "%d schedules\n", n)
 		return err
 	case 'G':
-		n, err := decodeTally(v)
+		n, err := records.DecodeTally(v)
 		fmt.Fprintf(&d.b, "%d open batches\n", n)
 		return err
 	case 'r':
@@ -384,7 +385,7 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		fmt.Fprintf(&d.b, "%d events, the last in %d\n", m.Seq, m.Index)
 		return err
 	case 'e':
-		e, err := decodeAttemptError(v)
+		e, err := records.DecodeAttemptError(v)
 		fmt.Fprintf(&d.b, "error of %s: attempt %d by %s at %s %q %q\n", idText([16]byte(k[:16])), e.Attempt, e.Worker, timeText(e.At), e.Error, e.Backtrace)
 		return err
 	case keys.Hold:
@@ -392,7 +393,7 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 	case 'k':
 		return d.schedule(k, v)
 	case 'x':
-		id, err := decodeScheduleID(v)
+		id, err := records.DecodeScheduleID(v)
 		fmt.Fprintf(&d.b, "schedule called %s -> %s\n", k, idText(id))
 		return err
 	case keys.Result, keys.Checkpoint, keys.Progress:
@@ -423,7 +424,7 @@ func retryText(p command.RetryPolicy, parts command.RetryParts) string {
 }
 
 func (d *dumper) schedule(k, v []byte) error {
-	s, err := decodeSchedule(v)
+	s, err := records.DecodeSchedule(v)
 	fmt.Fprintf(&d.b, "schedule %s: %s %s version %d created %s updated %s", idText([16]byte(k)), s.Cron, s.Zone, s.Version, timeText(s.CreatedAt), timeText(s.UpdatedAt))
 	if s.Paused {
 		d.b.WriteString(" paused")
@@ -440,7 +441,7 @@ func (d *dumper) schedule(k, v []byte) error {
 }
 
 func (d *dumper) body(k, v []byte) error {
-	b, err := decodeBody(v)
+	b, err := records.DecodeBody(v)
 	fmt.Fprintf(&d.b, "body %s: queue %s payload %s created %s", idText([16]byte(k)), b.Queue, b.Payload, timeText(b.CreatedAt))
 	if b.ScheduledAt != 0 {
 		fmt.Fprintf(&d.b, " scheduled %s", timeText(b.ScheduledAt))
@@ -462,7 +463,7 @@ func (d *dumper) body(k, v []byte) error {
 }
 
 func (d *dumper) head(k, v []byte) error {
-	h, err := decodeHead(v)
+	h, err := records.DecodeHead(v)
 	fmt.Fprintf(&d.b, "head %s: %s %s/%s attempt %d of %d", idText([16]byte(k)), h.State, h.Queue, h.Priority, h.Attempt, h.Retry.MaxRetries)
 	add := func(when bool, format string, args ...any) {
 		if when {
@@ -479,16 +480,16 @@ func (d *dumper) head(k, v []byte) error {
 	add(h.Started != 0, "started %s", timeText(h.Started))
 	add(h.FailedAt != 0, "failed %s", timeText(h.FailedAt))
 	add(h.Finished != 0, "finished %s", timeText(h.Finished))
-	add(h.Reason != NotDead, "reason %s", h.Reason)
+	add(h.Reason != records.NotDead, "reason %s", h.Reason)
 	add(h.Iteration > 0, "iteration %d", h.Iteration)
-	add(h.has(flagIterated), "over")
-	add(h.has(flagUnique), "holds-unique")
-	add(h.has(flagBlocked), "waits")
-	add(h.has(flagDependents), "waited-for")
-	add(h.has(flagHoldNext), "then-held")
-	add(h.has(flagExpired), "then-expired")
+	add(h.Has(records.FlagIterated), "over")
+	add(h.Has(records.FlagUnique), "holds-unique")
+	add(h.Has(records.FlagBlocked), "waits")
+	add(h.Has(records.FlagDependents), "waited-for")
+	add(h.Has(records.FlagHoldNext), "then-held")
+	add(h.Has(records.FlagExpired), "then-expired")
 	add(h.ExpireAt != 0, "expires %s", timeText(h.ExpireAt))
-	add(h.gen != 0, "generation %d", h.gen)
+	add(h.Gen != 0, "generation %d", h.Gen)
 	var line []string
 	for _, m := range h.Timeline {
 		line = append(line, fmt.Sprintf("%s %s #%d", timeText(m.At), m.What, m.Attempt))
@@ -498,12 +499,12 @@ func (d *dumper) head(k, v []byte) error {
 }
 
 func (d *dumper) hold(k, v []byte) error {
-	h, err := decodeHold(v)
+	h, err := records.DecodeHold(v)
 	fmt.Fprintf(&d.b, "hold of %s: %q by %q at %s", idText([16]byte(k)), h.Reason, h.By, timeText(h.At))
 	if h.Until != 0 {
 		fmt.Fprintf(&d.b, " until %s", timeText(h.Until))
 	}
-	if h.Decision != Undecided {
+	if h.Decision != records.Undecided {
 		fmt.Fprintf(&d.b, ", %s by %q at %s %q", h.Decision, h.DecidedBy, timeText(h.DecidedAt), h.Comment)
 	}
 	d.b.WriteByte('\n')
@@ -511,7 +512,7 @@ func (d *dumper) hold(k, v []byte) error {
 }
 
 func (d *dumper) lock(family byte, k, v []byte) error {
-	l, err := decodeLock(v)
+	l, err := records.DecodeLock(v)
 	n := int(k[0])
 	name := "unique"
 	if family == keys.Idempotency {
@@ -524,15 +525,15 @@ func (d *dumper) lock(family byte, k, v []byte) error {
 	if l.Duplicate {
 		d.b.WriteString(" duplicate")
 	}
-	if l.gen != 0 {
-		fmt.Fprintf(&d.b, " generation %d", l.gen)
+	if l.Gen != 0 {
+		fmt.Fprintf(&d.b, " generation %d", l.Gen)
 	}
 	d.b.WriteByte('\n')
 	return err
 }
 
 func (d *dumper) counts(k, v []byte) error {
-	c, err := decodeCounts(v)
+	c, err := records.DecodeCounts(v)
 	fmt.Fprintf(&d.b, "counts %s:", k[1:])
 	for _, s := range job.States() {
 		if c.Jobs[s] != 0 {
@@ -545,8 +546,8 @@ func (d *dumper) counts(k, v []byte) error {
 			fmt.Fprintf(&d.b, " floor %s %s", job.Priority(p), posText(f))
 		}
 	}
-	for _, r := range c.starts {
-		fmt.Fprintf(&d.b, " started %d at %s", r.n, timeText(r.last))
+	for _, r := range c.Starts {
+		fmt.Fprintf(&d.b, " started %d at %s", r.N, timeText(r.Last))
 	}
 	d.b.WriteByte('\n')
 	return err

@@ -51,8 +51,8 @@ func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 func (x *entry) setThrottle(q *queueRecord, t command.Throttle) {
 	if t.IsZero() {
 		t = command.Throttle{}
-		if len(q.counts.starts) > 0 {
-			x.touched(q).starts = nil
+		if len(q.counts.Starts) > 0 {
+			x.touched(q).Starts = nil
 		}
 	}
 	q.config.Throttle = t

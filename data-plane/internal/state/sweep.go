@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -44,7 +45,7 @@ func (x *entry) sweep(c *command.Sweep) (Result, error) {
 // queue, its counters too, its locks are swept on their own.
 func (x *entry) sweepJob(q *queueRecord, id job.ID) error {
 	h, ok, err := x.anyHead(q.key.ns, id)
-	if err != nil || !ok || h.Queue != q.key.name || q.generation().has(h.gen, h.State.Leased()) {
+	if err != nil || !ok || h.Queue != q.key.name || q.generation().Has(h.Gen, h.State.Leased()) {
 		return err
 	}
 	if h.Due != 0 {
@@ -54,7 +55,7 @@ func (x *entry) sweepJob(q *queueRecord, id job.ID) error {
 	x.events = append(x.events, feed.Event{Type: feed.Deleted, NS: q.key.ns, Queue: q.key.name, ID: id, Attempt: h.Attempt})
 	delete(x.m.leased, jobKey{q.key.ns, id})
 	if !h.State.Terminal() {
-		if err := x.deliver(q.key.ns, id, &h, OutcomeDeleted, nil); err != nil {
+		if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, nil); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func (x *entry) swept(q *queueRecord, gen uint64) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || mark.gen != gen {
+	if !ok || mark.Gen != gen {
 		return Result{Refusal: WrongState}, nil // Done before, or deleted once more.
 	}
 	x.txn.Delete(x.m.space.Sweep(q.key.ns, q.key.name))
@@ -90,14 +91,14 @@ func (x *entry) swept(q *queueRecord, gen uint64) (Result, error) {
 }
 
 // sweepMark reads whether a queue's name is still to be swept.
-func (x *entry) sweepMark(ns job.Namespace, queue string) (sweepMark, bool, error) {
+func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool, error) {
 	v, err := x.txn.Get(x.m.space.Sweep(ns, queue))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return sweepMark{}, false, nil
+		return records.SweepMark{}, false, nil
 	}
 	if err != nil {
-		return sweepMark{}, false, err
+		return records.SweepMark{}, false, err
 	}
-	mark, err := decodeSweepMark(v)
+	mark, err := records.DecodeSweepMark(v)
 	return mark, err == nil, err
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -17,20 +18,9 @@ func (x *entry) tally(key []byte) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return decodeTally(v)
+	return records.DecodeTally(v)
 }
 
 func (x *entry) setTally(key []byte, n uint64) {
-	w := newRecord(8)
-	w.Uint(n)
-	x.txn.Set(key, w.Buf)
-}
-
-func decodeTally(v []byte) (uint64, error) {
-	r, err := openRecord("tally", v)
-	if err != nil {
-		return 0, err
-	}
-	n := r.Uint()
-	return n, closeRecord("tally", r)
+	x.txn.Set(key, records.EncodeTally(n))
 }

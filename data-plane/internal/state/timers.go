@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
@@ -64,9 +65,9 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 	case job.Scheduled, job.Retrying:
 		err = x.promote(d.NS, d.ID, &h)
 	case job.Cancelling:
-		h.flags |= flagReclaimed
-		if h.has(flagHoldNext) {
-			h.flags |= flagRanOut // It goes on, and without a crash.
+		h.Flags |= records.FlagReclaimed
+		if h.Has(records.FlagHoldNext) {
+			h.Flags |= records.FlagRanOut // It goes on, and without a crash.
 		}
 		err = x.endLetGo(d.NS, d.ID, &h)
 	case job.Held:
@@ -81,18 +82,18 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 	return Result{ID: d.ID, State: h.State}, nil
 }
 
-func (x *entry) promote(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) promote(ns job.Namespace, id job.ID, h *records.Head) error {
 	if err := x.enterPending(ns, id, h); err != nil {
 		return err
 	}
-	h.note(WasPromoted, x.now)
+	h.Note(records.WasPromoted, x.now)
 	x.event(feed.Promoted, ns, id, h)
 	return nil
 }
 
 // endLease is about a lease that nobody settled: its worker is lost, or, at the limit
 // of an iteration, too slow.
-func (x *entry) endLease(d keys.Due, h *Head) error {
+func (x *entry) endLease(d keys.Due, h *records.Head) error {
 	limit, err := x.leaseLimit(d.NS, d.ID, h)
 	if err != nil {
 		return err
@@ -105,11 +106,11 @@ func (x *entry) endLease(d keys.Due, h *Head) error {
 
 // expireLease counts a crash of the attempt: the job is ready again at once, or
 // dead when it has taken CrashLimit workers with it.
-func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) expireLease(ns job.Namespace, id job.ID, h *records.Head) error {
 	h.Crashes++
-	h.flags |= flagReclaimed
-	h.note(WasLeaseExpired, x.now)
-	x.addError(ns, id, h, attemptError{
+	h.Flags |= records.FlagReclaimed
+	h.Note(records.WasLeaseExpired, x.now)
+	x.addError(ns, id, h, records.AttemptError{
 		Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time", Worker: h.Worker,
 	})
 	err := x.countFailure(ns, h)
@@ -118,7 +119,7 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *Head) error {
 	}
 	done := h.Crashes >= CrashLimit
 	if done {
-		err = x.endDead(ns, id, h, DeadCrashes)
+		err = x.endDead(ns, id, h, records.DeadCrashes)
 	} else {
 		done, err = x.endOverspent(ns, id, h)
 	}
@@ -142,7 +143,7 @@ func (x *entry) fireLock(d keys.Due, family byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	queue, key, err := decodeLockName(v)
+	queue, key, err := records.DecodeLockName(v)
 	if err != nil {
 		return Result{}, err
 	}
@@ -155,7 +156,7 @@ func (x *entry) fireLock(d keys.Due, family byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	l, err := decodeLock(v)
+	l, err := records.DecodeLock(v)
 	if err != nil {
 		return Result{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // Every change of a job's state goes through leave and one of the enter
@@ -14,13 +15,13 @@ import (
 // in step with the head. Nothing else writes those keys.
 
 // leave takes the job out of what its current state put it in.
-func (x *entry) leave(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) leave(ns job.Namespace, id job.ID, h *records.Head) error {
 	q, err := x.queue(ns, h.Queue)
 	if err != nil {
 		return err
 	}
 	x.left, x.leftID = h.State, id
-	h.gen = q.gen
+	h.Gen = q.gen
 	c := x.touched(q)
 	c.Jobs[h.State]--
 	if c.Jobs[h.State] < 0 {
@@ -39,13 +40,13 @@ func (x *entry) leave(ns job.Namespace, id job.ID, h *Head) error {
 
 // enter counts the job in its new state. What its worker was to let go for ends with
 // the state cancelling.
-func (x *entry) enter(ns job.Namespace, h *Head, s job.State) error {
+func (x *entry) enter(ns job.Namespace, h *records.Head, s job.State) error {
 	q, err := x.queue(ns, h.Queue)
 	if err != nil {
 		return err
 	}
 	if s != job.Cancelling {
-		h.flags &^= flagHoldNext | flagExpired | flagDeadNext
+		h.Flags &^= records.FlagHoldNext | records.FlagExpired | records.FlagDeadNext
 	}
 	h.State = s
 	x.touched(q).Jobs[s]++
@@ -68,15 +69,15 @@ func dueKind(s job.State) keys.DueKind {
 }
 
 // enterPending makes the job pending: ready, or blocked while it waits for others.
-func (x *entry) enterPending(ns job.Namespace, id job.ID, h *Head) error {
-	if h.has(flagBlocked) {
+func (x *entry) enterPending(ns job.Namespace, id job.ID, h *records.Head) error {
+	if h.Has(records.FlagBlocked) {
 		return x.enter(ns, h, job.Pending)
 	}
 	return x.enterReady(ns, id, h)
 }
 
 // enterReady puts the job at the end of its ready order.
-func (x *entry) enterReady(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) enterReady(ns job.Namespace, id job.ID, h *records.Head) error {
 	h.Pos = x.place()
 	x.txn.SetNew(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos), id[:])
 	x.out.Ready = append(x.out.Ready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
@@ -84,7 +85,7 @@ func (x *entry) enterReady(ns job.Namespace, id job.ID, h *Head) error {
 }
 
 // enterTimed puts the job into a state that something ends at a time.
-func (x *entry) enterTimed(ns job.Namespace, id job.ID, h *Head, s job.State, at int64) error {
+func (x *entry) enterTimed(ns job.Namespace, id job.ID, h *records.Head, s job.State, at int64) error {
 	h.Due = at
 	x.addDue(keys.Due{At: at, Kind: dueKind(s), NS: ns, ID: id}, nil)
 	return x.enter(ns, h, s)
@@ -92,9 +93,9 @@ func (x *entry) enterTimed(ns job.Namespace, id job.ID, h *Head, s job.State, at
 
 // enterFor puts the job into a state that ends after a duration, which lease time
 // measures.
-func (x *entry) enterFor(ns job.Namespace, id job.ID, h *Head, s job.State, d time.Duration) error {
+func (x *entry) enterFor(ns job.Namespace, id job.ID, h *records.Head, s job.State, d time.Duration) error {
 	h.Shift = x.now - x.lease
-	return x.enterTimed(ns, id, h, s, later(x.lease, int64(d)))
+	return x.enterTimed(ns, id, h, s, records.SaturatingAdd(x.lease, int64(d)))
 }
 
 func (x *entry) addDue(d keys.Due, value []byte) {
@@ -111,18 +112,18 @@ func (x *entry) addDue(d keys.Due, value []byte) {
 // enterTerminal ends the job: it keeps no lease, frees its unique key (R-C4), waits
 // for nothing any more, and others learn of it. Every terminal transition comes
 // through here.
-func (x *entry) enterTerminal(ns job.Namespace, id job.ID, h *Head, s job.State) error {
+func (x *entry) enterTerminal(ns job.Namespace, id job.ID, h *records.Head, s job.State) error {
 	return x.endSaying(ns, id, h, s, nil)
 }
 
 // endSaying is enterTerminal with what the worker said of what follows.
-func (x *entry) endSaying(ns job.Namespace, id job.ID, h *Head, s job.State, said *command.Ack) error {
+func (x *entry) endSaying(ns job.Namespace, id job.ID, h *records.Head, s job.State, said *command.Ack) error {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}
 	h.Finished = x.now
 	x.dropExpiry(ns, id, h)
-	if h.has(flagUnique) {
+	if h.Has(records.FlagUnique) {
 		if err := x.releaseUnique(ns, id, h); err != nil {
 			return err
 		}
@@ -131,15 +132,15 @@ func (x *entry) endSaying(ns job.Namespace, id job.ID, h *Head, s job.State, sai
 	if err := x.enter(ns, h, s); err != nil {
 		return err
 	}
-	return x.deliver(ns, id, h, outcomeOf(s), said)
+	return x.deliver(ns, id, h, records.OutcomeOf(s), said)
 }
 
 // releaseUnique frees the job's unique key if the job still owns it.
-func (x *entry) releaseUnique(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) releaseUnique(ns job.Namespace, id job.ID, h *records.Head) error {
 	body, err := x.body(ns, id)
 	if err != nil {
 		return err
 	}
-	h.flags &^= flagUnique
+	h.Flags &^= records.FlagUnique
 	return x.dropLock(ns, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, id)
 }

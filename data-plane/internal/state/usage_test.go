@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // usage reads usage=model:m,in:5,out:2,cost:0.1,delta: a total unless it says delta.
@@ -45,7 +46,7 @@ func (l *scriptLine) usage() *command.Usage {
 	return u
 }
 
-func meterText(m Meter) string {
+func meterText(m records.Meter) string {
 	return fmt.Sprintf("in %d out %d cost %s by %d", m.Input, m.Output, job.FormatDollars(m.Cost), m.Attempts)
 }
 
@@ -53,7 +54,7 @@ func meterText(m Meter) string {
 func (d *dumper) money(family byte, k, v []byte) (bool, error) {
 	switch family {
 	case keys.JobUsage:
-		u, err := decodeJobUsage(v)
+		u, err := records.DecodeJobUsage(v)
 		if err != nil {
 			return true, err
 		}
@@ -66,27 +67,27 @@ func (d *dumper) money(family byte, k, v []byte) (bool, error) {
 		if err != nil {
 			return true, err
 		}
-		m, err := decodeMeter(v)
+		m, err := records.DecodeMeter(v)
 		fmt.Fprintf(&d.b, "hour %s %s %s/%s: %s\n", timeText(int64(hour)*int64(time.Hour)), queue, provider, model, meterText(m))
 		return true, err
 	case 'f':
-		day, err := decodeBudgetDay(v)
-		fmt.Fprintf(&d.b, "day %s of %s: cost %s", time.Unix(int64(k[6])<<8*86400+int64(k[7])*86400, 0).UTC().Format(time.DateOnly), k[9:], job.FormatDollars(day.cost))
-		if day.told {
+		day, err := records.DecodeBudgetDay(v)
+		fmt.Fprintf(&d.b, "day %s of %s: cost %s", time.Unix(int64(k[6])<<8*86400+int64(k[7])*86400, 0).UTC().Format(time.DateOnly), k[9:], job.FormatDollars(day.Cost))
+		if day.Told {
 			d.b.WriteString(" told")
 		}
 		d.b.WriteByte('\n')
 		return true, err
 	case 'z':
-		b, err := decodeBudget(v)
+		b, err := records.DecodeBudget(v)
 		fmt.Fprintf(&d.b, "budget of %s since %s: daily %s per job %s on %d\n", b.Target, timeText(b.CreatedAt), job.FormatDollars(b.Daily), job.FormatDollars(b.PerJob), b.On)
 		return true, err
 	case 'a':
-		p, err := decodePolicy(v)
+		p, err := records.DecodePolicy(v)
 		fmt.Fprintf(&d.b, "policy %s since %s: any %v queue %q tag %q=%q by %v within %s\n", p.Name, timeText(p.CreatedAt), p.Any, p.Queue, p.TagKey, p.TagValue, p.Approvers, p.Expires)
 		return true, err
 	case 't':
-		it, err := decodeIteration(uint32(k[19]), v)
+		it, err := records.DecodeIteration(uint32(k[19]), v)
 		fmt.Fprintf(&d.b, "iteration %d of %s: status %d at %s checkpoint %s result %s reason %q %s/%s %s\n",
 			it.Number, idText([16]byte(k[:16])), it.Status, timeText(it.At), it.Checkpoint, it.Result, it.HoldReason, it.Provider, it.Model, meterText(it.Usage))
 		return true, err
@@ -114,7 +115,7 @@ func (s *spending) row(space keys.Space, ns job.Namespace, family byte, k, v []b
 		if u.Hour, u.Queue, u.Provider, u.Model, err = space.UsageOf(k); err != nil {
 			return err
 		}
-		u.Meter, err = decodeMeter(v)
+		u.Meter, err = records.DecodeMeter(v)
 		s.rows, s.of = append(s.rows, u), append(s.of, ns)
 		return err
 	case 'f':
@@ -126,9 +127,9 @@ func (s *spending) row(space keys.Space, ns job.Namespace, family byte, k, v []b
 			return fmt.Errorf("%s counts day %d and day %d", ns, was, day)
 		}
 		s.day[ns] = day
-		d, err := decodeBudgetDay(v)
+		d, err := records.DecodeBudgetDay(v)
 		if scope := command.BudgetScope(k[30]); scope != command.BudgetTag {
-			s.days[fmt.Sprintf("%s %d %s", ns, scope, k[31:])] = d.cost
+			s.days[fmt.Sprintf("%s %d %s", ns, scope, k[31:])] = d.Cost
 		}
 		return err
 	}
@@ -142,7 +143,7 @@ func (s *spending) audit(t tb) {
 			t.Fatalf("hour %d of queue %q is of no day", u.Hour, u.Queue)
 		} else if u.Hour/24 == day {
 			s.hours[fmt.Sprintf("%s %d %s", s.of[i], command.BudgetQueue, u.Queue)] += u.Cost
-			s.hours[fmt.Sprintf("%s %d %s", s.of[i], command.BudgetGlobal, AllTarget)] += u.Cost
+			s.hours[fmt.Sprintf("%s %d %s", s.of[i], command.BudgetGlobal, records.AllTarget)] += u.Cost
 		}
 	}
 	for k, cost := range s.days {
@@ -158,7 +159,7 @@ func (s *spending) audit(t tb) {
 
 func TestMeter_DoesNotWrapAround(t *testing.T) {
 	t.Parallel()
-	most, least := Meter{Cost: 1<<63 - 1, Input: -1 << 63}, Meter{Cost: 1, Input: -1}
+	most, least := records.Meter{Cost: 1<<63 - 1, Input: -1 << 63}, records.Meter{Cost: 1, Input: -1}
 	if sum := most.Plus(least); sum.Cost != most.Cost || sum.Input != most.Input {
 		t.Fatalf("the sum is %+v", sum)
 	}
@@ -188,7 +189,7 @@ func TestTrap112_TotalsAreNotAddedToEachOther(t *testing.T) {
 	}
 	for id, want := range map[job.ID]int64{a: 7, b: 13} {
 		u, err := ReadJobUsage(r.store, ns, id)
-		if err != nil || u.Sum() != (Meter{Input: 10 * want, Cost: want, Attempts: 1}) {
+		if err != nil || u.Sum() != (records.Meter{Input: 10 * want, Cost: want, Attempts: 1}) {
 			t.Errorf("job %s used %+v, %v, want %d", idText(id), u, err, want)
 		}
 	}
@@ -223,7 +224,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 			u := &command.Usage{
 				Cost:  rapid.Int64Range(0, 1<<40).Draw(t, "cost"),
 				Input: rapid.Int64Range(0, 1000).Draw(t, "tokens"), Total: rapid.Bool().Draw(t, "total"),
-				Model: fmt.Sprint("m", rapid.IntRange(0, usageLinesMax+6).Draw(t, "model")), Provider: "p",
+				Model: fmt.Sprint("m", rapid.IntRange(0, records.UsageLinesMax+6).Draw(t, "model")), Provider: "p",
 			}
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
@@ -246,7 +247,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 			t.Fatal("one by one and gathered are not the same")
 		}
 		r.audit(t)
-		var jobs, hours Meter
+		var jobs, hours records.Meter
 		for _, id := range ids {
 			u, err := ReadJobUsage(r.store, ns, id)
 			if err != nil {
@@ -254,7 +255,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 			}
 			if u != nil {
 				jobs = jobs.Plus(u.Sum())
-				if len(u.Lines) > usageLinesMax {
+				if len(u.Lines) > records.UsageLinesMax {
 					t.Fatalf("job %s tells %d models apart", idText(id), len(u.Lines))
 				}
 			}

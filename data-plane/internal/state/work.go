@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // fetch leases the jobs the leader chose, if they are still ready.
@@ -49,7 +50,7 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 		return Grant{}, false, err
 	}
 	lease := c.Lease
-	if h.has(flagAgent) {
+	if h.Has(records.FlagAgent) {
 		if lease, err = x.beginIteration(c.NS, id, &h, lease); err != nil {
 			return Grant{}, false, err
 		}
@@ -58,12 +59,12 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 	h.Epoch, h.Lease = x.place(), lease
 	h.Worker, h.Hostname, h.Peer = c.Worker, c.Hostname, c.Peer
 	h.Started = x.now
-	h.flags &^= flagReclaimed
+	h.Flags &^= records.FlagReclaimed
 	if err := x.enterFor(c.NS, id, &h, job.Active, lease); err != nil {
 		return Grant{}, false, err
 	}
 	x.started(q)
-	h.note(WasStarted, x.now)
+	h.Note(records.WasStarted, x.now)
 	x.event(feed.Started, c.NS, id, &h)
 	x.putHead(c.NS, id, &h)
 	return Grant{
@@ -90,28 +91,9 @@ func (x *entry) raiseFloors(c *command.Fetch) error {
 	return nil
 }
 
-// Holds decides whether a caller may settle the current lease of h (law 5).
-// Without a token the first lease is open to everybody in the
-// namespace; once a lease has run out only the current holder may: the same
-// worker id where the call has one, else the same key and address.
-func Holds(h *Head, by command.Holder) bool {
-	if !by.Token.IsZero() {
-		// The epoch alone is unique; the attempt is given back by a release.
-		return by.Token.Epoch == h.Epoch
-	}
-	switch {
-	case h.Crashes == 0 && !h.has(flagRanOut):
-		return true
-	case by.Worker != "":
-		return by.Worker == h.Worker
-	default:
-		return by.Peer == h.Peer
-	}
-}
-
 // leased finds the job whose lease by wants to settle. If there is none, the
 // refusal says why.
-func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (Head, Result, error) {
+func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (records.Head, Result, error) {
 	h, ok, err := x.head(ns, id)
 	res := Result{ID: id, State: h.State, Epoch: h.Epoch, Lease: h.Lease}
 	switch {
@@ -120,7 +102,7 @@ func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (Head, Re
 		res.Refusal = NotFound
 	case !h.State.Leased() && by.Token.IsZero():
 		res.Refusal = NotActive
-	case !h.State.Leased(), !Holds(&h, by):
+	case !h.State.Leased(), !records.Holds(&h, by):
 		res.Refusal = LeaseLost
 	}
 	return h, res, err
@@ -135,7 +117,7 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 	if res.Refusal != Accepted {
 		return x.ackedBefore(c, &h, res)
 	}
-	if c.Agent != command.AgentUnsaid && !h.has(flagAgent) {
+	if c.Agent != command.AgentUnsaid && !h.Has(records.FlagAgent) {
 		res.Refusal = NotAgent
 		return res, nil
 	}
@@ -147,7 +129,7 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 		return Result{}, err
 	}
 	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
-	if h.has(flagAgent) {
+	if h.Has(records.FlagAgent) {
 		err = x.ackAgent(c, &h, cancelling)
 	} else {
 		err = x.complete(c, &h)
@@ -160,25 +142,25 @@ func (x *entry) ack(c *command.Ack) (Result, error) {
 	return res, nil
 }
 
-func (x *entry) complete(c *command.Ack, h *Head) error {
+func (x *entry) complete(c *command.Ack, h *records.Head) error {
 	if c.Result != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
-		h.flags |= flagResult
+		h.Flags |= records.FlagResult
 	}
 	if err := x.endSaying(c.NS, c.ID, h, job.Completed, c); err != nil {
 		return err
 	}
-	h.note(WasCompleted, x.now)
+	h.Note(records.WasCompleted, x.now)
 	x.event(feed.Completed, c.NS, c.ID, h)
 	return nil
 }
 
 // ackedBefore answers a repeated ack with the same token as the first time.
-func (x *entry) ackedBefore(c *command.Ack, h *Head, res Result) (Result, error) {
+func (x *entry) ackedBefore(c *command.Ack, h *records.Head, res Result) (Result, error) {
 	if res.Refusal != LeaseLost {
 		return res, nil
 	}
-	again := h.State == job.Completed && Holds(h, c.By)
+	again := h.State == job.Completed && records.Holds(h, c.By)
 	if !again {
 		var err error
 		if again, err = x.ackedIteration(c.NS, c.ID, h, c.By.Token); err != nil {
@@ -223,7 +205,7 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	return failAnswer(res, &h), nil
 }
 
-func failAnswer(res Result, h *Head) Result {
+func failAnswer(res Result, h *records.Head) Result {
 	res.State, res.NextAt = h.State, 0
 	if h.State == job.Retrying {
 		res.NextAt = h.DueAt()
@@ -237,11 +219,11 @@ func failAnswer(res Result, h *Head) Result {
 // failedBefore answers a repeated fail or release with the same token by the outcome
 // that is still to be seen in the head. A lease that ran out was not settled by its
 // holder: it stays lost (R-L3).
-func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
+func (x *entry) failedBefore(c *command.Fail, h *records.Head, res Result) Result {
 	settled := h.State == job.Retrying || h.State == job.Dead || h.State == job.Cancelled || h.State == job.Held ||
 		c.Release && justReleased(h)
-	settled = settled && !h.has(flagReclaimed)
-	if res.Refusal == LeaseLost && settled && Holds(h, c.By) {
+	settled = settled && !h.Has(records.FlagReclaimed)
+	if res.Refusal == LeaseLost && settled && records.Holds(h, c.By) {
 		res.Refusal = Accepted
 		return failAnswer(res, h)
 	}
@@ -249,14 +231,14 @@ func (x *entry) failedBefore(c *command.Fail, h *Head, res Result) Result {
 }
 
 // justReleased: giving the attempt back is the last thing that happened to the job.
-func justReleased(h *Head) bool {
-	return h.State == job.Pending && len(h.Timeline) > 0 && h.Timeline[len(h.Timeline)-1].What == WasReleased
+func justReleased(h *records.Head) bool {
+	return h.State == job.Pending && len(h.Timeline) > 0 && h.Timeline[len(h.Timeline)-1].What == records.WasReleased
 }
 
 // letGo is about a job whose worker was asked to stop. Giving it back is no failure,
 // and one that is to be held has not failed.
-func (x *entry) letGo(c *command.Fail, h *Head) error {
-	if !c.Release && !h.has(flagHoldNext) {
+func (x *entry) letGo(c *command.Fail, h *records.Head) error {
+	if !c.Release && !h.Has(records.FlagHoldNext) {
 		if err := x.recordError(c, h); err != nil {
 			return err
 		}
@@ -265,16 +247,16 @@ func (x *entry) letGo(c *command.Fail, h *Head) error {
 }
 
 // endLetGo does with a job that its worker let go of what it was asked to do so for.
-func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *records.Head) error {
 	switch {
-	case h.has(flagHoldNext):
+	case h.Has(records.FlagHoldNext):
 		return x.holdLetGo(ns, id, h)
-	case h.has(flagDeadNext):
-		err := x.endDead(ns, id, h, DeadBudget)
+	case h.Has(records.FlagDeadNext):
+		err := x.endDead(ns, id, h, records.DeadBudget)
 		x.tellDead(ns, id, h)
 		return err
-	case h.has(flagExpired):
-		if err := x.endDead(ns, id, h, DeadExpired); err != nil {
+	case h.Has(records.FlagExpired):
+		if err := x.endDead(ns, id, h, records.DeadExpired); err != nil {
 			return err
 		}
 		x.event(feed.Dead, ns, id, h)
@@ -286,7 +268,7 @@ func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *Head) error {
 
 // release gives the attempt back: it does not count, and the job takes a new
 // place in the order, at once or after the delay that the worker asked for.
-func (x *entry) release(c *command.Fail, h *Head) error {
+func (x *entry) release(c *command.Fail, h *records.Head) error {
 	h.Attempt--
 	if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
 		x.tellDead(c.NS, c.ID, h)
@@ -301,24 +283,24 @@ func (x *entry) release(c *command.Fail, h *Head) error {
 	if err != nil {
 		return err
 	}
-	h.note(WasReleased, x.now)
+	h.Note(records.WasReleased, x.now)
 	x.event(feed.Released, c.NS, c.ID, h)
 	return nil
 }
 
 // endAttempt retries the job after its backoff, or ends it when its attempts are spent.
-func (x *entry) endAttempt(c *command.Fail, h *Head) error {
+func (x *entry) endAttempt(c *command.Fail, h *records.Head) error {
 	err := x.recordError(c, h)
 	if err != nil {
 		return err
 	}
-	h.note(WasFailed, x.now)
+	h.Note(records.WasFailed, x.now)
 	after := feed.Dead
 	switch {
 	case c.Terminal:
-		err = x.endDead(c.NS, c.ID, h, DeadTerminal)
+		err = x.endDead(c.NS, c.ID, h, records.DeadTerminal)
 	case h.Attempt >= h.Retry.MaxRetries:
-		err = x.endDead(c.NS, c.ID, h, DeadRetries)
+		err = x.endDead(c.NS, c.ID, h, records.DeadRetries)
 	default:
 		if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
 			x.event(feed.Failed, c.NS, c.ID, h)
@@ -335,7 +317,7 @@ func (x *entry) endAttempt(c *command.Fail, h *Head) error {
 
 // pause is how long a job waits for its next attempt: as its worker said, to the
 // nanosecond, else by its backoff.
-func pause(c *command.Fail, h *Head) time.Duration {
+func pause(c *command.Fail, h *records.Head) time.Duration {
 	if c.Delay != nil {
 		return *c.Delay
 	}
@@ -343,14 +325,14 @@ func pause(c *command.Fail, h *Head) time.Duration {
 }
 
 // recordError counts a failed attempt, and keeps what the worker said of it.
-func (x *entry) recordError(c *command.Fail, h *Head) error {
+func (x *entry) recordError(c *command.Fail, h *records.Head) error {
 	if c.Error != "" || c.Backtrace != "" {
-		x.addError(c.NS, c.ID, h, attemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: h.Worker})
+		x.addError(c.NS, c.ID, h, records.AttemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: h.Worker})
 	}
 	return x.countFailure(c.NS, h)
 }
 
-func (x *entry) countFailure(ns job.Namespace, h *Head) error {
+func (x *entry) countFailure(ns job.Namespace, h *records.Head) error {
 	q, err := x.queue(ns, h.Queue)
 	if err != nil {
 		return err
@@ -360,23 +342,23 @@ func (x *entry) countFailure(ns job.Namespace, h *Head) error {
 	return nil
 }
 
-func (x *entry) addError(ns job.Namespace, id job.ID, h *Head, e attemptError) {
-	h.flags |= flagErrors
+func (x *entry) addError(ns job.Namespace, id job.ID, h *records.Head, e records.AttemptError) {
+	h.Flags |= records.FlagErrors
 	x.lastError, x.lastErrorOf = e.Error, id
-	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.encode())
+	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.Encode())
 }
 
-func (x *entry) endDead(ns job.Namespace, id job.ID, h *Head, why DeadReason) error {
+func (x *entry) endDead(ns job.Namespace, id job.ID, h *records.Head, why records.DeadReason) error {
 	h.Reason = why
-	h.note(WasDead, x.now)
+	h.Note(records.WasDead, x.now)
 	return x.enterTerminal(ns, id, h, job.Dead)
 }
 
-func (x *entry) endCancelled(ns job.Namespace, id job.ID, h *Head) error {
+func (x *entry) endCancelled(ns job.Namespace, id job.ID, h *records.Head) error {
 	if err := x.enterTerminal(ns, id, h, job.Cancelled); err != nil {
 		return err
 	}
-	h.note(WasCancelled, x.now)
+	h.Note(records.WasCancelled, x.now)
 	x.event(feed.Cancelled, ns, id, h)
 	return nil
 }
@@ -389,7 +371,7 @@ func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
 	}
 	if c.Progress != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Progress, c.ID), c.Progress)
-		h.flags |= flagProgress
+		h.Flags |= records.FlagProgress
 		x.event(feed.Progress, c.NS, c.ID, &h)
 	}
 	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)

@@ -1,4 +1,4 @@
-package state
+package records
 
 import (
 	"slices"
@@ -20,7 +20,7 @@ func TestThrottle_NoWindowHasMoreThanItsLimit(t *testing.T) {
 			Limit:  uint32(rapid.IntRange(1, 8).Draw(t, "limit")),
 			Window: time.Duration(rapid.SampledFrom([]int64{1, 31, 1000, 1_000_000}).Draw(t, "window")),
 		}
-		var s starts
+		var s Starts
 		var taken []int64
 		now := epoch
 		within := func(at int64, long time.Duration) (n int) {
@@ -33,25 +33,25 @@ func TestThrottle_NoWindowHasMoreThanItsLimit(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "jump") {
-				now = max(now, s.opens(now, limit))
+				now = max(now, s.Opens(now, limit))
 			} else {
 				now += rapid.Int64Range(0, int64(limit.Window)/3+1).Draw(t, "pass")
 			}
-			opens := s.opens(now, limit)
-			if open := s.room(now, limit) > 0; open != (opens == now) {
+			opens := s.Opens(now, limit)
+			if open := s.Room(now, limit) > 0; open != (opens == now) {
 				t.Fatalf("room %v, and it opens %d from now", open, opens-now)
 			} else if !open {
-				if s.room(opens, limit) == 0 || s.room(opens-1, limit) > 0 {
+				if s.Room(opens, limit) == 0 || s.Room(opens-1, limit) > 0 {
 					t.Fatalf("it does not open at %d", opens)
 				}
-				if within(now, limit.Window+limit.Window/startGrain+1) < int(limit.Limit) {
+				if within(now, limit.Window+limit.Window/StartGrain+1) < int(limit.Limit) {
 					t.Fatalf("a start is held back for no reason: %+v", s)
 				}
 				continue
 			}
 			taken = append(taken, now)
 			before := slices.Clone(s)
-			after := s.add(now, limit)
+			after := s.Add(now, limit)
 			if !slices.Equal(s, before) { // The leader's memory may still hold it.
 				t.Fatalf("%+v became %+v", before, s)
 			}
@@ -67,14 +67,14 @@ func TestThrottle_NoWindowHasMoreThanItsLimit(t *testing.T) {
 func TestThrottle_RunsAreBoundedWhateverTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var s starts
+		var s Starts
 		now := epoch
 		for range 300 {
 			limit := command.Throttle{Limit: 1 << 30, Window: time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "window"))}
 			now += rapid.Int64Range(0, 1<<36).Draw(t, "pass")
-			before := s.room(now, limit)
-			if s = s.add(now, limit); len(s) > startRunsMax || s.room(now, limit) >= before {
-				t.Fatalf("%d runs, room %d after %d", len(s), s.room(now, limit), before)
+			before := s.Room(now, limit)
+			if s = s.Add(now, limit); len(s) > StartRunsMax || s.Room(now, limit) >= before {
+				t.Fatalf("%d runs, room %d after %d", len(s), s.Room(now, limit), before)
 			}
 		}
 	})
@@ -84,20 +84,20 @@ func TestThrottle_RunsAreBoundedWhateverTheWindow(t *testing.T) {
 func TestThrottle_JoinedRunsKeepTheirCount(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
-	var s starts
+	var s Starts
 	now, began := epoch, int64(0)
 	for window := time.Duration(3200); window < 3200*1_000_000; window *= 10 { // Longer and longer: nothing leaves.
-		for range startGrain / 2 {
-			now += int64(window)/startGrain + 1
-			s = s.add(now, command.Throttle{Limit: limit, Window: window})
+		for range StartGrain / 2 {
+			now += int64(window)/StartGrain + 1
+			s = s.Add(now, command.Throttle{Limit: limit, Window: window})
 			began++
 		}
 	}
 	whole := command.Throttle{Limit: limit, Window: time.Hour}
-	if len(s) != startRunsMax || began <= startRunsMax {
+	if len(s) != StartRunsMax || began <= StartRunsMax {
 		t.Fatalf("%d runs of %d starts prove little", len(s), began)
 	}
-	if room := s.room(now, whole); room != limit-began {
+	if room := s.Room(now, whole); room != limit-began {
 		t.Fatalf("room for %d after %d of %d starts", room, began, limit)
 	}
 }

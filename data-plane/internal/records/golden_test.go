@@ -1,4 +1,4 @@
-package state
+package records
 
 import (
 	"flag"
@@ -12,6 +12,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
+var rewrite = flag.Bool("rewrite", false, "write the golden file anew")
+
 const goldenRecords = "testdata/records-v1.txt"
 
 // Stored bytes are read for ever: a change of a record's fields needs a new version.
@@ -21,7 +23,7 @@ func TestRecords_Version1BytesAreFixedForEver(t *testing.T) {
 	for _, r := range append(records(), moreRecords()...) {
 		fmt.Fprintf(&want, "%s: %x\n", r.name, r.sample)
 	}
-	if flag.Lookup("rewrite").Value.String() == "true" { // Of the scripts.
+	if *rewrite {
 		if err := os.WriteFile(goldenRecords, []byte(want.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -53,10 +55,10 @@ func moreRecords() []record {
 		Version: 300, CreatedAt: epoch, UpdatedAt: epoch + 1, Next: epoch + 2, Since: epoch + 3, LastRun: epoch + 4, LastJob: job.ID{5}, Missed: 6,
 	}
 	return []record{
-		{name: "chain", sample: encodeChain(chain)},
-		{name: "chain state", sample: state.encode()},
-		{name: "outcome", sample: encodeOutcome(OutcomeDeleted)},
-		{name: "waits", sample: encodeIDs([]job.ID{{1}, {2}})},
-		{name: "schedule", sample: schedule.encode()},
+		{name: "chain", sample: EncodeChain(chain)},
+		{name: "chain state", sample: state.Encode()},
+		{name: "outcome", sample: EncodeOutcome(OutcomeDeleted)},
+		{name: "waits", sample: EncodeIDs([]job.ID{{1}, {2}})},
+		{name: "schedule", sample: schedule.Encode()},
 	}
 }

@@ -1,0 +1,53 @@
+package records
+
+import "github.com/corvo-cloud/corvo/data-plane/internal/job"
+
+// Outcome is how a job ended, as others see it. Stored: append only.
+type Outcome uint8
+
+const (
+	NoOutcome Outcome = iota // It has not ended.
+	OutcomeCompleted
+	OutcomeDead
+	OutcomeCancelled
+	OutcomeDeleted
+	OutcomesEnd
+)
+
+var outcomeNames = [...]string{"", "completed", "dead", "cancelled", "deleted"}
+
+func (o Outcome) String() string {
+	if o < OutcomesEnd {
+		return outcomeNames[o]
+	}
+	return "unknown"
+}
+
+// OutcomeOf is how a job of a state ended.
+func OutcomeOf(s job.State) Outcome {
+	switch s {
+	case job.Completed:
+		return OutcomeCompleted
+	case job.Dead:
+		return OutcomeDead
+	case job.Cancelled:
+		return OutcomeCancelled
+	default:
+		return NoOutcome
+	}
+}
+
+func EncodeOutcome(o Outcome) []byte {
+	w := newRecord(2)
+	w.Byte(byte(o))
+	return w.Buf
+}
+
+func DecodeOutcome(v []byte) (Outcome, error) {
+	r, err := openRecord("outcome", v)
+	if err != nil {
+		return NoOutcome, err
+	}
+	o := Outcome(r.Enum(byte(OutcomesEnd)))
+	return o, closeRecord("outcome", r)
+}

@@ -1,0 +1,56 @@
+package records
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
+
+// Schedule is a cron schedule as stored.
+//
+// Invariants: Next is set iff there is a due row of that time, and never while the
+// schedule is paused. The row of its name leads to it.
+type Schedule struct {
+	command.Schedule
+	Version   uint64 // Grows with each change of what stands in command.Schedule.
+	CreatedAt int64
+	UpdatedAt int64
+	Next      int64 // When it is looked at: at the tick it waits for, or later; 0: never.
+	// Since: ticks before it were dealt with. None is dealt with twice, whatever is
+	// proposed: it never goes back, also when there is no next tick (R-T4).
+	Since   int64
+	LastRun int64 // When it made a job last.
+	LastJob job.ID
+	Missed  uint64 // Ticks that made no job.
+}
+
+func (s *Schedule) Encode() []byte {
+	w := newRecord(160 + len(s.Job.Payload))
+	command.EncodeSchedule(&w, &s.Schedule)
+	w.Uint(s.Version)
+	for _, at := range []int64{s.CreatedAt, s.UpdatedAt, s.Next, s.Since, s.LastRun} {
+		w.Int(at)
+	}
+	w.ID(s.LastJob)
+	w.Uint(s.Missed)
+	return w.Buf
+}
+
+func DecodeSchedule(v []byte) (Schedule, error) {
+	r, err := openRecord("schedule", v)
+	if err != nil {
+		return Schedule{}, err
+	}
+	s := Schedule{
+		Schedule: command.DecodeSchedule(r), Version: r.Uint(), CreatedAt: r.Time(), UpdatedAt: r.Time(),
+		Next: r.Time(), Since: r.Time(), LastRun: r.Time(), LastJob: r.ID(), Missed: r.Uint(),
+	}
+	return s, closeRecord("schedule", r)
+}
+
+// DecodeScheduleID reads what stands under a schedule's name.
+func DecodeScheduleID(v []byte) (job.ScheduleID, error) {
+	r := codec.NewReader(v)
+	id := job.ScheduleID(r.ID())
+	return id, closeRecord("name of a schedule", r)
+}
