@@ -105,11 +105,11 @@ func (t *Target) durability(ctx context.Context, o Options) Durability {
 	if d.Spawned {
 		d.Sync = syncWord(t.relaxed)
 	}
-	status := t.logStatus(ctx, o)
-	if status.NoSync == nil {
+	status := t.status(ctx, o)
+	if status == nil {
 		return d
 	}
-	d.Sync, d.Reported, d.SyncDelayMS = syncWord(*status.NoSync), true, status.SyncDelayMS
+	d.Sync, d.Reported, d.SyncDelayMS = syncWord(status.RaftNoSync), true, status.SyncDelayMS
 	return d
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // fillBatch and fillConns are how jobs are put in and taken out when that is
@@ -399,25 +401,19 @@ func (r *run) verify(ctx context.Context, report *Report) {
 	report.Valid = len(report.Problems) == 0
 }
 
-type queueCounts struct {
-	Name    string `json:"name"`
-	Pending int64  `json:"pending"`
-	Active  int64  `json:"active"`
-}
-
-func (r *run) counts(ctx context.Context) (queueCounts, error) {
+func (r *run) counts(ctx context.Context) (*wire.Queue, error) {
 	raw, err := r.target.get(ctx, r.opts, "/api/v1/queues")
 	if err != nil {
-		return queueCounts{}, err
+		return nil, err
 	}
-	var queues []queueCounts
+	var queues []wire.Queue
 	if err := json.Unmarshal(raw, &queues); err != nil {
-		return queueCounts{}, fmt.Errorf("read queues: %w", err)
+		return nil, fmt.Errorf("read queues: %w", err)
 	}
-	for _, q := range queues {
-		if q.Name == r.dialer.queue {
-			return q, nil
+	for i := range queues {
+		if queues[i].Name == r.dialer.queue {
+			return &queues[i], nil
 		}
 	}
-	return queueCounts{}, fmt.Errorf("queue %s is not listed", r.dialer.queue)
+	return nil, fmt.Errorf("queue %s is not listed", r.dialer.queue)
 }

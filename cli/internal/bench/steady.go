@@ -64,9 +64,13 @@ func (r *run) watchLists(ctx context.Context) (worst func() int64) {
 				return
 			case <-tick.C:
 			}
-			for _, g := range r.target.logStatus(ctx, r.opts).Groups {
-				if g.Lag != nil {
-					most = max(most, *g.Lag)
+			status := r.target.status(ctx, r.opts)
+			if status == nil {
+				continue
+			}
+			for _, g := range status.Groups {
+				if g.ReadModelLagMS != nil {
+					most = max(most, *g.ReadModelLagMS)
 				}
 			}
 		}

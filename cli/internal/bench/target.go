@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // Target is the server that is measured: one that runs somewhere, or a child of
@@ -229,17 +231,13 @@ func (t *Target) sample(ctx context.Context, o Options) usage {
 	if err != nil {
 		return u
 	}
-	var r struct {
-		CPUUser int64 `json:"cpu_user_ns"`
-		CPUSys  int64 `json:"cpu_sys_ns"`
-		MaxRSS  int64 `json:"max_rss_bytes"`
-	}
+	var r wire.Runtime
 	if json.Unmarshal(raw, &r) != nil {
 		return u
 	}
-	u.cpu = time.Duration(r.CPUUser + r.CPUSys)
-	if r.MaxRSS > 0 {
-		u.peak = r.MaxRSS
+	u.cpu = time.Duration(r.CPUUserNS + r.CPUSysNS)
+	if r.MaxRSSBytes > 0 {
+		u.peak = r.MaxRSSBytes
 	}
 	return u
 }
@@ -288,35 +286,25 @@ func parseStatCPU(stat []byte) time.Duration {
 	return time.Duration(user+system) * clockTick
 }
 
-// logStatus is what a server says about its log.
-type logStatus struct {
-	NoSync      *bool   `json:"raft_nosync"`
-	SyncDelayMS float64 `json:"sync_delay_ms"`
-	Commits     *int64  `json:"log_commits"`
-	Groups      []struct {
-		Lag *int64 `json:"read_model_lag_ms"`
-	} `json:"groups"`
-}
-
-// logStatus asks the server; an administrator's key is needed. Nothing is known
-// of a server that does not answer.
-func (t *Target) logStatus(ctx context.Context, o Options) logStatus {
-	var s logStatus
+// status asks the server about itself; an administrator's key is needed. It is nil of a
+// server that does not answer.
+func (t *Target) status(ctx context.Context, o Options) *wire.ClusterStatus {
+	var s wire.ClusterStatus
 	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
 	if err != nil || json.Unmarshal(raw, &s) != nil {
-		return logStatus{}
+		return nil
 	}
-	return s
+	return &s
 }
 
 // syncs is how many syncs the log has made; with several nodes, on the one that
 // answered.
 func (t *Target) syncs(ctx context.Context, o Options) int64 {
-	s := t.logStatus(ctx, o)
-	if s.Commits == nil || s.NoSync == nil || *s.NoSync {
+	s := t.status(ctx, o)
+	if s == nil || s.RaftNoSync {
 		return -1
 	}
-	return *s.Commits
+	return int64(s.LogCommits)
 }
 
 func (t *Target) get(ctx context.Context, o Options, path string) ([]byte, error) {

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 const (
@@ -130,9 +132,9 @@ func retryPause(r *reply, f *Failure, c call, try int) (time.Duration, bool) {
 	if try >= triesMax {
 		return 0, false
 	}
-	nothingDone := r.status == http.StatusTooManyRequests && f.Code == "OVERLOADED" ||
-		r.status == http.StatusServiceUnavailable && f.Code != codeUnknownOutcome && f.Code != "UNHEALTHY"
-	if !nothingDone && (!c.repeatable || f.Code != codeUnknownOutcome) {
+	nothingDone := r.status == http.StatusTooManyRequests && f.Code == wire.CodeOverloaded ||
+		r.status == http.StatusServiceUnavailable && f.Code != wire.CodeUnknownOutcome && f.Code != wire.CodeUnhealthy
+	if !nothingDone && (!c.repeatable || f.Code != wire.CodeUnknownOutcome) {
 		return 0, false
 	}
 	pause := min(50*time.Millisecond<<try, retryPauseMax)

@@ -1,41 +1,28 @@
 package cli
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-// auditRow is one administrative act as the list shows it.
-type auditRow struct {
-	At          time.Time         `json:"at"`
-	Principal   string            `json:"principal"`
-	Action      string            `json:"action"`
-	TargetType  string            `json:"target_type"`
-	Target      string            `json:"target"`
-	Detail      map[string]string `json:"detail"`
-	Affected    uint64            `json:"affected"`
-	Refused     uint64            `json:"refused"`
-	Interrupted bool              `json:"interrupted"`
-}
-
-func (a *auditRow) row(now time.Time) []string {
-	return []string{ago(a.At, now), first(a.Principal, "-"), a.Action, first(a.Target, "-"), strconv.FormatUint(a.Affected, 10), first(a.details(), "-")}
-}
-
 // details is everything that has no column, in the order of its names.
-func (a *auditRow) details() string {
+func auditDetails(a *wire.AuditEntry) string {
+	var detail map[string]string
+	_ = json.Unmarshal(a.Detail, &detail) // Shown as none.
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(a.Detail)) {
+	for _, name := range slices.Sorted(maps.Keys(detail)) {
 		if strings.HasPrefix(name, "was_") { // Stands beside what it became.
 			continue
 		}
-		part := name + ": " + a.Detail[name]
-		if was := a.Detail["was_"+name]; was != "" {
+		part := name + ": " + detail[name]
+		if was := detail["was_"+name]; was != "" {
 			part += " (was " + was + ")"
 		}
 		parts = append(parts, part)
@@ -60,9 +47,12 @@ This needs the role admin. The audit log in the console also has keys and member
 		Example: "  {cmd}\n  {cmd} --limit 0 -o jsonl | jq -r 'select(.action == \"queue.delete\") | .principal'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[auditRow]{
+			return list(c.Context(), s, collection[wire.AuditEntry]{
 				path: "/audit", member: "entries", header: []string{"WHEN", "WHO", "ACTION", "TARGET", "CHANGED", "DETAILS"},
-				row: (*auditRow).row, empty: "no entries yet; pausing a queue or retrying a job makes one",
+				row: func(a *wire.AuditEntry) []any {
+					return []any{a.At, a.Principal, a.Action, a.Target, a.Affected, auditDetails(a)}
+				},
+				empty: "no entries yet; pausing a queue or retrying a job makes one",
 			}, limit)
 		},
 	}

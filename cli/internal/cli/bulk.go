@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 const (
@@ -23,16 +25,12 @@ const (
 	bulkLook = 200 * time.Millisecond
 )
 
-// bulkActions are the values of ACTION.
-var bulkActions = []string{"retry", "delete", "cancel", "move", "requeue", "change_priority", "hold", "approve", "reject"} //nolint:gochecknoglobals // A constant table.
-
 type bulkFlags struct {
-	filter   string
-	list     listFlags
-	group    string
-	to       string
-	priority string
-	yes      bool
+	wire.BulkRequest
+	filter string
+	list   listFlags
+	group  string
+	yes    bool
 }
 
 func (s *session) bulkCommand(use string) *cobra.Command {
@@ -40,7 +38,7 @@ func (s *session) bulkCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use + " ACTION [JOB...]",
 		Short: "Act on many jobs, by id or by filter",
-		Long: `ACTION is retry, delete, cancel, move, requeue, change_priority, hold, approve or reject,
+		Long: "ACTION is " + oneOf(wire.BulkActions()) + `,
 and does what the command for a single job does. Jobs in a state that doesn't allow it are
 skipped, with the reason.
 
@@ -52,12 +50,15 @@ and runs on the server, which keeps going if you stop this command.`,
   {cmd} move --to emails.v2 --filter '{"queue":"emails","state":["pending"],"priority":"high"}'
   corvo jobs --state dead --limit 0 -o jsonl | {cmd} delete --yes`,
 		Args:      cobra.MinimumNArgs(1),
-		ValidArgs: bulkActions,
-		RunE:      func(c *cobra.Command, args []string) error { return s.bulk(c.Context(), args[0], args[1:], f) },
+		ValidArgs: texts(wire.BulkActions()),
+		RunE: func(c *cobra.Command, args []string) error {
+			f.Action = wire.BulkAction(args[0])
+			return s.bulk(c.Context(), args[1:], f)
+		},
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.to, "to", "", "`QUEUE` to move jobs to")
-	fs.StringVar(&f.priority, "priority", "", "new priority: critical, high or normal")
+	fs.StringVar(&f.MoveToQueue, "to", "", "`QUEUE` to move jobs to")
+	wordFlag(c, &f.Priority, "priority", "new priority: %s", wire.Priorities())
 	fs.StringVar(&f.filter, "filter", "", "jobs that match this `JSON` filter")
 	fs.StringVar(&f.list.queue, "queue", "", "jobs in this `QUEUE`")
 	fs.StringSliceVar(&f.list.states, "state", nil, "jobs in these `STATES`")
@@ -69,26 +70,12 @@ and runs on the server, which keeps going if you stop this command.`,
 	completeFlag(c, "queue", s.completeQueues)
 	fs.StringVar(&f.group, "error-group", "", "dead jobs of this group; `corvo dead --groups` shows their IDs")
 	completeFlag(c, "to", s.completeQueues)
-	completeWords(c, "priority", "critical", "high", "normal")
-	completeWords(c, "state", "scheduled", "pending", "active", "retrying", "held", "completed", "dead", "cancelled")
+	completeWords(c, "state", wire.States()...)
 	return c
 }
 
-// bulkDone is what a call did, or an operation so far.
-type bulkDone struct {
-	Affected int           `json:"affected"`
-	Errors   int           `json:"errors"`
-	Refused  []bulkRefusal `json:"refused,omitempty"`
-}
-
-type bulkRefusal struct {
-	JobID string `json:"job_id"`
-	Code  string `json:"code"`
-	Error string `json:"error"`
-}
-
-func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkFlags) error {
-	if err := f.checkAction(action); err != nil {
+func (s *session) bulk(ctx context.Context, ids []string, f bulkFlags) error {
+	if err := f.checkAction(); err != nil {
 		return err
 	}
 	filter, err := f.filterOf(time.Now())
@@ -99,45 +86,41 @@ func (s *session) bulk(ctx context.Context, action string, ids []string, f bulkF
 	if err != nil {
 		return err
 	}
-	ask := map[string]any{"action": action}
-	for name, value := range map[string]string{"move_to_queue": f.to, "priority": f.priority} {
-		if value != "" {
-			ask[name] = value
-		}
-	}
 	switch {
 	case filter != nil && len(ids) > 0:
 		return usagef("choose jobs by id or by filter, not by both")
 	case filter != nil:
-		if err := s.confirmBulk(action, f, true, "every job that matches the filter"); err != nil {
+		if err := s.confirmBulk(f, true, "every job that matches the filter"); err != nil {
 			return err
 		}
-		ask["filter"] = filter
-		return s.bulkByFilter(ctx, a, ask)
+		return s.bulkByFilter(ctx, a, f.BulkRequest, filter)
 	case len(ids) == 0 || len(ids) == 1 && ids[0] == "-":
 		if ids, err = s.idsFromStdin(); err != nil {
 			return err
 		}
 	}
-	if err := s.confirmBulk(action, f, false, count(len(ids), "job")); err != nil {
+	if err := s.confirmBulk(f, false, count(len(ids), "job")); err != nil {
 		return err
 	}
-	return s.bulkByID(ctx, a, ask, ids)
+	return s.bulkByID(ctx, a, f.BulkRequest, ids)
 }
 
 // checkAction refuses an action that does not exist or lacks its flag, before anything is
 // read or sent.
-func (f *bulkFlags) checkAction(action string) error {
-	if !slices.Contains(bulkActions, action) {
-		bad := usagef("%q isn't a bulk action", action)
-		bad.Fix = "use " + strings.Join(bulkActions[:len(bulkActions)-1], ", ") + " or " + bulkActions[len(bulkActions)-1]
+func (f *bulkFlags) checkAction() error {
+	if !slices.Contains(wire.BulkActions(), f.Action) {
+		bad := usagef("%q isn't a bulk action", f.Action)
+		bad.Fix = "use " + oneOf(wire.BulkActions())
 		return bad
 	}
-	for _, needs := range []struct{ action, flag, value string }{{"move", "to", f.to}, {"change_priority", "priority", f.priority}} {
+	for _, needs := range []struct {
+		action      wire.BulkAction
+		flag, value string
+	}{{wire.BulkMove, "to", f.MoveToQueue}, {wire.BulkChangePriority, "priority", string(f.Priority)}} {
 		switch given := needs.value != ""; {
-		case action == needs.action && !given:
-			return usagef("%s needs --%s", action, needs.flag)
-		case action != needs.action && given:
+		case f.Action == needs.action && !given:
+			return usagef("%s needs --%s", f.Action, needs.flag)
+		case f.Action != needs.action && given:
 			return usagef("--%s is only for %s", needs.flag, needs.action)
 		}
 	}
@@ -146,12 +129,12 @@ func (f *bulkFlags) checkAction(action string) error {
 
 // confirmBulk asks before a delete, and before anything that a filter chooses: nobody has
 // seen that list of jobs. Without a terminal ids are the consent; a filter needs --yes.
-func (s *session) confirmBulk(action string, f bulkFlags, byFilter bool, what string) error {
-	if f.yes || !byFilter && action != "delete" {
+func (s *session) confirmBulk(f bulkFlags, byFilter bool, what string) error {
+	if f.yes || !byFilter && f.Action != wire.BulkDelete {
 		return nil
 	}
-	question := fmt.Sprintf("Run %s on %s?", action, what)
-	if action == "delete" {
+	question := fmt.Sprintf("Run %s on %s?", f.Action, what)
+	if f.Action == wire.BulkDelete {
 		question = "Permanently delete " + what + "?"
 	}
 	terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
@@ -188,37 +171,16 @@ func (f *bulkFlags) filterOf(now time.Time) (any, error) {
 		}
 		return nil, nil
 	}
-	filter := map[string]any{}
 	tags, err := parseTags("", l.tags)
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range map[string]string{"created_after": l.after, "created_before": l.before} {
-		if text == "" {
-			continue
-		}
-		at, err := parseMoment(text, now)
-		if err != nil {
-			return nil, err
-		}
-		filter[name] = at.UTC().Format(time.RFC3339Nano)
+	filter := wire.JobSearchRequest{Queue: l.queue, ErrorGroup: f.group, Tags: tags, Limit: l.limit}
+	for _, state := range l.states {
+		filter.State = append(filter.State, wire.State(state))
 	}
-	if l.queue != "" {
-		filter["queue"] = l.queue
-	}
-	if f.group != "" {
-		filter["error_group"] = f.group
-	}
-	if len(l.states) > 0 {
-		filter["state"] = l.states
-	}
-	if len(tags) > 0 {
-		filter["tags"] = tags
-	}
-	if l.limit > 0 {
-		filter["limit"] = l.limit
-	}
-	return filter, nil
+	filter.CreatedAfter, filter.CreatedBefore, err = l.created(now)
+	return filter, err
 }
 
 // idsFromStdin reads ids, or the JSON of jobs.
@@ -279,15 +241,15 @@ func appendIDs(ids []string, v any) ([]string, error) {
 	return nil, errors.New("an object without an id")
 }
 
-func (s *session) bulkByID(ctx context.Context, a *api, ask map[string]any, ids []string) error {
-	var sum bulkDone
+func (s *session) bulkByID(ctx context.Context, a *api, ask wire.BulkRequest, ids []string) error {
+	var sum wire.BulkResult
 	for some := range slices.Chunk(ids, bulkIDsMax) {
-		ask["job_ids"] = some
+		ask.JobIDs = some
 		r, err := a.post(ctx, "/api/v1/jobs/bulk", ask)
 		if err != nil {
 			return errors.Join(err, s.showBulk(&sum))
 		}
-		var done bulkDone
+		var done wire.BulkResult
 		if err := a.decode(r, &done); err != nil {
 			return err
 		}
@@ -301,7 +263,8 @@ func (s *session) bulkByID(ctx context.Context, a *api, ask map[string]any, ids 
 	return s.showBulk(&sum)
 }
 
-func (s *session) showBulk(sum *bulkDone) error {
+// showBulk prints the sum of several calls.
+func (s *session) showBulk(sum *wire.BulkResult) error {
 	raw, err := marshal(sum)
 	if err != nil {
 		return err
@@ -310,7 +273,7 @@ func (s *session) showBulk(sum *bulkDone) error {
 }
 
 // endBulk prints what was done and says why the rest was left.
-func (s *session) endBulk(raw json.RawMessage, done *bulkDone) error {
+func (s *session) endBulk(raw json.RawMessage, done *wire.BulkResult) error {
 	if !s.machine() {
 		for _, r := range done.Refused {
 			s.talkf("%s: %s", r.JobID, r.Error)
@@ -331,45 +294,42 @@ func (s *session) endBulk(raw json.RawMessage, done *bulkDone) error {
 }
 
 // bulkByFilter lets the server do it, and watches: no call lasts long.
-func (s *session) bulkByFilter(ctx context.Context, a *api, ask map[string]any) error {
-	ask["async"] = true
-	r, err := a.post(ctx, "/api/v1/jobs/bulk", ask)
+func (s *session) bulkByFilter(ctx context.Context, a *api, ask wire.BulkRequest, filter any) error {
+	ask.Async = true
+	r, err := a.post(ctx, "/api/v1/jobs/bulk", struct {
+		wire.BulkRequest
+		Filter any `json:"filter"` // As it was given: it may have members of a newer server.
+	}{ask, filter})
 	if err != nil {
 		return err
 	}
-	var begun struct {
-		ID string `json:"bulk_operation_id"`
-	}
+	var begun wire.BulkBegun
 	if err := a.decode(r, &begun); err != nil {
 		return err
 	}
+	path := pathf("/bulk/%s", begun.OperationID)
 	for {
-		r, err := a.get(ctx, pathf("/bulk/%s", begun.ID))
+		r, err := a.get(ctx, path)
 		if err != nil {
-			s.talkf("check its progress with: corvo api GET %s", pathf("/bulk/%s", begun.ID))
+			s.talkf("check its progress with: corvo api GET %s", path)
 			return err
 		}
-		var op struct {
-			bulkDone
-			Status    string `json:"status"`
-			Error     string `json:"error"`
-			Processed int    `json:"processed"`
-			Total     int    `json:"total"`
-		}
+		var op wire.BulkOperation
 		if err := a.decode(r, &op); err != nil {
 			return err
 		}
-		switch op.Status {
-		case "completed":
-			return s.endBulk(r.body, &op.bulkDone)
-		case "failed":
-			return errors.Join(s.endBulk(r.body, &op.bulkDone), &Failure{Exit: ExitFail, Code: "BULK_FAILED", What: "the operation failed", Why: op.Error})
+		if op.Status.Ended() {
+			err := s.endBulk(r.body, &wire.BulkResult{Affected: op.Affected, Errors: op.Errors, Refused: op.Refused})
+			if op.Status == wire.BulkFailed {
+				err = errors.Join(err, &Failure{Exit: ExitFail, Code: "BULK_FAILED", What: "the operation failed", Why: op.Error})
+			}
+			return err
 		}
 		s.progressf("%s, %d of %d", op.Status, op.Processed, op.Total)
 		select {
 		case <-time.After(bulkLook):
 		case <-ctx.Done():
-			s.talkf("the server continues; check its progress with: corvo api GET %s", pathf("/bulk/%s", begun.ID))
+			s.talkf("the server continues; check its progress with: corvo api GET %s", path)
 			return ctx.Err()
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // cloud is how to reach a control plane.
@@ -65,7 +66,7 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 	if !errors.As(err, &refused) || !connect.IsWireError(err) {
 		return fromTransport(ctx, http.MethodPost, endpoint, err)
 	}
-	f := &Failure{Exit: exitOfCode(refused.Code()), Code: strings.ToUpper(refused.Code().String()), What: refused.Message()}
+	f := &Failure{Exit: exitOfCode(refused.Code()), Code: wire.Code(strings.ToUpper(refused.Code().String())), What: refused.Message()}
 	for _, d := range refused.Details() {
 		m, err := d.Value()
 		if err != nil {
@@ -75,9 +76,9 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 		if !ok {
 			continue
 		}
-		f.Code, f.RequestID, f.Fix = first(refusal.GetReason(), f.Code), refusal.GetRequestId(), refusal.GetHelp()
+		f.Code, f.RequestID, f.Fix = first(wire.Code(refusal.GetReason()), f.Code), refusal.GetRequestId(), refusal.GetHelp()
 		for _, field := range refusal.GetFields() {
-			f.Fields = append(f.Fields, FieldFailure{Field: field.GetName(), Message: field.GetProblem()})
+			f.Fields = append(f.Fields, wire.ProblemField{Field: field.GetName(), Message: field.GetProblem()})
 		}
 		if wait := refusal.GetRetryAfterSeconds(); wait > 0 && f.Fix == "" {
 			f.Fix = fmt.Sprintf("retry after %d s", wait)

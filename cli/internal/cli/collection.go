@@ -11,7 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
+
+// listPage is the most one call asks for.
+const listPage = 1000
 
 // collection is a list of things behind one address of the API.
 type collection[T any] struct {
@@ -19,7 +24,7 @@ type collection[T any] struct {
 	query  url.Values
 	member string // Of the answer, that holds the list; "": the answer is the list.
 	header []string
-	row    func(thing *T, now time.Time) []string
+	row    func(thing *T) []any
 	empty  string // Says how to make the first one.
 }
 
@@ -32,27 +37,26 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	if err != nil {
 		return err
 	}
-	raw, more, err := c.read(ctx, a, limit)
+	raw, last, err := c.read(ctx, a, limit)
 	if err != nil {
 		return err
 	}
-	rows := make([][]string, len(raw))
-	for i, r := range raw {
-		var thing T
-		if err := json.Unmarshal(r, &thing); err != nil {
-			return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", What: "can't read the response", Why: err.Error()}
-		}
-		rows[i] = c.row(&thing, time.Now())
-	}
-	err = s.emitAll(raw, func(w io.Writer) {
-		if len(rows) > 0 {
-			s.table(w, c.header, rows)
-		}
-	})
-	switch {
-	case err != nil:
+	things, err := decodeAll[T](a, raw)
+	if err != nil {
 		return err
-	case more:
+	}
+	if err := s.emitAll(raw, func(w io.Writer) { c.print(w, s, things) }); err != nil {
+		return err
+	}
+	if last.Rebuilding {
+		progress := ""
+		if r := last.Rebuild; r != nil && r.JobsTotal > 0 {
+			progress = fmt.Sprintf(" (%d of %d jobs)", r.JobsDone, r.JobsTotal)
+		}
+		s.talkf("the list is being rebuilt%s, so some jobs may be missing", progress)
+	}
+	switch {
+	case last.HasMore:
 		s.hintf("there are more; --limit 0 shows all of them")
 	case len(raw) == 0 && c.empty != "":
 		s.hintf("%s", c.empty)
@@ -60,7 +64,42 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	return nil
 }
 
-func (c collection[T]) read(ctx context.Context, a *api, limit int) (raw []json.RawMessage, more bool, err error) {
+// print shows things as a table; nothing for none.
+func (c collection[T]) print(w io.Writer, s *session, things []T) {
+	if len(things) == 0 {
+		return
+	}
+	now := time.Now()
+	rows := make([][]string, len(things))
+	for i := range things {
+		for _, v := range c.row(&things[i]) {
+			rows[i] = append(rows[i], cell(v, now))
+		}
+	}
+	s.table(w, c.header, rows)
+}
+
+// cell is a value as tables show it.
+func cell(v any, now time.Time) string {
+	switch v := v.(type) {
+	case time.Time:
+		return ago(v, now)
+	case *time.Time:
+		if v == nil {
+			return "-"
+		}
+		return ago(*v, now)
+	case wire.Dollars:
+		if v == "" || v == "0" {
+			return "-"
+		}
+		return "$" + string(v)
+	}
+	return first(fmt.Sprint(v), "-")
+}
+
+// read gets the things page by page, and what the last page says beside.
+func (c collection[T]) read(ctx context.Context, a *api, limit int) (raw []json.RawMessage, last wire.Page, err error) {
 	query := url.Values{}
 	for name, values := range c.query {
 		query[name] = values
@@ -75,38 +114,42 @@ func (c collection[T]) read(ctx context.Context, a *api, limit int) (raw []json.
 		}
 		r, err := a.get(ctx, strings.TrimSuffix("/api/v1"+c.path+"?"+query.Encode(), "?"))
 		if err != nil {
-			return nil, false, err
+			return nil, last, err
 		}
-		page, cursor, err := c.page(a, r)
+		page, says, err := c.page(a, r)
 		if err != nil {
-			return nil, false, err
+			return nil, last, err
 		}
-		raw = append(raw, page...)
-		if cursor == "" || limit > 0 && len(raw) >= limit {
-			return raw, cursor != "", nil
+		raw, last = append(raw, page...), says
+		if !last.HasMore || last.Cursor == "" || limit > 0 && len(raw) >= limit {
+			return raw, last, nil
 		}
-		query.Set("cursor", cursor)
+		query.Set("cursor", last.Cursor)
 	}
 }
 
-func (c collection[T]) page(a *api, r *reply) (page []json.RawMessage, cursor string, err error) {
+func (c collection[T]) page(a *api, r *reply) (page []json.RawMessage, says wire.Page, err error) {
 	if c.member == "" {
-		return page, "", a.decode(r, &page)
+		return page, says, a.decode(r, &page)
 	}
 	var answer map[string]json.RawMessage
 	if err := a.decode(r, &answer); err != nil {
-		return nil, "", err
+		return nil, says, err
 	}
-	if err := a.decode(&reply{body: answer[c.member]}, &page); err != nil {
-		return nil, "", err
+	if err := a.decode(r, &says); err != nil {
+		return nil, says, err
 	}
-	var more bool
-	_ = json.Unmarshal(answer["cursor"], &cursor) // Absent: there is one page.
-	_ = json.Unmarshal(answer["has_more"], &more)
-	if !more {
-		cursor = ""
+	return page, says, a.decode(&reply{body: answer[c.member]}, &page)
+}
+
+func decodeAll[T any](a *api, raw []json.RawMessage) ([]T, error) {
+	things := make([]T, len(raw))
+	for i, r := range raw {
+		if err := a.decode(&reply{body: r}, &things[i]); err != nil {
+			return nil, err
+		}
 	}
-	return page, cursor, nil
+	return things, nil
 }
 
 // show prints the one thing that a call answers with.
@@ -138,13 +181,14 @@ func limitFlag(c *cobra.Command, limit *int) {
 
 // facts prints what is known of a thing, a line each; what is empty is left out.
 type facts struct {
-	w   io.Writer
-	now time.Time
+	w     io.Writer
+	now   time.Time
+	width int // Of the names.
 }
 
 func (f facts) line(name, value string) {
 	if value != "" && value != "null" {
-		fmt.Fprintf(f.w, "%-14s %s\n", name, value)
+		fmt.Fprintf(f.w, "%-*s %s\n", f.width, name, value)
 	}
 }
 

@@ -122,17 +122,26 @@ func TestSettle_FlagsAreTheMembersOfTheProtocol(t *testing.T) {
 
 func TestScheduleUpdate_KeepsWhatIsNotGiven(t *testing.T) {
 	t.Parallel()
+	const is = `{"id":"sched_1","name":"n","cron":"@daily","queue":"q","next_runs":[],"missed":3,"payload":{"a":1},"tags":{"a":"b"},"overlap":"skip",
+		"max_retries":7,"retry_backoff":"linear","retry_base_delay_ms":1500,"retry_max_delay_ms":60000,"unique_key":"u","unique_period":60}`
+	const kept = `"payload":{"a":1},"tags":{"a":"b"},"overlap":"skip",
+		"max_retries":7,"retry_backoff":"linear","retry_base_delay":"1.5s","retry_max_delay":"1m0s","unique_key":"u","unique_period":60`
 	var body string
 	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			b, _ := io.ReadAll(r.Body) // Compared below.
 			body = string(b)
 		}
-		_, _ = w.Write([]byte(`{"id":"sched_1","name":"n","cron":"@daily","queue":"q","next_runs":[],"missed":3}`))
+		_, _ = w.Write([]byte(is))
 	})
-	got := run(t, url, "schedule", "update", "sched_1", "--cron", "@hourly")
-	if got.exit != ExitOK || !sameJSON(body, `{"name":"n","cron":"@hourly","queue":"q"}`) {
-		t.Fatalf("sent %s, %+v", body, got)
+	for line, want := range map[string]string{
+		"--cron @hourly":     `{"name":"n","cron":"@hourly","queue":"q",` + kept + `}`,
+		"--tag c:d --name m": `{"name":"m","cron":"@daily","queue":"q",` + strings.Replace(kept, `"a":"b"`, `"c":"d"`, 1) + `}`,
+	} {
+		got := run(t, url, append([]string{"schedule", "update", "sched_1"}, strings.Fields(line)...)...)
+		if got.exit != ExitOK || !sameJSON(body, want) {
+			t.Errorf("%s sent %s, %+v", line, body, got)
+		}
 	}
 }
 

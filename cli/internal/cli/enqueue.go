@@ -14,6 +14,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 const (
@@ -26,46 +28,21 @@ const (
 	chunkBytesMax = 8 << 20
 )
 
-// enqueueRequest is the request of the protocol, as far as flags can fill it.
+// enqueueRequest has the chain as it was given: it may have members of a newer server.
 type enqueueRequest struct {
-	Queue          string            `json:"queue"`
-	Payload        json.RawMessage   `json:"payload,omitempty"`
-	Priority       string            `json:"priority,omitempty"`
-	MaxRetries     *int              `json:"max_retries,omitempty"`
-	RetryBackoff   string            `json:"retry_backoff,omitempty"`
-	RetryBaseDelay string            `json:"retry_base_delay,omitempty"`
-	RetryMaxDelay  string            `json:"retry_max_delay,omitempty"`
-	ScheduledAt    string            `json:"scheduled_at,omitempty"`
-	Delay          string            `json:"delay,omitempty"`
-	Tags           map[string]string `json:"tags,omitempty"`
-	UniqueKey      string            `json:"unique_key,omitempty"`
-	UniquePeriod   int64             `json:"unique_period,omitempty"` // Seconds.
-	IdempotencyKey string            `json:"idempotency_key,omitempty"`
-	ExpireAfter    string            `json:"expire_after,omitempty"`
-	ParentID       string            `json:"parent_id,omitempty"`
-	DependsOn      []string          `json:"depends_on,omitempty"`
-	OnDependency   string            `json:"on_dependency_failed,omitempty"`
-	BatchID        string            `json:"batch_id,omitempty"`
-	Chain          json.RawMessage   `json:"chain,omitempty"`
-	Agent          *agentLimits      `json:"agent,omitempty"`
-}
-
-type agentLimits struct {
-	MaxIterations    int     `json:"max_iterations,omitempty"`
-	MaxCostUSD       float64 `json:"max_cost_usd,omitempty"`
-	IterationTimeout string  `json:"iteration_timeout,omitempty"`
+	wire.EnqueueRequest
+	Chain json.RawMessage `json:"chain,omitempty"`
 }
 
 type enqueueFlags struct {
-	priority, uniqueKey, scheduledAt, tagsJSON, payloadFile string
-	backoff, baseDelay, maxDelay, idempotencyKey            string
-	maxRetries                                              int
-	uniquePeriod, delay, expireAfter                        time.Duration
-	tags                                                    []string
-	parent, onDependency, batch, chain                      string
-	dependsOn                                               []string
-	agent                                                   bool
-	limits                                                  agentLimits
+	wire.EnqueueRequest
+	scheduledAt, tagsJSON, payloadFile, chain string
+	maxRetries                                int
+	uniquePeriod, delay, expireAfter          time.Duration
+	tags                                      []string
+	agent                                     bool
+	limits                                    wire.AgentConfig
+	maxCost                                   float64
 }
 
 func (s *session) enqueueCommand(use string) *cobra.Command {
@@ -93,32 +70,29 @@ command never adds more than one job.`,
 
 func (f *enqueueFlags) register(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.priority, "priority", "", "critical, high or normal (default normal; low means normal)")
+	wordFlag(c, &f.Priority, "priority", "%s (default normal; low means normal)", wire.Priorities())
 	fs.IntVar(&f.maxRetries, "max-retries", -1, "total `ATTEMPTS` before the job is dead; -1 means the default")
-	fs.StringVar(&f.backoff, "retry-backoff", "", "none, fixed, linear or exponential (default exponential)")
-	fs.StringVar(&f.baseDelay, "retry-base-delay", "", "`DURATION` before the first retry, such as 5s")
-	fs.StringVar(&f.maxDelay, "retry-max-delay", "", "longest `DURATION` between retries, such as 10m")
+	wordFlag(c, &f.RetryBackoff, "retry-backoff", "%s (default exponential)", wire.Backoffs())
+	fs.StringVar(&f.RetryBaseDelay, "retry-base-delay", "", "`DURATION` before the first retry, such as 5s")
+	fs.StringVar(&f.RetryMaxDelay, "retry-max-delay", "", "longest `DURATION` between retries, such as 10m")
 	fs.StringVar(&f.scheduledAt, "scheduled-at", "", "don't start before this `TIME` (RFC 3339)")
 	fs.DurationVar(&f.delay, "delay", 0, "don't start before this `DURATION` has passed")
 	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY:VALUE`; can be repeated")
 	fs.StringVar(&f.tagsJSON, "tags", "", "tags as a JSON `OBJECT` of strings")
-	fs.StringVar(&f.uniqueKey, "unique-key", "", "return the existing job while one with this `KEY` is unfinished in the queue")
+	fs.StringVar(&f.UniqueKey, "unique-key", "", "return the existing job while one with this `KEY` is unfinished in the queue")
 	fs.DurationVar(&f.uniquePeriod, "unique-period", 0, "longest time that the unique key is held (default 1h)")
-	fs.StringVar(&f.idempotencyKey, "idempotency-key", "", "for a day, the same `KEY` returns the first job again")
+	fs.StringVar(&f.IdempotencyKey, "idempotency-key", "", "for a day, the same `KEY` returns the first job again")
 	fs.StringVar(&f.payloadFile, "payload-file", "", "read the payload from `FILE`")
 	fs.DurationVar(&f.expireAfter, "expire-after", 0, "the job becomes dead if it isn't finished within this `DURATION`")
-	fs.StringSliceVar(&f.dependsOn, "depends-on", nil, "start only after these `JOBS` are completed")
-	fs.StringVar(&f.onDependency, "on-dependency-failed", "", "if one of them doesn't complete: fail, run or cancel (default fail)")
-	fs.StringVar(&f.batch, "batch", "", "join this open `BATCH`")
+	fs.StringSliceVar(&f.DependsOn, "depends-on", nil, "start only after these `JOBS` are completed")
+	wordFlag(c, &f.OnDependencyFailed, "on-dependency-failed", "if one of them doesn't complete: %s (default fail)", wire.DependencyPolicies())
+	fs.StringVar(&f.BatchID, "batch", "", "join this open `BATCH`")
 	fs.StringVar(&f.chain, "chain", "", "the steps after this job, as a JSON `OBJECT`: {\"steps\":[…],\"on_failure\":…,\"on_exit\":…}")
-	fs.StringVar(&f.parent, "parent-id", "", "the `JOB` that created this one")
+	fs.StringVar(&f.ParentID, "parent-id", "", "the `JOB` that created this one")
 	fs.BoolVar(&f.agent, "agent", false, "make it an agent job, which runs in iterations; the limits below imply it")
 	fs.IntVar(&f.limits.MaxIterations, "agent-max-iterations", 0, "hold the job after `NUMBER` iterations")
-	fs.Float64Var(&f.limits.MaxCostUSD, "agent-max-cost-usd", 0, "hold the job once it has cost `DOLLARS`")
+	fs.Float64Var(&f.maxCost, "agent-max-cost-usd", 0, "hold the job once it has cost `DOLLARS`")
 	fs.StringVar(&f.limits.IterationTimeout, "agent-iteration-timeout", "", "longest `DURATION` of an iteration")
-	completeWords(c, "priority", "critical", "high", "normal")
-	completeWords(c, "on-dependency-failed", "fail", "run", "cancel")
-	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential")
 }
 
 func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -147,10 +121,7 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	if err != nil {
 		return err
 	}
-	var done struct {
-		JobID  string `json:"job_id"`
-		Status string `json:"status"`
-	}
+	var done wire.Enqueued
 	if err := a.decode(r, &done); err != nil {
 		return err
 	}
@@ -162,14 +133,15 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 }
 
 func (f *enqueueFlags) request(queue string) (enqueueRequest, error) {
-	req := enqueueRequest{Queue: queue, Priority: f.priority, RetryBackoff: f.backoff, RetryBaseDelay: f.baseDelay, RetryMaxDelay: f.maxDelay,
-		UniqueKey: f.uniqueKey, UniquePeriod: int64(f.uniquePeriod / time.Second), IdempotencyKey: f.idempotencyKey, ScheduledAt: f.scheduledAt}
+	req := enqueueRequest{EnqueueRequest: f.EnqueueRequest}
+	req.Queue = queue
 	if f.maxRetries != -1 {
 		req.MaxRetries = &f.maxRetries
 	}
 	if f.uniquePeriod%time.Second != 0 || f.uniquePeriod < 0 {
 		return req, usagef("--unique-period %s must be whole seconds", f.uniquePeriod)
 	}
+	req.UniquePeriod = int64(f.uniquePeriod / time.Second)
 	if f.delay != 0 {
 		if f.scheduledAt != "" || f.delay < 0 {
 			return req, usagef("use --delay (more than zero) or --scheduled-at, not both")
@@ -182,11 +154,18 @@ func (f *enqueueFlags) request(queue string) (enqueueRequest, error) {
 	if f.expireAfter > 0 {
 		req.ExpireAfter = f.expireAfter.String()
 	}
-	req.ParentID, req.DependsOn, req.OnDependency, req.BatchID = f.parent, f.dependsOn, f.onDependency, f.batch
-	if f.agent || f.limits != (agentLimits{}) {
+	if f.maxCost != 0 {
+		f.limits.MaxCostUSD = dollars(f.maxCost)
+	}
+	if f.agent || f.limits != (wire.AgentConfig{}) {
 		req.Agent = &f.limits
 	}
 	var err error
+	if f.scheduledAt != "" {
+		if req.ScheduledAt, err = time.Parse(time.RFC3339, f.scheduledAt); err != nil {
+			return req, usage("--scheduled-at", f.scheduledAt, "a time such as 2026-11-21T10:00:00Z")
+		}
+	}
 	if f.chain != "" {
 		if req.Chain, err = checkJSON("--chain", []byte(f.chain)); err != nil {
 			return req, err
@@ -354,7 +333,7 @@ func batchLine(line []byte, number int, f batchFlags) (json.RawMessage, error) {
 		if !json.Valid(line) {
 			return nil, usagef("line %d isn't JSON", number)
 		}
-		return marshal(enqueueRequest{Queue: f.queue, Payload: line})
+		return marshal(wire.EnqueueRequest{Queue: f.queue, Payload: line})
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil || fields == nil {
@@ -394,9 +373,7 @@ func (b *batchSender) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var done struct {
-		JobIDs []string `json:"job_ids"`
-	}
+	var done wire.EnqueuedBatch
 	if err := b.api.decode(r, &done); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -32,19 +33,13 @@ const (
 // Failure is an error as a person or a script reads it.
 type Failure struct {
 	Exit      int
-	Code      string // Stable upper-snake word.
-	What      string // What happened.
+	Code      wire.Code // Of a refusal, or a word of ours; stable.
+	What      string    // What happened.
 	Why       string
 	Fix       string // What to do about it.
 	RequestID string
 	Status    int // HTTP status, 0 without an answer.
-	Fields    []FieldFailure
-}
-
-// FieldFailure is one refused field of a request.
-type FieldFailure struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
+	Fields    []wire.ProblemField
 }
 
 func (f *Failure) Error() string {
@@ -111,57 +106,28 @@ func rootCause(err error) string {
 	}
 }
 
-// wireError is the body of every refusal. The field list has gone by several
-// names in servers of this protocol; all are read.
-type wireError struct {
-	Error     string      `json:"error"`
-	Code      string      `json:"code"`
-	Title     string      `json:"title"`
-	Detail    string      `json:"detail"`
-	Hint      string      `json:"hint"`
-	RequestID string      `json:"request_id"`
-	Errors    []wireField `json:"errors"`
-	Fields    []wireField `json:"fields"`
-}
-
-type wireField struct {
-	Field   string `json:"field"`
-	Path    string `json:"path"`
-	Message string `json:"message"`
-	Detail  string `json:"detail"`
-}
-
 // fromReply turns an answer of status 400 and above into a Failure.
 func fromReply(r *reply) *Failure {
-	var w wireError
-	_ = json.Unmarshal(r.body, &w) // Not JSON: a proxy's own page; the status alone speaks.
-	if r.status == 404 && w.Code == "" && w.Error == "" {
+	var p wire.Problem
+	_ = json.Unmarshal(r.body, &p) // Not JSON: a proxy's own page; the status alone speaks.
+	if r.status == 404 && p.Code == "" && p.Error == "" {
 		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "no Corvo API at this address",
 			Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant"}
 	}
-	f := &Failure{Status: r.status, Code: w.Code, RequestID: first(w.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")),
-		What: first(w.Error, w.Detail, w.Title, fmt.Sprintf("the server responded with status %d", r.status)), Fix: w.Hint}
-	for _, field := range append(w.Errors, w.Fields...) {
-		f.Fields = append(f.Fields, FieldFailure{Field: first(field.Field, field.Path), Message: first(field.Message, field.Detail)})
-	}
+	f := &Failure{Status: r.status, Code: first(p.Code, wire.Code(fmt.Sprintf("HTTP_%d", r.status))), Exit: exitOf(r.status, p.Code), Fix: fixOf(r, p.Code),
+		RequestID: first(p.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")), Fields: p.Fields,
+		What: first(p.Error, fmt.Sprintf("the server responded with status %d", r.status))}
 	if len(f.Fields) > 0 {
 		// The text repeats the fields for clients that show nothing else.
 		f.What, _, _ = strings.Cut(f.What, "; "+f.Fields[0].Field+": ")
 	}
-	f.Exit = exitOf(r.status, w.Code)
-	if f.Code == "" {
-		f.Code = fmt.Sprintf("HTTP_%d", r.status)
-	}
-	if f.Fix == "" {
-		f.Fix = fixOf(r, w.Code)
-	}
 	return f
 }
 
-func exitOf(status int, code string) int {
+func exitOf(status int, code wire.Code) int {
 	// An enqueue is never refused with 409, but these are conflicts to a script.
 	switch code {
-	case codeQueueDraining, "BATCH_CLOSED", "TOO_MANY_DEPENDENTS", "TOO_MANY_BATCHES":
+	case wire.CodeQueueDraining, wire.CodeBatchClosed, wire.CodeTooManyDependents, wire.CodeTooManyBatches:
 		return ExitConflict
 	}
 	switch status {
@@ -178,23 +144,17 @@ func exitOf(status int, code string) int {
 	case 429:
 		return ExitRate
 	}
-	if code == codeUnknownOutcome {
+	if code == wire.CodeUnknownOutcome {
 		return ExitTimeout
 	}
 	return ExitFail
 }
 
-// codeQueueDraining says that a queue takes no jobs until it is resumed.
-const codeQueueDraining = "QUEUE_DRAINING"
-
-// codeUnknownOutcome says that a write may or may not have happened.
-const codeUnknownOutcome = "UNKNOWN_OUTCOME"
-
-func fixOf(r *reply, code string) string {
+func fixOf(r *reply, code wire.Code) string {
 	switch {
-	case code == codeUnknownOutcome:
+	case code == wire.CodeUnknownOutcome:
 		return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
-	case code == codeQueueDraining:
+	case code == wire.CodeQueueDraining:
 		return "let it take jobs again with `corvo resume QUEUE`"
 	case r.status == 401:
 		return "set CORVO_API_KEY or use --api-key-file"
@@ -242,14 +202,14 @@ func (s *session) report(f *Failure, machine bool) {
 
 func (s *session) reportJSON(f *Failure) {
 	line, err := json.Marshal(struct {
-		Error     string         `json:"error"`
-		Code      string         `json:"code"`
-		Why       string         `json:"why,omitempty"`
-		Hint      string         `json:"hint,omitempty"`
-		RequestID string         `json:"request_id,omitempty"`
-		Status    int            `json:"status,omitempty"`
-		ExitCode  int            `json:"exit_code"`
-		Fields    []FieldFailure `json:"fields,omitempty"`
+		Error     string              `json:"error"`
+		Code      wire.Code           `json:"code"`
+		Why       string              `json:"why,omitempty"`
+		Hint      string              `json:"hint,omitempty"`
+		RequestID string              `json:"request_id,omitempty"`
+		Status    int                 `json:"status,omitempty"`
+		ExitCode  int                 `json:"exit_code"`
+		Fields    []wire.ProblemField `json:"fields,omitempty"`
 	}{f.What, f.Code, f.Why, f.Fix, f.RequestID, f.Status, f.Exit, f.Fields})
 	if err != nil {
 		panic(fmt.Sprintf("encode an error report: %v", err)) // Strings and numbers only.
@@ -257,7 +217,7 @@ func (s *session) reportJSON(f *Failure) {
 	fmt.Fprintf(s.proc.Stderr, "%s\n", line)
 }
 
-func first(texts ...string) string {
+func first[T ~string](texts ...T) T {
 	for _, t := range texts {
 		if t != "" {
 			return t

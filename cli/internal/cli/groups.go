@@ -7,28 +7,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
-
-type batchView struct {
-	ID            string    `json:"id"`
-	Status        string    `json:"status"`
-	Total         int64     `json:"total"`
-	Open          int64     `json:"open"`
-	Completed     int64     `json:"completed"`
-	Dead          int64     `json:"dead"`
-	Cancelled     int64     `json:"cancelled"`
-	Deleted       int64     `json:"deleted"`
-	CallbackQueue string    `json:"callback_queue"`
-	CallbackJobID string    `json:"callback_job_id"`
-	CreatedAt     time.Time `json:"created_at"`
-	FinishedAt    time.Time `json:"finished_at"`
-}
-
-// batchAnswer is how a call about one batch answers.
-type batchAnswer struct {
-	BatchID string    `json:"batch_id"`
-	Batch   batchView `json:"batch"`
-}
 
 func (s *session) batchNoun() *cobra.Command {
 	return noun("batch", "Manage batches: groups of jobs with a callback when all are finished",
@@ -40,11 +21,10 @@ func (s *session) batchesCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: "List batches, newest first", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[batchView]{
+			return list(c.Context(), s, collection[wire.Batch]{
 				path: "/batches", member: "batches", header: []string{"BATCH", "STATUS", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CREATED", "CALLBACK"},
-				row: func(b *batchView, now time.Time) []string {
-					return []string{b.ID, b.Status, fmt.Sprint(b.Total), fmt.Sprint(b.Open), fmt.Sprint(b.Completed), fmt.Sprint(b.Dead),
-						ago(b.CreatedAt, now), first(b.CallbackQueue, "-")}
+				row: func(b *wire.Batch) []any {
+					return []any{b.ID, b.Status, b.Total, b.Open, b.Completed, b.Dead, b.CreatedAt, b.CallbackQueue}
 				},
 				empty: "no batches; create one with: corvo batch create --callback-queue reports",
 			}, limit)
@@ -58,17 +38,17 @@ func (s *session) batchGetCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " BATCH", Short: "Show a batch", Example: "  {cmd} batch_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return show(c.Context(), s, call{method: "GET", path: pathf("/batches/%s", args[0]), repeatable: true}, func(w io.Writer, a *batchAnswer, now time.Time) {
+			return show(c.Context(), s, call{method: "GET", path: pathf("/batches/%s", args[0]), repeatable: true}, func(w io.Writer, a *wire.BatchPage, now time.Time) {
 				printBatch(w, &a.Batch, now)
 			})
 		},
 	}
 }
 
-func printBatch(w io.Writer, b *batchView, now time.Time) {
-	f := facts{w, now}
+func printBatch(w io.Writer, b *wire.Batch, now time.Time) {
+	f := facts{w, now, 14}
 	f.line("batch", b.ID)
-	f.line("status", b.Status)
+	f.line("status", string(b.Status))
 	f.line("jobs", fmt.Sprintf("%d, %d not finished", b.Total, b.Open))
 	f.line("outcomes", fmt.Sprintf("%d completed, %d dead, %d cancelled, %d deleted", b.Completed, b.Dead, b.Cancelled, b.Deleted))
 	f.line("callback", strings.TrimSpace(b.CallbackQueue+" "+b.CallbackJobID))
@@ -77,7 +57,8 @@ func printBatch(w io.Writer, b *batchView, now time.Time) {
 }
 
 func (s *session) batchCreateCommand(use string) *cobra.Command {
-	var queue, payload string
+	var body wire.BatchOptions
+	var payload string
 	c := &cobra.Command{
 		Use:   use,
 		Short: "Create a batch and print its id",
@@ -88,22 +69,18 @@ last job is completed, dead or cancelled, one job is added to the callback queue
   corvo batch seal $BATCH`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			body := map[string]any{}
-			if queue != "" {
-				body["callback_queue"] = queue
-			}
 			if payload != "" {
 				raw, err := checkJSON("--callback-payload", []byte(payload))
 				if err != nil {
 					return err
 				}
-				body["callback_payload"] = raw
+				body.CallbackPayload = raw
 			}
 			ask := call{method: "POST", path: "/api/v1/batches", body: body}
-			return show(c.Context(), s, ask, func(w io.Writer, b *batchAnswer, _ time.Time) { fmt.Fprintln(w, b.BatchID) })
+			return show(c.Context(), s, ask, func(w io.Writer, b *wire.BatchMade, _ time.Time) { fmt.Fprintln(w, b.BatchID) })
 		},
 	}
-	c.Flags().StringVar(&queue, "callback-queue", "", "`QUEUE` of the callback job")
+	c.Flags().StringVar(&body.CallbackQueue, "callback-queue", "", "`QUEUE` of the callback job")
 	c.Flags().StringVar(&payload, "callback-payload", "", "payload `JSON` of the callback job; counts are added to it")
 	completeFlag(c, "callback-queue", s.completeQueues)
 	return c
@@ -118,30 +95,6 @@ func (s *session) batchSealCommand(use string) *cobra.Command {
 	}
 }
 
-type chainView struct {
-	ID         string      `json:"id"`
-	Status     string      `json:"status"`
-	ExitReason string      `json:"exit_reason"`
-	Steps      []chainStep `json:"steps"`
-	OnFailure  *chainStep  `json:"on_failure"`
-	OnExit     *chainStep  `json:"on_exit"`
-	CreatedAt  time.Time   `json:"created_at"`
-}
-
-type chainRow struct {
-	ID          string    `json:"id"`
-	Status      string    `json:"status"`
-	Steps       int       `json:"steps"`
-	CurrentStep int       `json:"current_step"`
-	CreatedAt   time.Time `json:"created_at"`
-}
-
-type chainStep struct {
-	Queue string `json:"queue"`
-	JobID string `json:"job_id"`
-	State string `json:"state"`
-}
-
 func (s *session) chainNoun() *cobra.Command {
 	return noun("chain", "Manage chains: jobs that run one after another", s.chainsCommand("list"), s.chainGetCommand("get"))
 }
@@ -151,10 +104,10 @@ func (s *session) chainsCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: "List chains, newest first", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[chainRow]{
+			return list(c.Context(), s, collection[wire.ChainRow]{
 				path: "/chains", member: "chains", header: []string{"CHAIN", "STATUS", "STEP", "CREATED"},
-				row: func(v *chainRow, now time.Time) []string {
-					return []string{v.ID, v.Status, attempts(v.CurrentStep+1, v.Steps), ago(v.CreatedAt, now)}
+				row: func(v *wire.ChainRow) []any {
+					return []any{v.ID, v.Status, attempts(v.CurrentStep+1, v.Steps), v.CreatedAt}
 				},
 				empty: `no chains; create one with: corvo enqueue a '{}' --chain '{"steps":[{"queue":"a"},{"queue":"b"}]}'`,
 			}, limit)
@@ -169,20 +122,20 @@ func (s *session) chainGetCommand(use string) *cobra.Command {
 		Use: use + " CHAIN", Short: "Show a chain with the job of each step", Example: "  {cmd} chn_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ask := call{method: "GET", path: pathf("/chains/%s", args[0]), repeatable: true}
-			return show(c.Context(), s, ask, func(w io.Writer, v *chainView, now time.Time) { s.printChain(w, v, now) })
+			return show(c.Context(), s, ask, s.printChain)
 		},
 	}
 }
 
-func (s *session) printChain(w io.Writer, v *chainView, now time.Time) {
-	f := facts{w, now}
+func (s *session) printChain(w io.Writer, v *wire.Chain, now time.Time) {
+	f := facts{w, now, 14}
 	f.line("chain", v.ID)
-	f.line("status", strings.TrimSpace(v.Status+" "+parens(v.ExitReason)))
+	f.line("status", strings.TrimSpace(string(v.Status)+" "+parens(v.ExitReason)))
 	f.at("created", v.CreatedAt)
 	var rows [][]string
-	row := func(name string, step *chainStep) {
+	row := func(name string, step *wire.ChainJob) {
 		if step != nil {
-			rows = append(rows, []string{name, step.Queue, first(step.State, "-"), first(step.JobID, "-")})
+			rows = append(rows, []string{name, step.Queue, first(string(step.State), "-"), first(step.JobID, "-")})
 		}
 	}
 	for i := range v.Steps {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 func (s *session) holdCommand(use string) *cobra.Command {
@@ -35,8 +37,8 @@ func (s *session) decision(use, verb, member, such, short, long string) *cobra.C
 			if why != "" {
 				body[member] = why
 			}
-			_, err := s.forEachJob(c.Context(), ids, func(a *api, ctx context.Context, id string) (*reply, error) {
-				return a.post(ctx, pathf("/jobs/%s/"+verb, id), body)
+			_, err := s.forEachJob(c.Context(), ids, func(id string) call {
+				return call{method: "POST", path: pathf("/jobs/%s/"+verb, id), body: body}
 			})
 			return err
 		},
@@ -45,29 +47,19 @@ func (s *session) decision(use, verb, member, such, short, long string) *cobra.C
 	return c
 }
 
-// heldRow is a held job as the list shows it.
-type heldRow struct {
-	ID         string    `json:"id"`
-	Queue      string    `json:"queue"`
-	HoldReason string    `json:"hold_reason"`
-	CreatedAt  time.Time `json:"created_at"`
-}
-
 func (s *session) heldCommand(use string) *cobra.Command {
-	return s.stateList(use, "held", "List held jobs and why they are held", collection[heldRow]{
+	return s.stateList(use, wire.Held, "List held jobs and why they are held", collection[wire.JobRow]{
 		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "CREATED", "REASON"},
-		row: func(j *heldRow, now time.Time) []string {
-			return []string{j.ID, j.Queue, ago(j.CreatedAt, now), first(j.HoldReason, "-")}
-		},
+		row:   func(j *wire.JobRow) []any { return []any{j.ID, j.Queue, j.CreatedAt, j.HoldReason} },
 		empty: "no held jobs",
 	})
 }
 
 func (s *session) deadCommand(use string) *cobra.Command {
-	c := s.stateList(use, "dead", "List dead jobs, newest first", collection[jobRow]{
+	c := s.stateList(use, wire.Dead, "List dead jobs, newest first", collection[wire.JobRow]{
 		path: "/jobs", member: "jobs", header: []string{"JOB", "QUEUE", "ATTEMPT", "CREATED", "LAST ERROR"},
-		row: func(j *jobRow, now time.Time) []string {
-			return []string{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), ago(j.CreatedAt, now), first(j.LastError, "-")}
+		row: func(j *wire.JobRow) []any {
+			return []any{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), j.CreatedAt, j.LastError}
 		},
 		empty: "no dead jobs",
 	})
@@ -95,60 +87,41 @@ func (s *session) deadCommand(use string) *cobra.Command {
 	return c
 }
 
-// groupRow is the dead jobs of one queue and error.
-type groupRow struct {
-	ID         string    `json:"id"`
-	Queue      string    `json:"queue"`
-	Error      string    `json:"error"`
-	DeadReason string    `json:"dead_reason"`
-	Count      int64     `json:"count"`
-	FirstAt    time.Time `json:"first_at"`
-	LastAt     time.Time `json:"last_at"`
-}
-
 // deadGroups counts on the server. The largest groups are one answer.
 func (s *session) deadGroups(ctx context.Context, queue string, limit int) error {
 	query := url.Values{}
 	if queue != "" {
 		query.Set("queue", queue)
 	}
-	return list(ctx, s, collection[groupRow]{
+	return list(ctx, s, collection[wire.ErrorGroup]{
 		path: "/dead/groups", member: "groups", query: query, header: []string{"GROUP", "JOBS", "QUEUE", "FIRST", "LAST", "ERROR"},
-		row: func(g *groupRow, now time.Time) []string {
-			return []string{g.ID, fmt.Sprint(g.Count), g.Queue, ago(g.FirstAt, now), ago(g.LastAt, now), first(g.Error, g.DeadReason)}
+		row: func(g *wire.ErrorGroup) []any {
+			return []any{g.ID, g.Count, g.Queue, g.FirstAt, g.LastAt, first(g.Error, string(g.DeadReason))}
 		},
 		empty: "no dead jobs",
 	}, limit)
 }
 
-func (s *session) stateList(use, state, short string, in interface {
-	list(ctx context.Context, s *session, query url.Values, limit int) error
-},
-) *cobra.Command {
+func (s *session) stateList(use string, state wire.State, short string, in collection[wire.JobRow]) *cobra.Command {
 	var queue string
 	var limit int
 	c := &cobra.Command{
 		Use: use, Short: short, Example: "  {cmd}\n  {cmd} --queue emails -o jsonl | jq -r .id", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			query := url.Values{"state": {state}}
+			in.query = url.Values{"state": {string(state)}}
 			if queue != "" {
-				query.Set("queue", queue)
+				in.query.Set("queue", queue)
 			}
 			if of := c.Flags().Lookup("error-group"); of != nil && of.Changed {
-				query.Set("error_group", of.Value.String())
+				in.query.Set("error_group", of.Value.String())
 			}
-			return in.list(c.Context(), s, query, limit)
+			return list(c.Context(), s, in, limit)
 		},
 	}
 	c.Flags().StringVar(&queue, "queue", "", "only jobs in this `QUEUE`")
 	limitFlag(c, &limit)
 	completeFlag(c, "queue", s.completeQueues)
 	return c
-}
-
-func (c collection[T]) list(ctx context.Context, s *session, query url.Values, limit int) error {
-	c.query = query
-	return list(ctx, s, c, limit)
 }
 
 func (s *session) moveCommand(use string) *cobra.Command {
@@ -159,32 +132,23 @@ func (s *session) moveCommand(use string) *cobra.Command {
 		Example: "  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB emails-slow",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, err := s.forEachJob(c.Context(), args[:1], func(a *api, ctx context.Context, id string) (*reply, error) {
-				return a.post(ctx, pathf("/jobs/%s/move", id), map[string]string{"queue": args[1]})
+			_, err := s.forEachJob(c.Context(), args[:1], func(id string) call {
+				return call{method: "POST", path: pathf("/jobs/%s/move", id), body: map[string]string{"queue": args[1]}}
 			})
 			return err
 		},
 	}
 }
 
-type iteration struct {
-	Iteration int       `json:"iteration"`
-	Status    string    `json:"status"`
-	Model     string    `json:"model"`
-	CostUSD   float64   `json:"cost_usd"`
-	Reason    string    `json:"hold_reason"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
 func (s *session) iterationsCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " JOB", Short: "List the iterations of an agent job", Example: "  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return list(c.Context(), s, collection[iteration]{
+			return list(c.Context(), s, collection[wire.Iteration]{
 				path: pathf("/jobs/%s/iterations", args[0])[len("/api/v1"):], member: "iterations",
 				header: []string{"ITERATION", "STATUS", "COST", "MODEL", "ENDED", "REASON"},
-				row: func(i *iteration, now time.Time) []string {
-					return []string{number(i.Iteration), i.Status, dollars(i.CostUSD), first(i.Model, "-"), ago(i.CreatedAt, now), first(i.Reason, "-")}
+				row: func(i *wire.Iteration) []any {
+					return []any{i.Iteration, i.Status, i.CostUSD, i.Model, i.CreatedAt, i.HoldReason}
 				},
 			}, 0)
 		},
@@ -201,12 +165,7 @@ func (s *session) replayCommand(use string) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ask := call{method: "POST", path: pathf("/jobs/%s/replay", args[0]), body: map[string]int{"from": from}}
-			return show(c.Context(), s, ask, func(w io.Writer, j *struct {
-				JobID string `json:"job_id"`
-			}, _ time.Time,
-			) {
-				fmt.Fprintln(w, j.JobID)
-			})
+			return show(c.Context(), s, ask, func(w io.Writer, j *wire.Enqueued, _ time.Time) { fmt.Fprintln(w, j.JobID) })
 		},
 	}
 	c.Flags().IntVar(&from, "from", 0, "`NUMBER` of the iteration; see corvo iterations (required)")

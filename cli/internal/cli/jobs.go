@@ -11,37 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-)
 
-// jobView is what the text form of a job shows; machines get the server's JSON.
-type jobView struct {
-	ID             string            `json:"id"`
-	Queue          string            `json:"queue"`
-	State          string            `json:"state"`
-	Priority       int               `json:"priority"`
-	Attempt        int               `json:"attempt"`
-	MaxRetries     int               `json:"max_retries"`
-	UniqueKey      string            `json:"unique_key"`
-	WorkerID       string            `json:"worker_id"`
-	Hostname       string            `json:"hostname"`
-	Tags           map[string]string `json:"tags"`
-	Payload        json.RawMessage   `json:"payload"`
-	Progress       json.RawMessage   `json:"progress"`
-	Checkpoint     json.RawMessage   `json:"checkpoint"`
-	Result         json.RawMessage   `json:"result"`
-	DeadReason     string            `json:"dead_reason"`
-	LeaseExpiresAt time.Time         `json:"lease_expires_at"`
-	ScheduledAt    time.Time         `json:"scheduled_at"`
-	CreatedAt      time.Time         `json:"created_at"`
-	StartedAt      time.Time         `json:"started_at"`
-	CompletedAt    time.Time         `json:"completed_at"`
-	FailedAt       time.Time         `json:"failed_at"`
-	Errors         []struct {
-		Attempt   int       `json:"attempt"`
-		Error     string    `json:"error"`
-		CreatedAt time.Time `json:"created_at"`
-	} `json:"errors"`
-}
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+)
 
 func (s *session) inspectCommand(use string) *cobra.Command {
 	return &cobra.Command{
@@ -55,60 +27,46 @@ func (s *session) inspectCommand(use string) *cobra.Command {
 }
 
 func (s *session) inspect(ctx context.Context, ids []string) error {
+	if len(ids) == 1 {
+		return show(ctx, s, inspectCall(ids[0]), printJob)
+	}
 	a, err := s.api()
 	if err != nil {
 		return err
 	}
-	if len(ids) == 1 {
-		raw, view, err := a.job(ctx, ids[0])
-		if err != nil {
-			return err
-		}
-		return s.emit(raw, func(w io.Writer) { printJob(w, view, time.Now()) })
-	}
 	var rows []json.RawMessage
-	var views []jobView
 	failed := each(ids, func(id string) error {
-		raw, view, err := a.job(ctx, id)
+		r, err := a.send(ctx, inspectCall(id))
 		if err == nil {
-			rows, views = append(rows, raw), append(views, view)
+			rows = append(rows, r.body)
 		}
 		return err
 	})
+	jobs, err := decodeAll[wire.Job](a, rows)
+	if err != nil {
+		return err
+	}
 	err = s.emitAll(rows, func(w io.Writer) {
-		for i, view := range views {
+		for i := range jobs {
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			printJob(w, view, time.Now())
+			printJob(w, &jobs[i], time.Now())
 		}
 	})
 	return errors.Join(err, s.settle(failed, len(ids)))
 }
 
-func (a *api) job(ctx context.Context, id string) (json.RawMessage, jobView, error) {
-	var view jobView
-	r, err := a.get(ctx, pathf("/jobs/%s", id))
-	if err != nil {
-		return nil, view, err
-	}
-	return r.body, view, a.decode(r, &view)
+func inspectCall(id string) call {
+	return call{method: "GET", path: pathf("/jobs/%s", id), repeatable: true}
 }
 
-func printJob(w io.Writer, j jobView, now time.Time) {
-	line := func(name, value string) {
-		if value != "" && value != "null" {
-			fmt.Fprintf(w, "%-12s %s\n", name, value)
-		}
-	}
-	at := func(name string, t time.Time) {
-		if !t.IsZero() {
-			line(name, t.Format(time.RFC3339)+"  "+ago(t, now))
-		}
-	}
+func printJob(w io.Writer, j *wire.Job, now time.Time) {
+	f := facts{w, now, 12}
+	line, at := f.line, f.at
 	line("job", j.ID)
 	line("queue", j.Queue)
-	line("state", strings.TrimSpace(j.State+" "+parens(j.DeadReason)))
+	line("state", strings.TrimSpace(string(j.State)+" "+parens(string(j.DeadReason))))
 	line("attempt", fmt.Sprintf("%d of %d", j.Attempt, j.MaxRetries))
 	line("priority", priorityWord(j.Priority))
 	line("unique key", j.UniqueKey)
@@ -137,9 +95,8 @@ func parens(text string) string {
 }
 
 func priorityWord(p int) string {
-	words := []string{"critical", "high", "normal"}
-	if p >= 0 && p < len(words) {
-		return words[p]
+	if words := wire.Priorities(); p >= 0 && p < len(words) {
+		return string(words[p])
 	}
 	return fmt.Sprint(p)
 }
@@ -154,26 +111,14 @@ func tagsText(tags map[string]string) string {
 }
 
 func (s *session) retryCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel", (*api).retry)
+	return s.jobVerb(use, "retry", "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel")
 }
 
 func (s *session) cancelCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "Cancel jobs; the worker of an active job is asked to stop", "corvo retry", (*api).cancel)
+	return s.jobVerb(use, "cancel", "Cancel jobs; the worker of an active job is asked to stop", "corvo retry")
 }
 
-func (a *api) retry(ctx context.Context, id string) (*reply, error) {
-	return a.post(ctx, pathf("/jobs/%s/retry", id), struct{}{})
-}
-
-func (a *api) cancel(ctx context.Context, id string) (*reply, error) {
-	return a.post(ctx, pathf("/jobs/%s/cancel", id), struct{}{})
-}
-
-func (a *api) delete(ctx context.Context, id string) (*reply, error) {
-	return a.send(ctx, call{method: "DELETE", path: pathf("/jobs/%s", id)})
-}
-
-func (s *session) jobVerb(use, short, undo string, do func(*api, context.Context, string) (*reply, error)) *cobra.Command {
+func (s *session) jobVerb(use, verb, short, undo string) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " JOB...",
 		Short: short,
@@ -181,8 +126,10 @@ func (s *session) jobVerb(use, short, undo string, do func(*api, context.Context
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
-			done, err := s.forEachJob(c.Context(), ids, do)
-			if undo != "" && done > 0 {
+			done, err := s.forEachJob(c.Context(), ids, func(id string) call {
+				return call{method: "POST", path: pathf("/jobs/%s/"+verb, id), body: struct{}{}}
+			})
+			if done > 0 {
 				s.hintf("undo: %s %s", undo, strings.Join(ids, " "))
 			}
 			return err
@@ -203,7 +150,7 @@ func (s *session) deleteCommand(use string) *cobra.Command {
 			if !yes && !s.confirm(fmt.Sprintf("Permanently delete %s?", count(len(ids), "job"))) {
 				return &Failure{Exit: ExitFail, Code: "NOT_CONFIRMED", What: "nothing was deleted", Fix: "answer y, or add --yes"}
 			}
-			_, err := s.forEachJob(c.Context(), ids, (*api).delete)
+			_, err := s.forEachJob(c.Context(), ids, func(id string) call { return call{method: "DELETE", path: pathf("/jobs/%s", id)} })
 			return err
 		},
 	}
@@ -223,50 +170,59 @@ func (s *session) confirm(question string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
-// forEachJob runs one verb over many jobs: prints one row per success, reports
+// forEachJob makes a call for each job, and prints the answers with the job's id in them.
+func (s *session) forEachJob(ctx context.Context, ids []string, ask func(id string) call) (int, error) {
+	return s.forEach(ctx, ids, ask, func(id string, answer map[string]json.RawMessage) any {
+		answer["job_id"], _ = marshal(id) // Text always encodes.
+		return answer
+	})
+}
+
+// forEachNamed makes a call for each name, and prints the statuses; called is what the
+// name is for machines.
+func (s *session) forEachNamed(ctx context.Context, called string, names []string, ask func(name string) call) (int, error) {
+	return s.forEach(ctx, names, ask, func(name string, answer map[string]json.RawMessage) any {
+		return map[string]any{called: name, "status": statusOf(answer)}
+	})
+}
+
+// forEach runs one call over many items: prints what row makes of each answer, reports
 // one error per failure. It returns how many succeeded.
-func (s *session) forEachJob(ctx context.Context, ids []string, do func(*api, context.Context, string) (*reply, error)) (int, error) {
+func (s *session) forEach(ctx context.Context, items []string, ask func(item string) call, row func(item string, answer map[string]json.RawMessage) any) (int, error) {
 	a, err := s.api()
 	if err != nil {
 		return 0, err
 	}
 	var rows []json.RawMessage
-	var lines [][]string
-	failed := each(ids, func(id string) error {
-		r, err := do(a, ctx, id)
+	var lines []string
+	failed := each(items, func(item string) error {
+		r, err := a.send(ctx, ask(item))
 		if err != nil {
 			return err
 		}
-		row, status, err := a.statusRow(r, id)
+		answer := map[string]json.RawMessage{}
+		if err := a.decode(r, &answer); err != nil {
+			return err
+		}
+		raw, err := marshal(row(item, answer))
 		if err != nil {
 			return err
 		}
-		rows, lines = append(rows, row), append(lines, []string{id, status})
+		rows, lines = append(rows, raw), append(lines, item+"  "+statusOf(answer)+"\n")
 		return nil
 	})
-	if len(ids) == 1 && len(rows) == 1 {
-		err = s.emit(rows[0], func(w io.Writer) { fmt.Fprintf(w, "%s  %s\n", lines[0][0], lines[0][1]) })
-	} else if len(rows) > 0 || s.machine() && len(ids) > 1 {
-		err = s.emitAll(rows, func(w io.Writer) {
-			for _, l := range lines {
-				fmt.Fprintf(w, "%s  %s\n", l[0], l[1])
-			}
-		})
+	text := func(w io.Writer) { fmt.Fprint(w, strings.Join(lines, "")) }
+	if len(items) == 1 && len(rows) == 1 {
+		err = s.emit(rows[0], text)
+	} else if len(rows) > 0 || s.machine() && len(items) > 1 {
+		err = s.emitAll(rows, text)
 	}
-	return len(rows), errors.Join(err, s.settle(failed, len(ids)))
+	return len(rows), errors.Join(err, s.settle(failed, len(items)))
 }
 
-// statusRow is the answer of a job verb with the job's id added to it.
-func (a *api) statusRow(r *reply, id string) (json.RawMessage, string, error) {
-	fields := map[string]json.RawMessage{}
-	if err := a.decode(r, &fields); err != nil {
-		return nil, "", err
-	}
-	var status string
-	_ = json.Unmarshal(fields["status"], &status) // Absent: shown as nothing.
-	fields["job_id"], _ = marshal(id)             // Text always encodes.
-	row, err := marshal(fields)
-	return row, status, err
+func statusOf(answer map[string]json.RawMessage) (status string) {
+	_ = json.Unmarshal(answer["status"], &status) // Absent: shown as nothing.
+	return status
 }
 
 // itemFailure is one failed item of several.

@@ -12,19 +12,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
-
-// fetchedJob is a leased job; machines get the server's JSON.
-type fetchedJob struct {
-	JobID      string          `json:"job_id"`
-	Queue      string          `json:"queue"`
-	Payload    json.RawMessage `json:"payload"`
-	Attempt    int             `json:"attempt"`
-	MaxRetries int             `json:"max_retries"`
-	LeaseToken string          `json:"lease_token"`
-
-	raw json.RawMessage
-}
 
 type fetchFlags struct {
 	count       int
@@ -62,13 +52,13 @@ func (s *session) fetch(ctx context.Context, queues []string, f fetchFlags) erro
 	if err != nil {
 		return err
 	}
-	jobs, err := a.fetch(ctx, queues, f)
+	rows, err := a.fetch(ctx, queues, f)
 	if err != nil {
 		return err
 	}
-	rows := make([]json.RawMessage, len(jobs))
-	for i, j := range jobs {
-		rows[i] = j.raw
+	jobs, err := decodeAll[wire.FetchedJob](a, rows)
+	if err != nil {
+		return err
 	}
 	if len(jobs) == 0 {
 		s.exit = ExitNotFound
@@ -77,46 +67,31 @@ func (s *session) fetch(ctx context.Context, queues []string, f fetchFlags) erro
 			return nil
 		}
 	}
-	return s.emitAll(rows, func(w io.Writer) { s.printFetched(w, jobs) })
+	return s.emitAll(rows, func(w io.Writer) {
+		collection[wire.FetchedJob]{
+			header: []string{"JOB", "QUEUE", "ATTEMPT", "LEASE TOKEN", "PAYLOAD"},
+			row: func(j *wire.FetchedJob) []any {
+				return []any{j.JobID, j.Queue, attempts(j.Attempt, j.MaxRetries), j.LeaseToken, string(j.Payload)}
+			},
+		}.print(w, s, jobs)
+	})
 }
 
-func (a *api) fetch(ctx context.Context, queues []string, f fetchFlags) ([]fetchedJob, error) {
+func (a *api) fetch(ctx context.Context, queues []string, f fetchFlags) ([]json.RawMessage, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/fetch/batch", wait: f.wait, body: map[string]any{
-		"queues": queues, "count": f.count, "lease": f.lease.String(), "wait": f.wait.String(),
-		"worker_id": first(f.workerID, "corvo-cli@"+host), "hostname": host,
+	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/fetch/batch", wait: f.wait, body: wire.FetchRequest{
+		Queues: queues, Count: f.count, Lease: f.lease.String(), Wait: f.wait.String(), WorkerID: first(f.workerID, "corvo-cli@"+host), Hostname: host,
 	}})
-	if err != nil {
+	if err != nil || r.status == 204 {
 		return nil, err
-	}
-	if r.status == 204 {
-		return nil, nil
 	}
 	var batch struct {
 		Jobs []json.RawMessage `json:"jobs"`
 	}
-	if err := a.decode(r, &batch); err != nil {
-		return nil, err
-	}
-	jobs := make([]fetchedJob, len(batch.Jobs))
-	for i, raw := range batch.Jobs {
-		if err := a.decode(&reply{body: raw}, &jobs[i]); err != nil {
-			return nil, err
-		}
-		jobs[i].raw = raw
-	}
-	return jobs, nil
-}
-
-func (s *session) printFetched(w io.Writer, jobs []fetchedJob) {
-	rows := make([][]string, len(jobs))
-	for i, j := range jobs {
-		rows[i] = []string{j.JobID, j.Queue, fmt.Sprintf("%d/%d", j.Attempt, j.MaxRetries), first(j.LeaseToken, "-"), string(j.Payload)}
-	}
-	s.table(w, []string{"JOB", "QUEUE", "ATTEMPT", "LEASE TOKEN", "PAYLOAD"}, rows)
+	return batch.Jobs, a.decode(r, &batch)
 }
 
 type settleFlags struct {
@@ -125,7 +100,9 @@ type settleFlags struct {
 	progress                              string
 	release, terminal                     bool
 	lease, delay                          time.Duration
-	agent, holdReason, step, exitReason   string
+	agent                                 wire.AgentStatus
+	step                                  wire.StepStatus
+	holdReason, exitReason                string
 	usage                                 string
 }
 
@@ -163,20 +140,18 @@ func (s *session) ackCommand(use string) *cobra.Command {
 	f.register(c)
 	c.Flags().StringVar(&f.result, "result", "", "`JSON` stored with the job")
 	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the final checkpoint")
-	c.Flags().StringVar(&f.agent, "agent-status", "", "agent jobs only: continue, done or hold")
+	wordFlag(c, &f.agent, "agent-status", "agent jobs only: %s", wire.AgentStatuses())
 	c.Flags().StringVar(&f.holdReason, "hold-reason", "", "why the job needs approval, with --agent-status hold")
-	c.Flags().StringVar(&f.step, "step-status", "", "chain steps only: continue, or exit to skip the remaining steps")
+	wordFlag(c, &f.step, "step-status", "chain steps only: continue, or exit to skip the remaining steps", wire.StepStatuses())
 	c.Flags().StringVar(&f.exitReason, "exit-reason", "", "why the remaining steps are skipped")
 	usageFlag(c, &f.usage)
-	completeWords(c, "agent-status", "continue", "done", "hold")
-	completeWords(c, "step-status", "continue", "exit")
 	return c
 }
 
 func (f *settleFlags) ackBody(ids []string) (map[string]any, error) {
 	body := f.holder()
 	for member, text := range map[string]string{
-		"agent_status": f.agent, "hold_reason": f.holdReason, "step_status": f.step, "exit_reason": f.exitReason,
+		"agent_status": string(f.agent), "hold_reason": f.holdReason, "step_status": string(f.step), "exit_reason": f.exitReason,
 	} {
 		if text != "" {
 			body[member] = text
@@ -265,10 +240,10 @@ func putJSON(body map[string]any, field, text string) error {
 }
 
 func (s *session) settleJobs(ctx context.Context, ids []string, path string, body map[string]any) error {
-	_, err := s.forEachJob(ctx, ids, func(a *api, ctx context.Context, id string) (*reply, error) {
+	_, err := s.forEachJob(ctx, ids, func(id string) call {
 		// A settlement that carries its token answers the same when repeated.
 		_, proven := body["lease_token"]
-		return a.send(ctx, call{method: "POST", path: pathf(path, id), body: body, repeatable: proven})
+		return call{method: "POST", path: pathf(path, id), body: body, repeatable: proven}
 	})
 	return err
 }
@@ -328,21 +303,16 @@ func (s *session) heartbeat(ctx context.Context, ids []string, f settleFlags) er
 }
 
 func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
-	var answer struct {
-		Jobs map[string]struct {
-			Status string `json:"status"`
-		} `json:"jobs"`
-		// Without a token a lost lease is told as cancel there, and is named here.
-		Unknown []string `json:"unknown"`
-	}
+	var answer wire.HeartbeatResult
 	if err := a.decode(r, &answer); err != nil {
 		return err
 	}
-	lost, status := 0, make([]string, len(ids))
+	lost, status := 0, make([]wire.HeartbeatStatus, len(ids))
 	for i, id := range ids {
 		status[i] = answer.Jobs[id].Status
-		if slices.Contains(answer.Unknown, id) || status[i] != "ok" && status[i] != "cancel" {
-			status[i] = "lost"
+		// Without a token a lost lease is told as cancel there, and is named in unknown.
+		if slices.Contains(answer.Unknown, id) || status[i] != wire.HeartbeatOK && status[i] != wire.HeartbeatCancel {
+			status[i] = wire.HeartbeatLost
 			lost++
 		}
 	}

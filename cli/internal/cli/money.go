@@ -10,32 +10,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-func dollars(d float64) string {
-	if d == 0 {
-		return "-"
-	}
-	return "$" + strconv.FormatFloat(d, 'f', -1, 64)
-}
-
-func number(n int) string { return strconv.Itoa(n) }
+// dollars is an amount as the API takes it.
+func dollars(d float64) wire.Dollars { return wire.Dollars(strconv.FormatFloat(d, 'f', -1, 64)) }
 
 func attempts(n, most int) string { return fmt.Sprintf("%d/%d", n, most) }
-
-type usageSums struct {
-	Key           string  `json:"key"`
-	Input         int64   `json:"input_tokens"`
-	Output        int64   `json:"output_tokens"`
-	CacheCreation int64   `json:"cache_creation_tokens"`
-	CacheRead     int64   `json:"cache_read_tokens"`
-	CostUSD       float64 `json:"cost_usd"`
-	Count         int64   `json:"count"`
-}
-
-func (u *usageSums) row() []string {
-	return []string{first(u.Key, "-"), fmt.Sprint(u.Count), fmt.Sprint(u.Input), fmt.Sprint(u.Output), fmt.Sprint(u.CacheCreation), fmt.Sprint(u.CacheRead), dollars(u.CostUSD)}
-}
 
 func (s *session) usageCommand(use string) *cobra.Command {
 	var period, group string
@@ -48,18 +30,13 @@ func (s *session) usageCommand(use string) *cobra.Command {
 				query.Set("group_by", group)
 			}
 			ask := call{method: "GET", path: "/api/v1/usage/summary?" + query.Encode(), repeatable: true}
-			return show(c.Context(), s, ask, func(w io.Writer, v *struct {
-				Totals usageSums   `json:"totals"`
-				Groups []usageSums `json:"groups"`
-			}, _ time.Time,
-			) {
-				rows := make([][]string, 0, len(v.Groups)+1)
-				for i := range v.Groups {
-					rows = append(rows, v.Groups[i].row())
-				}
-				v.Totals.Key = "total"
-				rows = append(rows, v.Totals.row())
-				s.table(w, []string{strings.ToUpper(first(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"}, rows)
+			return show(c.Context(), s, ask, func(w io.Writer, v *wire.UsageSummary, _ time.Time) {
+				collection[wire.UsageGroup]{
+					header: []string{strings.ToUpper(first(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
+					row: func(u *wire.UsageGroup) []any {
+						return []any{u.Key, u.Count, u.InputTokens, u.OutputTokens, u.CacheCreationTokens, u.CacheReadTokens, u.CostUSD}
+					},
+				}.print(w, s, append(v.Groups, wire.UsageGroup{Key: "total", Usage: v.Totals}))
 			})
 		},
 	}
@@ -69,20 +46,15 @@ func (s *session) usageCommand(use string) *cobra.Command {
 	return c
 }
 
-type budgetView struct {
-	ID        string  `json:"id"`
-	Scope     string  `json:"scope"`
-	Target    string  `json:"target"`
-	DailyUSD  float64 `json:"daily_usd"`
-	PerJobUSD float64 `json:"per_job_usd"`
-	OnExceed  string  `json:"on_exceed"`
-	SpentUSD  float64 `json:"spent_usd"`
-}
-
-var budgetHeader = []string{"SCOPE", "TARGET", "DAILY", "SPENT TODAY", "PER JOB", "WHEN SPENT"} //nolint:gochecknoglobals // A constant table.
-
-func (b *budgetView) row(_ time.Time) []string {
-	return []string{b.Scope, b.Target, dollars(b.DailyUSD), dollars(b.SpentUSD), dollars(b.PerJobUSD), b.OnExceed}
+// budgetTable is budgets as lists show them.
+func budgetTable() collection[wire.Budget] {
+	return collection[wire.Budget]{
+		path: "/budgets", header: []string{"SCOPE", "TARGET", "DAILY", "SPENT TODAY", "PER JOB", "WHEN SPENT"},
+		row: func(b *wire.Budget) []any {
+			return []any{b.Scope, b.Target, b.DailyUSD, b.SpentUSD, b.PerJobUSD, b.OnExceed}
+		},
+		empty: "no budgets; create one with: corvo budget set queue summarize --daily 20",
+	}
 }
 
 func (s *session) budgetNoun() *cobra.Command {
@@ -92,18 +64,13 @@ func (s *session) budgetNoun() *cobra.Command {
 func (s *session) budgetsCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: "List budgets", Example: "  {cmd}", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[budgetView]{
-				path: "/budgets", header: budgetHeader, row: (*budgetView).row,
-				empty: "no budgets; create one with: corvo budget set queue summarize --daily 20",
-			}, 0)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context(), s, budgetTable(), 0) },
 	}
 }
 
 func (s *session) budgetSetCommand(use string) *cobra.Command {
 	var daily, perJob float64
-	var on string
+	body := wire.BudgetRequest{OnExceed: wire.ExceedHold}
 	c := &cobra.Command{
 		Use:   use + " SCOPE TARGET",
 		Short: "Create or change a budget",
@@ -114,22 +81,21 @@ This replaces any budget of the target; settings you don't give get their defaul
 		Example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer:acme --per-job 0.5 --on-exceed reject",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{"scope": args[0], "target": args[1], "on_exceed": on}
+			body.Scope, body.Target = wire.BudgetScope(args[0]), args[1]
 			if c.Flags().Changed("daily") {
-				body["daily_usd"] = daily
+				body.DailyUSD = dollars(daily)
 			}
 			if c.Flags().Changed("per-job") {
-				body["per_job_usd"] = perJob
+				body.PerJobUSD = dollars(perJob)
 			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/budgets", body: body, repeatable: true}, func(w io.Writer, b *budgetView, now time.Time) {
-				s.table(w, budgetHeader, [][]string{b.row(now)})
+			return show(c.Context(), s, call{method: "POST", path: "/api/v1/budgets", body: body, repeatable: true}, func(w io.Writer, b *wire.Budget, _ time.Time) {
+				budgetTable().print(w, s, []wire.Budget{*b})
 			})
 		},
 	}
 	c.Flags().Float64Var(&daily, "daily", 0, "`DOLLARS` per day")
 	c.Flags().Float64Var(&perJob, "per-job", 0, "`DOLLARS` per job")
-	c.Flags().StringVar(&on, "on-exceed", "hold", "hold, reject or alert_only")
-	completeWords(c, "on-exceed", "hold", "reject", "alert_only")
+	wordFlag(c, &body.OnExceed, "on-exceed", "%s", wire.OnExceeds())
 	return c
 }
 
@@ -160,41 +126,34 @@ func (s *session) budgetPath(ctx context.Context, scope, target string) (string,
 	if err != nil {
 		return "", err
 	}
-	var all []budgetView
+	var all []wire.Budget
 	if err := a.decode(r, &all); err != nil {
 		return "", err
 	}
 	for i := range all {
-		if all[i].Scope == scope && all[i].Target == target {
+		if string(all[i].Scope) == scope && all[i].Target == target {
 			path = pathf("/budgets/%s", all[i].ID)
 		}
 	}
 	return path, nil
 }
 
-type policyView struct {
-	ID        string   `json:"id"`
-	Name      string   `json:"name"`
-	Mode      string   `json:"mode"`
-	Enabled   bool     `json:"enabled"`
-	Queue     string   `json:"queue"`
-	TagKey    string   `json:"tag_key"`
-	TagValue  string   `json:"tag_value"`
-	Approvers []string `json:"approvers"`
-}
-
-var policyHeader = []string{"POLICY", "NAME", "ENABLED", "MODE", "QUEUE", "TAG", "APPROVERS"} //nolint:gochecknoglobals // A constant table.
-
-func (p *policyView) row(_ time.Time) []string {
-	tag := "-"
-	if p.TagKey != "" {
-		tag = p.TagKey + ":" + p.TagValue
+// policyTable is approval policies as lists show them.
+func policyTable() collection[wire.ApprovalPolicy] {
+	return collection[wire.ApprovalPolicy]{
+		path: "/approval-policies", header: []string{"POLICY", "NAME", "ENABLED", "MODE", "QUEUE", "TAG", "APPROVERS"},
+		row: func(p *wire.ApprovalPolicy) []any {
+			tag, enabled := "", "no"
+			if p.TagKey != "" {
+				tag = p.TagKey + ":" + p.TagValue
+			}
+			if p.Enabled {
+				enabled = "yes"
+			}
+			return []any{p.ID, p.Name, enabled, p.Mode, p.Queue, tag, first(strings.Join(p.Approvers, ","), "every operator")}
+		},
+		empty: "no approval policies; create one with: corvo approval-policy set refunds --queue refunds",
 	}
-	enabled := "yes"
-	if !p.Enabled {
-		enabled = "no"
-	}
-	return []string{p.ID, p.Name, enabled, p.Mode, first(p.Queue, "-"), tag, first(strings.Join(p.Approvers, ","), "every operator")}
 }
 
 func (s *session) policyNoun() *cobra.Command {
@@ -204,18 +163,13 @@ func (s *session) policyNoun() *cobra.Command {
 func (s *session) policiesCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: "List approval policies", Example: "  {cmd}", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[policyView]{
-				path: "/approval-policies", header: policyHeader, row: (*policyView).row,
-				empty: "no approval policies; create one with: corvo approval-policy set refunds --queue refunds",
-			}, 0)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context(), s, policyTable(), 0) },
 	}
 }
 
 func (s *session) policySetCommand(use string) *cobra.Command {
-	var mode, queue, tag, expires, onExpire string
-	var approvers []string
+	body := wire.ApprovalPolicyRequest{Mode: wire.PolicyAny}
+	var tag string
 	var disabled bool
 	c := &cobra.Command{
 		Use:     use + " NAME",
@@ -224,34 +178,23 @@ func (s *session) policySetCommand(use string) *cobra.Command {
 		Example: "  {cmd} refunds --queue refunds\n  {cmd} large --tag size:large --approver key_1cf5YrM7hEQ0 --expires 24h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{"name": args[0], "mode": mode, "enabled": !disabled}
-			if key, value, ok := strings.Cut(tag, ":"); ok {
-				body["tag_key"], body["tag_value"] = key, value
-			} else if tag != "" {
+			body.Name, body.Enabled = args[0], new(!disabled)
+			var ok bool
+			if body.TagKey, body.TagValue, ok = strings.Cut(tag, ":"); !ok && tag != "" {
 				return usagef("--tag %q must be KEY:VALUE", tag)
 			}
-			for member, text := range map[string]string{"queue": queue, "expires_after": expires, "on_expire": onExpire} {
-				if text != "" {
-					body[member] = text
-				}
-			}
-			if len(approvers) > 0 {
-				body["approvers"] = approvers
-			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/approval-policies", body: body}, func(w io.Writer, p *policyView, now time.Time) {
-				s.table(w, policyHeader, [][]string{p.row(now)})
+			return show(c.Context(), s, call{method: "POST", path: "/api/v1/approval-policies", body: body}, func(w io.Writer, p *wire.ApprovalPolicy, _ time.Time) {
+				policyTable().print(w, s, []wire.ApprovalPolicy{*p})
 			})
 		},
 	}
-	c.Flags().StringVar(&mode, "mode", "any", "match any condition, or all")
-	c.Flags().StringVar(&queue, "queue", "", "jobs in this `QUEUE`")
+	wordFlag(c, &body.Mode, "mode", "match any condition, or all", wire.PolicyModes())
+	c.Flags().StringVar(&body.Queue, "queue", "", "jobs in this `QUEUE`")
 	c.Flags().StringVar(&tag, "tag", "", "jobs with this tag, `KEY:VALUE`")
-	c.Flags().StringSliceVar(&approvers, "approver", nil, "`NAMES` of users or key ids that can decide; can be repeated (default every operator)")
-	c.Flags().StringVar(&expires, "expires", "", "decide automatically after this `DURATION`")
-	c.Flags().StringVar(&onExpire, "on-expire", "", "automatic decision: reject (default) or approve")
+	c.Flags().StringSliceVar(&body.Approvers, "approver", nil, "`NAMES` of users or key ids that can decide; can be repeated (default every operator)")
+	c.Flags().StringVar(&body.ExpiresAfter, "expires", "", "decide automatically after this `DURATION`")
+	wordFlag(c, &body.OnExpire, "on-expire", "automatic decision: reject (default) or approve", wire.OnExpires())
 	c.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
-	completeWords(c, "mode", "any", "all")
-	completeWords(c, "on-expire", "reject", "approve")
 	return c
 }
 

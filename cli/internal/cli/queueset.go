@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,37 +10,32 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // off is how a limit is removed on the command line.
 const off = "off"
 
 // queue reads one queue; one that does not exist is a Failure with ExitNotFound.
-func (a *api) queue(ctx context.Context, name string) (queueView, error) {
+func (a *api) queue(ctx context.Context, name string) (q wire.Queue, raw json.RawMessage, err error) {
 	r, err := a.get(ctx, pathf("/queues/%s", name))
 	if err != nil {
-		if f := toFailure(err); f.Exit == ExitNotFound && f.Code == "NOT_FOUND" {
+		if f := toFailure(err); f.Exit == ExitNotFound && f.Code == wire.CodeNotFound {
 			f.Fix = "`corvo queues` lists them"
-			return queueView{}, f
+			return q, nil, f
 		}
-		return queueView{}, err
+		return q, nil, err
 	}
-	return a.queueOf(r)
+	return q, r.body, a.decode(r, &q)
 }
 
-func (a *api) queueOf(r *reply) (queueView, error) {
-	var q queueView
-	err := a.decode(r, &q)
-	q.raw = r.body
-	return q, err
+func (s *session) printQueue(w io.Writer, q *wire.Queue, _ time.Time) {
+	queueTable().print(w, s, []wire.Queue{*q})
 }
 
-func (s *session) emitQueue(q *queueView) error {
-	return s.emit(q.raw, func(w io.Writer) { s.printQueues(w, []queueView{*q}, time.Now()) })
-}
-
-// limits is for example "3 at a time, 100/1m, 7 attempts".
-func (q *queueView) limits() string {
+// queueLimits is for example "3 at a time, 100/1m, 7 attempts".
+func queueLimits(q *wire.Queue) string {
 	var parts []string
 	if q.MaxConcurrency > 0 {
 		parts = append(parts, fmt.Sprintf("%d at a time", q.MaxConcurrency))
@@ -47,66 +43,46 @@ func (q *queueView) limits() string {
 	if q.RateLimit > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, typed(time.Duration(q.RateWindowMS)*time.Millisecond)))
 	}
-	if parts = append(parts, q.retries()...); len(parts) == 0 {
-		return "-"
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, queueRetries(q)...), ", ")
 }
 
-// retries says the retry defaults that the queue has.
-func (r *queueRetry) retries() []string {
+// queueRetries says the retry defaults that the queue has.
+func queueRetries(q *wire.Queue) []string {
 	var parts []string
-	if r.MaxRetries != nil {
-		parts = append(parts, fmt.Sprintf("%d attempts", *r.MaxRetries))
+	if q.MaxRetries != nil {
+		parts = append(parts, fmt.Sprintf("%d attempts", *q.MaxRetries))
 	}
 	var pauses []string
 	for _, limit := range []struct {
 		word string
 		ms   *int64
-	}{{"from", r.RetryBaseDelayMS}, {"up to", r.RetryMaxDelayMS}} {
+	}{{"from", q.RetryBaseDelayMS}, {"up to", q.RetryMaxDelayMS}} {
 		if limit.ms != nil {
 			pauses = append(pauses, limit.word+" "+duration(time.Duration(*limit.ms)*time.Millisecond))
 		}
 	}
-	if r.RetryBackoff != "" || len(pauses) > 0 {
-		parts = append(parts, strings.Join(append([]string{strings.TrimSpace(r.RetryBackoff + " pauses")}, pauses...), " "))
+	if q.RetryBackoff != "" || len(pauses) > 0 {
+		parts = append(parts, strings.Join(append([]string{strings.TrimSpace(string(q.RetryBackoff) + " pauses")}, pauses...), " "))
 	}
 	return parts
 }
 
-// queueSettings is the body of PUT.
-type queueSettings struct {
-	Paused         *bool          `json:"paused,omitempty"`
-	MaxConcurrency int            `json:"max_concurrency"`
-	Throttle       *queueThrottle `json:"throttle,omitempty"`
-	queueRetry
-}
-
-// queueRetry are the retry defaults, as far as the queue has some: PUT takes them as
-// GET shows them.
-type queueRetry struct {
-	MaxRetries       *int   `json:"max_retries,omitempty"`
-	RetryBackoff     string `json:"retry_backoff,omitempty"`
-	RetryBaseDelayMS *int64 `json:"retry_base_delay_ms,omitempty"`
-	RetryMaxDelayMS  *int64 `json:"retry_max_delay_ms,omitempty"`
-}
-
 // retryFlags change the retry defaults of a queue.
 type retryFlags struct {
-	attempts, backoff string
+	attempts, backoff string // Words of the API, and off.
 	base, most        time.Duration
 }
 
 func (f *retryFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.attempts, "max-retries", "", "default total attempts of a job, or off")
-	c.Flags().StringVar(&f.backoff, "retry-backoff", "", "default backoff: none, fixed, linear or exponential, or off")
+	c.Flags().StringVar(&f.backoff, "retry-backoff", "", "default backoff: "+oneOf(wire.Backoffs())+", or off")
 	c.Flags().DurationVar(&f.base, "retry-base-delay", 0, "default `DURATION` before the first retry, such as 5s; 0 resets it")
 	c.Flags().DurationVar(&f.most, "retry-max-delay", 0, "default longest `DURATION` between retries, such as 10m; 0 resets it")
-	completeWords(c, "retry-backoff", "none", "fixed", "linear", "exponential", off)
+	completeWords(c, "retry-backoff", append(wire.Backoffs(), off)...)
 }
 
 // into changes what was given; off and 0 leave it to the defaults of the server.
-func (f *retryFlags) into(c *cobra.Command, in *queueRetry) error {
+func (f *retryFlags) into(c *cobra.Command, in *wire.QueueRequest) error {
 	if c.Flags().Changed("max-retries") {
 		n, err := readLimit("--max-retries", f.attempts)
 		if err != nil {
@@ -115,7 +91,7 @@ func (f *retryFlags) into(c *cobra.Command, in *queueRetry) error {
 		in.MaxRetries = orNone(n)
 	}
 	if c.Flags().Changed("retry-backoff") {
-		in.RetryBackoff = f.backoff
+		in.RetryBackoff = wire.Backoff(f.backoff)
 		if f.backoff == off {
 			in.RetryBackoff = ""
 		}
@@ -137,16 +113,12 @@ func orNone[N int | int64](n N) *N {
 	return &n
 }
 
-type queueThrottle struct {
-	Limit    int   `json:"limit"`
-	WindowMS int64 `json:"window_ms"`
-}
-
-// settings is what the queue has now.
-func (q *queueView) settings() queueSettings {
-	in := queueSettings{MaxConcurrency: q.MaxConcurrency, queueRetry: q.queueRetry}
+// queueSettings is what the queue has now, as PUT takes it.
+func queueSettings(q *wire.Queue) wire.QueueRequest {
+	in := wire.QueueRequest{MaxConcurrency: q.MaxConcurrency, MaxRetries: q.MaxRetries, RetryBackoff: q.RetryBackoff,
+		RetryBaseDelayMS: q.RetryBaseDelayMS, RetryMaxDelayMS: q.RetryMaxDelayMS}
 	if q.RateLimit > 0 {
-		in.Throttle = &queueThrottle{q.RateLimit, q.RateWindowMS}
+		in.Throttle = &wire.QueueThrottle{Limit: q.RateLimit, WindowMS: q.RateWindowMS}
 	}
 	return in
 }
@@ -166,7 +138,7 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: s.completeFirstQueue,
 		RunE: func(c *cobra.Command, args []string) error {
-			return s.setQueue(c.Context(), args[0], func(in *queueSettings) error {
+			return s.setQueue(c.Context(), args[0], func(in *wire.QueueRequest) error {
 				if c.Flags().Changed("paused") {
 					in.Paused = &paused
 				}
@@ -184,7 +156,7 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 					}
 					in.Throttle = t
 				}
-				return retry.into(c, &in.queueRetry)
+				return retry.into(c, in)
 			})
 		},
 	}
@@ -196,8 +168,8 @@ func (s *session) queueSetCommand(use string) *cobra.Command {
 }
 
 // setQueue reads what the queue has and puts it back changed.
-func (s *session) setQueue(ctx context.Context, name string, change func(*queueSettings) error) error {
-	var in queueSettings
+func (s *session) setQueue(ctx context.Context, name string, change func(*wire.QueueRequest) error) error {
+	var in wire.QueueRequest
 	if err := change(&in); err != nil { // Before anything is asked.
 		return err
 	}
@@ -205,22 +177,15 @@ func (s *session) setQueue(ctx context.Context, name string, change func(*queueS
 	if err != nil {
 		return err
 	}
-	q, err := a.queue(ctx, name)
+	q, _, err := a.queue(ctx, name)
 	if err != nil && toFailure(err).Exit != ExitNotFound {
 		return err
 	}
-	in = q.settings()
+	in = queueSettings(&q)
 	if err := change(&in); err != nil {
 		return err
 	}
-	r, err := a.send(ctx, call{method: "PUT", path: pathf("/queues/%s", name), body: in, repeatable: true})
-	if err != nil {
-		return err
-	}
-	if q, err = a.queueOf(r); err != nil {
-		return err
-	}
-	return s.emitQueue(&q)
+	return show(ctx, s, call{method: "PUT", path: pathf("/queues/%s", name), body: in, repeatable: true}, s.printQueue)
 }
 
 func (s *session) queueLimitCommand(use string) *cobra.Command {
@@ -316,7 +281,7 @@ func readLimit(what, text string) (int, error) {
 }
 
 // readThrottle reads 100/1m; off is nil.
-func readThrottle(what, text string) (*queueThrottle, error) {
+func readThrottle(what, text string) (*wire.QueueThrottle, error) {
 	if text == off {
 		return nil, nil
 	}
@@ -329,7 +294,7 @@ func readThrottle(what, text string) (*queueThrottle, error) {
 	if !ok || err != nil || n < 1 || werr != nil || d < time.Millisecond {
 		return nil, usage(what, text, "jobs and a time such as 100/1m, or off")
 	}
-	return &queueThrottle{n, d.Milliseconds()}, nil
+	return &wire.QueueThrottle{Limit: n, WindowMS: d.Milliseconds()}, nil
 }
 
 func usage(what, text, want string) *Failure {

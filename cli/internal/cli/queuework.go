@@ -9,15 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // drainLook is how long one call waits for a queue to be empty.
 const drainLook = 10 * time.Second
-
-type drained struct {
-	Status    string `json:"status"`
-	Remaining int64  `json:"remaining"`
-}
 
 func (s *session) drainCommand(use string) *cobra.Command {
 	var patience time.Duration
@@ -54,7 +51,7 @@ func (s *session) drain(ctx context.Context, queue string, patience time.Duratio
 		if err != nil {
 			return err
 		}
-		var d drained
+		var d wire.Drained
 		if err := a.decode(r, &d); err != nil {
 			return err
 		}
@@ -105,34 +102,23 @@ func (s *session) requeueCommand(use string) *cobra.Command {
 		ValidArgsFunction: s.completeFirstQueue,
 		RunE: func(c *cobra.Command, args []string) error {
 			ask := call{method: "POST", path: pathf("/queues/%s/requeue", args[0]), body: struct{}{}}
-			return show(c.Context(), s, ask, func(w io.Writer, d *struct {
-				Requeued int `json:"requeued"`
-			}, _ time.Time,
-			) {
-				fmt.Fprintf(w, "%s  %s retried\n", args[0], count(d.Requeued, "job"))
+			return show(c.Context(), s, ask, func(w io.Writer, d *wire.Requeued, _ time.Time) {
+				fmt.Fprintf(w, "%s  %s retried\n", args[0], count(int(d.Requeued), "job"))
 			})
 		},
 	}
-}
-
-type workerView struct {
-	ID            string    `json:"id"`
-	Hostname      string    `json:"hostname"`
-	Queues        string    `json:"queues"` // Text that holds JSON, as old clients read it.
-	LastHeartbeat time.Time `json:"last_heartbeat"`
-	StartedAt     time.Time `json:"started_at"`
 }
 
 func (s *session) workersCommand(use string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: "List workers that fetched recently", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[workerView]{
+			return list(c.Context(), s, collection[wire.Worker]{
 				path: "/workers", header: []string{"WORKER", "HOST", "SEEN", "SINCE", "QUEUES"},
-				row: func(v *workerView, now time.Time) []string {
+				row: func(v *wire.Worker) []any {
 					var queues []string
 					_ = json.Unmarshal([]byte(v.Queues), &queues) // Shown as none.
-					return []string{v.ID, first(v.Hostname, "-"), ago(v.LastHeartbeat, now), ago(v.StartedAt, now), strings.Join(queues, ",")}
+					return []any{v.ID, v.Hostname, v.LastHeartbeat, v.StartedAt, strings.Join(queues, ",")}
 				},
 				empty: "no workers; start one with: corvo work QUEUE -- COMMAND",
 			}, 0)

@@ -9,25 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-)
 
-type scheduleView struct {
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Cron      string          `json:"cron"`
-	Timezone  string          `json:"timezone"`
-	Queue     string          `json:"queue"`
-	Payload   json.RawMessage `json:"payload"`
-	Paused    bool            `json:"paused"`
-	Overlap   string          `json:"overlap"`
-	CatchUp   string          `json:"catch_up"`
-	Jitter    string          `json:"jitter"`
-	NextRunAt time.Time       `json:"next_run_at"`
-	NextRuns  []time.Time     `json:"next_runs"`
-	LastRunAt time.Time       `json:"last_run_at"`
-	LastJobID string          `json:"last_job_id"`
-	Missed    int64           `json:"missed"`
-}
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+)
 
 func (s *session) scheduleNoun() *cobra.Command {
 	return noun("schedule", "Manage cron schedules", s.schedulesCommand("list"), s.scheduleGetCommand("get"), s.scheduleCreateCommand("create"),
@@ -40,14 +24,14 @@ func (s *session) schedulesCommand(use string) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: "List cron schedules", Example: "  {cmd}", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[scheduleView]{
+			return list(c.Context(), s, collection[wire.Schedule]{
 				path: "/schedules", member: "schedules", header: []string{"SCHEDULE", "NAME", "CRON", "TIME ZONE", "QUEUE", "NEXT", "LAST"},
-				row: func(v *scheduleView, now time.Time) []string {
-					next := ago(v.NextRunAt, now)
+				row: func(v *wire.Schedule) []any {
+					var next any = v.NextRunAt
 					if v.Paused {
 						next = "paused"
 					}
-					return []string{v.ID, v.Name, v.Cron, v.Timezone, v.Queue, next, ago(v.LastRunAt, now)}
+					return []any{v.ID, v.Name, v.Cron, v.Timezone, v.Queue, next, v.LastRunAt}
 				},
 				empty: `no schedules; create one with: corvo schedule create nightly "0 2 * * *" reports`,
 			}, limit)
@@ -70,17 +54,20 @@ func (s *session) scheduleID(ctx context.Context, word string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	raw, _, err := collection[scheduleView]{path: "/schedules", member: "schedules"}.read(ctx, a, 0)
+	raw, _, err := collection[wire.Schedule]{path: "/schedules", member: "schedules"}.read(ctx, a, 0)
 	if err != nil {
 		return "", err
 	}
-	for _, r := range raw {
-		var v scheduleView
-		if err := json.Unmarshal(r, &v); err == nil && v.Name == word {
-			return v.ID, nil
+	schedules, err := decodeAll[wire.Schedule](a, raw)
+	if err != nil {
+		return "", err
+	}
+	for i := range schedules {
+		if schedules[i].Name == word {
+			return schedules[i].ID, nil
 		}
 	}
-	return "", &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
+	return "", &Failure{Exit: ExitNotFound, Code: wire.CodeNotFound, What: fmt.Sprintf("no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
 }
 
 func (s *session) scheduleGetCommand(use string) *cobra.Command {
@@ -96,20 +83,22 @@ func (s *session) scheduleGetCommand(use string) *cobra.Command {
 	}
 }
 
-func printSchedule(w io.Writer, v *scheduleView, now time.Time) {
-	f := facts{w, now}
+func printSchedule(w io.Writer, v *wire.Schedule, now time.Time) {
+	f := facts{w, now, 14}
 	f.line("schedule", v.ID)
 	f.line("name", v.Name)
 	f.line("cron", v.Cron+"  "+v.Timezone)
 	f.line("queue", v.Queue)
 	f.line("payload", string(v.Payload))
-	f.line("overlap", v.Overlap)
-	f.line("catch up", v.CatchUp)
+	f.line("overlap", string(v.Overlap))
+	f.line("catch up", string(v.CatchUp))
 	f.line("jitter", v.Jitter)
 	if v.Paused {
 		f.line("paused", "yes")
 	}
-	f.at("last run", v.LastRunAt)
+	if v.LastRunAt != nil {
+		f.at("last run", *v.LastRunAt)
+	}
 	f.line("last job", v.LastJobID)
 	if v.Missed > 0 {
 		f.line("missed", fmt.Sprint(v.Missed))
@@ -136,50 +125,37 @@ func inZone(times []time.Time, zone string) []time.Time {
 	return out
 }
 
-// scheduleFlags fill the body of POST and PUT.
+// scheduleFlags are the settings that flags give to a schedule.
 type scheduleFlags struct {
-	cron, zone, queue, payload, overlap, catchUp, jitter, priority, expireAfter string
-	tags                                                                        []string
-	maxRetries                                                                  int
+	wire.ScheduleRequest
+	payload    string
+	tags       []string
+	maxRetries int
 }
 
 func (f *scheduleFlags) register(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.zone, "timezone", "", "IANA time zone `NAME`, such as Europe/Berlin (default UTC)")
+	fs.StringVar(&f.Timezone, "timezone", "", "IANA time zone `NAME`, such as Europe/Berlin (default UTC)")
 	fs.StringVar(&f.payload, "payload", "", "payload `JSON` of its jobs")
-	fs.StringVar(&f.priority, "priority", "", "critical, high or normal")
+	wordFlag(c, &f.Priority, "priority", "%s", wire.Priorities())
 	fs.IntVar(&f.maxRetries, "max-retries", 0, "total `ATTEMPTS` of each job")
-	fs.StringVar(&f.expireAfter, "expire-after", "", "a job becomes dead if it isn't finished within this `DURATION`")
+	fs.StringVar(&f.ExpireAfter, "expire-after", "", "a job becomes dead if it isn't finished within this `DURATION`")
 	fs.StringArrayVar(&f.tags, "tag", nil, "tag `KEY:VALUE` of its jobs; can be repeated")
-	fs.StringVar(&f.overlap, "overlap", "", "if the previous job is unfinished: allow (default), skip, or cancel it")
-	fs.StringVar(&f.catchUp, "catch-up", "", "missed runs: once (default), skip or all")
-	fs.StringVar(&f.jitter, "jitter", "", "delay each run by up to this `DURATION`")
-	completeWords(c, "priority", "critical", "high", "normal")
-	completeWords(c, "overlap", "allow", "skip", "cancel")
-	completeWords(c, "catch-up", "once", "skip", "all")
+	wordFlag(c, &f.Overlap, "overlap", "if the previous job is unfinished: allow (default), skip, or cancel it", wire.Overlaps())
+	wordFlag(c, &f.CatchUp, "catch-up", "missed runs: once (default), skip or all", wire.CatchUps())
+	fs.StringVar(&f.Jitter, "jitter", "", "delay each run by up to this `DURATION`")
 }
 
-// into sets what was given.
-func (f *scheduleFlags) into(body map[string]any) error {
-	for member, text := range map[string]string{
-		"cron": f.cron, "timezone": f.zone, "queue": f.queue, "priority": f.priority, "expire_after": f.expireAfter,
-		"overlap": f.overlap, "catch_up": f.catchUp, "jitter": f.jitter,
-	} {
-		if text != "" {
-			body[member] = text
-		}
-	}
+// fill reads what flags give as text.
+func (f *scheduleFlags) fill() (err error) {
 	if f.maxRetries != 0 {
-		body["max_retries"] = f.maxRetries
+		f.MaxRetries = &f.maxRetries
 	}
-	tags, err := parseTags("", f.tags)
-	if err != nil {
+	if f.Tags, err = parseTags("", f.tags); err != nil || f.payload == "" {
 		return err
 	}
-	if tags != nil {
-		body["tags"] = tags
-	}
-	return putJSON(body, "payload", f.payload)
+	f.Payload, err = checkJSON("--payload", []byte(f.payload))
+	return err
 }
 
 func (s *session) scheduleCreateCommand(use string) *cobra.Command {
@@ -196,12 +172,11 @@ happens twice in autumn runs once.`,
   {cmd} poll "*/5 * * * *" sync --payload '{"account":7}' --overlap skip`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{"name": args[0], "paused": paused}
-			f.cron, f.queue = args[1], args[2]
-			if err := f.into(body); err != nil {
+			f.Name, f.Cron, f.Queue, f.Paused = args[0], args[1], args[2], &paused
+			if err := f.fill(); err != nil {
 				return err
 			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/schedules", body: body}, printSchedule)
+			return show(c.Context(), s, call{method: "POST", path: "/api/v1/schedules", body: f.ScheduleRequest}, printSchedule)
 		},
 	}
 	f.register(c)
@@ -211,27 +186,39 @@ happens twice in autumn runs once.`,
 
 func (s *session) scheduleUpdateCommand(use string) *cobra.Command {
 	var f scheduleFlags
-	var name string
 	c := &cobra.Command{
 		Use: use + " SCHEDULE", Short: "Change a schedule; settings you don't give stay the same",
 		Example: `  {cmd} nightly --cron "30 2 * * *"`, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], name, &f) },
+		RunE: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], &f) },
 	}
-	c.Flags().StringVar(&name, "name", "", "new `NAME`")
-	c.Flags().StringVar(&f.cron, "cron", "", "new cron `EXPRESSION`")
-	c.Flags().StringVar(&f.queue, "queue", "", "new `QUEUE`")
+	c.Flags().StringVar(&f.Name, "name", "", "new `NAME`")
+	c.Flags().StringVar(&f.Cron, "cron", "", "new cron `EXPRESSION`")
+	c.Flags().StringVar(&f.Queue, "queue", "", "new `QUEUE`")
 	f.register(c)
 	return c
 }
 
-// scheduleSettings are the members of a schedule that PUT takes.
-var scheduleSettings = []string{ //nolint:gochecknoglobals // A constant table.
-	"name", "cron", "timezone", "queue", "payload", "priority", "tags", "max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay",
-	"expire_after", "jitter", "overlap", "catch_up", "paused",
+// scheduleSettings is what the schedule has now, as PUT takes it. Paused is left out: it
+// stays as it is.
+func scheduleSettings(is *wire.Schedule) wire.ScheduleRequest {
+	ms := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return (time.Duration(*n) * time.Millisecond).String()
+	}
+	return wire.ScheduleRequest{
+		Name: is.Name, Cron: is.Cron, Timezone: is.Timezone, Queue: is.Queue, Payload: is.Payload, Priority: is.Priority, Tags: is.Tags,
+		MaxRetries: is.MaxRetries, RetryBackoff: is.RetryBackoff, RetryBaseDelay: ms(is.RetryBaseDelayMS), RetryMaxDelay: ms(is.RetryMaxDelayMS),
+		UniqueKey: is.UniqueKey, UniquePeriod: is.UniquePeriod, ExpireAfter: is.ExpireAfter, Jitter: is.Jitter, Overlap: is.Overlap, CatchUp: is.CatchUp,
+	}
 }
 
 // updateSchedule reads what the schedule is and puts it back changed.
-func (s *session) updateSchedule(ctx context.Context, schedule, name string, f *scheduleFlags) error {
+func (s *session) updateSchedule(ctx context.Context, schedule string, f *scheduleFlags) error {
+	if err := f.fill(); err != nil {
+		return err
+	}
 	id, err := s.scheduleID(ctx, schedule)
 	if err != nil {
 		return err
@@ -244,25 +231,24 @@ func (s *session) updateSchedule(ctx context.Context, schedule, name string, f *
 	if err != nil {
 		return err
 	}
-	var is map[string]json.RawMessage
+	var is wire.Schedule
 	if err := a.decode(r, &is); err != nil {
 		return err
 	}
-	body := map[string]any{}
-	for _, member := range scheduleSettings {
-		if v, ok := is[member]; ok {
-			body[member] = v
-		}
+	body := scheduleSettings(&is)
+	f.Name, f.Cron, f.Queue = first(f.Name, is.Name), first(f.Cron, is.Cron), first(f.Queue, is.Queue)
+	if f.Tags != nil {
+		body.Tags = nil
 	}
-	if name != "" {
-		body["name"] = name
-	}
-	if err := f.into(body); err != nil {
+	given, err := marshal(f.ScheduleRequest)
+	if err != nil {
 		return err
+	}
+	if err := json.Unmarshal(given, &body); err != nil { // What was not given is not in it.
+		return fmt.Errorf("change the settings: %w", err)
 	}
 	return show(ctx, s, call{method: "PUT", path: pathf("/schedules/%s", id), body: body, repeatable: true}, printSchedule)
 }
-
 func (s *session) scheduleVerb(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " SCHEDULE", Short: short, Example: scheduleExample, Args: cobra.ExactArgs(1),
@@ -273,12 +259,7 @@ func (s *session) scheduleVerb(verb, short string) *cobra.Command {
 			}
 			ask := call{method: "POST", path: pathf("/schedules/%s/"+verb, id), body: struct{}{}}
 			if verb == "run" {
-				return show(c.Context(), s, ask, func(w io.Writer, j *struct {
-					JobID string `json:"job_id"`
-				}, _ time.Time,
-				) {
-					fmt.Fprintln(w, j.JobID)
-				})
+				return show(c.Context(), s, ask, func(w io.Writer, j *wire.ScheduleRun, _ time.Time) { fmt.Fprintln(w, j.JobID) })
 			}
 			return show(c.Context(), s, ask, printSchedule)
 		},
@@ -312,7 +293,7 @@ func (s *session) schedulePreviewCommand(use string) *cobra.Command {
 				body["timezone"] = zone
 			}
 			ask := call{method: "POST", path: "/api/v1/schedules/preview", body: body, repeatable: true}
-			return show(c.Context(), s, ask, func(w io.Writer, v *scheduleView, now time.Time) {
+			return show(c.Context(), s, ask, func(w io.Writer, v *wire.SchedulePreview, now time.Time) {
 				for _, at := range inZone(v.NextRuns, zone) {
 					fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), ago(at, now))
 				}

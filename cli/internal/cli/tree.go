@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // mount hangs every verb in the tree: short at the root, and under its noun.
@@ -155,7 +157,11 @@ func (s *session) completeQueues(c *cobra.Command, _ []string, prefix string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	a.timeout = completionTimeout
-	queues, err := a.queues(c.Context())
+	rows, _, err := queueTable().read(c.Context(), a, 0)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	queues, err := decodeAll[wire.Queue](a, rows)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -175,6 +181,38 @@ func completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) 
 	}
 }
 
-func completeWords(c *cobra.Command, flag string, words ...cobra.Completion) {
-	completeFlag(c, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+func completeWords[W ~string](c *cobra.Command, flag string, words ...W) {
+	completeFlag(c, flag, cobra.FixedCompletions(texts(words), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// wordFlag is a flag that takes one of the words of the API. The server checks which: it
+// may know more. %s in its help is the list.
+func wordFlag[W ~string](c *cobra.Command, into *W, flag, help string, words []W) {
+	c.Flags().Var(word[W]{into}, flag, strings.Replace(help, "%s", oneOf(words), 1))
+	completeWords(c, flag, words...)
+}
+
+// word is the value of a wordFlag, for the parser.
+type word[W ~string] struct{ into *W }
+
+func (v word[W]) String() string { return string(*v.into) }
+func (v word[W]) Type() string   { return "string" }
+
+func (v word[W]) Set(text string) error {
+	*v.into = W(text)
+	return nil
+}
+
+func texts[W ~string](words []W) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// oneOf is words as a sentence lists them: a, b or c.
+func oneOf[W ~string](words []W) string {
+	last := len(words) - 1
+	return strings.Join(texts(words[:last]), ", ") + " or " + string(words[last])
 }

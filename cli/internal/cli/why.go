@@ -1,25 +1,14 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-)
 
-// whyView is why a job does not run; machines get the server's JSON.
-type whyView struct {
-	JobID   string    `json:"job_id"`
-	State   string    `json:"state"`
-	ETA     time.Time `json:"eta"`
-	Reasons []struct {
-		Code    string    `json:"code"`
-		Message string    `json:"message"`
-		Until   time.Time `json:"until"`
-	} `json:"reasons"`
-}
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+)
 
 func (s *session) whyCommand(use string) *cobra.Command {
 	return &cobra.Command{
@@ -30,27 +19,13 @@ run if it only has to wait.`,
 		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq -r '.reasons[].code'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error { return s.why(c.Context(), ids[0]) },
+		RunE: func(c *cobra.Command, ids []string) error {
+			return show(c.Context(), s, call{method: "GET", path: pathf("/jobs/%s/why", ids[0]), repeatable: true}, s.printWhy)
+		},
 	}
 }
 
-func (s *session) why(ctx context.Context, id string) error {
-	a, err := s.api()
-	if err != nil {
-		return err
-	}
-	r, err := a.get(ctx, pathf("/jobs/%s/why", id))
-	if err != nil {
-		return err
-	}
-	var view whyView
-	if err := a.decode(r, &view); err != nil {
-		return err
-	}
-	return s.emit(r.body, func(w io.Writer) { s.printWhy(w, view) })
-}
-
-func (s *session) printWhy(w io.Writer, v whyView) {
+func (s *session) printWhy(w io.Writer, v *wire.Why, _ time.Time) {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
@@ -60,7 +35,7 @@ func (s *session) printWhy(w io.Writer, v whyView) {
 	fmt.Fprintf(w, "%s is %s\n\n", v.JobID, v.State)
 	rows := make([][]string, len(v.Reasons))
 	for i, r := range v.Reasons {
-		rows[i] = []string{r.Code, at(r.Until), r.Message}
+		rows[i] = []string{string(r.Code), at(r.Until), r.Message}
 	}
 	s.table(w, []string{"REASON", "UNTIL", "WHAT"}, rows)
 	if !v.ETA.IsZero() {

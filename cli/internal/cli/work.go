@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
@@ -289,9 +290,9 @@ func fromSDK(err error) error {
 	if !errors.As(err, &e) {
 		return &Failure{Exit: ExitFail, Code: "WORKER", What: "the worker stopped", Why: err.Error()}
 	}
-	f := &Failure{Exit: sdkExit(e.Code), Code: first(e.Reason, strings.ToUpper(string(e.Code))), What: e.Message, RequestID: e.RequestID}
+	f := &Failure{Exit: sdkExit(e.Code), Code: first(wire.Code(e.Reason), wire.Code(strings.ToUpper(string(e.Code)))), What: e.Message, RequestID: e.RequestID}
 	for _, field := range e.Fields {
-		f.Fields = append(f.Fields, FieldFailure{Field: field.Name, Message: field.Message})
+		f.Fields = append(f.Fields, wire.ProblemField{Field: field.Name, Message: field.Message})
 	}
 	if f.Exit == ExitAuth {
 		f.Fix = "set CORVO_API_KEY or use --api-key-file"
