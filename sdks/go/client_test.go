@@ -271,7 +271,7 @@ func TestAdministration(t *testing.T) {
 	c, ctx := newClient(t, s), t.Context()
 	id := s.Add("emails", `{"to":"a"}`, map[string]string{"k": "v"})
 	job, err := c.Job(ctx, id)
-	if err != nil || job.ID != id || job.State != StatePending || job.State.Final() || string(job.Payload) != `{"to":"a"}` || job.CreatedAt.IsZero() {
+	if err != nil || job.ID != id || job.State != StatePending || job.State.Ended() || string(job.Payload) != `{"to":"a"}` || job.CreatedAt.IsZero() {
 		t.Errorf("job %+v, %v", job, err)
 	}
 	if err := c.Pause(ctx, "emails"); err != nil {
@@ -313,12 +313,12 @@ func TestAdministration(t *testing.T) {
 func TestErrorFromHTTP(t *testing.T) {
 	t.Parallel()
 	body := `{"error":"the request has invalid fields; queue: is empty","code":"VALIDATION_ERROR","request_id":"r1",
-		"fields":[{"field":"queue","message":"is empty"}],"errors":[{"pointer":"/tags","detail":"too many"}]}`
+		"fields":[{"field":"queue","message":"is empty"},{"field":"tags","message":"too many"}]}`
 	e := errorFromHTTP(400, http.Header{}, []byte(body))
 	if e.Code != CodeInvalid || e.RequestID != "r1" || len(e.Fields) != 2 || e.Retryable {
 		t.Errorf("error %+v", e)
 	}
-	if text := e.Error(); strings.Count(text, "is empty") != 1 || !strings.Contains(text, "/tags: too many") || !strings.Contains(text, "r1") {
+	if text := e.Error(); strings.Count(text, "is empty") != 1 || !strings.Contains(text, "tags: too many") || !strings.Contains(text, "r1") {
 		t.Errorf("text %q", text)
 	}
 	for _, c := range []struct {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // rpcTimeout ends one try of a call that gets no answer.
@@ -31,15 +32,25 @@ const KindTag = "corvo.kind"
 
 // Enqueued is a job that is on disk on a quorum.
 type Enqueued struct {
-	ID string
-	// Status is "pending", "scheduled", or "duplicate" when the unique key was held.
-	Status string
+	ID     string
+	Status EnqueueStatus
 	// Duplicate: the unique key was held and ID is the job that holds it.
 	Duplicate bool
 	// ChainID is the chain that begins with the job, BatchID the batch that it joined;
 	// empty without.
 	ChainID, BatchID string
 }
+
+// EnqueueStatus is what became of an enqueue.
+type EnqueueStatus = wire.EnqueueStatus
+
+// Outcomes of an enqueue: the state of the new job, or duplicate.
+const (
+	EnqueuePending   = wire.EnqueuePending
+	EnqueueScheduled = wire.EnqueueScheduled
+	EnqueueHeld      = wire.EnqueueHeld
+	EnqueueDuplicate = wire.EnqueueDuplicate
+)
 
 // EnqueueOption changes one job.
 type EnqueueOption func(*JobSpec)
@@ -137,13 +148,13 @@ func Unique(key string, period time.Duration) EnqueueOption {
 }
 
 // PriorityLevel orders the jobs of a queue.
-type PriorityLevel string
+type PriorityLevel = wire.Priority
 
 // The priorities, first come first served within each.
 const (
-	Critical PriorityLevel = "critical"
-	High     PriorityLevel = "high"
-	Normal   PriorityLevel = "normal"
+	Critical = wire.Critical
+	High     = wire.High
+	Normal   = wire.Normal
 )
 
 // Priority sets the priority; default Normal.
@@ -158,14 +169,14 @@ func MaxRetries(n int) EnqueueOption {
 }
 
 // BackoffKind is the shape of the pauses between attempts.
-type BackoffKind string
+type BackoffKind = wire.Backoff
 
 // The shapes of a backoff.
 const (
-	BackoffNone        BackoffKind = "none"
-	BackoffFixed       BackoffKind = "fixed"
-	BackoffLinear      BackoffKind = "linear"
-	BackoffExponential BackoffKind = "exponential"
+	BackoffNone        = wire.BackoffNone
+	BackoffFixed       = wire.BackoffFixed
+	BackoffLinear      = wire.BackoffLinear
+	BackoffExponential = wire.BackoffExponential
 )
 
 // Backoff sets the pauses between attempts; the default is exponential from 5 s to
@@ -267,6 +278,6 @@ func (s *JobSpec) message() (*corvov1.EnqueueRequest, error) {
 
 func enqueuedFromProto(r *corvov1.EnqueueResponse) *Enqueued {
 	return &Enqueued{
-		ID: r.GetJobId(), Status: r.GetStatus(), Duplicate: r.GetUniqueExisting(), ChainID: r.GetChainId(), BatchID: r.GetBatchId(),
+		ID: r.GetJobId(), Status: EnqueueStatus(r.GetStatus()), Duplicate: r.GetUniqueExisting(), ChainID: r.GetChainId(), BatchID: r.GetBatchId(),
 	}
 }

@@ -1,7 +1,6 @@
 package corvo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // Code classifies an Error.
@@ -65,9 +65,8 @@ type Field struct {
 // Error is what the server, or the way to it, said no with.
 type Error struct {
 	Code Code
-	// Reason is the server's own upper-case word, such as VALIDATION_ERROR; may be
-	// empty.
-	Reason    string
+	// Reason is the server's own word, such as wire.CodeValidation; may be empty.
+	Reason    wire.Code
 	Message   string
 	Fields    []Field
 	RequestID string
@@ -134,23 +133,23 @@ func retryable(c Code) bool {
 }
 
 // codeOfReason maps the words of the wire that say more than a status does.
-func codeOfReason(reason string) (Code, bool) {
+func codeOfReason(reason wire.Code) (Code, bool) {
 	switch reason {
-	case "LEASE_LOST":
+	case wire.CodeLeaseLost:
 		return CodeLeaseLost, true
-	case "NOT_FOUND":
+	case wire.CodeNotFound:
 		return CodeNotFound, true
-	case "NOT_ACTIVE", "CONFLICT", "QUEUE_DRAINING", "BATCH_CLOSED", "TOO_MANY_DEPENDENTS", "TOO_MANY_BATCHES":
+	case wire.CodeNotActive, wire.CodeConflict, wire.CodeQueueDraining, wire.CodeBatchClosed, wire.CodeTooManyDependents, wire.CodeTooManyBatches:
 		return CodeConflict, true // The last four come with 400: older clients take 409 for a unique key that is held.
-	case "VALIDATION_ERROR", "PARSE_ERROR", "QUEUE_ERROR":
+	case wire.CodeValidation, wire.CodeParse:
 		return CodeInvalid, true
-	case "PAYLOAD_TOO_LARGE", "TOO_LARGE":
+	case wire.CodePayloadTooLarge:
 		return CodeTooLarge, true
-	case "OVERLOADED", "RATE_LIMITED", "EXHAUSTED":
+	case wire.CodeOverloaded, wire.CodeRateLimited:
 		return CodeExhausted, true
-	case "UNAVAILABLE", "LEADER_UNAVAILABLE", "NOT_LEADER":
+	case wire.CodeLeaderUnavailable, wire.CodeNotLeader:
 		return CodeUnavailable, true
-	case "UNKNOWN_OUTCOME":
+	case wire.CodeUnknownOutcome:
 		return CodeUnknownOutcome, true
 	}
 	return "", false
@@ -187,26 +186,6 @@ var connectCodes = map[connect.Code]Code{
 	connect.CodeUnknown:            CodeUnknownOutcome,
 }
 
-// problem is the error body of the HTTP API: the members that every client
-// reads, and those of RFC 9457.
-type problem struct {
-	Error        string          `json:"error"`
-	Code         string          `json:"code"`
-	Detail       string          `json:"detail"`
-	Title        string          `json:"title"`
-	RequestID    string          `json:"request_id"`
-	RetryAfterMS float64         `json:"retry_after_ms"`
-	Errors       json.RawMessage `json:"errors"`
-	Fields       json.RawMessage `json:"fields"`
-}
-
-type problemField struct {
-	Pointer string `json:"pointer"`
-	Field   string `json:"field"`
-	Detail  string `json:"detail"`
-	Message string `json:"message"`
-}
-
 // errorFromHTTP reads an error answer of the HTTP API. Any body will do: gateways
 // answer in HTML.
 func errorFromHTTP(status int, header http.Header, body []byte) *Error {
@@ -214,7 +193,7 @@ func errorFromHTTP(status int, header http.Header, body []byte) *Error {
 	if c, ok := statusCodes[status]; ok {
 		e.Code = c
 	}
-	var p problem
+	var p wire.Problem
 	if err := json.Unmarshal(body, &p); err != nil {
 		// Not our server's voice: a gateway's 503 does not promise that nothing was done.
 		if e.Code == CodeUnavailable {
@@ -228,46 +207,20 @@ func errorFromHTTP(status int, header http.Header, body []byte) *Error {
 	if c, ok := codeOfReason(p.Code); ok {
 		e.Code = c
 	}
-	for _, m := range []string{p.Error, p.Detail, p.Title, http.StatusText(status)} {
-		if m != "" {
-			e.Message = m
-			break
-		}
+	if e.Message = p.Error; e.Message == "" {
+		e.Message = http.StatusText(status)
 	}
 	if p.RequestID != "" {
 		e.RequestID = p.RequestID
 	}
-	if d := millis(p.RetryAfterMS); d > 0 {
+	if d := millis(float64(p.RetryAfterMS)); d > 0 {
 		e.RetryAfter = d
 	}
-	e.Fields = append(problemFields(p.Errors), problemFields(p.Fields)...)
+	for _, f := range p.Fields {
+		e.Fields = append(e.Fields, Field{Name: f.Field, Message: f.Message})
+	}
 	e.Retryable = retryable(e.Code)
 	return e
-}
-
-// problemFields reads a list of field errors; anything else is no field error.
-func problemFields(raw json.RawMessage) []Field {
-	if len(bytes.TrimSpace(raw)) == 0 {
-		return nil
-	}
-	var list []problemField
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil
-	}
-	var fields []Field
-	for _, f := range list {
-		name, message := f.Field, f.Message
-		if name == "" {
-			name = f.Pointer
-		}
-		if message == "" {
-			message = f.Detail
-		}
-		if name != "" || message != "" {
-			fields = append(fields, Field{Name: name, Message: message})
-		}
-	}
-	return fields
 }
 
 // errorFromRPC reads an error of a Connect call or of the way there.
@@ -290,7 +243,7 @@ func errorFromRPC(err error) *Error {
 	if c, ok := connectCodes[ce.Code()]; ok {
 		e.Code = c
 	}
-	e.Reason = ce.Meta().Get("Corvo-Error-Code")
+	e.Reason = wire.Code(ce.Meta().Get("Corvo-Error-Code"))
 	if c, ok := codeOfReason(e.Reason); ok {
 		e.Code = c
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 func FuzzErrorFromHTTP(f *testing.F) {
-	f.Add(400, "1", []byte(`{"error":"x","code":"VALIDATION_ERROR","errors":[{"pointer":"/a","detail":"b"}]}`))
-	f.Add(429, "0.003", []byte(`{"retry_after_ms":1e308,"errors":{}}`))
+	f.Add(400, "1", []byte(`{"error":"x","code":"VALIDATION_ERROR","fields":[{"field":"a","message":"b"}]}`))
+	f.Add(429, "0.003", []byte(`{"retry_after_ms":1e308,"fields":{}}`))
 	f.Add(503, "Wed, 21 Oct 2099 07:28:00 GMT", []byte(`<html>`))
 	f.Add(-1, "NaN", []byte(`null`))
 	f.Fuzz(func(t *testing.T, status int, after string, body []byte) {

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // ExpireAfter makes the job dead if it has not finished d after it was enqueued.
@@ -36,13 +37,13 @@ func Parent(id string) EnqueueOption { return func(s *JobSpec) { s.opts.ParentId
 
 // DependencyPolicy says what becomes of a job when one that it depends on does not
 // complete.
-type DependencyPolicy string
+type DependencyPolicy = wire.DependencyPolicy
 
 // The policies. A job that depends on several needs all of them.
 const (
-	DependencyFail   DependencyPolicy = "fail"   // Dead; the default.
-	DependencyRun    DependencyPolicy = "run"    // As if it had completed.
-	DependencyCancel DependencyPolicy = "cancel" // Cancelled.
+	DependencyFail   = wire.DependencyFail   // Dead; the default.
+	DependencyRun    = wire.DependencyRun    // As if it had completed.
+	DependencyCancel = wire.DependencyCancel // Cancelled.
 )
 
 // DependsOn lets the job run only when the jobs of ids have completed.

@@ -10,109 +10,39 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-// JobState is where a job is in its life.
-type JobState string
+// The answers of the HTTP API; their words and members are those of the server.
+type (
+	// JobInfo is a whole job as the server keeps it.
+	JobInfo = wire.Job
+	// JobState is where a job is in its life. A job that has Ended can still be brought
+	// back by Client.Retry if it is dead or cancelled.
+	JobState = wire.State
+	// TimelineEvent is one line of a job's short history.
+	TimelineEvent = wire.JobEvent
+	// AttemptError is one failed attempt.
+	AttemptError = wire.JobError
+	// QueueInfo is one queue with its exact counts.
+	QueueInfo = wire.Queue
+	// ServerInfo tells the versions of the server.
+	ServerInfo = wire.Info
+)
 
 // The states of a job.
 const (
-	StatePending   JobState = "pending"
-	StateActive    JobState = "active"
-	StateHeld      JobState = "held"
-	StateCompleted JobState = "completed"
-	StateRetrying  JobState = "retrying"
-	StateDead      JobState = "dead"
-	StateCancelled JobState = "cancelled"
-	StateScheduled JobState = "scheduled"
+	StateScheduled  = wire.Scheduled
+	StatePending    = wire.Pending
+	StateActive     = wire.Active
+	StateCancelling = wire.Cancelling
+	StateRetrying   = wire.Retrying
+	StateHeld       = wire.Held
+	StateCompleted  = wire.Completed
+	StateDead       = wire.Dead
+	StateCancelled  = wire.Cancelled
 )
-
-// Final reports whether a job in this state has ended. A dead or cancelled job can
-// still be brought back by Client.Retry.
-func (s JobState) Final() bool {
-	return s == StateCompleted || s == StateDead || s == StateCancelled
-}
-
-// JobInfo is a whole job as the server keeps it.
-type JobInfo struct {
-	ID               string            `json:"id"`
-	Queue            string            `json:"queue"`
-	State            JobState          `json:"state"`
-	Payload          json.RawMessage   `json:"payload"`
-	Priority         int               `json:"priority"` // 0 critical, 1 high, 2 normal.
-	Attempt          int               `json:"attempt"`
-	MaxRetries       int               `json:"max_retries"`
-	RetryBackoff     BackoffKind       `json:"retry_backoff"`
-	RetryBaseDelayMS int64             `json:"retry_base_delay_ms"`
-	RetryMaxDelayMS  int64             `json:"retry_max_delay_ms"`
-	UniqueKey        string            `json:"unique_key"`
-	WorkerID         string            `json:"worker_id"`
-	Hostname         string            `json:"hostname"`
-	Tags             map[string]string `json:"tags"`
-	Progress         json.RawMessage   `json:"progress"`
-	Checkpoint       json.RawMessage   `json:"checkpoint"`
-	Result           json.RawMessage   `json:"result"`
-	LeaseExpiresAt   time.Time         `json:"lease_expires_at"`
-	ScheduledAt      time.Time         `json:"scheduled_at"`
-	CreatedAt        time.Time         `json:"created_at"`
-	StartedAt        time.Time         `json:"started_at"`
-	CompletedAt      time.Time         `json:"completed_at"`
-	FailedAt         time.Time         `json:"failed_at"`
-	Errors           []AttemptError    `json:"errors"`
-	// Crashes counts leases that expired.
-	Crashes int `json:"crashes"`
-	// DeadReason is set when State is StateDead: "max_retries", "crash_loop", "terminal",
-	// "expired", "rejected", "dependency_failed" or "budget_exceeded".
-	DeadReason string          `json:"dead_reason"`
-	Timeline   []TimelineEvent `json:"timeline"`
-	HoldReason string          `json:"hold_reason"`
-	ExpireAt   time.Time       `json:"expire_at"`
-	ParentID   string          `json:"parent_id"`
-	BatchID    string          `json:"batch_id"`
-	ChainID    string          `json:"chain_id"`
-	ChainStep  int             `json:"chain_step"`
-	DependsOn  []string        `json:"depends_on"`
-	WaitingOn  int             `json:"waiting_on"` // Of DependsOn.
-}
-
-// TimelineEvent is one line of a job's short history.
-type TimelineEvent struct {
-	Event   string    `json:"event"`
-	At      time.Time `json:"at"`
-	Attempt int       `json:"attempt"`
-}
-
-// AttemptError is one failed attempt.
-type AttemptError struct {
-	Attempt   int       `json:"attempt"`
-	Error     string    `json:"error"`
-	Backtrace string    `json:"backtrace"`
-	CreatedAt time.Time `json:"created_at"`
-}
-
-// QueueInfo is one queue with its exact counts.
-type QueueInfo struct {
-	Name            string    `json:"name"`
-	Paused          bool      `json:"paused"`
-	CreatedAt       time.Time `json:"created_at"`
-	Pending         int64     `json:"pending"`
-	Active          int64     `json:"active"`
-	Held            int64     `json:"held"`
-	Completed       int64     `json:"completed"`
-	Dead            int64     `json:"dead"`
-	Scheduled       int64     `json:"scheduled"`
-	Retrying        int64     `json:"retrying"`
-	Cancelled       int64     `json:"cancelled"`
-	Enqueued        int64     `json:"enqueued"` // Ever.
-	Failed          int64     `json:"failed"`   // Failed attempts, ever.
-	OldestPendingAt time.Time `json:"oldest_pending_at"`
-}
-
-// ServerInfo tells the versions of the server.
-type ServerInfo struct {
-	ServerVersion string `json:"server_version"`
-	APIVersion    string `json:"api_version"`
-}
 
 // Job reads a job.
 func (c *Client) Job(ctx context.Context, id string) (*JobInfo, error) {
@@ -143,12 +73,12 @@ func (c *Client) Resume(ctx context.Context, queue string) error {
 }
 
 // Cancel ends a job. A running one is told at its next heartbeat, and the answer
-// is then "cancelling" instead of "cancelled".
-func (c *Client) Cancel(ctx context.Context, id string) (status string, err error) {
+// is then StateCancelling instead of StateCancelled.
+func (c *Client) Cancel(ctx context.Context, id string) (JobState, error) {
 	var out struct {
-		Status string `json:"status"`
+		Status JobState `json:"status"`
 	}
-	err = c.call(ctx, http.MethodPost, &out, "jobs", id, "cancel")
+	err := c.call(ctx, http.MethodPost, &out, "jobs", id, "cancel")
 	return out.Status, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // A handler may return one of the errors of this file instead of a failure. They are
@@ -39,19 +40,19 @@ func RetryIn(d time.Duration, err error) error {
 }
 
 // Continue asks for another iteration of an agent job, which finds checkpoint.
-func Continue(checkpoint any) error { return iterate("continue", "", checkpoint) }
+func Continue(checkpoint any) error { return iterate(wire.AgentContinue, "", checkpoint) }
 
 // HoldFor ends an iteration of an agent job and lets a person decide whether there is
 // another one, which finds checkpoint.
-func HoldFor(reason string, checkpoint any) error { return iterate("hold", reason, checkpoint) }
+func HoldFor(reason string, checkpoint any) error { return iterate(wire.AgentHold, reason, checkpoint) }
 
-func iterate(status, reason string, checkpoint any) error {
+func iterate(status wire.AgentStatus, reason string, checkpoint any) error {
 	raw, err := json.Marshal(checkpoint)
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
-	return &verdictError{word: status, out: outcome{
-		verdict: verdictAck, ack: &corvov1.AckBatchItem{AgentStatus: status, HoldReason: reason, CheckpointJson: string(raw)},
+	return &verdictError{word: string(status), out: outcome{
+		verdict: verdictAck, ack: &corvov1.AckBatchItem{AgentStatus: string(status), HoldReason: reason, CheckpointJson: string(raw)},
 	}}
 }
 
@@ -62,8 +63,8 @@ func ExitChain(result any, reason string) error {
 	if err != nil {
 		return err
 	}
-	return &verdictError{word: "exit", out: outcome{
-		verdict: verdictAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: "exit", ExitReason: reason},
+	return &verdictError{word: string(wire.StepExit), out: outcome{
+		verdict: verdictAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: string(wire.StepExit), ExitReason: reason},
 	}}
 }
 
@@ -114,7 +115,7 @@ func (j *Job[A]) Usage(u Usage) {
 	defer j.task.worker.mu.Unlock()
 	j.task.used = &corvov1.UsageReport{
 		Model: u.Model, Provider: u.Provider, InputTokens: u.Input, OutputTokens: u.Output,
-		CacheCreationTokens: u.CacheCreation, CacheReadTokens: u.CacheRead, CostUsd: u.CostUSD, Kind: "total",
+		CacheCreationTokens: u.CacheCreation, CacheReadTokens: u.CacheRead, CostUsd: u.CostUSD, Kind: string(wire.UsageTotal),
 	}
 }
 

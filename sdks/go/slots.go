@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
@@ -336,7 +337,7 @@ func (w *Worker) conclude(t *task, o itemOutcome) error {
 		w.confirmed(t, o.status)
 		return nil
 	}
-	switch code, _ := codeOfReason(o.code); code {
+	switch code, _ := codeOfReason(wire.Code(o.code)); code {
 	case CodeLeaseLost, CodeNotFound, CodeConflict:
 		w.count.lost.Add(1)
 		w.log().Warn("corvo: the attempt was no longer this worker's", "job", t.lease.GetJobId(), "code", o.code)

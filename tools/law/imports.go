@@ -196,7 +196,7 @@ var Rooms = []Room{
 		"the public package: builds the control plane, so it alone knows everybody"},
 
 	// Clients and programs.
-	{"sdks/go/...", []string{"data-plane/api/gen/...", "sdks/go/..."},
+	{"sdks/go/...", []string{"data-plane/api/gen/...", "data-plane/api/wire", "sdks/go/..."},
 		"a client knows the contract and nothing of the server"},
 	{"cli/conformance", []string{"data-plane/api/gen/..."},
 		"what must be true, asked as a stranger asks; it knows the contract and nothing of the server"},
