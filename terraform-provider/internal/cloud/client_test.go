@@ -16,6 +16,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 func managementKey(t *testing.T) apikey.Key {
@@ -372,7 +373,7 @@ func TestQueue_CallsGoToTheTenantURLWithTheNamespace(t *testing.T) {
 	if err != nil || !q.Paused || q.MaxConcurrency != 3 || q.RateLimit != 5 || q.RateWindowMS != 1000 {
 		t.Fatalf("%+v %v", q, err)
 	}
-	if _, err := c.PutQueue(t.Context(), "jobs", "mail", "", QueueSettings{Throttle: &Throttle{5, 1000}}); err != nil {
+	if _, err := c.PutQueue(t.Context(), "jobs", "mail", "", wire.QueueRequest{Throttle: &wire.QueueThrottle{Limit: 5, WindowMS: 1000}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.DeleteQueue(t.Context(), "jobs", "mail"); err != nil {

@@ -12,64 +12,26 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // answerMax bounds what is read of an answer; a queue takes less than a kilobyte.
 const answerMax = 1 << 20
 
-// Queue is what a queue is; 0 stands for no limit.
-type Queue struct {
-	Name           string `json:"name"`
-	Paused         bool   `json:"paused"`
-	MaxConcurrency int64  `json:"max_concurrency"`
-	RateLimit      int64  `json:"rate_limit"`
-	RateWindowMS   int64  `json:"rate_window_ms"`
-	ETag           string `json:"etag"` // Of the settings.
-	Retry
-}
-
-// Retry is how often jobs are tried whose producers say nothing; nil is the service's
-// default.
-type Retry struct {
-	MaxRetries  *int64  `json:"max_retries,omitempty"`
-	Backoff     *string `json:"retry_backoff,omitempty"`
-	BaseDelayMS *int64  `json:"retry_base_delay_ms,omitempty"`
-	MaxDelayMS  *int64  `json:"retry_max_delay_ms,omitempty"`
-}
-
-// QueueSettings is the whole of what is wanted: a limit that is left out is no limit, a
-// part of Retry that is left out the service's default.
-type QueueSettings struct {
-	// Paused is nil to leave it as it is.
-	Paused         *bool     `json:"paused,omitempty"`
-	MaxConcurrency int64     `json:"max_concurrency,omitempty"`
-	Throttle       *Throttle `json:"throttle,omitempty"`
-	Retry
-}
-
-// Throttle is how many jobs may start in a window.
-type Throttle struct {
-	Limit    int64 `json:"limit"`
-	WindowMS int64 `json:"window_ms"`
-}
-
 // GetQueue reads a queue of the namespace with that name.
-func (c *Client) GetQueue(ctx context.Context, namespace, name string) (Queue, error) {
-	var q Queue
+func (c *Client) GetQueue(ctx context.Context, namespace, name string) (wire.Queue, error) {
+	var q wire.Queue
 	err := c.callQueue(ctx, "GetQueue", http.MethodGet, namespace, name, "", nil, &q)
 	return q, err
 }
 
 // PutQueue gives a queue its settings, and makes it if there is none. With an etag it
-// refuses, as a Conflict with ReasonQueueChanged, a queue that has other settings.
-func (c *Client) PutQueue(ctx context.Context, namespace, name, etag string, in QueueSettings) (Queue, error) {
-	var q Queue
+// refuses, as a Conflict with wire.CodeQueueChanged, a queue that has other settings.
+func (c *Client) PutQueue(ctx context.Context, namespace, name, etag string, in wire.QueueRequest) (wire.Queue, error) {
+	var q wire.Queue
 	err := c.callQueue(ctx, "PutQueue", http.MethodPut, namespace, name, "", in, &q, "If-Match", etag)
 	return q, err
 }
-
-// ReasonQueueChanged is the refusal of a PutQueue whose etag is not the queue's.
-const ReasonQueueChanged = "QUEUE_CHANGED"
 
 // DeleteQueue removes a queue with its jobs. It is no error if there is none.
 func (c *Client) DeleteQueue(ctx context.Context, namespace, name string) error {
@@ -136,22 +98,13 @@ func (c *Client) do(call string, req *http.Request, out any) (err error) {
 
 // fromProblem translates a refusal at the tenant URL.
 func fromProblem(call string, res *http.Response, data []byte) error {
-	var p struct {
-		Error     string `json:"error"`
-		Code      string `json:"code"`
-		RequestID string `json:"request_id"`
-		Fields    []struct {
-			Field   string `json:"field"`
-			Message string `json:"message"`
-		} `json:"fields"`
-		RetryAfterMS int64 `json:"retry_after_ms"`
-	}
+	var p wire.Problem
 	if err := json.Unmarshal(data, &p); err != nil || p.Error == "" {
 		// Something between here and the service answered.
 		p.Error = res.Status
 	}
 	e := &Error{
-		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: p.Code, Message: apikey.Redact(p.Error), RequestID: p.RequestID,
+		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: string(p.Code), Message: apikey.Redact(p.Error), RequestID: p.RequestID,
 		Permission: "JOB_OPERATE", RetryAfter: retryAfter(res.Header),
 	}
 	if e.RequestID == "" {

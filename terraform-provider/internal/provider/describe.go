@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
 )
 
@@ -101,7 +102,7 @@ const reasonEtag = "ETAG_MISMATCH"
 
 func isQueueChanged(err error) bool {
 	var e *cloud.Error
-	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == cloud.ReasonQueueChanged
+	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == string(wire.CodeQueueChanged)
 }
 
 func isEtagConflict(err error) bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
 )
 
@@ -122,8 +123,8 @@ func retrySchema() schema.Attribute {
 			},
 			"backoff": schema.StringAttribute{
 				Optional:            true,
-				Validators:          []validator.String{stringvalidator.OneOf("none", "fixed", "linear", "exponential")},
-				MarkdownDescription: "How the delay between attempts grows: `none`, `fixed`, `linear` or `exponential`. Default: `exponential`.",
+				Validators:          []validator.String{stringvalidator.OneOf(texts(wire.Backoffs())...)},
+				MarkdownDescription: "How the delay between attempts grows: " + oneOf(wire.Backoffs()) + ". Default: `exponential`.",
 			},
 			"base_delay_ms": schema.Int64Attribute{
 				Optional: true, Validators: []validator.Int64{int64validator.AtLeast(0)}, MarkdownDescription: "The first delay in milliseconds. Default: 5 seconds.",
@@ -233,7 +234,7 @@ const staleTries = 3
 
 // write sends the settings on the condition that the queue still is what the plan was made
 // for, or already what it asks for: the answer of an earlier try may have been lost.
-func (r *queueResource) write(ctx context.Context, ns *cloudv1.Namespace, m, planned *queueModel) (cloud.Queue, error) {
+func (r *queueResource) write(ctx context.Context, ns *cloudv1.Namespace, m, planned *queueModel) (wire.Queue, error) {
 	name := m.Name.ValueString()
 	if planned == nil {
 		return r.cloud.PutQueue(ctx, ns.GetName(), name, "", m.settings())
@@ -241,19 +242,19 @@ func (r *queueResource) write(ctx context.Context, ns *cloudv1.Namespace, m, pla
 	for range staleTries {
 		now, err := r.cloud.GetQueue(ctx, ns.GetName(), name)
 		if err != nil {
-			return cloud.Queue{}, err
+			return wire.Queue{}, err
 		}
 		there := queueModel{Name: m.Name}
 		there.fill(ns, now)
 		if !there.hasSettings(planned, m) && !there.hasSettings(m, m) {
-			return cloud.Queue{}, errStale
+			return wire.Queue{}, errStale
 		}
 		q, err := r.cloud.PutQueue(ctx, ns.GetName(), name, now.ETag, m.settings())
 		if !isQueueChanged(err) {
 			return q, err
 		}
 	}
-	return cloud.Queue{}, errStale
+	return wire.Queue{}, errStale
 }
 
 // hasSettings compares what the configuration describes: a pause that it leaves to people
@@ -351,41 +352,45 @@ func (r *queueResource) ImportState(ctx context.Context, req resource.ImportStat
 
 // settings is what is wanted. An unknown pause is one that the configuration leaves to
 // others.
-func (m queueModel) settings() cloud.QueueSettings {
-	in := cloud.QueueSettings{MaxConcurrency: m.MaxConcurrency.ValueInt64()}
+func (m queueModel) settings() wire.QueueRequest {
+	in := wire.QueueRequest{MaxConcurrency: int(m.MaxConcurrency.ValueInt64())}
 	if !m.Paused.IsUnknown() {
 		in.Paused = m.Paused.ValueBoolPointer()
 	}
 	if m.Throttle != nil {
-		in.Throttle = &cloud.Throttle{Limit: m.Throttle.Limit.ValueInt64(), WindowMS: m.Throttle.WindowMS.ValueInt64()}
+		in.Throttle = &wire.QueueThrottle{Limit: int(m.Throttle.Limit.ValueInt64()), WindowMS: m.Throttle.WindowMS.ValueInt64()}
 	}
 	if r := m.Retry; r != nil {
-		in.Retry = cloud.Retry{
-			MaxRetries: r.MaxRetries.ValueInt64Pointer(), Backoff: r.Backoff.ValueStringPointer(),
-			BaseDelayMS: r.BaseDelayMS.ValueInt64Pointer(), MaxDelayMS: r.MaxDelayMS.ValueInt64Pointer(),
+		if !r.MaxRetries.IsNull() {
+			in.MaxRetries = new(int(r.MaxRetries.ValueInt64()))
 		}
+		in.RetryBackoff = wire.Backoff(r.Backoff.ValueString())
+		in.RetryBaseDelayMS, in.RetryMaxDelayMS = r.BaseDelayMS.ValueInt64Pointer(), r.MaxDelayMS.ValueInt64Pointer()
 	}
 	return in
 }
 
 // fill takes what the service says, and leaves the user's way of naming the namespace.
-func (m *queueModel) fill(ns *cloudv1.Namespace, q cloud.Queue) {
+func (m *queueModel) fill(ns *cloudv1.Namespace, q wire.Queue) {
 	m.NamespaceID = types.StringValue(ns.GetId())
 	m.ID = types.StringValue(ns.GetId() + "/" + m.Name.ValueString())
 	m.Paused = types.BoolValue(q.Paused)
 	m.MaxConcurrency = types.Int64Null()
 	if q.MaxConcurrency > 0 {
-		m.MaxConcurrency = types.Int64Value(q.MaxConcurrency)
+		m.MaxConcurrency = types.Int64Value(int64(q.MaxConcurrency))
 	}
 	m.Throttle = nil
 	if q.RateLimit > 0 {
-		m.Throttle = &throttleModel{Limit: types.Int64Value(q.RateLimit), WindowMS: types.Int64Value(q.RateWindowMS)}
+		m.Throttle = &throttleModel{Limit: types.Int64Value(int64(q.RateLimit)), WindowMS: types.Int64Value(q.RateWindowMS)}
 	}
 	m.Retry = nil
-	if q.Retry != (cloud.Retry{}) {
-		m.Retry = &retryModel{
-			MaxRetries: types.Int64PointerValue(q.Retry.MaxRetries), Backoff: types.StringPointerValue(q.Retry.Backoff),
-			BaseDelayMS: types.Int64PointerValue(q.Retry.BaseDelayMS), MaxDelayMS: types.Int64PointerValue(q.Retry.MaxDelayMS),
+	if q.MaxRetries != nil || q.RetryBackoff != "" || q.RetryBaseDelayMS != nil || q.RetryMaxDelayMS != nil {
+		m.Retry = &retryModel{BaseDelayMS: types.Int64PointerValue(q.RetryBaseDelayMS), MaxDelayMS: types.Int64PointerValue(q.RetryMaxDelayMS)}
+		if q.MaxRetries != nil {
+			m.Retry.MaxRetries = types.Int64Value(int64(*q.MaxRetries))
+		}
+		if q.RetryBackoff != "" {
+			m.Retry.Backoff = types.StringValue(string(q.RetryBackoff))
 		}
 	}
 }

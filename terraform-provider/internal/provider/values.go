@@ -193,3 +193,18 @@ func waitOnIfPending(ctx context.Context, req resource.ModifyPlanRequest, resp *
 		resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root(name), types.StringUnknown())...)
 	}
 }
+
+// texts is words of the service as text.
+func texts[W ~string](words []W) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = string(w)
+	}
+	return out
+}
+
+// oneOf is words as a description lists them: `a`, `b` or `c`.
+func oneOf[W ~string](words []W) string {
+	last := len(words) - 1
+	return "`" + strings.Join(texts(words[:last]), "`, `") + "` or `" + string(words[last]) + "`"
+}
