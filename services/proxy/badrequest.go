@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -51,14 +50,8 @@ func (c spokenConn) CloseWrite() error {
 }
 
 func unreadAnswer() []byte {
-	ref := refuseUnread
 	id := newRequestID()
-	body, err := json.Marshal(problem{
-		Error: ref.message, Code: ref.code, Type: "about:blank", Title: ref.title, Status: ref.status, Detail: ref.message, RequestID: id,
-	})
-	if err != nil {
-		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
-	}
+	body := refuseUnread.problem(id)
 	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"+
 		"X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n\r\n%s", len(body), id, body)
 }

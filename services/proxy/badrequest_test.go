@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // No handler sees a path with a broken escape: net/http answers by itself, in plain text.
@@ -32,7 +34,7 @@ func TestSpoken_WhatCannotBeReadIsRefusedAsEverythingElse(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		var said problem
+		var said wire.Problem
 		err = json.NewDecoder(res.Body).Decode(&said)
 		if res.StatusCode != 400 || err != nil || said.Code != "VALIDATION_ERROR" || !strings.Contains(said.Error, "%25") || said.RequestID == "" {
 			t.Errorf("%s: %d %v %+v", what, res.StatusCode, err, said)

@@ -12,6 +12,7 @@ import (
 
 	grpcrefusal "github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // refusal is an answer of the proxy itself. Its text never depends on whether
@@ -114,18 +115,6 @@ const (
 	titleRetry     = "Try again"
 )
 
-// problem is RFC 9457 beside the error and code that existing clients read.
-type problem struct {
-	Error        string `json:"error"`
-	Code         string `json:"code"`
-	Type         string `json:"type"`
-	Title        string `json:"title"`
-	Status       int    `json:"status"`
-	Detail       string `json:"detail"`
-	RequestID    string `json:"request_id,omitempty"`
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
-}
-
 // Metadata of a refusal in an RPC, as the nodes send it.
 const (
 	headerRequestID = "X-Request-Id"
@@ -154,14 +143,8 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.Err
 		_ = rpcErrors.Write(w, r, err) // The client is gone: nobody to tell.
 		return
 	}
-	body, err := json.Marshal(problem{
-		Error: ref.message, Code: ref.code, Type: "about:blank", Title: ref.title, Status: ref.status,
-		Detail: ref.message, RequestID: w.Header().Get(headerRequestID), RetryAfterMS: ref.retryAfter.Milliseconds(),
-	})
-	if err != nil {
-		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
-	}
 	h := w.Header()
+	body := ref.problem(h.Get(headerRequestID))
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if ref.status == http.StatusUnauthorized {
@@ -171,6 +154,18 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.Err
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // The client is gone: nobody to tell.
 	}
+}
+
+// problem is the body of the refusal.
+func (r *refusal) problem(requestID string) []byte {
+	body, err := json.Marshal(wire.Problem{
+		Error: r.message, Code: wire.Code(r.code), Type: "about:blank", Title: r.title, Status: r.status,
+		Detail: r.message, RequestID: requestID, RetryAfterMS: r.retryAfter.Milliseconds(),
+	})
+	if err != nil {
+		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
+	}
+	return body
 }
 
 // seconds writes a Retry-After: whole seconds where possible, else the fraction
