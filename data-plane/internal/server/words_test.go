@@ -15,7 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // enumeration is the words of an enumeration of the engine, from first on.
@@ -64,10 +64,10 @@ func TestWire_WordsAreTheEngines(t *testing.T) {
 	}{
 		{"states", textsOf(wire.States()), states},
 		{"event types", textsOf(wire.EventTypes()), queue.EventTypes()},
-		{"dead reasons", textsOf(wire.DeadReasons()), enumeration(state.DeadRetries)},
-		{"decisions", textsOf(wire.Decisions()), enumeration(state.Approved)},
-		{"chain statuses", textsOf(wire.ChainStatuses()), enumeration(state.ChainRunning)},
-		{"batch outcomes", textsOf(wire.BatchOutcomes()), enumeration(state.OutcomeCompleted)},
+		{"dead reasons", textsOf(wire.DeadReasons()), enumeration(records.DeadRetries)},
+		{"decisions", textsOf(wire.Decisions()), enumeration(records.Approved)},
+		{"chain statuses", textsOf(wire.ChainStatuses()), enumeration(records.ChainRunning)},
+		{"batch outcomes", textsOf(wire.BatchOutcomes()), enumeration(records.OutcomeCompleted)},
 		{"batch statuses", textsOf(wire.BatchStatuses()), constants(t, "../queue/batches.go", "Batch")},
 		{"bulk actions", textsOf(wire.BulkActions()), queue.BulkActions()},
 		{"bulk statuses", textsOf(wire.BulkStatuses()), constants(t, "../queue/bulkops.go", "Bulk")},
