@@ -18,6 +18,7 @@ var pureRooms = []string{
 	Module + "data-plane/internal/keys",
 	Module + "data-plane/internal/records",
 	Module + "data-plane/internal/state",
+	Module + "data-plane/internal/stateread",
 	Module + "data-plane/internal/feed",
 }
 

@@ -103,22 +103,24 @@ var Rooms = []Room{
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
 
 	// The state machine stands on the floor and is run by it.
-	{"data-plane/internal/state", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/statedb"},
+	{"data-plane/internal/stateread", []string{"data-plane/internal/command", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/statedb"},
+		"reads the state; it changes nothing, and of group it knows the two times"},
+	{"data-plane/internal/state", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/feed", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/statedb", "data-plane/internal/stateread"},
 		"state = f(log): no clock, no network, no leader memory; of group it knows the shape of an entry, of raft nothing"},
 
 	{"data-plane/internal/notify", []string{"data-plane/internal/job"},
 		"tells that there is something new; it knows neither events nor who listens"},
-	{"data-plane/internal/readmodel", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/records", "data-plane/internal/state", "data-plane/internal/statedb"},
+	{"data-plane/internal/readmodel", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/records", "data-plane/internal/statedb", "data-plane/internal/stateread"},
 		"a searchable copy of the state, made from feed and state's readers; it decides nothing and knows neither protocol nor raft"},
 
 	// Leader side.
-	{"data-plane/internal/dispatch", []string{"data-plane/internal/command", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/state", "data-plane/internal/statedb"},
+	{"data-plane/internal/dispatch", []string{"data-plane/internal/command", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/state", "data-plane/internal/statedb", "data-plane/internal/stateread"},
 		"memory of the leader: what is ready and who waits; it proposes nothing by itself"},
-	{"data-plane/internal/shard", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/state", "data-plane/internal/statedb"},
+	{"data-plane/internal/shard", []string{"data-plane/internal/cellversion", "data-plane/internal/command", "data-plane/internal/dispatch", "data-plane/internal/fault", "data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/keys", "data-plane/internal/records", "data-plane/internal/state", "data-plane/internal/statedb", "data-plane/internal/stateread"},
 		"proposes for one shard and runs its timers; it validates nothing and speaks no protocol"},
 	{"data-plane/internal/grouptest", []string{"data-plane/internal/group", "data-plane/internal/job", "data-plane/internal/raftlog", "data-plane/internal/state", "data-plane/internal/statedb", "data-plane/internal/transport"},
 		"a shard's replica for tests of what stands on it; it knows not what is proposed"},
-	{"data-plane/internal/queue", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/cron", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/readmodel", "data-plane/internal/records", "data-plane/internal/shard", "data-plane/internal/state", "data-plane/internal/statedb"},
+	{"data-plane/internal/queue", []string{"data-plane/internal/notify", "data-plane/internal/codec", "data-plane/internal/command", "data-plane/internal/cron", "data-plane/internal/fault", "data-plane/internal/feed", "data-plane/internal/job", "data-plane/internal/readmodel", "data-plane/internal/records", "data-plane/internal/shard", "data-plane/internal/state", "data-plane/internal/statedb", "data-plane/internal/stateread"},
 		"use cases: validate, stamp, propose, look; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.

@@ -9,7 +9,6 @@ const (
 	clearqueue = "internal/state/clearqueue.go"
 	move       = "internal/state/move.go"
 	prioritize = "internal/state/prioritize.go"
-	readview   = "internal/state/readview.go"
 	listfile   = "internal/readmodel/file.go"
 )
 
@@ -55,8 +54,8 @@ var orderMutations = []mutation{
 	{"a budget that was changed is not told of again", budget, "\t\td.Told = false\n", ""},
 	{"a day's costs are kept for ever", budget, "\tif began {\n", "\tif began && cost < 0 {\n"},
 	{"a job of a spent tag starts", budget, "\t\tif !spent {\n\t\t\tcontinue", "\t\tif spent || !spent {\n\t\t\tcontinue"},
-	{"a job of a spent tag is rejected at the day's end", budget, "Until: endOfDay(x.now), ApproveAtLast: true}", "Until: endOfDay(x.now)}"},
-	{"a new leader does not know of a spent budget", budget, "return k, beginOfDay(day + 1), nil", "return k, 0, nil"},
+	{"a job of a spent tag is rejected at the day's end", budget, "Until: records.EndOfDay(x.now), ApproveAtLast: true}", "Until: records.EndOfDay(x.now)}"},
+	{"a new leader does not know of a spent budget", statereadBudget, "return k, records.BeginOfDay(day + 1), nil", "return k, 0, nil"},
 	{"a job that costs what it may is stopped", budget, "u.Sum().Cost > b.PerJob", "u.Sum().Cost >= b.PerJob"},
 	{"the mildest of the limits of a job counts", budget, "severity(b.On) > severity(worst.On)", "severity(b.On) < severity(worst.On)"},
 	{"a job that costs too much goes on", budget, "if err != nil || over == nil || h.State != job.Active {", "if err != nil || over == nil || h.State != job.Held {"},
@@ -94,7 +93,7 @@ var orderMutations = []mutation{
 	// Requeue.
 	{"a requeue retries jobs that are alive", requeue, "if !ok || h.State != job.Dead || h.Queue != c.Queue {", "if !ok || h.Queue != c.Queue {"},
 	{"a requeue retries jobs of other queues", requeue, "if !ok || h.State != job.Dead || h.Queue != c.Queue {", "if !ok || h.State != job.Dead {"},
-	{"the walk over the dead leaves out who did not fit", requeue, "d.after, d.done = heads[i].ID, false", "d.done = false"},
+	{"the walk over the dead leaves out who did not fit", statereadDead, "d.after, d.done = heads[i].ID, false", "d.done = false"},
 
 	// Clearing a queue.
 	{"a clear counts away what workers hold", recordsQueue, "if !s.Leased() {", "if s != 0 {"},
@@ -104,8 +103,8 @@ var orderMutations = []mutation{
 	{"a second clear forgets whom the first one left", clearqueue, "if q.config.Kept == 0 {", "if q != nil {"},
 	{"a job that outlived a clear stays behind", transition, "h.Gen = q.gen", "_ = q.gen"},
 
-	{"a list leaves out what outlived a clear", readview, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
-	{"a list shows what was cleared", readview, "return generation >= q.Alive ||", "return generation > 0 ||"},
+	{"a list leaves out what outlived a clear", statereadDeletedqueues, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
+	{"a list shows what was cleared", statereadDeletedqueues, "return generation >= q.Alive ||", "return generation > 0 ||"},
 	{"a list knows a job as of the generation it was made in", listfile, "reason = excluded.reason,\n generation = excluded.generation`", "reason = excluded.reason`"},
 
 	// Moving a job.

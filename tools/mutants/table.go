@@ -9,34 +9,37 @@ type mutation struct {
 }
 
 const (
-	work              = "internal/state/work.go"
-	timers            = "internal/state/timers.go"
-	enqueue           = "internal/state/enqueue.go"
-	transition        = "internal/state/transition.go"
-	admin             = "internal/state/admin.go"
-	machine           = "internal/state/machine.go"
-	txn               = "internal/statedb/txn.go"
-	cuts              = "internal/statedb/cuts.go"
-	transfer          = "internal/statedb/transfer.go"
-	exports           = "internal/statedb/exports.go"
-	cursor            = "internal/feed/cursor.go"
-	events            = "internal/state/events.go"
-	limits            = "internal/state/limits.go"
-	settings          = "internal/state/setqueue.go"
-	destroy           = "internal/state/deletequeue.go"
-	sweep             = "internal/state/sweep.go"
-	readsweep         = "internal/state/readsweep.go"
-	read              = "internal/state/read.go"
-	memory            = "internal/dispatch/limits.go"
-	waiters           = "internal/dispatch/waiters.go"
-	recordsHead       = "internal/records/head.go"
-	recordsHistory    = "internal/records/history.go"
-	recordsQueue      = "internal/records/queue.go"
-	recordsThrottle   = "internal/records/throttle.go"
-	recordsUsage      = "internal/records/usage.go"
-	recordsBudget     = "internal/records/budget.go"
-	recordsPolicy     = "internal/records/policy.go"
-	recordsGeneration = "internal/records/generation.go"
+	work                   = "internal/state/work.go"
+	timers                 = "internal/state/timers.go"
+	enqueue                = "internal/state/enqueue.go"
+	transition             = "internal/state/transition.go"
+	admin                  = "internal/state/admin.go"
+	machine                = "internal/state/machine.go"
+	txn                    = "internal/statedb/txn.go"
+	cuts                   = "internal/statedb/cuts.go"
+	transfer               = "internal/statedb/transfer.go"
+	exports                = "internal/statedb/exports.go"
+	cursor                 = "internal/feed/cursor.go"
+	events                 = "internal/state/events.go"
+	limits                 = "internal/state/limits.go"
+	settings               = "internal/state/setqueue.go"
+	destroy                = "internal/state/deletequeue.go"
+	sweep                  = "internal/state/sweep.go"
+	memory                 = "internal/dispatch/limits.go"
+	waiters                = "internal/dispatch/waiters.go"
+	recordsHead            = "internal/records/head.go"
+	recordsHistory         = "internal/records/history.go"
+	recordsQueue           = "internal/records/queue.go"
+	recordsThrottle        = "internal/records/throttle.go"
+	recordsUsage           = "internal/records/usage.go"
+	recordsBudget          = "internal/records/budget.go"
+	recordsPolicy          = "internal/records/policy.go"
+	recordsGeneration      = "internal/records/generation.go"
+	statereadJob           = "internal/stateread/job.go"
+	statereadSweep         = "internal/stateread/sweep.go"
+	statereadBudget        = "internal/stateread/budget.go"
+	statereadDead          = "internal/stateread/dead.go"
+	statereadDeletedqueues = "internal/stateread/deletedqueues.go"
 )
 
 // mutations is what may not go unnoticed.
@@ -145,7 +148,7 @@ var mutations = []mutation{
 
 	// Deleted queues.
 	{"a job outlives its queue", machine, "if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {", "if err != nil || q == nil {"},
-	{"a deleted job is read", read, "if !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb", "if gen.Own == 1 && !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb"},
+	{"a deleted job is read", statereadJob, "if !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb", "if gen.Own == 1 && !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb"},
 	{"a lock outlives its queue", enqueue, "return err == nil && q.generation().Keeps(l.Gen), err", "return err == nil, err"},
 	{"a job is not of its queue's generation", enqueue, "Retry: retryOf(c, &q.config), Gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
 	{"a lock is not of its queue's generation", enqueue, "l.Gen = q.gen", "_ = q.gen"},
@@ -165,8 +168,8 @@ var mutations = []mutation{
 	{"the end of an old sweep counts", sweep, "if !ok || mark.Gen != gen {", "if !ok || mark.Gen == 0 {"},
 	{"after a sweep the generation stays in memory", sweep, "if !q.hasConfig {", "if q == nil {"},
 	{"a swept job is told to nobody", sweep, "x.events = append(x.events,", "_ = append(x.events,"},
-	{"the walk forgets the locks", readsweep, "if err != nil || l.Gen == gen.Own || family", "if err != nil || l.Gen <= gen.Own || family"},
-	{"the walk ends after its first part", readsweep, "\t\t\tmore = true\n\t\t\treturn false, nil", "\t\t\treturn false, nil"},
+	{"the walk forgets the locks", statereadSweep, "if err != nil || l.Gen == gen.Own || family", "if err != nil || l.Gen <= gen.Own || family"},
+	{"the walk ends after its first part", statereadSweep, "\t\t\tmore = true\n\t\t\treturn false, nil", "\t\t\treturn false, nil"},
 
 	// What the machine stands on.
 	{"a deletion is not seen by the entry", txn, "if s.value == nil {\n\t\t\treturn nil, ErrNotFound", "if s.value == nil {\n\t\t\treturn t.group.Get(key)"},

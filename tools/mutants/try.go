@@ -46,11 +46,14 @@ const stateRoom = "internal/state"
 // testedBy are the rooms whose tests must notice: that of the file, and for what is only
 // a part of the state machine that of the machine.
 func (m mutation) testedBy() []string {
-	room := filepath.ToSlash(filepath.Dir(m.file))
-	if room == "internal/records" {
+	switch room := filepath.ToSlash(filepath.Dir(m.file)); room {
+	case "internal/records":
 		return []string{room, stateRoom}
+	case "internal/stateread":
+		return []string{stateRoom}
+	default:
+		return []string{room}
 	}
-	return []string{room}
 }
 
 func (m mutation) tryRoom(ctx context.Context, module, dir, room string) (caught string, err error) {

@@ -26,6 +26,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 const (
@@ -57,7 +58,7 @@ type queueKey struct {
 
 type queue struct {
 	queueKey
-	state.QueueState
+	stateread.QueueState
 	pending // What the entry being built will change of the numbers in QueueState.
 	windows [job.Priorities]window
 	served  uint64    // The turn that last took from it.
@@ -235,7 +236,7 @@ func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
 	if q, ok := t.queues[k]; ok {
 		return q, nil
 	}
-	qs, counts, err := state.ReadQueueState(t.store, ns, name)
+	qs, counts, err := stateread.ReadQueueState(t.store, ns, name)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +248,7 @@ func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
 
 // rewind forgets what is loaded; the next look starts at the floors again.
 func (t *Table) rewind(q *queue) error {
-	counts, err := state.ReadCounts(t.store, q.ns, q.name)
+	counts, err := stateread.ReadCounts(t.store, q.ns, q.name)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return err
 	}
@@ -335,7 +336,7 @@ func grants(a *state.Applied) map[job.ID]keys.Position {
 
 // absorbQueue learns the numbers and settings of a queue. It reads the ready orders
 // anew where a fetch of the entry may have been refused jobs that are still ready.
-func (t *Table) absorbQueue(qs state.QueueState) error {
+func (t *Table) absorbQueue(qs stateread.QueueState) error {
 	q, ok := t.queues[queueKey{qs.NS, qs.Queue}]
 	if !ok {
 		return nil

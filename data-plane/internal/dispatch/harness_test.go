@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,8 +52,8 @@ func newRig(t tb) *rig {
 }
 
 // at is some time from now.
-func (r *rig) at(d time.Duration) state.Times {
-	return state.Times{Lease: r.now + int64(d), Calendar: r.now + int64(d)}
+func (r *rig) at(d time.Duration) stateread.Times {
+	return stateread.Times{Lease: r.now + int64(d), Calendar: r.now + int64(d)}
 }
 
 func (r *rig) close(t tb) {
@@ -158,7 +159,7 @@ func same(t tb, what string, got, want []job.ID) {
 
 func (r *rig) floor(t tb, queue string, p job.Priority) (f [2]uint64) {
 	t.Helper()
-	c, err := state.ReadCounts(r.store, testNS, queue)
+	c, err := stateread.ReadCounts(r.store, testNS, queue)
 	if err != nil {
 		t.Fatalf("counts: %v", err)
 	}
@@ -167,7 +168,7 @@ func (r *rig) floor(t tb, queue string, p job.Priority) (f [2]uint64) {
 
 func (r *rig) head(t tb, id job.ID) records.Head {
 	t.Helper()
-	h, err := state.ReadHead(r.store, testNS, id)
+	h, err := stateread.ReadHead(r.store, testNS, id)
 	if err != nil {
 		t.Fatalf("head of %s: %v", id, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Apply enforces the limits of queues; the memory keeps to them, so that an entry
@@ -18,7 +19,7 @@ import (
 
 // limits is the part of a Table that is about limited queues.
 type limits struct {
-	now state.Times // Of the entry being built, as its proposer stamps it.
+	now stateread.Times // Of the entry being built, as its proposer stamps it.
 	// counted lists the queues with something in pending; freed the jobs whose slots
 	// are counted there.
 	counted []*queue
@@ -26,7 +27,7 @@ type limits struct {
 	// blocked lists queues with waiters whose throttle is closed or whose budget is spent;
 	// opens is when, by either clock, the first of them opens, 0 if there are none.
 	blocked []*queue
-	opens   state.Times
+	opens   stateread.Times
 }
 
 // pending is what the entry being built does to a limited queue.
@@ -39,13 +40,13 @@ type pending struct {
 
 // Begin starts an entry that will be proposed at now: throttles that opened let
 // their waiters be looked at.
-func (t *Table) Begin(now state.Times) {
+func (t *Table) Begin(now stateread.Times) {
 	t.pass(now)
 	if !reached(t.opens.Lease, t.now.Lease) && !reached(t.opens.Calendar, t.now.Calendar) {
 		return
 	}
 	list := t.blocked
-	t.blocked, t.opens = nil, state.Times{}
+	t.blocked, t.opens = nil, stateread.Times{}
 	for _, q := range list {
 		q.isBlocked = false
 		t.heatIfOpen(q)
@@ -53,7 +54,7 @@ func (t *Table) Begin(now state.Times) {
 }
 
 // pass lets both times go on, never back.
-func (t *Table) pass(now state.Times) {
+func (t *Table) pass(now stateread.Times) {
 	t.now.Lease, t.now.Calendar = max(t.now.Lease, now.Lease), max(t.now.Calendar, now.Calendar)
 }
 
@@ -61,7 +62,7 @@ func reached(at, now int64) bool { return at != 0 && at <= now }
 
 // Opens is when a throttle (in lease time) and when a budget (in calendar time) lets a
 // waiter be looked at again; 0 if none will.
-func (t *Table) Opens() state.Times { return t.opens }
+func (t *Table) Opens() stateread.Times { return t.opens }
 
 // Frees tells what the entry being built settles before it fetches: the slots of
 // those leases are usable by that fetch. It looks at them only if the fetch is short
@@ -104,7 +105,7 @@ func (t *Table) frees(ns job.Namespace, id job.ID, by command.Holder) error {
 	if _, twice := t.freed[id]; twice {
 		return nil
 	}
-	h, err := state.ReadHead(t.store, ns, id)
+	h, err := stateread.ReadHead(t.store, ns, id)
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (t *Table) heatIfOpen(q *queue) {
 // block remembers a queue whose throttle keeps its waiters waiting.
 func (t *Table) block(q *queue) {
 	at := q.QueueState.Opens(t.now)
-	if at == (state.Times{}) || q.waiting() == nil {
+	if at == (stateread.Times{}) || q.waiting() == nil {
 		return
 	}
 	t.opens.Lease, t.opens.Calendar = sooner(t.opens.Lease, at.Lease), sooner(t.opens.Calendar, at.Calendar)
@@ -213,7 +214,7 @@ func (t *Table) absorbBudgets(ns job.Namespace) error {
 		if k.ns != ns {
 			continue
 		}
-		qs, _, err := state.ReadQueueState(t.store, k.ns, k.name)
+		qs, _, err := stateread.ReadQueueState(t.store, k.ns, k.name)
 		if err != nil {
 			return err
 		}

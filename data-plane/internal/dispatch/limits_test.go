@@ -8,7 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func slots(queue string, n uint32) *command.SetQueue {
@@ -174,20 +174,20 @@ func TestBegin_AThrottleThatOpensWakesAndNotBefore(t *testing.T) {
 	w := r.park(t, 5, q)
 	same(t, "at once", r.match(t)[w], ids[:2])
 	began := r.now
-	if r.Opens() != (state.Times{}) {
+	if r.Opens() != (stateread.Times{}) {
 		t.Fatal("it will look again although nobody waits")
 	}
 	w = r.park(t, 5, q)
 	if r.match(t) != nil || r.Hot() || r.Opens().Lease != began+int64(time.Second) {
 		t.Fatalf("with the throttle closed: hot %v, opens %d from now", r.Hot(), r.Opens().Lease-r.now)
 	}
-	r.Begin(state.Times{Lease: r.Opens().Lease - 1})
+	r.Begin(stateread.Times{Lease: r.Opens().Lease - 1})
 	if r.Hot() || r.Opens().Lease != began+int64(time.Second) {
 		t.Fatal("it looks too early")
 	}
 	r.now = began + int64(time.Second)
 	r.Begin(r.at(0))
-	if !r.Hot() || r.Opens() != (state.Times{}) {
+	if !r.Hot() || r.Opens() != (stateread.Times{}) {
 		t.Fatal("it does not look when the throttle opens")
 	}
 	same(t, "when it opens", r.match(t)[w], ids[2:4])
@@ -197,10 +197,10 @@ func TestBegin_AThrottleThatOpensWakesAndNotBefore(t *testing.T) {
 	r.match(t)
 	r.apply(t, throttle(q, 0, 0))
 	same(t, "removed", r.match(t)[w], ids[4:])
-	if r.Opens() != (state.Times{}) {
+	if r.Opens() != (stateread.Times{}) {
 		r.Begin(r.Opens())
 	}
-	if r.Hot() || r.Opens() != (state.Times{}) {
+	if r.Hot() || r.Opens() != (stateread.Times{}) {
 		t.Fatal("an old time to look stays")
 	}
 }

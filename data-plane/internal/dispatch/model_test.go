@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // The model is the list of pending jobs, read from their heads and sorted by
@@ -157,7 +158,7 @@ func (m *model) learn(cmds []command.Command, results []state.Result) {
 		}
 	}
 	for id, queue := range m.jobs { // A deleted queue takes its jobs with it.
-		if _, err := state.ReadHead(m.store, testNS, id); errors.Is(err, statedb.ErrNotFound) && slices.ContainsFunc(cmds, func(c command.Command) bool {
+		if _, err := stateread.ReadHead(m.store, testNS, id); errors.Is(err, statedb.ErrNotFound) && slices.ContainsFunc(cmds, func(c command.Command) bool {
 			d, ok := c.(*command.DeleteQueue)
 			return ok && d.Queue == queue
 		}) {

@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of agent jobs.
@@ -137,10 +138,10 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 		limit = IterationsListMax
 	}
 	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page IterationPage, err error) {
-		if _, err := state.ReadHead(g, c.Namespace, id); err != nil {
+		if _, err := stateread.ReadHead(g, c.Namespace, id); err != nil {
 			return page, err
 		}
-		list, more, err := state.ReadIterations(g, c.Namespace, id, uint32(after), limit)
+		list, more, err := stateread.ReadIterations(g, c.Namespace, id, uint32(after), limit)
 		page.More = more
 		for i := range list {
 			page.Iterations = append(page.Iterations, viewIteration(&list[i]))
@@ -197,15 +198,15 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 
 func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (*command.Enqueue, error) {
 	type former struct {
-		state.Job
+		stateread.Job
 		it    records.Iteration
 		there bool
 	}
 	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (j former, err error) {
-		if j.Job, err = state.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
+		if j.Job, err = stateread.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
 			return j, err
 		}
-		j.it, err = state.ReadIteration(g, c.Namespace, id, uint32(from))
+		j.it, err = stateread.ReadIteration(g, c.Namespace, id, uint32(from))
 		j.there = err == nil
 		if errors.Is(err, statedb.ErrNotFound) {
 			err = nil

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of a page of the audit log.
@@ -269,7 +270,7 @@ func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int)
 		return AuditPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: fmt.Sprintf("must be between 1 and %d", AuditPageMax)}})
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page AuditPage, err error) {
-		list, err := state.ReadAuditOf(g, c.Namespace, before, limit+1)
+		list, err := stateread.ReadAuditOf(g, c.Namespace, before, limit+1)
 		if len(list) > limit {
 			list = list[:limit]
 			page.Next = list[limit-1].Of
@@ -287,9 +288,9 @@ func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int)
 
 // TakeAudit reads the acts of all namespaces of the shard behind a number, oldest first,
 // and lets those up to it go in time: whoever asks keeps them.
-func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page state.AuditPage, err error) {
-	page, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (state.AuditPage, error) {
-		return state.ReadAudit(g, after, limit)
+func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page stateread.AuditPage, err error) {
+	page, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.AuditPage, error) {
+		return stateread.ReadAudit(g, after, limit)
 	})
 	if err != nil || after <= page.Taken {
 		return page, err

@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // BatchEnqueued is what became of jobs that were enqueued as a batch.
@@ -169,7 +170,7 @@ func errNoBatch(id job.BatchID) error {
 
 func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
 	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Batch, error) {
-		return state.ReadBatch(g, c.Namespace, id)
+		return stateread.ReadBatch(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Batch{}, errNoBatch(id)
@@ -197,7 +198,7 @@ func (s *Service) Batch(ctx context.Context, c Caller, id job.BatchID, page Page
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (BatchView, error) {
 		v := BatchView{Batch: b}
-		members, more, err := state.ReadMembers(g, c.Namespace, id, after, limit)
+		members, more, err := stateread.ReadMembers(g, c.Namespace, id, after, limit)
 		for _, m := range members {
 			v.Members = append(v.Members, BatchMember{JobID: m.ID, Queue: m.Queue, State: m.State, Outcome: m.Outcome.String()})
 		}
@@ -223,7 +224,7 @@ func (s *Service) Batches(ctx context.Context, c Caller, page PageInput) (BatchP
 		return BatchPage{}, fault.InvalidFields(bad)
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out BatchPage, err error) {
-		list, more, err := state.ReadBatches(g, c.Namespace, before, limit)
+		list, more, err := stateread.ReadBatches(g, c.Namespace, before, limit)
 		for i := range list {
 			out.Batches = append(out.Batches, viewBatch(list[i].ID, &list[i].Batch))
 		}

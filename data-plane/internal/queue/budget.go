@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Budget limits what models may cost.
@@ -105,7 +106,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, e
 // Budgets lists the namespace's budgets.
 func (s *Service) Budgets(ctx context.Context, c Caller) ([]Budget, error) {
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Budget, err error) {
-		list, err := state.ReadBudgets(g, c.Namespace, s.now().UnixNano())
+		list, err := stateread.ReadBudgets(g, c.Namespace, s.now().UnixNano())
 		for i := range list {
 			b := &list[i]
 			out = append(out, Budget{
@@ -246,7 +247,7 @@ func (s *Service) policy(ctx context.Context, c Caller, id job.PolicyID) (Policy
 // Policies lists the namespace's approval policies, the oldest first.
 func (s *Service) Policies(ctx context.Context, c Caller) ([]Policy, error) {
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Policy, err error) {
-		list, err := state.ReadPolicies(g, c.Namespace)
+		list, err := stateread.ReadPolicies(g, c.Namespace)
 		for i := range list {
 			out = append(out, viewPolicy(&list[i]))
 		}

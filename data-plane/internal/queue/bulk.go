@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of doing one thing to many jobs.
@@ -295,7 +296,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	var of []job.ID
 	var done BulkDone
 	for _, id := range ids {
-		h, err := state.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
+		h, err := stateread.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
 		if errors.Is(err, statedb.ErrNotFound) {
 			if r.plan.in.Filter == nil {
 				done.refuse(id.String(), errNoJob(id))

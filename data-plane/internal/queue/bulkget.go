@@ -7,8 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of getting many jobs at once.
@@ -33,7 +33,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error)
 				continue
 			}
 			seen[id] = true
-			j, err := state.ReadJob(g, c.Namespace, id)
+			j, err := stateread.ReadJob(g, c.Namespace, id)
 			if errors.Is(err, statedb.ErrNotFound) {
 				continue
 			}
@@ -51,7 +51,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error)
 }
 
 // carried is how many bytes of others' a job has.
-func carried(j *state.Job) int {
+func carried(j *stateread.Job) int {
 	n := len(j.Body.Payload) + len(j.Result) + len(j.Checkpoint) + len(j.Progress)
 	for i := range j.Errors {
 		n += len(j.Errors[i].Error) + len(j.Errors[i].Backtrace)

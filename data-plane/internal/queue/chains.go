@@ -9,8 +9,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // ChainSummary is how far a chain has come.
@@ -48,8 +48,8 @@ type ChainPage struct {
 
 // Chain reads a chain and where the jobs of its steps stand.
 func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (Chain, error) {
-	ch, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Chain, error) {
-		return state.ReadChain(g, c.Namespace, id)
+	ch, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Chain, error) {
+		return stateread.ReadChain(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Chain{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
@@ -79,7 +79,7 @@ func (s *Service) Chains(ctx context.Context, c Caller, page PageInput) (ChainPa
 		return ChainPage{}, fault.InvalidFields(bad)
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out ChainPage, err error) {
-		list, more, err := state.ReadChains(g, c.Namespace, before, limit)
+		list, more, err := stateread.ReadChains(g, c.Namespace, before, limit)
 		for i := range list {
 			out.Chains = append(out.Chains, viewChain(list[i].ID, &list[i].ChainState))
 		}
@@ -97,7 +97,7 @@ func viewChain(id job.ChainID, s *records.ChainState) ChainSummary {
 	}
 }
 
-func viewStep(s *state.ChainStep) *ChainStep {
+func viewStep(s *stateread.ChainStep) *ChainStep {
 	if s == nil {
 		return nil
 	}

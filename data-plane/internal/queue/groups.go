@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of jobs that have to do with others.
@@ -254,7 +255,7 @@ func placesOf(b *records.Body) Places {
 	return Places{Batch: b.Batch, Chain: b.Chain, ChainStep: b.ChainStep}
 }
 
-func groupsOf(j *state.Job) Groups {
+func groupsOf(j *stateread.Job) Groups {
 	g := Groups{Places: placesOf(&j.Body), WaitingOn: j.WaitingOn}
 	if len(j.DependsOn) > 0 {
 		g.DependsOn, g.OnDependencyFailed = j.DependsOn, dependencyPolicies[j.OnDependency]

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // ClearQueue removes all jobs of a queue that no worker holds, and answers how many.
@@ -43,7 +44,7 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 		return 0, err
 	}
 	op := s.ids.next(s.now())
-	walk := state.Dead{NS: c.Namespace, Queue: name, Until: op}
+	walk := stateread.Dead{NS: c.Namespace, Queue: name, Until: op}
 	part := queueAct("queue.requeue", name).said(c, 1)
 	part.Op = op
 	defer func() {

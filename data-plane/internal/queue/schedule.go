@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of cron schedules.
@@ -268,7 +269,7 @@ func (s *Service) Schedules(ctx context.Context, c Caller, cursor string, limit 
 		return SchedulePage{}, fault.InvalidFields(bad)
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page SchedulePage, err error) {
-		list, err := state.ReadSchedules(g, c.Namespace, after, limit+1)
+		list, err := stateread.ReadSchedules(g, c.Namespace, after, limit+1)
 		for i := range list {
 			if i == limit {
 				page.Cursor = list[i-1].ID.String()
@@ -304,7 +305,7 @@ func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
 
 func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec records.Schedule, err error) {
 	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Schedule, error) {
-		return state.ReadSchedule(g, c.Namespace, id)
+		return stateread.ReadSchedule(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		err = errNoSchedule(id)

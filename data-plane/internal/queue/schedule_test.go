@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func everySecond(name string) ScheduleInput {
@@ -32,12 +32,12 @@ func (r *rig) ticks(id job.ScheduleID) map[int64]int {
 	r.t.Helper()
 	out := map[int64]int{}
 	store := r.shard.Store()
-	heads, _, _, err := state.NewHeadReader(store).Heads(r.caller.Namespace, job.ID{}, 10_000)
+	heads, _, _, err := stateread.NewHeadReader(store).Heads(r.caller.Namespace, job.ID{}, 10_000)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, h := range heads {
-		b, err := state.ReadBody(store, r.caller.Namespace, h.ID)
+		b, err := stateread.ReadBody(store, r.caller.Namespace, h.ID)
 		if err != nil {
 			r.t.Fatal(err)
 		}

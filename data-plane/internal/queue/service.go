@@ -21,6 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Service runs the use cases on one shard. It is safe for concurrent use.
@@ -195,7 +196,7 @@ func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
 	out := make([]Grant, 0, len(grants))
 	for i := range grants {
 		g := &grants[i]
-		body, err := state.ReadBody(s.shard.Store(), c.Namespace, g.ID)
+		body, err := stateread.ReadBody(s.shard.Store(), c.Namespace, g.ID)
 		if errors.Is(err, statedb.ErrNotFound) {
 			continue
 		}
@@ -209,14 +210,14 @@ func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
 			TraceParent: body.TraceParent, ExpireAt: when(g.ExpireAt), Places: placesOf(&body),
 		})
 		if g.Iteration > 0 {
-			used, err := state.ReadJobUsage(s.shard.Store(), c.Namespace, g.ID)
+			used, err := stateread.ReadJobUsage(s.shard.Store(), c.Namespace, g.ID)
 			if err != nil {
 				return nil, err
 			}
 			out[len(out)-1].Agent = viewAgent(&body, g.Iteration, used)
 		}
 		if g.HasCheckpoint {
-			if out[len(out)-1].Checkpoint, err = state.ReadCheckpoint(s.shard.Store(), c.Namespace, g.ID); err != nil {
+			if out[len(out)-1].Checkpoint, err = stateread.ReadCheckpoint(s.shard.Store(), c.Namespace, g.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -280,8 +281,8 @@ func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) 
 
 // Job reads a whole job from the leader.
 func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (Job, error) {
-	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (state.Job, error) {
-		return state.ReadJob(g, c.Namespace, id)
+	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Job, error) {
+		return stateread.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Job{}, errNoJob(id)
@@ -295,7 +296,7 @@ func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (Job, error) {
 // Queues lists the namespace's queues with exact counts.
 func (s *Service) Queues(ctx context.Context, c Caller) ([]QueueInfo, error) {
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []QueueInfo, err error) {
-		queues, err := state.ReadQueues(g, c.Namespace)
+		queues, err := stateread.ReadQueues(g, c.Namespace)
 		if err != nil {
 			return nil, err
 		}

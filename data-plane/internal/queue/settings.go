@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Queue reads one queue with exact counts.
@@ -17,7 +18,7 @@ func (s *Service) Queue(ctx context.Context, c Caller, name string) (QueueInfo, 
 		return QueueInfo{}, err
 	}
 	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (QueueInfo, error) {
-		q, err := state.ReadQueue(g, c.Namespace, name)
+		q, err := stateread.ReadQueue(g, c.Namespace, name)
 		if err != nil {
 			return QueueInfo{}, err
 		}

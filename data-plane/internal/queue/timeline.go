@@ -9,8 +9,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // JobEvent is one line of a job's life.
@@ -35,8 +35,8 @@ type Timeline struct {
 
 // Timeline reads the life of a job from the leader's state; it is never late.
 func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, error) {
-	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (state.Job, error) {
-		return state.ReadJob(g, c.Namespace, id)
+	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Job, error) {
+		return stateread.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Timeline{}, errNoJob(id)
@@ -47,7 +47,7 @@ func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, er
 	return timelineOf(&j), nil
 }
 
-func timelineOf(j *state.Job) Timeline {
+func timelineOf(j *stateread.Job) Timeline {
 	t := Timeline{Truncated: len(j.Timeline) == records.TimelineMax}
 	for i, m := range j.Timeline {
 		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
@@ -77,7 +77,7 @@ func timelineOf(j *state.Job) Timeline {
 }
 
 // holdReason is known of the latest hold alone.
-func holdReason(j *state.Job, i int) string {
+func holdReason(j *stateread.Job, i int) string {
 	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == records.WasHeld })
 	if j.Hold == nil || later {
 		return ""
@@ -87,7 +87,7 @@ func holdReason(j *state.Job, i int) string {
 
 // workerOf is who was given the attempt that began at a line: the head knows the
 // latest worker, errors know those of attempts that failed.
-func workerOf(j *state.Job, i int) string {
+func workerOf(j *stateread.Job, i int) string {
 	for _, m := range j.Timeline[i+1:] {
 		switch m.What {
 		case records.WasFailed, records.WasLeaseExpired:

@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of usage and money. A report is far below what a sum can hold.
@@ -157,7 +158,7 @@ func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (Us
 		groups := map[string]records.Meter{}
 		rows := 0
 		to := uint64(now.Unix()/3600) + 1
-		err := state.ReadUsage(g, c.Namespace, uint64(from.Unix()/3600), to, func(u state.HourUsage) bool {
+		err := stateread.ReadUsage(g, c.Namespace, uint64(from.Unix()/3600), to, func(u stateread.HourUsage) bool {
 			total = total.Plus(u.Meter)
 			groups[key(&u)] = groups[key(&u)].Plus(u.Meter)
 			rows++
@@ -189,7 +190,7 @@ func usageGroups(groups map[string]records.Meter) []UsageGroup {
 }
 
 // read lists everything that is wrong.
-func (in *UsageQuery) read() (period time.Duration, key func(*state.HourUsage) string, fields []fault.Field) {
+func (in *UsageQuery) read() (period time.Duration, key func(*stateread.HourUsage) string, fields []fault.Field) {
 	period, err := parsePeriod(in.Period)
 	if err != nil || period <= 0 || period > UsagePeriodMax {
 		fields = append(fields, fault.Field{
@@ -198,11 +199,11 @@ func (in *UsageQuery) read() (period time.Duration, key func(*state.HourUsage) s
 	}
 	switch in.GroupBy {
 	case "queue":
-		key = func(u *state.HourUsage) string { return u.Queue }
+		key = func(u *stateread.HourUsage) string { return u.Queue }
 	case "model":
-		key = func(u *state.HourUsage) string { return u.Model }
+		key = func(u *stateread.HourUsage) string { return u.Model }
 	case "provider":
-		key = func(u *state.HourUsage) string { return u.Provider }
+		key = func(u *stateread.HourUsage) string { return u.Provider }
 	default:
 		fields = append(fields, fault.Field{Path: "group_by", Message: fmt.Sprintf("is %q, must be queue, model or provider", clip(in.GroupBy))})
 	}

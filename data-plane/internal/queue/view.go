@@ -7,11 +7,11 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
-func viewJob(id job.ID, j *state.Job) Job {
+func viewJob(id job.ID, j *stateread.Job) Job {
 	h, b := &j.Head, &j.Body
 	v := Job{
 		ID: id, Queue: h.Queue, State: h.State, Payload: b.Payload, Priority: h.Priority,
@@ -85,7 +85,7 @@ func viewRetry(p command.RetryPolicy, set command.RetryParts) (r RetrySettings) 
 	return r
 }
 
-func viewQueue(g *statedb.Group, ns job.Namespace, q *state.Queue) (QueueInfo, error) {
+func viewQueue(g *statedb.Group, ns job.Namespace, q *stateread.Queue) (QueueInfo, error) {
 	info := QueueInfo{
 		Name: q.Name, Paused: q.Paused, CreatedAt: when(q.CreatedAt), MaxConcurrency: int(q.MaxConcurrency),
 		Throttle: Throttle{Limit: int(q.Throttle.Limit), Window: q.Throttle.Window},
@@ -98,7 +98,7 @@ func viewQueue(g *statedb.Group, ns job.Namespace, q *state.Queue) (QueueInfo, e
 	if q.Oldest.IsZero() {
 		return info, nil
 	}
-	b, err := state.ReadBody(g, ns, q.Oldest)
+	b, err := stateread.ReadBody(g, ns, q.Oldest)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return QueueInfo{}, err
 	}

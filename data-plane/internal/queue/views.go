@@ -16,8 +16,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Limits of lists.
@@ -164,7 +164,7 @@ func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, 
 func (v *Views) addBodies(c Caller, jobs []JobRow) error {
 	left := PagePayloadsMax
 	for i := range jobs {
-		b, err := state.ReadBody(v.shard.Store(), c.Namespace, jobs[i].ID)
+		b, err := stateread.ReadBody(v.shard.Store(), c.Namespace, jobs[i].ID)
 		if errors.Is(err, statedb.ErrNotFound) {
 			jobs[i].Body = &RowBody{PayloadOmitted: true} // Deleted since.
 			continue

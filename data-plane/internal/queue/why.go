@@ -10,8 +10,8 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Why answers why a job does not run. Reasons are ordered: who can do something
@@ -85,8 +85,8 @@ type standing struct {
 
 // Why looks at a job, its queue and its workers.
 func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
-	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (state.Standing, error) {
-		return state.ReadStanding(g, c.Namespace, id)
+	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Standing, error) {
+		return stateread.ReadStanding(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Why{}, errNoJob(id)
@@ -105,7 +105,7 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
 	return out, nil
 }
 
-func standingOf(s *state.Standing, at state.Times) *standing {
+func standingOf(s *stateread.Standing, at stateread.Times) *standing {
 	h, now := &s.Head, at.Calendar
 	st := &standing{
 		now: when(now), queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
@@ -280,7 +280,7 @@ func (s *standing) isScheduled() (Reason, bool) {
 
 func (s *standing) isBehind() (Reason, bool) {
 	count := fmt.Sprint(s.ahead)
-	if s.ahead >= state.AheadMax {
+	if s.ahead >= stateread.AheadMax {
 		count = fmt.Sprintf("At least %d", s.ahead)
 	}
 	verb := "jobs in the queue are ahead of it."
@@ -288,7 +288,7 @@ func (s *standing) isBehind() (Reason, bool) {
 		verb = "job in the queue is ahead of it."
 	}
 	return Reason{
-		Code: WhyBehind, Message: count + " " + verb, Detail: map[string]any{"ahead": s.ahead, "at_least": s.ahead >= state.AheadMax},
+		Code: WhyBehind, Message: count + " " + verb, Detail: map[string]any{"ahead": s.ahead, "at_least": s.ahead >= stateread.AheadMax},
 	}, s.ahead > 0
 }
 

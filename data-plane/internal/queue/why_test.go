@@ -8,7 +8,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
@@ -44,7 +44,7 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 		{"expires before", standing{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},
 		{"the latest counts", standing{state: job.Scheduled, workers: here, due: soon, opens: later}, WhyThrottled + " " + WhyScheduled, later, ""},
 		{"one ahead", standing{state: job.Pending, workers: here, ahead: 1}, WhyBehind, time.Time{}, "1 job in the queue is ahead"},
-		{"many ahead", standing{state: job.Pending, workers: here, ahead: state.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
+		{"many ahead", standing{state: job.Pending, workers: here, ahead: stateread.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
 		{"nobody there", standing{state: job.Pending}, WhyNoWorker, time.Time{}, "No worker has fetched"},
 		{
 			"everything", standing{state: job.Retrying, paused: true, draining: true, opens: soon, leased: 1, maxConcurrency: 1, due: soon},

@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Cause tells why a job is dead: the queue and the error, without what varies in it. Jobs
@@ -247,7 +247,7 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 		return DeadGroups{}, err
 	}
 	out := DeadGroups{Page: p.freshen(ctx, ns, m.Seq)}
-	gone, err := state.ReadDeletedQueues(p.store, ns)
+	gone, err := stateread.ReadDeletedQueues(p.store, ns)
 	if err != nil {
 		return DeadGroups{}, err
 	}
@@ -268,7 +268,7 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 
 // read adds up the totals of queues and looks up the largest groups, in one picture of the
 // file: a group of which the last job comes back to life meanwhile is there to the end.
-func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]state.DeletedQueue) (err error) {
+func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]stateread.DeletedQueue) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("read causes: %w", err)
@@ -299,13 +299,13 @@ func (s *statement) oneQueue(queue string) {
 }
 
 // isGone reports whether the jobs of the group are those of a deleted queue.
-func (g groupKey) isGone(gone map[string]state.DeletedQueue) bool {
+func (g groupKey) isGone(gone map[string]stateread.DeletedQueue) bool {
 	q, deleted := gone[g.queue]
 	return deleted && !q.Has(g.generation, false)
 }
 
 // readTotals reads a row per queue, however many groups there are.
-func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]state.DeletedQueue) (err error) {
+func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]stateread.DeletedQueue) (err error) {
 	s := &statement{}
 	s.add(`SELECT queue, generation, causes, jobs FROM dead_total`)
 	s.oneQueue(queue)
@@ -339,7 +339,7 @@ type sized struct {
 }
 
 // largestGroups walks the groups in the order of their sizes, no further than it has to.
-func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gone map[string]state.DeletedQueue) (out []sized, err error) {
+func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gone map[string]stateread.DeletedQueue) (out []sized, err error) {
 	s := &statement{}
 	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
 	s.oneQueue(queue)

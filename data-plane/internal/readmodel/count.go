@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Count is how many jobs fit a filter: exactly so many, or at least.
@@ -21,7 +21,7 @@ type Count struct {
 // count counts the jobs that fit f, whatever its cursor says. It looks at no more than
 // f.CountTo entries of an index: what it did not look at makes it inexact. Of a group of dead
 // jobs the count is there, and may be more.
-func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (_ Count, err error) {
+func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (_ Count, err error) {
 	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
 		return Count{Exact: err == nil}, err
 	}
@@ -89,7 +89,7 @@ func (f *Filter) isGroup() bool {
 }
 
 // countGroup reads the count of a cause, which is exact whatever it is.
-func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (c Count, err error) {
+func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (c Count, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
 	if err != nil {
 		return Count{}, fmt.Errorf("count cause: %w", err)

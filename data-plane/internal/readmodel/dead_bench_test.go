@@ -10,7 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // slice is the nth thousand of rows: of jobs that completed, or (causes > 0) died of so
@@ -136,15 +136,15 @@ func BenchmarkDead(b *testing.B) {
 	}
 }
 
-func allGone() map[string]state.DeletedQueue {
-	gone := map[string]state.DeletedQueue{}
+func allGone() map[string]stateread.DeletedQueue {
+	gone := map[string]stateread.DeletedQueue{}
 	for i := range 20 {
-		gone[fmt.Sprint("queue-", i)] = state.DeletedQueue{Kept: 9, Alive: 9}
+		gone[fmt.Sprint("queue-", i)] = stateread.DeletedQueue{Kept: 9, Alive: 9}
 	}
 	return gone
 }
 
-func groupsOf(b *testing.B, f *file, limit int, gone map[string]state.DeletedQueue) (d DeadGroups) {
+func groupsOf(b *testing.B, f *file, limit int, gone map[string]stateread.DeletedQueue) (d DeadGroups) {
 	if err := d.read(context.Background(), f.read, "", limit, gone); err != nil {
 		b.Fatal(err)
 	}

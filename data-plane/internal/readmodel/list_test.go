@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // fits is Filter as one would explain it.
@@ -311,7 +311,7 @@ func TestStillFits_SaysWhatTheListWouldSay(t *testing.T) {
 		f := drawFilter(rt, epoch, r.now)
 		f.Tags, f.Created, f.Cause = nil, Span{}, 0 // They never change, and CauseNow tells the cause.
 		for id, row := range rows {
-			h, err := state.ReadHead(r.store, nsA, id)
+			h, err := stateread.ReadHead(r.store, nsA, id)
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 const (
@@ -51,7 +51,7 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	}
 	page := p.freshen(ctx, ns, m.Seq)
 	// The rows of a deleted queue go as its jobs are swept; they do not show meanwhile.
-	gone, err := state.ReadDeletedQueues(p.store, ns)
+	gone, err := stateread.ReadDeletedQueues(p.store, ns)
 	if err != nil {
 		return Page{}, err
 	}

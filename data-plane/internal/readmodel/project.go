@@ -15,8 +15,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 const (
@@ -340,7 +340,7 @@ func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.
 // read fills a change with jobs as they are now.
 func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
 	slices.SortFunc(ids, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
-	return state.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
+	return stateread.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
 		if h == nil {
 			c.gone = append(c.gone, id)
 			return nil
@@ -445,7 +445,7 @@ func (p *Projector) survey(ctx context.Context) (more bool, err error) {
 	if !p.surveyOn {
 		return false, nil
 	}
-	list, err := state.ReadNamespaces(p.store, p.surveyed, surveyMax)
+	list, err := stateread.ReadNamespaces(p.store, p.surveyed, surveyMax)
 	if err != nil {
 		return false, fmt.Errorf("list namespaces: %w", err)
 	}
@@ -596,7 +596,7 @@ func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 
 // jobsOf is how many jobs a rebuild has to read, by the queues' counters.
 func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
-	queues, err := state.ReadQueues(p.store, ns)
+	queues, err := stateread.ReadQueues(p.store, ns)
 	for i := range queues {
 		for _, jobs := range queues[i].Counts.Jobs {
 			n += uint64(max(jobs, 0))
@@ -611,7 +611,7 @@ func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track)
 	piece.least = shareRebuild
 	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
-	to, last, err := state.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *records.Head, b *records.Body) error {
+	to, last, err := stateread.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *records.Head, b *records.Body) error {
 		r, err := rowFrom(p.store, ns, id, h, b)
 		c.rows = append(c.rows, r)
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Span is a time range without its ends, Unix nanoseconds; 0 is open.
@@ -76,7 +76,7 @@ type found struct {
 
 // list reads one page. Rows of deleted queues are passed over here and not in SQL: there
 // may be thousands of such queues, and what one row costs must not depend on how many.
-func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.DeletedQueue) (found, error) {
+func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (found, error) {
 	from, err := f.position()
 	if err != nil {
 		return found{}, err
@@ -94,7 +94,7 @@ func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]state.Dele
 }
 
 // onePage gathers limit rows that are there, of those that read returns behind a position.
-func onePage(ctx context.Context, limit int, from *Position, gone map[string]state.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
+func onePage(ctx context.Context, limit int, from *Position, gone map[string]stateread.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
 	var out found
 	for n := limit + 1; ; n = min(2*n, walkMax) {
 		rows, err := read(from, n)

@@ -14,13 +14,13 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // truth is every row of a namespace as the state has it.
 func (r *rig) truth(ns job.Namespace) map[job.ID]Row {
 	r.Helper()
-	heads, _, done, err := state.NewHeadReader(r.store).Heads(ns, job.ID{}, 1<<20)
+	heads, _, done, err := stateread.NewHeadReader(r.store).Heads(ns, job.ID{}, 1<<20)
 	if err != nil || !done {
 		r.Fatal(done, err)
 	}
@@ -568,7 +568,7 @@ func TestList_ManyDeletedQueuesAreLeftOutAtOnce(t *testing.T) {
 // answers what it found, and a cursor that goes on there.
 func TestOnePage_AWalkThatTakesTooLongIsAPageToo(t *testing.T) {
 	t.Parallel()
-	gone := map[string]state.DeletedQueue{"gone": {Kept: 9, Alive: 9}}
+	gone := map[string]stateread.DeletedQueue{"gone": {Kept: 9, Alive: 9}}
 	at := func(n int64) Row { return Row{Queue: "gone", CreatedAt: n} }
 	alive := Row{Queue: "alive", CreatedAt: 99}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,8 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // errorBytesMax is how much a list shows of a job's last error, and of why it is held.
@@ -59,7 +59,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head,
 		return Row{}, err
 	}
 	if h.State == job.Held {
-		hold, err := state.ReadHold(store, ns, id)
+		hold, err := stateread.ReadHold(store, ns, id)
 		if err != nil {
 			return Row{}, err
 		}
@@ -73,7 +73,7 @@ func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Hea
 	if !h.HasErrors() {
 		return "", nil
 	}
-	e, err := state.ReadLastError(store, ns, id)
+	e, err := stateread.ReadLastError(store, ns, id)
 	if err != nil {
 		return "", fmt.Errorf("errors of job %s: %w", id, err)
 	}

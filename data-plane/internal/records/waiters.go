@@ -8,6 +8,12 @@ type Waiters struct{ Told, Made uint64 }
 
 func (w Waiters) Count() uint64 { return w.Made - w.Told }
 
+// toldMax bounds how many one firing tells; the rest comes with the next.
+const toldMax = 256
+
+// Next is how many of them the next firing tells.
+func (w Waiters) Next() uint64 { return min(w.Count(), toldMax) }
+
 func (w Waiters) Encode() []byte {
 	r := newRecord(8)
 	r.Uint(w.Told)

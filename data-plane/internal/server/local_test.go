@@ -16,8 +16,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // local is one shard with its use cases, and what tests look at behind the server.
@@ -78,7 +78,7 @@ func (l *local) ids() (out []job.ID) {
 func (l *local) nth(n int) string { return l.ids()[n-1].String() }
 
 func (l *local) stateOf(id job.ID) job.State {
-	h, err := state.ReadHead(l.store, nsA, id)
+	h, err := stateread.ReadHead(l.store, nsA, id)
 	if err != nil {
 		return 0
 	}

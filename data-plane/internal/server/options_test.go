@@ -20,7 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 type object = map[string]any
@@ -292,7 +292,7 @@ func (e *engine) stored(t *testing.T, option, path int, o *enqueueOption) (lying
 
 // lying is a job and what is to happen in its namespace, as they lie in the store.
 type lying struct {
-	state.Job
+	stateread.Job
 	due   map[keys.DueKind]time.Duration // After the job was made.
 	chain string                         // What became of the job's chain.
 }
@@ -303,7 +303,7 @@ func (e *engine) read(t *testing.T, ns job.Namespace, text string) lying {
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	j, err := state.ReadJob(e.store, ns, id)
+	j, err := stateread.ReadJob(e.store, ns, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func (e *engine) read(t *testing.T, ns job.Namespace, text string) lying {
 		t.Fatal(err)
 	}
 	if !j.Chain.IsZero() {
-		c, err := state.ReadChain(e.store, ns, j.Chain)
+		c, err := stateread.ReadChain(e.store, ns, j.Chain)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func since(created, at int64) time.Duration {
 }
 
 // timeless takes out of j what no two jobs have in common.
-func timeless(j *state.Job) {
+func timeless(j *stateread.Job) {
 	created := j.CreatedAt
 	if j.Usage != nil {
 		j.Usage.Lease = keys.Position{}

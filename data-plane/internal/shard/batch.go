@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // batch is one entry in the making.
@@ -125,7 +126,7 @@ func (t *term) addTimer(b *batch, d keys.Due) error {
 // endLease lets a lease run out unless its holder renewed it or it is older than
 // this leader, which gives it a fresh full length first (R-T3).
 func (t *term) endLease(d keys.Due, now int64) (command.Command, error) {
-	h, err := state.ReadHead(t.shard.store, d.NS, d.ID)
+	h, err := stateread.ReadHead(t.shard.store, d.NS, d.ID)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (t *term) endLease(d keys.Due, now int64) (command.Command, error) {
 		until = max(until, t.began+int64(h.Lease))
 	}
 	if err == nil {
-		limit, err := state.ReadLeaseLimit(t.shard.store, d.NS, d.ID, &h)
+		limit, err := stateread.ReadLeaseLimit(t.shard.store, d.NS, d.ID, &h)
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +217,7 @@ func (t *term) addRenewals(b *batch, q *request) error {
 // longer than the fetch asked is written at once: a new leader knows of no other
 // length than the fetch's.
 func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
-	h, err := state.ReadHead(t.shard.store, r.NS, r.ID)
+	h, err := stateread.ReadHead(t.shard.store, r.NS, r.ID)
 	if errors.Is(err, statedb.ErrNotFound) {
 		return RenewalResult{}, nil
 	}
@@ -230,7 +231,7 @@ func (t *term) renew(b *batch, r Renewal) (RenewalResult, error) {
 	if lease == 0 {
 		lease = h.Lease
 	}
-	limit, err := state.ReadLeaseLimit(t.shard.store, r.NS, r.ID, &h)
+	limit, err := stateread.ReadLeaseLimit(t.shard.store, r.NS, r.ID, &h)
 	if err != nil {
 		return RenewalResult{}, fmt.Errorf("renew lease of job %s: %w", r.ID, err)
 	}
@@ -272,7 +273,7 @@ func (t *term) park(q *request, w *dispatch.Waiter) error {
 		q.reply.Err = errOverloaded
 		return nil
 	}
-	switch ended, err := state.IsEnded(t.shard.store, w.NS); {
+	switch ended, err := stateread.IsEnded(t.shard.store, w.NS); {
 	case err != nil:
 		return fmt.Errorf("park fetch: %w", err)
 	case ended:
@@ -318,7 +319,7 @@ func (t *term) lookForFollowers(b *batch) error {
 			continue
 		}
 		ns, _ := command.NamespaceOf(b.cmds[b.followed])
-		follows, err := state.ReadFollows(t.shard.store, ns, id)
+		follows, err := stateread.ReadFollows(t.shard.store, ns, id)
 		if err != nil {
 			return fmt.Errorf("look at job %s: %w", id, err)
 		}

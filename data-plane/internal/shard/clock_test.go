@@ -7,7 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // handClock goes on when the test says so.
@@ -82,7 +82,7 @@ func TestClock_AfterEightHoursOfSuspendTheCalendarIsRightAndLeasesStand(t *testi
 		}
 	}
 	made := s.enqueue()
-	body, err := state.ReadBody(s.shard.store, stepNS, made)
+	body, err := stateread.ReadBody(s.shard.store, stepNS, made)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // tellBytes is what a job that learns of an ending costs an entry: mostly its head, at
@@ -19,7 +19,7 @@ func (t *term) addDelivery(b *batch, d keys.Due) error {
 		t.due.leave(d.At, b.now.Calendar)
 		return nil
 	}
-	n, err := state.ReadTold(t.shard.store, d)
+	n, err := stateread.ReadTold(t.shard.store, d)
 	if err != nil {
 		return fmt.Errorf("count those who wait for job %s: %w", d.ID, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // However many jobs end at once for which many wait, an entry tells about as many as
@@ -52,7 +52,7 @@ func TestDeliver_AnEntryTellsNoMoreThanFits(t *testing.T) {
 // ready counts the ready jobs of the queue.
 func (s *stepper) ready() (n int) {
 	s.tb.Helper()
-	jobs, _, _, err := state.NewHeadReader(s.shard.store).Heads(stepNS, job.ID{}, 10_000)
+	jobs, _, _, err := stateread.NewHeadReader(s.shard.store).Heads(stepNS, job.ID{}, 10_000)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // dueTimer knows when something of the shard is due next, without polling for it.
@@ -45,7 +45,7 @@ func (d *dueTimer) ripe(store *statedb.Group, now int64, limit int) ([]keys.Due,
 	if now < d.next {
 		return nil, nil
 	}
-	rows, err := state.ReadDue(store, d.lease, d.floor, now+1, limit)
+	rows, err := stateread.ReadDue(store, d.lease, d.floor, now+1, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (d *dueTimer) leave(at, until int64) {
 
 // look finds the first row after now within the horizon.
 func (d *dueTimer) look(store *statedb.Group, now int64) error {
-	ahead, err := state.ReadDue(store, d.lease, now+1, now+int64(d.horizon), 1)
+	ahead, err := stateread.ReadDue(store, d.lease, now+1, now+int64(d.horizon), 1)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Namespaces is what a shard has to know of the cell's namespaces.
@@ -61,7 +61,7 @@ func pause(ctx context.Context, d time.Duration) {
 // endDeleted does whatever is to do now. All are ended before any is swept: that nothing
 // of them runs must not wait for rows to be removed.
 func (s *Shard) endDeleted(ctx context.Context, told map[job.Namespace]bool) error {
-	list, err := state.ReadEndedNamespaces(s.store)
+	list, err := stateread.ReadEndedNamespaces(s.store)
 	if err != nil {
 		return fmt.Errorf("read ended namespaces: %w", err)
 	}
@@ -76,7 +76,7 @@ func (s *Shard) endDeleted(ctx context.Context, told map[job.Namespace]bool) err
 		if err := s.settle(ctx, &command.EndNamespace{NS: ns}); err != nil {
 			return fmt.Errorf("end namespace %s: %w", ns, err)
 		}
-		list = append(list, state.EndedNamespace{NS: ns})
+		list = append(list, stateread.EndedNamespace{NS: ns})
 	}
 	for _, e := range list {
 		if err := s.finishNamespace(ctx, e, told); err != nil {
@@ -92,7 +92,7 @@ func (s *Shard) settle(ctx context.Context, c command.Command) error {
 }
 
 // finishNamespace takes an ended namespace as far as it can go now.
-func (s *Shard) finishNamespace(ctx context.Context, e state.EndedNamespace, told map[job.Namespace]bool) error {
+func (s *Shard) finishNamespace(ctx context.Context, e stateread.EndedNamespace, told map[job.Namespace]bool) error {
 	if !e.Swept {
 		if err := s.sweepNamespace(ctx, e.NS); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *Shard) finishNamespace(ctx context.Context, e state.EndedNamespace, tol
 		return nil
 	}
 	delete(told, e.NS)
-	if audited, err := state.IsAudited(s.store, e.NS); err != nil || audited {
+	if audited, err := stateread.IsAudited(s.store, e.NS); err != nil || audited {
 		return err // A later look finds them gone.
 	}
 	return s.settle(ctx, &command.SweepNamespace{NS: e.NS, Forget: true})
@@ -118,7 +118,7 @@ func (s *Shard) finishNamespace(ctx context.Context, e state.EndedNamespace, tol
 // sweepNamespace removes what a namespace left among the rows of the group, some hundred
 // rows a request, one request at a time.
 func (s *Shard) sweepNamespace(ctx context.Context, ns job.Namespace) error {
-	for walk := (&state.NamespaceSweep{NS: ns}); ; {
+	for walk := (&stateread.NamespaceSweep{NS: ns}); ; {
 		c, err := walk.Next(s.store)
 		if err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/grouptest"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // leaderless is a shard that has lost its lead, and nobody else leads.
@@ -73,7 +73,7 @@ func TestHeld_CallIsDoneWhenThisReplicaLeadsAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := state.ReadHead(r.store, stepNS, c.ID); err != nil {
+	if _, err := stateread.ReadHead(r.store, stepNS, c.ID); err != nil {
 		t.Errorf("the job: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func slotsOf(n uint32) Request {
@@ -86,7 +87,7 @@ func TestLimits_ThreeSlotsNeverHoldFour(t *testing.T) {
 		}
 	})
 	grouptest.Eventually(t, "every job ends", func() bool {
-		c, err := state.ReadCounts(r.Store(), stepNS, "q")
+		c, err := stateread.ReadCounts(r.Store(), stepNS, "q")
 		n := c.Jobs[job.Completed] + c.Jobs[job.Dead] + c.Jobs[job.Cancelled]
 		return err == nil && n == int64(jobs)
 	})
@@ -277,7 +278,7 @@ func TestSweep_TakesADeletedQueueAwayInPieces(t *testing.T) {
 	r = start(t, d, "", raftlog.Options{})
 	defer r.stop(t)
 	grouptest.Eventually(t, "the queue is swept", func() bool {
-		left, err := state.ReadSweeps(r.Store())
+		left, err := stateread.ReadSweeps(r.Store())
 		return err == nil && len(left) == 0
 	})
 	t.Logf("%d entries before the restart, %d after", r.Stats().Entries.Load(), from)
@@ -287,11 +288,11 @@ func TestSweep_TakesADeletedQueueAwayInPieces(t *testing.T) {
 // onlyTheseAreLeft reads every row and looks for what belongs to another job.
 func (r *rig) onlyTheseAreLeft(t *testing.T, ids ...job.ID) {
 	t.Helper()
-	due, err := state.ReadDue(r.Store(), true, 0, 1<<62, 1<<20)
+	due, err := stateread.ReadDue(r.Store(), true, 0, 1<<62, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dated, err := state.ReadDue(r.Store(), false, 0, 1<<62, 1<<20)
+	dated, err := stateread.ReadDue(r.Store(), false, 0, 1<<62, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +303,7 @@ func (r *rig) onlyTheseAreLeft(t *testing.T, ids ...job.ID) {
 		}
 	}
 	for _, id := range ids {
-		if _, err := state.ReadHead(r.Store(), stepNS, id); err != nil {
+		if _, err := stateread.ReadHead(r.Store(), stepNS, id); err != nil {
 			t.Fatalf("job %s: %v", id, err)
 		}
 	}
@@ -327,7 +328,7 @@ func TestSweep_GoesOnAfterARefusal(t *testing.T) {
 	default:
 		t.Fatal("nobody is told that there is something to sweep")
 	}
-	queues, err := state.ReadSweeps(s.shard.store)
+	queues, err := stateread.ReadSweeps(s.shard.store)
 	if err != nil || len(queues) != 1 {
 		t.Fatalf("%d queues to sweep, %v", len(queues), err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
 )
 
@@ -49,7 +49,7 @@ func TestOverload_IsRefusedAtOnceAndWritesNothing(t *testing.T) {
 	for len(s.inbox) > 0 {
 		s.step()
 	}
-	if _, err := state.ReadHead(s.shard.store, stepNS, c.ID); err == nil || s.group.Status().LastIndex != from {
+	if _, err := stateread.ReadHead(s.shard.store, stepNS, c.ID); err == nil || s.group.Status().LastIndex != from {
 		t.Fatalf("a refused job was written: %v, index %d -> %d", err, from, s.group.Status().LastIndex)
 	}
 	if n := s.shard.stats.Refused.Load(); n != 1 {
@@ -252,7 +252,7 @@ func TestTimers_ScheduledJobsBecomePendingOnTime(t *testing.T) {
 	late := make([]time.Duration, 0, n)
 	for len(late) < n {
 		for _, g := range r.must(t, fetchReq(50, time.Hour, true)).Grants {
-			h, err := state.ReadHead(r.Store(), stepNS, g.ID)
+			h, err := stateread.ReadHead(r.Store(), stepNS, g.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestTimers_ManyDueAtOneInstantAllFire(t *testing.T) {
 	if s.group.AppliedIndex() != from || s.due.next <= s.group.Now().Calendar {
 		t.Fatal("the timer goes on although nothing is due")
 	}
-	c, err := state.ReadCounts(s.shard.store, stepNS, "q")
+	c, err := stateread.ReadCounts(s.shard.store, stepNS, "q")
 	if err != nil || c.Jobs[job.Pending] != n {
 		t.Fatalf("%d pending, want %d (%v)", c.Jobs[job.Pending], n, err)
 	}
@@ -395,7 +395,7 @@ func TestRestart_LeasesGetAFreshFullLengthAndJobsTheirPlaces(t *testing.T) {
 	if !slices.Equal(order, []job.ID{b.ID, c.ID, a.ID}) {
 		t.Fatalf("order %v", order)
 	}
-	h, err := state.ReadHead(r.Store(), stepNS, a.ID)
+	h, err := stateread.ReadHead(r.Store(), stepNS, a.ID)
 	if err != nil || h.Crashes != 1 || h.Started < began+int64(lease) {
 		t.Fatalf("head %+v, %v: the lease ended %s after the restart, want %s", h, err, time.Duration(h.Started-began), lease)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Power goes at a moment nobody chose: every byte that was not synced is gone, on
@@ -90,7 +91,7 @@ func losses(t *testing.T, d rigDisks, h *history) (lost, undone int) {
 	r := start(t, d, "", raftlog.Options{})
 	defer r.stop(t)
 	for id := range h.enqueued {
-		head, err := state.ReadHead(r.Store(), lossNS, id)
+		head, err := stateread.ReadHead(r.Store(), lossNS, id)
 		switch {
 		case errors.Is(err, statedb.ErrNotFound):
 			lost++

@@ -9,8 +9,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 const (
@@ -32,7 +32,7 @@ func (t *term) addTick(b *batch, d keys.Due) error {
 		return nil
 	}
 	id := job.ScheduleID(d.ID)
-	s, err := state.ReadSchedule(t.shard.store, d.NS, id)
+	s, err := stateread.ReadSchedule(t.shard.store, d.NS, id)
 	if errors.Is(err, statedb.ErrNotFound) || err == nil && s.Next != d.At {
 		b.append(&command.Fire{Due: d}) // It is nobody's row.
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // patience is how long a test waits for what must happen.
@@ -151,7 +152,7 @@ func (s *stepper) fetch(lease time.Duration) state.Grant {
 
 func (s *stepper) head(id job.ID) records.Head {
 	s.tb.Helper()
-	h, err := state.ReadHead(s.shard.store, stepNS, id)
+	h, err := stateread.ReadHead(s.shard.store, stepNS, id)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // tenure is one lease as its worker knows it.
@@ -143,7 +144,7 @@ func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 		wg.Go(func() { erratic(ctx, t, r, l, rand.New(rand.NewPCG(uint64(i), 7))) })
 	}
 	ended := func() bool {
-		c, err := state.ReadCounts(r.Store(), stepNS, "q")
+		c, err := stateread.ReadCounts(r.Store(), stepNS, "q")
 		return err == nil && c.Jobs[job.Completed]+c.Jobs[job.Dead] == int64(jobs)
 	}
 	grouptest.Eventually(t, "every job ends", ended)
@@ -152,7 +153,7 @@ func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 	l.overlaps(t)
 	crashes := uint32(0)
 	for _, id := range ids {
-		h, err := state.ReadHead(r.Store(), stepNS, id)
+		h, err := stateread.ReadHead(r.Store(), stepNS, id)
 		if err != nil {
 			t.Fatal(err)
 		}

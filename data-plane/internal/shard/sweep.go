@@ -7,7 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // sweepNap between two steps leaves the processor to others; a step takes some
@@ -39,9 +39,9 @@ func (s *Shard) sweep(ctx context.Context, t *term) {
 
 // sweepAll takes a step of each namespace in turn.
 func (s *Shard) sweepAll(ctx context.Context) error {
-	walks := make(map[sweptQueue]*state.Sweeping)
+	walks := make(map[sweptQueue]*stateread.Sweeping)
 	for round := 0; ; round++ {
-		queues, err := state.ReadSweeps(s.store)
+		queues, err := stateread.ReadSweeps(s.store)
 		if err != nil {
 			return fmt.Errorf("look for deleted queues: %w", err)
 		}
@@ -74,7 +74,7 @@ type sweptQueue struct {
 
 // sweepStep walks on in queues of one namespace, and proposes at once what that found,
 // up to a bound. Each round begins with another one, so that none waits for a large one.
-func (s *Shard) sweepStep(ctx context.Context, walks map[sweptQueue]*state.Sweeping, queues []state.Sweeping, round int) error {
+func (s *Shard) sweepStep(ctx context.Context, walks map[sweptQueue]*stateread.Sweeping, queues []stateread.Sweeping, round int) error {
 	var found []command.Command
 	rows := 0
 	for i := range queues {

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // agentRun leases the only job and acks or fails it.
@@ -52,17 +53,17 @@ func TestTrap39_IterationTimeoutEndsTheLease(t *testing.T) {
 	if g.Lease != limits.IterationTimeout {
 		t.Fatalf("the worker was told a lease of %s", g.Lease)
 	}
-	h, err := ReadHead(r.store, ns, id)
+	h, err := stateread.ReadHead(r.store, ns, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := h.Started + int64(limits.IterationTimeout)
-	if limit, err := ReadLeaseLimit(r.store, ns, id, &h); err != nil || limit != end || h.Due != end {
+	if limit, err := stateread.ReadLeaseLimit(r.store, ns, id, &h); err != nil || limit != end || h.Due != end {
 		t.Fatalf("the lease ends at %d, at the latest at %d, %v; want %d", h.Due, limit, err, end)
 	}
 	r.do(t, r.now, &command.Extend{NS: ns, ID: id, Epoch: g.Epoch, Until: end + int64(time.Hour)})
 	res := r.do(t, end, &command.Fire{Due: keys.Due{At: end, Kind: dueKind(job.Active), NS: ns, ID: id}})
-	if j, err := ReadJob(r.store, ns, id); err != nil || res.State != job.Retrying || j.Crashes != 0 || j.Errors[0].Error != "iteration timed out" {
+	if j, err := stateread.ReadJob(r.store, ns, id); err != nil || res.State != job.Retrying || j.Crashes != 0 || j.Errors[0].Error != "iteration timed out" {
 		t.Fatalf("after its time: %+v, %+v, %v", res, j, err)
 	}
 	r.audit(t)
@@ -80,15 +81,15 @@ func TestAgent_KeepsTheLatestIterations(t *testing.T) {
 	for range runs {
 		r.agentRun(t, ns, id, again)
 	}
-	list, more, err := ReadIterations(r.store, ns, id, 0, runs)
+	list, more, err := stateread.ReadIterations(r.store, ns, id, 0, runs)
 	if err != nil || more || len(list) != IterationsKept || list[0].Number != 6 || list[IterationsKept-1].Number != runs {
 		t.Fatalf("%d iterations, %v, %v", len(list), more, err)
 	}
-	if list, more, err = ReadIterations(r.store, ns, id, 10, 2); err != nil || !more || len(list) != 2 || list[0].Number != 11 {
+	if list, more, err = stateread.ReadIterations(r.store, ns, id, 10, 2); err != nil || !more || len(list) != 2 || list[0].Number != 11 {
 		t.Fatalf("a page after 10: %+v, %v, %v", list, more, err)
 	}
 	r.do(t, r.now, &command.Delete{NS: ns, ID: id})
-	if list, _, err = ReadIterations(r.store, ns, id, 0, runs); err != nil || len(list) != 0 {
+	if list, _, err = stateread.ReadIterations(r.store, ns, id, 0, runs); err != nil || len(list) != 0 {
 		t.Fatalf("a deleted job has %d iterations, %v", len(list), err)
 	}
 	r.audit(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // actRows is what an audit of the state finds of the audit log: every record is found by
@@ -104,9 +105,9 @@ func pauseAct(ns job.Namespace, by string) []command.Command {
 	}
 }
 
-func auditOf(t *testing.T, r *replica, after uint64) AuditPage {
+func auditOf(t *testing.T, r *replica, after uint64) stateread.AuditPage {
 	t.Helper()
-	p, err := ReadAudit(r.store, after, 100_000)
+	p, err := stateread.ReadAudit(r.store, after, 100_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestAudit_AnActIsRecordedByTheEntryThatDoesIt(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || p.Last != 3 {
 		t.Errorf("recorded, up to %d,\n%s\nwant\n%s", p.Last, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	mine, err := ReadAuditOf(r.store, other, 0, 10)
+	mine, err := stateread.ReadAuditOf(r.store, other, 0, 10)
 	if err != nil || len(mine) != 1 || mine[0].By != "usr_b" {
 		t.Errorf("the other namespace sees %+v, %v", mine, err)
 	}

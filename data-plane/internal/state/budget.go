@@ -7,7 +7,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
@@ -138,7 +137,7 @@ func (x *entry) deleteBudget(c *command.DeleteBudget) (Result, error) {
 	p.drop(k)
 	x.txn.Delete(x.m.space.Budget(c.NS, byte(c.Scope), c.Target))
 	if c.Scope == command.BudgetTag { // Counted only for the budget.
-		x.txn.Delete(x.m.space.BudgetDay(c.NS, dayOf(x.now), byte(c.Scope), c.Target))
+		x.txn.Delete(x.m.space.BudgetDay(c.NS, records.DayOf(x.now), byte(c.Scope), c.Target))
 	} else {
 		err = x.untell(c.NS, &b)
 	}
@@ -147,7 +146,7 @@ func (x *entry) deleteBudget(c *command.DeleteBudget) (Result, error) {
 }
 
 func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.BudgetDay, there bool, err error) {
-	v, err := x.txn.Get(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.Scope), k.Target))
+	v, err := x.txn.Get(x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target))
 	if errors.Is(err, statedb.ErrNotFound) {
 		return records.BudgetDay{}, false, nil
 	}
@@ -161,7 +160,7 @@ func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.Budg
 }
 
 func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.BudgetDay) {
-	x.txn.Set(x.m.space.BudgetDay(ns, dayOf(x.now), byte(k.Scope), k.Target), d.Encode())
+	x.txn.Set(x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target), d.Encode())
 }
 
 // untell lets a budget that is changed tell once more today that it is spent.
@@ -236,9 +235,9 @@ func (x *entry) addDay(ns job.Namespace, id job.ID, h *records.Head, p *purse, k
 // forgetDays removes, with the first cost of a new day, the days before it and the
 // hours that are kept no longer: two ranges, however much is in them.
 func (x *entry) forgetDays(ns job.Namespace) {
-	x.txn.DeleteRange(x.m.space.BudgetDays(ns, dayOf(x.now)))
+	x.txn.DeleteRange(x.m.space.BudgetDays(ns, records.DayOf(x.now)))
 	kept := uint64(UsageKept.Hours())
-	if hour := hourOf(x.now); hour > kept {
+	if hour := records.HourOf(x.now); hour > kept {
 		x.txn.DeleteRange(x.m.space.UsageBetween(ns, 0, hour-kept))
 	}
 }
@@ -260,7 +259,7 @@ func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
 			continue
 		}
 		if spent, err := x.spent(ns, &b); spent || err != nil {
-			return endOfDay(x.now), err
+			return records.EndOfDay(x.now), err
 		}
 	}
 	return 0, nil
@@ -292,7 +291,7 @@ func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *records.Head) (held b
 		if err := x.leave(ns, id, h); err != nil {
 			return false, err
 		}
-		why := records.Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: endOfDay(x.now), ApproveAtLast: true}
+		why := records.Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true}
 		if err := x.hold(ns, id, h, why); err != nil {
 			return false, err
 		}
@@ -429,89 +428,4 @@ func (x *entry) tellDead(ns job.Namespace, id job.ID, h *records.Head) {
 	if h.State == job.Dead {
 		x.event(feed.Dead, ns, id, h)
 	}
-}
-
-// ReadBudgets lists the budgets of a namespace, by scope and target.
-func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]records.Budget, error) {
-	space := keys.In(g.Prefix())
-	var out []records.Budget
-	from, to := space.Budgets(ns)
-	err := g.Scan(from, to, func(_, v []byte) (bool, error) {
-		b, err := records.DecodeBudget(v)
-		if err == nil {
-			var d records.BudgetDay
-			d, err = readBudgetDay(g, space, ns, dayOf(now), b.Key())
-			b.Spent = d.Cost
-		}
-		out = append(out, b)
-		return true, err
-	})
-	return out, err
-}
-
-func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k records.BudgetKey) (records.BudgetDay, error) {
-	v, err := optional(r.Get(space.BudgetDay(ns, day, byte(k.Scope), k.Target)))
-	if err != nil || v == nil {
-		return records.BudgetDay{}, err
-	}
-	return records.DecodeBudgetDay(v)
-}
-
-// readShut is shutUntil of committed state.
-func readShut(r Reader, space keys.Space, ns job.Namespace, queue string) (int64, error) {
-	_, until, err := readSpent(r, space, ns, []records.BudgetKey{records.NamespaceBudget(), records.QueueBudget(queue)})
-	return until, err
-}
-
-// readShutTag finds the first tag of which the spent budget holds the jobs that would
-// start, and until when; 0 if there is none.
-func readShutTag(r Reader, space keys.Space, ns job.Namespace, tags []command.Tag) (target string, until int64, err error) {
-	ks := make([]records.BudgetKey, len(tags))
-	for i, t := range tags {
-		ks[i] = records.TagBudget(t)
-	}
-	by, until, err := readSpent(r, space, ns, ks)
-	return by.Target, until, err
-}
-
-// readSpent finds the first of some budgets that is spent and lets nothing start, and
-// until when; 0 if there is none. Only one day is ever kept; if it is over, so is what
-// it shut.
-func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []records.BudgetKey) (by records.BudgetKey, until int64, err error) {
-	if len(ks) == 0 {
-		return records.BudgetKey{}, 0, nil
-	}
-	var day uint64
-	found := false
-	from, to := space.BudgetDays(ns, 1<<62)
-	err = r.Scan(from, to, func(key, _ []byte) (bool, error) {
-		var err error
-		day, err = space.BudgetDayOf(key)
-		found = err == nil
-		return false, err
-	})
-	if err != nil || !found {
-		return records.BudgetKey{}, 0, err
-	}
-	for _, k := range ks {
-		v, err := optional(r.Get(space.Budget(ns, byte(k.Scope), k.Target)))
-		if err != nil {
-			return records.BudgetKey{}, 0, err
-		}
-		if v == nil {
-			continue
-		}
-		b, err := records.DecodeBudget(v)
-		if err != nil {
-			return records.BudgetKey{}, 0, err
-		}
-		d, err := readBudgetDay(r, space, ns, day, k)
-		if err != nil {
-			return records.BudgetKey{}, 0, err
-		}
-		if b.Closes() && d.Cost >= b.Daily {
-			return k, beginOfDay(day + 1), nil
-		}
-	}
-	return records.BudgetKey{}, 0, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // budget reads a scope and a target, and daily=1 per-job=0.5 on=reject.
@@ -102,8 +103,8 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 			}
 			r.cost(t, ns, "B", 40)
 			r.machine = New(r.store, nil) // The next leader.
-			if qs, _, err := ReadQueueState(r.store, ns, "q"); err != nil || (qs.Opens(Times{Lease: r.now, Calendar: r.now}) != Times{}) != (on != command.ExceedAlert && c.scope != command.BudgetTag) {
-				t.Errorf("%v, %d: the leader's memory opens the queue at %d, %v", c, on, qs.Opens(Times{Lease: r.now, Calendar: r.now}), err)
+			if qs, _, err := stateread.ReadQueueState(r.store, ns, "q"); err != nil || (qs.Opens(stateread.Times{Lease: r.now, Calendar: r.now}) != stateread.Times{}) != (on != command.ExceedAlert && c.scope != command.BudgetTag) {
+				t.Errorf("%v, %d: the leader's memory opens the queue at %d, %v", c, on, qs.Opens(stateread.Times{Lease: r.now, Calendar: r.now}), err)
 			}
 			res := r.give(t, ns, "C", "q")
 			if (res.Refusal == BudgetSpent) != (on == command.ExceedReject) {
@@ -117,7 +118,7 @@ func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 				t.Errorf("%v, %d: %q starts, want %q", c, on, got, want)
 			}
 			r.audit(t)
-			tomorrow := endOfDay(r.now)
+			tomorrow := records.EndOfDay(r.now)
 			for _, d := range due(t, r, tomorrow) {
 				r.do(t, tomorrow, &command.Fire{Due: d})
 			}

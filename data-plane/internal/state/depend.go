@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // A job that waits for others has a record of those still open (Waits), and a row at
@@ -22,39 +23,16 @@ import (
 const (
 	// DependentsMax bounds the jobs that wait for one.
 	DependentsMax = 10_000
-	// dependentsPerFire bounds what one firing resolves; the rest comes with the next.
-	dependentsPerFire = 256
 )
 
 // waits reads which jobs one waits for; none if there is no record.
 func (x *entry) waits(ns job.Namespace, id job.ID) ([]job.ID, error) {
-	return readWaits(x.txn, x.m.space, ns, id)
-}
-
-// getter is what of a Reader a transaction has too.
-type getter interface {
-	Get(key []byte) ([]byte, error)
-}
-
-func readWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.ID, error) {
-	v, err := optional(r.Get(space.Job(ns, keys.Waits, id)))
-	if err != nil || v == nil {
-		return nil, err
-	}
-	return records.DecodeIDs(fmt.Sprintf("waits of job %s", id), v)
+	return stateread.ReadWaits(x.txn, x.m.space, ns, id)
 }
 
 // waiters reads what waits for a job; nothing does if there is no record.
 func (x *entry) waiters(ns job.Namespace, on job.ID) (records.Waiters, error) {
-	return readWaiters(x.txn, x.m.space, ns, on)
-}
-
-func readWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (records.Waiters, error) {
-	v, err := optional(r.Get(space.Job(ns, keys.Waiters, on)))
-	if err != nil || v == nil {
-		return records.Waiters{}, err
-	}
-	return records.DecodeWaiters(v)
+	return stateread.ReadWaiters(x.txn, x.m.space, ns, on)
 }
 
 func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
@@ -175,7 +153,7 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	for end := w.Told + min(w.Count(), dependentsPerFire); w.Told < end; w.Told++ {
+	for end := w.Told + w.Next(); w.Told < end; w.Told++ {
 		if err := x.tellDependent(d, w.Told, outcome); err != nil {
 			return Result{}, err
 		}

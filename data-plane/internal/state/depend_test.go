@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // So many jobs may wait for one and no more; the refusal names the one. What has ended
@@ -28,7 +29,7 @@ func TestDepend_ThereIsALimitOfJobsThatWaitForOne(t *testing.T) {
 	if res := wait(5); res.Refusal != TooMany || res.ID != on {
 		t.Fatalf("one too many answered %+v", res)
 	}
-	if _, err := ReadHead(p.store, p.ns, job.ID{5}); err == nil {
+	if _, err := stateread.ReadHead(p.store, p.ns, job.ID{5}); err == nil {
 		t.Fatal("the job that was refused is there")
 	}
 	if ids := p.look(t).groups.dependents[other]; len(ids) != 2 {

@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // isEnded reports whether a command's namespace was ended. Mostly none is, and then it
@@ -35,7 +36,7 @@ func (x *entry) isEnded(c command.Command) (bool, error) {
 
 // loadEnded reads which namespaces were ended; apply keeps them from then on.
 func (m *Machine) loadEnded() error {
-	list, err := ReadEndedNamespaces(m.store)
+	list, err := stateread.ReadEndedNamespaces(m.store)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // sweepNamespace sweeps what is left of a namespace, as the leader does, in pieces that
 // are bounded.
 func (r *replica) sweepNamespace(t tb, ns job.Namespace) {
 	t.Helper()
-	for s := (&NamespaceSweep{NS: ns}); ; {
+	for s := (&stateread.NamespaceSweep{NS: ns}); ; {
 		c, err := s.Next(r.store)
 		if err != nil {
 			t.Fatalf("sweep: %v", err)
@@ -94,11 +95,11 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 		none := func() {
 			t.Helper()
 			for id, h := range r.audit(t) {
-				if _, err := ReadHead(r.store, ended, id); err == nil {
+				if _, err := stateread.ReadHead(r.store, ended, id); err == nil {
 					t.Fatalf("job %s is %s", id, h.State)
 				}
 			}
-			if due, err := ReadSchedules(r.store, ended, job.ScheduleID{}, 1); err != nil || len(due) > 0 {
+			if due, err := stateread.ReadSchedules(r.store, ended, job.ScheduleID{}, 1); err != nil || len(due) > 0 {
 				t.Fatalf("schedules %v, %v", due, err)
 			}
 		}
@@ -126,7 +127,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 		}
 		r.sweepNamespace(t, ended)
 		r.do(t, r.now, &command.EndNamespace{NS: ended}) // Repeated by another leader.
-		if list, err := ReadEndedNamespaces(r.store); err != nil || len(list) != 1 || !list[0].Swept {
+		if list, err := stateread.ReadEndedNamespaces(r.store); err != nil || len(list) != 1 || !list[0].Swept {
 			t.Fatalf("ended: %+v, %v", list, err)
 		}
 		if due, err := bothDue(r.store, 0, 1<<62, 1000); err != nil {
@@ -146,7 +147,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 			}
 		}
 		r.do(t, later+2*auditKeep, &command.AuditTaken{Through: 1 << 40})
-		if audited := must(IsAudited(r.store, ended))(t); audited {
+		if audited := must(stateread.IsAudited(r.store, ended))(t); audited {
 			t.Fatal("old records are left that were taken")
 		}
 		r.do(t, r.now, &command.SweepNamespace{NS: ended, Forget: true})
@@ -175,7 +176,7 @@ func TestEndNamespace_IsForgottenOnlyWhenSwept(t *testing.T) {
 	}
 	r.do(t, r.now, &command.EndNamespace{NS: ns})
 	r.do(t, r.now, &command.SweepNamespace{NS: ns, Forget: true})
-	if list, err := ReadEndedNamespaces(r.store); err != nil || len(list) != 1 {
+	if list, err := stateread.ReadEndedNamespaces(r.store); err != nil || len(list) != 1 {
 		t.Fatalf("forgotten before it was swept: %v, %v", list, err)
 	}
 	before := r.index

@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // generator makes random commands about few things, so that they meet. It looks at
@@ -20,7 +21,7 @@ type generator struct {
 	t    *rapid.T
 	r    *replica
 	next byte
-	walk map[queueKey]*Sweeping // The leader's walks over what deleted queues left.
+	walk map[queueKey]*stateread.Sweeping // The leader's walks over what deleted queues left.
 	// calm leaves out limits, whose refusals last for an entry, and what carries a place
 	// in the log.
 	calm bool
@@ -32,7 +33,7 @@ type generator struct {
 }
 
 func newGenerator(t *rapid.T, r *replica) *generator {
-	g := &generator{t: t, r: r, walk: map[queueKey]*Sweeping{}}
+	g := &generator{t: t, r: r, walk: map[queueKey]*stateread.Sweeping{}}
 	g.theme = []func(job.Namespace) command.Command{nil, g.money, g.schedule, g.tied}[g.pick(4, "theme")]
 	return g
 }
@@ -142,7 +143,7 @@ func (g *generator) holder(id job.ID) command.Holder {
 	case 1, 2:
 		h.Token = command.Token{Attempt: 1, Epoch: g.seen.heads[id].Epoch}
 	case 3: // Of an iteration that is over.
-		if list, _, err := ReadIterations(g.r.store, g.seen.ns[id], id, 0, 3); err == nil && len(list) > 0 {
+		if list, _, err := stateread.ReadIterations(g.r.store, g.seen.ns[id], id, 0, 3); err == nil && len(list) > 0 {
 			h.Token = command.Token{Attempt: 1, Epoch: list[g.pick(len(list), "iteration")].Lease}
 		}
 	}
@@ -492,7 +493,7 @@ func (g *generator) govern(ns job.Namespace) command.Command {
 }
 
 func (g *generator) policies(ns job.Namespace) (ids []job.PolicyID) {
-	list, err := ReadPolicies(g.r.store, ns)
+	list, err := stateread.ReadPolicies(g.r.store, ns)
 	if err != nil {
 		g.t.Fatalf("read policies: %v", err)
 	}
@@ -505,11 +506,11 @@ func (g *generator) policies(ns job.Namespace) (ids []job.PolicyID) {
 // schedule makes schedules, changes them and lets them tick, sometimes as a leader
 // would that has seen something older.
 func (g *generator) schedule(ns job.Namespace) command.Command {
-	list, err := ReadSchedules(g.r.store, ns, job.ScheduleID{}, 100)
+	list, err := stateread.ReadSchedules(g.r.store, ns, job.ScheduleID{}, 100)
 	if err != nil {
 		g.t.Fatalf("read schedules: %v", err)
 	}
-	of := IDSchedule{ID: job.ScheduleID{0, ns[0], g.fresh()}}
+	of := stateread.IDSchedule{ID: job.ScheduleID{0, ns[0], g.fresh()}}
 	if n := g.pick(len(list)+1, "schedule"); n < len(list) {
 		of = list[n]
 	}
@@ -529,7 +530,7 @@ func (g *generator) schedule(ns job.Namespace) command.Command {
 	}
 }
 
-func (g *generator) putSchedule(ns job.Namespace, of *IDSchedule) command.Command {
+func (g *generator) putSchedule(ns job.Namespace, of *stateread.IDSchedule) command.Command {
 	return &command.PutSchedule{
 		NS: ns, ID: of.ID, Next: g.soon(), Change: of.Version != 0 && !g.one(8, "again"), Version: of.Version - uint64(g.pick(8, "version")/7),
 		Schedule: command.Schedule{
@@ -552,7 +553,7 @@ func (g *generator) soon() int64 {
 	return (second + int64(g.pick(6, "soon")) - 2) * int64(time.Second)
 }
 
-func (g *generator) tick(ns job.Namespace, of *IDSchedule) command.Command {
+func (g *generator) tick(ns job.Namespace, of *stateread.IDSchedule) command.Command {
 	if !g.calm && g.one(4, "by hand") { // Its job is called after its place in the log.
 		return &command.Tick{NS: ns, ID: of.ID, Manual: true}
 	}
@@ -585,7 +586,7 @@ func (g *generator) sweep() command.Command {
 		ns, id := g.job()
 		return &command.Sweep{NS: ns, Queue: g.queue(), Jobs: []job.ID{id}, Unique: []string{"u"}, Idempotency: []string{"i", "k"}}
 	}
-	queues, err := ReadSweeps(g.r.store)
+	queues, err := stateread.ReadSweeps(g.r.store)
 	if err != nil {
 		g.t.Fatalf("read sweeps: %v", err)
 	}
@@ -594,7 +595,7 @@ func (g *generator) sweep() command.Command {
 	}
 	q := &queues[g.pick(len(queues), "sweep")]
 	k := queueKey{q.NS, q.Queue}
-	if w, ok := g.walk[k]; ok && (w.gen == q.gen || g.one(2, "stale")) {
+	if w, ok := g.walk[k]; ok && (w.Gen == q.Gen || g.one(2, "stale")) {
 		q = w
 	}
 	g.walk[k] = q

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 var groupNS = job.Namespace{'n', '1'}
@@ -70,7 +71,7 @@ func groupAck(id job.ID) *command.Ack { return &command.Ack{NS: groupNS, ID: id}
 
 func (g *groupRig) chain() records.ChainState {
 	g.Helper()
-	c, err := ReadChain(g.r.store, groupNS, job.ChainID{'c'})
+	c, err := stateread.ReadChain(g.r.store, groupNS, job.ChainID{'c'})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -79,16 +80,16 @@ func (g *groupRig) chain() records.ChainState {
 
 func (g *groupRig) batch(name byte) *records.Batch {
 	g.Helper()
-	b, err := ReadBatch(g.r.store, groupNS, job.BatchID{name})
+	b, err := stateread.ReadBatch(g.r.store, groupNS, job.BatchID{name})
 	if err != nil {
 		g.Fatal(err)
 	}
 	return &b
 }
 
-func (g *groupRig) job(id job.ID) *Job {
+func (g *groupRig) job(id job.ID) *stateread.Job {
 	g.Helper()
-	j, err := ReadJob(g.r.store, groupNS, id)
+	j, err := stateread.ReadJob(g.r.store, groupNS, id)
 	if err != nil {
 		g.Fatalf("job %s: %v", id, err)
 	}
@@ -446,7 +447,7 @@ func TestTogether_ARepeatedBatchIsTheFirst(t *testing.T) {
 	if again[1].Batch != first[1].Batch || again[2].ID != idOf("A") || !again[3].Replayed {
 		t.Fatalf("%+v, then %+v", first, again)
 	}
-	if _, err := ReadBatch(g.r.store, groupNS, job.BatchID{'c'}); err == nil || len(g.r.audit(t)) != 2 {
+	if _, err := stateread.ReadBatch(g.r.store, groupNS, job.BatchID{'c'}); err == nil || len(g.r.audit(t)) != 2 {
 		t.Fatal("the repetition made something")
 	}
 }
@@ -544,7 +545,7 @@ func TestDependency_AJobThatWaitsInADeletedQueueIsForgotten(t *testing.T) {
 	g.r.sweepAll(t)
 	g.do(groupFetch(idOf("E")), groupAck(idOf("E")))
 	g.deliver()
-	if _, err := ReadJob(g.r.store, groupNS, idOf("W")); !errors.Is(err, statedb.ErrNotFound) {
+	if _, err := stateread.ReadJob(g.r.store, groupNS, idOf("W")); !errors.Is(err, statedb.ErrNotFound) {
 		t.Fatalf("W is still there: %v", err)
 	}
 	if left := g.r.look(t).groups; len(left.waits)+len(left.dependents)+len(left.waiters) > 0 {
@@ -557,7 +558,7 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	t.Parallel()
 	g := &groupRig{t, newReplica(t)}
 	defer g.r.close(t)
-	const n = 3*dependentsPerFire + 1
+	const n = 3*256 + 1
 	cmds := []command.Command{groupJob("D", nil)}
 	for i := range n {
 		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.Enqueue{DependsOn: []job.ID{idOf("D")}}))
@@ -567,7 +568,7 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	if entries := g.deliver(); entries != 4 {
 		t.Fatalf("told in %d entries", entries)
 	}
-	c, err := ReadCounts(g.r.store, groupNS, "q")
+	c, err := stateread.ReadCounts(g.r.store, groupNS, "q")
 	if err != nil || c.Jobs[job.Pending] != n || g.state("J0") != job.Pending || g.job(idOf("J0")).Blocked() {
 		t.Fatalf("%+v %v", c, err)
 	}
@@ -579,7 +580,7 @@ func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
 	t.Parallel()
 	g := &groupRig{t, newReplica(t)}
 	defer g.r.close(t)
-	const n = dependentsPerFire + 44
+	const n = 256 + 44
 	cmds := []command.Command{groupJob("D", nil)}
 	for i := range n {
 		cmds = append(cmds, groupJob(fmt.Sprintf("J%d", i), &command.Enqueue{DependsOn: []job.ID{idOf("D")}}))
@@ -745,20 +746,20 @@ func deliverAll(t *rapid.T, r *replica) {
 func groupSummary(t *rapid.T, r *replica) string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(mapKeys(r.audit(t))) {
-		j, err := ReadJob(r.store, groupNS, job.ID([]byte(id)))
+		j, err := stateread.ReadJob(r.store, groupNS, job.ID([]byte(id)))
 		if err != nil {
 			t.Fatalf("read job: %v", err)
 		}
 		fmt.Fprintf(&b, "%x %s %s blocked %v %s\n", id, j.Head.Queue, j.State, j.Blocked(), j.Payload)
 	}
-	batches, _, err := ReadBatches(r.store, groupNS, job.BatchID{}, 100)
+	batches, _, err := stateread.ReadBatches(r.store, groupNS, job.BatchID{}, 100)
 	if err != nil {
 		t.Fatalf("read batches: %v", err)
 	}
 	for _, x := range batches {
 		fmt.Fprintf(&b, "%s %v %d %v %v %s\n", x.ID, x.Sealed, x.Total, x.Counts, x.Fired(), x.CallbackID)
 	}
-	chains, _, err := ReadChains(r.store, groupNS, job.ChainID{}, 100)
+	chains, _, err := stateread.ReadChains(r.store, groupNS, job.ChainID{}, 100)
 	if err != nil {
 		t.Fatalf("read chains: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // epoch is when the logs of these tests begin.
@@ -51,11 +52,11 @@ type logEntry struct {
 
 // bothDue are the rows that wait for either clock, in the order of their times.
 func bothDue(g *statedb.Group, from, to int64, limit int) ([]keys.Due, error) {
-	rows, err := ReadDue(g, true, from, to, limit)
+	rows, err := stateread.ReadDue(g, true, from, to, limit)
 	if err != nil {
 		return nil, err
 	}
-	dated, err := ReadDue(g, false, from, to, limit)
+	dated, err := stateread.ReadDue(g, false, from, to, limit)
 	rows = append(rows, dated...)
 	slices.SortStableFunc(rows, func(a, b keys.Due) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind)) })
 	return rows[:min(limit, len(rows))], err
@@ -64,11 +65,11 @@ func bothDue(g *statedb.Group, from, to int64, limit int) ([]keys.Due, error) {
 // ripe are the rows that are due at a calendar time and the lease time that goes with it.
 func (r *replica) ripe(t tb, now int64) []keys.Due {
 	t.Helper()
-	rows, err := ReadDue(r.store, true, 0, now-r.lag, 1000)
+	rows, err := stateread.ReadDue(r.store, true, 0, now-r.lag, 1000)
 	if err != nil {
 		t.Fatalf("read due: %v", err)
 	}
-	dated, err := ReadDue(r.store, false, 0, now, 1000)
+	dated, err := stateread.ReadDue(r.store, false, 0, now, 1000)
 	if err != nil {
 		t.Fatalf("read due: %v", err)
 	}
@@ -431,7 +432,7 @@ func (a *auditor) queues(store *statedb.Group) {
 			sets[k] = new([records.StateSlots]int64)
 		}
 		sets[k][h.State]++
-		c, err := ReadCounts(store, k.ns, k.name)
+		c, err := stateread.ReadCounts(store, k.ns, k.name)
 		if err != nil {
 			a.t.Fatalf("counts of %v: %v", k, err)
 		}
@@ -440,7 +441,7 @@ func (a *auditor) queues(store *statedb.Group) {
 		}
 	}
 	for k := range a.names {
-		c, err := ReadCounts(store, k.ns, k.name)
+		c, err := stateread.ReadCounts(store, k.ns, k.name)
 		if err != nil {
 			a.t.Fatalf("counts of %v: %v", k, err)
 		}
@@ -492,11 +493,11 @@ func (a *auditor) lockRows() {
 // limits checks INV-6 and INV-7 as far as the store shows them: what a lower limit
 // came too late for may still be over it.
 func (a *auditor) limits(store *statedb.Group, k queueKey) {
-	qs, c, err := ReadQueueState(store, k.ns, k.name)
+	qs, c, err := stateread.ReadQueueState(store, k.ns, k.name)
 	if err != nil {
 		a.t.Fatalf("state of %v: %v", k, err)
 	}
-	if !qs.throttle.IsZero() {
+	if !qs.Throttle.IsZero() {
 		for i, r := range c.Starts {
 			if r.N == 0 || r.Last < r.First || i > 0 && r.First < c.Starts[i-1].Last {
 				a.t.Fatalf("queue %v counts starts %+v", k, c.Starts)
@@ -514,7 +515,7 @@ func (a *auditor) limits(store *statedb.Group, k queueKey) {
 func (r *replica) sweepAll(t tb) {
 	t.Helper()
 	for {
-		queues, err := ReadSweeps(r.store)
+		queues, err := stateread.ReadSweeps(r.store)
 		if err != nil {
 			t.Fatalf("read sweeps: %v", err)
 		}
@@ -527,7 +528,7 @@ func (r *replica) sweepAll(t tb) {
 	}
 }
 
-func (r *replica) sweep(t tb, w *Sweeping) {
+func (r *replica) sweep(t tb, w *stateread.Sweeping) {
 	t.Helper()
 	for {
 		c, err := w.Next(r.store)

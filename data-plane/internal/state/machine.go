@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // CrashLimit expired leases make a job dead with reason crash_loop (R-L5).
@@ -162,7 +163,7 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	}
 	x := &entry{
 		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(), lease: e.Lease, version: e.Version,
-		out:    &Applied{Now: Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
+		out:    &Applied{Now: stateread.Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
 	for i, c := range cmds {
@@ -196,7 +197,7 @@ func (x *entry) finish() error {
 			if err != nil {
 				return err
 			}
-			qs := stateOf(q.key, &q.config, &q.counts, shut)
+			qs := stateread.QueueStateOf(q.key.ns, q.key.name, &q.config, &q.counts, shut)
 			qs.Rewind = q.tell
 			x.out.Queues = append(x.out.Queues, qs)
 		}

@@ -133,7 +133,7 @@ func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 			continue
 		}
 		if m.spent(j.NS, j.Queue, j.Tags, false) { // On a tag: the queue has room.
-			m.hold(j, time.Duration(endOfDay(m.now)-m.now), true, nil)
+			m.hold(j, time.Duration(records.EndOfDay(m.now)-m.now), true, nil)
 			continue
 		}
 		m.queue(j.queue()).start(m.lease)

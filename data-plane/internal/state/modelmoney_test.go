@@ -58,7 +58,7 @@ func (m *oracle) putBudget(ns job.Namespace, put command.Budget) {
 // today is what the reports of the day cost that a budget counts.
 func (m *oracle) today(b *modelBudget) (cost int64) {
 	for _, r := range m.reports[b.since:] {
-		if dayOf(r.at) == dayOf(m.now) && b.covers(r.of.NS, r.queue, r.of.Tags) {
+		if records.DayOf(r.at) == records.DayOf(m.now) && b.covers(r.of.NS, r.queue, r.of.Tags) {
 			cost += r.Cost
 		}
 	}
@@ -109,7 +109,7 @@ func (m *oracle) report(j *modelJob, u *command.Usage) {
 	m.reports = append(m.reports, modelReport{j, j.epoch, j.Queue, m.now, u.Model, news})
 	for _, b := range m.budgets {
 		if b.covers(j.NS, j.Queue, j.Tags) && b.Daily > 0 && m.today(b) >= b.Daily {
-			b.told = dayOf(m.now)
+			b.told = records.DayOf(m.now)
 		}
 	}
 	j.dearer = j.dearer || m.over(j) > overNot

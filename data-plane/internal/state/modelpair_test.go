@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // What the oracle and the engine are compared in.
@@ -125,7 +126,7 @@ func (j *modelJob) text() string {
 
 // costs compares what a job reported, and its iterations.
 func (p *pair) costs(j *modelJob, h *records.Head) {
-	u, err := ReadJobUsage(p.store, j.NS, j.ID)
+	u, err := stateread.ReadJobUsage(p.store, j.NS, j.ID)
 	if err != nil {
 		p.t.Fatalf("usage of job %s: %v", j.ID, err)
 	}
@@ -138,7 +139,7 @@ func (p *pair) costs(j *modelJob, h *records.Head) {
 	if !h.Has(records.FlagIterations) && len(j.iterations) == 0 {
 		return
 	}
-	list, _, err := ReadIterations(p.store, j.NS, j.ID, 0, len(j.iterations)+1)
+	list, _, err := stateread.ReadIterations(p.store, j.NS, j.ID, 0, len(j.iterations)+1)
 	if err != nil || len(list) != len(j.iterations) {
 		p.t.Fatalf("job %s has iterations %+v, %v, want %+v", j.ID, list, err, j.iterations)
 	}
@@ -237,15 +238,15 @@ func (p *pair) schedules(a *auditor) {
 func (p *pair) money(a *auditor) {
 	type line struct {
 		ns   job.Namespace
-		hour HourUsage
+		hour stateread.HourUsage
 	}
 	hours := map[line]records.Meter{}
 	for _, r := range p.m.reports {
-		l := line{r.of.NS, HourUsage{Hour: hourOf(r.at), Queue: r.queue, Model: r.model}}
+		l := line{r.of.NS, stateread.HourUsage{Hour: records.HourOf(r.at), Queue: r.queue, Model: r.model}}
 		hours[l] = hours[l].Plus(r.Meter)
 	}
 	for i, u := range a.spent.rows {
-		l := line{a.spent.of[i], HourUsage{Hour: u.Hour, Queue: u.Queue, Model: u.Model}}
+		l := line{a.spent.of[i], stateread.HourUsage{Hour: u.Hour, Queue: u.Queue, Model: u.Model}}
 		if hours[l] != u.Meter {
 			p.t.Fatalf("%+v counts %+v, want %+v", l, u.Meter, hours[l])
 		}
@@ -255,12 +256,12 @@ func (p *pair) money(a *auditor) {
 		p.t.Fatalf("hours that nobody counts: %+v", hours)
 	}
 	for _, b := range p.m.budgets {
-		v, err := p.store.Get(a.space.BudgetDay(b.ns, dayOf(p.now), byte(b.Scope), b.Target))
+		v, err := p.store.Get(a.space.BudgetDay(b.ns, records.DayOf(p.now), byte(b.Scope), b.Target))
 		d := records.BudgetDay{}
 		if err == nil {
 			d, err = records.DecodeBudgetDay(v)
 		}
-		if err != nil && !errors.Is(err, statedb.ErrNotFound) || d.Cost != p.m.today(b) || d.Told != (b.told == dayOf(p.now)) {
+		if err != nil && !errors.Is(err, statedb.ErrNotFound) || d.Cost != p.m.today(b) || d.Told != (b.told == records.DayOf(p.now)) {
 			p.t.Fatalf("the day of %+v is %+v, %v; want %d", b, d, err, p.m.today(b))
 		}
 	}
@@ -297,7 +298,7 @@ func (p *pair) causes() {
 // is left: what follows on a swept job may enter a queue, but none is deleted by it.
 func (p *pair) sweepEverything() {
 	for {
-		queues, err := ReadSweeps(p.store)
+		queues, err := stateread.ReadSweeps(p.store)
 		if err != nil {
 			p.t.Fatalf("read sweeps: %v", err)
 		}

@@ -7,9 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // PoliciesMax bounds the approval policies of a namespace: each is compared with each
@@ -22,7 +21,7 @@ func (x *entry) policies(ns job.Namespace) ([]records.Policy, error) {
 	if list, ok := x.m.policies[ns]; ok {
 		return list, nil
 	}
-	list, err := ReadPolicies(x.m.store, ns)
+	list, err := stateread.ReadPolicies(x.m.store, ns)
 	if err != nil {
 		return nil, fmt.Errorf("policies of %s: %w", ns, err)
 	}
@@ -94,16 +93,4 @@ func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *r
 	h.Note(records.WasEnqueued, x.now)
 	x.event(feed.Enqueued, ns, id, h)
 	return x.hold(ns, id, h, why)
-}
-
-// ReadPolicies lists the approval policies of a namespace, the oldest first.
-func ReadPolicies(g *statedb.Group, ns job.Namespace) ([]records.Policy, error) {
-	var out []records.Policy
-	from, to := keys.In(g.Prefix()).Policies(ns)
-	err := g.Scan(from, to, func(_, v []byte) (bool, error) {
-		p, err := records.DecodePolicy(v)
-		out = append(out, p)
-		return true, err
-	})
-	return out, err
 }

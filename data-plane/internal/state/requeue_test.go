@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // The walk over the dead of a queue gives at most what one Requeue takes, and meets each
@@ -35,7 +36,7 @@ func TestDead_EachIsMetOnceInBoundedPieces(t *testing.T) {
 	births = append(births, &command.Enqueue{NS: ns, ID: idOf("alive"), Queue: "q"}, fetch)
 	r.apply(t, logEntry{now: r.now, cmds: append(births, ends...)})
 
-	walk, met := Dead{NS: ns, Queue: "q", Until: job.ID{0xff}}, map[job.ID]bool{}
+	walk, met := stateread.Dead{NS: ns, Queue: "q", Until: job.ID{0xff}}, map[job.ID]bool{}
 	for more := true; more; {
 		var ids []job.ID
 		var err error
@@ -54,7 +55,7 @@ func TestDead_EachIsMetOnceInBoundedPieces(t *testing.T) {
 	}
 
 	later := slices.SortedFunc(maps.Keys(met), func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
-	walk = Dead{NS: ns, Queue: "q", Until: later[9]}
+	walk = stateread.Dead{NS: ns, Queue: "q", Until: later[9]}
 	if ids, more, err := walk.Next(r.store); err != nil || more || !slices.Equal(ids, later[:10]) {
 		t.Fatalf("up to the tenth: %d jobs, more %v, %v", len(ids), more, err)
 	}

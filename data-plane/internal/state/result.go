@@ -3,16 +3,10 @@ package state
 import (
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
-	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
-
-// Times are lease time, which measures durations, and calendar time, in which people
-// name instants.
-type Times = group.Times
 
 // Refusal says why a command changed nothing. It is a value, the same on every
 // replica.
@@ -81,34 +75,17 @@ type Ready struct {
 	ID       job.ID
 }
 
-// QueueState is what the leader's memory keeps of a queue: after an entry that
-// touched a queue with limits, changed its settings, or deleted it.
-type QueueState struct {
-	NS     job.Namespace
-	Queue  string
-	Paused bool
-	// Rewind: jobs that were taken for a fetch may still be ready, or jobs that were
-	// ready may be gone. What was loaded of the ready orders must be read again.
-	Rewind bool
-
-	max      uint32
-	throttle command.Throttle
-	leased   int64
-	starts   records.Starts
-	shut     int64 // A spent budget lets no lease begin before; 0 if none does.
-}
-
 // Applied is what one entry did: the answers, in command order, and what the
 // leader's memory has to learn.
 type Applied struct {
-	Now     Times // The entry's.
+	Now     stateread.Times // The entry's.
 	Results []Result
 	Ready   []Ready
 	// Unready left the ready order by another way than a fetch.
 	Unready []Ready
 	// FirstDue are the earliest due rows the entry added, by clock; 0 if none.
-	FirstDue Times
-	Queues   []QueueState
+	FirstDue stateread.Times
+	Queues   []stateread.QueueState
 	// Budgets lists namespaces in which spent budgets shut other queues than before.
 	Budgets []job.Namespace
 	// Ended lists namespaces of which nothing runs any more.

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // R-T4, INV-12: whatever several leaders propose, each from what it saw of a schedule
@@ -30,7 +31,7 @@ func TestINV12_StaleLeadersMakeNoTickTwice(t *testing.T) {
 		seen := make([]records.Schedule, 3)
 		look := func(i int) {
 			var err error
-			if seen[i], err = ReadSchedule(r.store, ns, id); err != nil {
+			if seen[i], err = stateread.ReadSchedule(r.store, ns, id); err != nil {
 				t.Fatalf("read: %v", err)
 			}
 		}
@@ -63,17 +64,17 @@ func TestINV12_StaleLeadersMakeNoTickTwice(t *testing.T) {
 			}
 		}
 		r.audit(t)
-		s, err := ReadSchedule(r.store, ns, id)
+		s, err := stateread.ReadSchedule(r.store, ns, id)
 		if err != nil {
 			t.Fatalf("read: %v", err)
 		}
 		jobs := map[int64]int{}
-		heads, _, _, err := NewHeadReader(r.store).Heads(ns, job.ID{}, 1000)
+		heads, _, _, err := stateread.NewHeadReader(r.store).Heads(ns, job.ID{}, 1000)
 		if err != nil {
 			t.Fatalf("heads: %v", err)
 		}
 		for _, h := range heads {
-			b, err := ReadBody(r.store, ns, h.ID)
+			b, err := stateread.ReadBody(r.store, ns, h.ID)
 			if err != nil {
 				t.Fatalf("body: %v", err)
 			}

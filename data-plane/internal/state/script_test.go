@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // The scripts in testdata say what the state machine does, one rule per file:
@@ -114,7 +115,7 @@ func (s *script) timers(t *testing.T, now int64) string {
 func (s *script) sweeper(t *testing.T, now int64) string {
 	var b strings.Builder
 	for {
-		queues, err := ReadSweeps(s.r.store)
+		queues, err := stateread.ReadSweeps(s.r.store)
 		if err != nil {
 			t.Fatalf("read sweeps: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // How scripts show commands, answers and rows.
@@ -213,7 +214,7 @@ func appliedText(b *strings.Builder, a *Applied) {
 	}
 }
 
-func limitsText(q *QueueState, now Times) string {
+func limitsText(q *stateread.QueueState, now stateread.Times) string {
 	var s string
 	if n, ok := q.Slots(); ok {
 		s += fmt.Sprintf(", slots %d", n)

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Readers see a job go with its queue, as commands do; those of the queue that was
@@ -22,8 +23,8 @@ func TestRead_ADeletedQueuesJobsAreNotThere(t *testing.T) {
 	ns, a, b := job.Namespace{1}, job.ID{1}, job.ID{2}
 	there := func(id job.ID) bool {
 		t.Helper()
-		_, errHead := ReadHead(r.store, ns, id)
-		_, errJob := ReadJob(r.store, ns, id)
+		_, errHead := stateread.ReadHead(r.store, ns, id)
+		_, errJob := stateread.ReadJob(r.store, ns, id)
 		if (errHead == nil) != (errJob == nil) || errHead != nil && !errors.Is(errHead, statedb.ErrNotFound) {
 			t.Fatalf("job %s: head %v, job %v", id, errHead, errJob)
 		}
@@ -41,7 +42,7 @@ func TestRead_ADeletedQueuesJobsAreNotThere(t *testing.T) {
 		if there(a) {
 			t.Fatalf("round %d: a job outlives its queue", round)
 		}
-		if _, err := ReadQueue(r.store, ns, "q"); !errors.Is(err, statedb.ErrNotFound) {
+		if _, err := stateread.ReadQueue(r.store, ns, "q"); !errors.Is(err, statedb.ErrNotFound) {
 			t.Fatalf("round %d: the deleted queue is read: %v", round, err)
 		}
 		enqueue(b)
@@ -63,7 +64,7 @@ func TestSweeping_FindsEverythingInBoundedPieces(t *testing.T) {
 	defer r.close(t)
 	ns := job.Namespace{1}
 	id := func(n int) job.ID { return job.ID{byte(n >> 16), byte(n >> 8), byte(n), 1} }
-	const jobs = headsWalked + command.SweepMax + 7
+	const jobs = stateread.HeadsWalked + command.SweepMax + 7
 	var alive []job.ID
 	for n := 0; n < jobs; {
 		e := logEntry{now: r.now}
@@ -81,7 +82,7 @@ func TestSweeping_FindsEverythingInBoundedPieces(t *testing.T) {
 		r.apply(t, e)
 	}
 	r.do(t, r.now, &command.DeleteQueue{NS: ns, Queue: "q"})
-	queues, err := ReadSweeps(r.store)
+	queues, err := stateread.ReadSweeps(r.store)
 	if err != nil || len(queues) != 1 {
 		t.Fatalf("%d queues to sweep, %v", len(queues), err)
 	}
@@ -128,7 +129,7 @@ func TestReadSweeps_NamesQueuesOfEachNamespace(t *testing.T) {
 	defer r.close(t)
 	a, b, c := job.Namespace{1}, job.Namespace{1, 1}, job.Namespace{0xff, 0xff}
 	for _, ns := range []job.Namespace{a, b, c} {
-		for i := range SweepsOfEach + 8 {
+		for i := range stateread.SweepsOfEach + 8 {
 			name := fmt.Sprintf("q%03d", i)
 			r.do(t, r.now+1, &command.Enqueue{NS: ns, ID: job.ID{ns[0], ns[1], byte(i)}, Queue: name, Retry: command.DefaultRetry()})
 			r.do(t, r.now+1, &command.DeleteQueue{NS: ns, Queue: name})
@@ -137,9 +138,9 @@ func TestReadSweeps_NamesQueuesOfEachNamespace(t *testing.T) {
 			}
 		}
 	}
-	read := func(want ...int) []Sweeping {
+	read := func(want ...int) []stateread.Sweeping {
 		t.Helper()
-		queues, err := ReadSweeps(r.store)
+		queues, err := stateread.ReadSweeps(r.store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,14 +153,14 @@ func TestReadSweeps_NamesQueuesOfEachNamespace(t *testing.T) {
 		}
 		return queues
 	}
-	first := read(SweepsOfEach, 1, SweepsOfEach)
-	if again := read(SweepsOfEach, 1, SweepsOfEach); !first[0].Continues(&again[0]) || first[0].Continues(&again[1]) {
+	first := read(stateread.SweepsOfEach, 1, stateread.SweepsOfEach)
+	if again := read(stateread.SweepsOfEach, 1, stateread.SweepsOfEach); !first[0].Continues(&again[0]) || first[0].Continues(&again[1]) {
 		t.Fatalf("%+v, then %+v", first, again)
 	}
 	for i := range 10 {
 		r.sweep(t, &first[i])
 	}
-	read(SweepsOfEach-2, 1, SweepsOfEach)
+	read(stateread.SweepsOfEach-2, 1, stateread.SweepsOfEach)
 	r.sweepAll(t)
 	read(0, 0, 0)
 }

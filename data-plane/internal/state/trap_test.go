@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Tests named after faults of an earlier engine (docs/traps.md).
@@ -53,7 +54,7 @@ func TestTrap29_EveryWayIntoAndOutOfTheOrderLeavesNoOrphan(t *testing.T) {
 		"promoted": func(p *trap, id job.ID) {
 			p.fetch(id)
 			p.do(&command.Fail{NS: p.ns, ID: id})
-			h, _ := ReadHead(p.store, p.ns, id)
+			h, _ := stateread.ReadHead(p.store, p.ns, id)
 			p.now = h.Due
 			p.do(&command.Fire{Due: keys.Due{At: h.Due, Kind: keys.DueRetry, NS: p.ns, ID: id}})
 		},
@@ -70,7 +71,7 @@ func TestTrap29_EveryWayIntoAndOutOfTheOrderLeavesNoOrphan(t *testing.T) {
 		},
 		"reclaimed": func(p *trap, id job.ID) {
 			p.fetch(id)
-			h, _ := ReadHead(p.store, p.ns, id)
+			h, _ := stateread.ReadHead(p.store, p.ns, id)
 			p.now = h.Due
 			p.do(&command.Fire{Due: keys.Due{At: h.Due, Kind: keys.DueLease, NS: p.ns, ID: id}})
 		},
@@ -89,7 +90,7 @@ func TestTrap29_EveryWayIntoAndOutOfTheOrderLeavesNoOrphan(t *testing.T) {
 				p := newTrap(t)
 				id := p.enqueue(1, nil)
 				enter(p, id)
-				if h, err := ReadHead(p.store, p.ns, id); err != nil || h.State != job.Pending {
+				if h, err := stateread.ReadHead(p.store, p.ns, id); err != nil || h.State != job.Pending {
 					t.Fatalf("%s: %s, %v", in, h.State, err)
 				}
 				leave(p, id)
@@ -197,11 +198,11 @@ func TestTrap44_AnEndedJobKnowsWhenItEnded(t *testing.T) {
 		p := newTrap(t)
 		id := p.enqueue(1, nil)
 		end(p, id)
-		if h, err := ReadHead(p.store, p.ns, id); err != nil || h.Finished != p.now {
+		if h, err := stateread.ReadHead(p.store, p.ns, id); err != nil || h.Finished != p.now {
 			t.Errorf("%s at %d: the job says %d, %v", name, p.now, h.Finished, err)
 		}
 		p.do(&command.Retry{NS: p.ns, ID: id})
-		if h, err := ReadHead(p.store, p.ns, id); err != nil || h.Finished != 0 {
+		if h, err := stateread.ReadHead(p.store, p.ns, id); err != nil || h.Finished != 0 {
 			t.Errorf("%s and retried: the job ended at %d, %v", name, h.Finished, err)
 		}
 	}
@@ -231,7 +232,7 @@ func TestD9_AJobTwiceInABatchOfAcksIsCountedOnce(t *testing.T) {
 	}
 	p.apply(t, logEntry{now: p.now, cmds: []command.Command{ack(0), ack(0), ack(1), ack(0)}})
 	p.audit(t)
-	if c, err := ReadCounts(p.store, p.ns, "q"); err != nil || c.Jobs[job.Completed] != 2 || c.Leased() != 0 {
+	if c, err := stateread.ReadCounts(p.store, p.ns, "q"); err != nil || c.Jobs[job.Completed] != 2 || c.Leased() != 0 {
 		t.Fatalf("%+v, %v", c.Jobs, err)
 	}
 }

@@ -16,6 +16,9 @@ import (
 // the job, for the hour, and for the day of budgets. The three always agree: each
 // report becomes one difference, and that is what all of them add.
 
+// UsageKept is how long the usage of an hour is kept: a year, and time to bill it.
+const UsageKept = 400 * 24 * time.Hour
+
 // report counts what the holder of a job's lease reports; nil is nothing.
 func (x *entry) report(ns job.Namespace, id job.ID, h *records.Head, c *command.Usage) error {
 	if c == nil {
@@ -57,7 +60,7 @@ func (x *entry) putJobUsage(ns job.Namespace, id job.ID, h *records.Head, u *rec
 }
 
 func (x *entry) addHour(ns job.Namespace, queue string, c *command.Usage, news records.Meter) error {
-	k := x.m.space.Usage(ns, hourOf(x.now), queue, c.Provider, c.Model)
+	k := x.m.space.Usage(ns, records.HourOf(x.now), queue, c.Provider, c.Model)
 	v, err := x.txn.Get(k)
 	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 		return err
@@ -72,19 +75,3 @@ func (x *entry) addHour(ns job.Namespace, queue string, c *command.Usage, news r
 	x.txn.Set(k, news.Encode())
 	return nil
 }
-
-const (
-	hoursPerDay = 24
-	// UsageKept is how long the usage of an hour is kept: a year, and time to bill it.
-	UsageKept = 400 * hoursPerDay * time.Hour
-)
-
-// hourOf and dayOf number the UTC hours and days since 1970.
-func hourOf(now int64) uint64 { return uint64(now / int64(time.Hour)) }
-
-func dayOf(now int64) uint64 { return hourOf(now) / hoursPerDay }
-
-// endOfDay is when the UTC day ends, beginOfDay when one begins.
-func endOfDay(now int64) int64 { return beginOfDay(dayOf(now) + 1) }
-
-func beginOfDay(day uint64) int64 { return int64(day) * int64(hoursPerDay*time.Hour) }

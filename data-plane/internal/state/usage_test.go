@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // usage reads usage=model:m,in:5,out:2,cost:0.1,delta: a total unless it says delta.
@@ -102,7 +103,7 @@ type spending struct {
 	hours map[string]int64 // Nano-dollars of the latest day, by namespace and queue.
 	days  map[string]int64 // The same as the budget days tell it.
 	day   map[job.Namespace]uint64
-	rows  []HourUsage
+	rows  []stateread.HourUsage
 	of    []job.Namespace
 }
 
@@ -110,7 +111,7 @@ type spending struct {
 func (s *spending) row(space keys.Space, ns job.Namespace, family byte, k, v []byte) error {
 	switch family {
 	case 'y':
-		var u HourUsage
+		var u stateread.HourUsage
 		var err error
 		if u.Hour, u.Queue, u.Provider, u.Model, err = space.UsageOf(k); err != nil {
 			return err
@@ -188,7 +189,7 @@ func TestTrap112_TotalsAreNotAddedToEachOther(t *testing.T) {
 		r.do(t, r.now, &command.Ack{NS: ns, ID: id, Usage: say(id, total, 7)})
 	}
 	for id, want := range map[job.ID]int64{a: 7, b: 13} {
-		u, err := ReadJobUsage(r.store, ns, id)
+		u, err := stateread.ReadJobUsage(r.store, ns, id)
 		if err != nil || u.Sum() != (records.Meter{Input: 10 * want, Cost: want, Attempts: 1}) {
 			t.Errorf("job %s used %+v, %v, want %d", idText(id), u, err, want)
 		}
@@ -249,7 +250,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 		r.audit(t)
 		var jobs, hours records.Meter
 		for _, id := range ids {
-			u, err := ReadJobUsage(r.store, ns, id)
+			u, err := stateread.ReadJobUsage(r.store, ns, id)
 			if err != nil {
 				t.Fatalf("usage of %s: %v", idText(id), err)
 			}
@@ -260,7 +261,7 @@ func TestUsage_JobsHoursAndDaysAddUpExactly(t *testing.T) {
 				}
 			}
 		}
-		err := ReadUsage(r.store, ns, 0, 1<<62, func(u HourUsage) bool { hours = hours.Plus(u.Meter); return true })
+		err := stateread.ReadUsage(r.store, ns, 0, 1<<62, func(u stateread.HourUsage) bool { hours = hours.Plus(u.Meter); return true })
 		if err != nil || jobs != hours {
 			t.Fatalf("the jobs used %+v, the hours tell %+v, %v", jobs, hours, err)
 		}

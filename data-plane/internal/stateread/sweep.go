@@ -1,4 +1,4 @@
-package state
+package stateread
 
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -18,7 +18,7 @@ type Sweeping struct {
 	NS    job.Namespace
 	Queue string
 
-	gen   uint64
+	Gen   uint64
 	phase int
 	job   job.ID // The last one that was looked at.
 	lock  string // Where the walk over the locks goes on.
@@ -26,7 +26,7 @@ type Sweeping struct {
 
 // Continues reports whether a walk is for what another one, read later, is for.
 func (s *Sweeping) Continues(later *Sweeping) bool {
-	return s.NS == later.NS && s.Queue == later.Queue && s.gen == later.gen
+	return s.NS == later.NS && s.Queue == later.Queue && s.Gen == later.Gen
 }
 
 // ReadSweeps lists queues that are to be swept: some of each namespace, so that whoever
@@ -52,7 +52,7 @@ func ReadSweeps(g *statedb.Group) ([]Sweeping, error) {
 				return false, nil
 			}
 			mark, err := records.DecodeSweepMark(value)
-			out = append(out, Sweeping{NS: ns, Queue: queue, gen: mark.Gen})
+			out = append(out, Sweeping{NS: ns, Queue: queue, Gen: mark.Gen})
 			return err == nil, err
 		})
 		if err != nil {
@@ -66,7 +66,7 @@ const (
 	// SweepsOfEach bounds the queues of a namespace in one look.
 	SweepsOfEach = 32
 	sweepsRead   = 4096 // Queues of one look, about; the others come with the next.
-	headsWalked  = 4096 // Heads of one step, found or not.
+	HeadsWalked  = 4096 // Heads of one step, found or not.
 )
 
 // Phases of a walk. Locks of a queue lie together.
@@ -91,7 +91,7 @@ func (s *Sweeping) Next(g *statedb.Group) (*command.Sweep, error) {
 	case sweepJobs:
 		c.Jobs, err = s.jobs(g)
 	default:
-		c.Done = s.gen
+		c.Done = s.Gen
 		return c, nil
 	}
 	if err != nil || len(c.Unique)+len(c.Idempotency)+len(c.Jobs) == 0 {
@@ -114,7 +114,7 @@ func (s *Sweeping) locks(g *statedb.Group, family byte) ([]string, error) {
 		if err != nil {
 			return false, err
 		}
-		if walked == headsWalked || len(found) == command.SweepMax {
+		if walked == HeadsWalked || len(found) == command.SweepMax {
 			s.lock, more = name, true
 			return false, nil
 		}
@@ -143,7 +143,7 @@ func (s *Sweeping) jobs(g *statedb.Group) ([]job.ID, error) {
 	}
 	from, to := space.Heads(s.NS, s.job)
 	err = g.Scan(from, to, func(key, value []byte) (bool, error) {
-		if walked == headsWalked || len(found) == command.SweepMax {
+		if walked == HeadsWalked || len(found) == command.SweepMax {
 			more = true
 			return false, nil
 		}

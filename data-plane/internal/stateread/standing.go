@@ -1,4 +1,4 @@
-package state
+package stateread
 
 import (
 	"errors"
@@ -55,7 +55,7 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 		}
 	}
 	if s.Blocked() {
-		if s.WaitsFor, err = readWaits(v, space, ns, id); err != nil {
+		if s.WaitsFor, err = ReadWaits(v, space, ns, id); err != nil {
 			return Standing{}, err
 		}
 	}
@@ -65,7 +65,7 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 	if s.TagShut, s.TagShutUntil, err = readShutTag(v, space, ns, s.Body.Tags); err != nil {
 		return Standing{}, err
 	}
-	s.Limits = stateOf(queueKey{ns, name}, &s.Config, &s.Counts, 0)
+	s.Limits = QueueStateOf(ns, name, &s.Config, &s.Counts, 0)
 	if s.State == job.Pending && !s.Blocked() {
 		s.Ahead, err = ahead(v, space, ns, &s)
 	}

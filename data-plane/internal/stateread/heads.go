@@ -1,4 +1,4 @@
-package state
+package stateread
 
 import (
 	"errors"
@@ -9,31 +9,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
-
-// ReadLastError reads the latest failed attempt of a job; zero if there is none.
-func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (records.AttemptError, error) {
-	var last records.AttemptError
-	from, to := keys.In(g.Prefix()).AttemptErrors(ns, id)
-	err := g.Scan(from, to, func(_, value []byte) (bool, error) {
-		var err error
-		last, err = records.DecodeAttemptError(value)
-		return true, err
-	})
-	return last, err
-}
-
-// ReadHold reads why a job is or was held; zero if there is no record, which a job that
-// changes meanwhile may show.
-func ReadHold(g *statedb.Group, ns job.Namespace, id job.ID) (records.Hold, error) {
-	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Hold, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Hold{}, nil
-	}
-	if err != nil {
-		return records.Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
-	}
-	return records.DecodeHold(v)
-}
 
 // IDHead is the head of a job.
 type IDHead struct {
@@ -46,12 +21,17 @@ type IDHead struct {
 type HeadReader struct {
 	store *statedb.Group
 	space keys.Space
-	gens  map[queueKey]records.Generation
+	gens  map[queueName]records.Generation
+}
+
+type queueName struct {
+	ns    job.Namespace
+	queue string
 }
 
 // NewHeadReader makes a reader for one piece of work.
 func NewHeadReader(g *statedb.Group) *HeadReader {
-	return &HeadReader{store: g, space: keys.In(g.Prefix()), gens: make(map[queueKey]records.Generation)}
+	return &HeadReader{store: g, space: keys.In(g.Prefix()), gens: make(map[queueName]records.Generation)}
 }
 
 // Jobs reads the heads and bodies of jobs and hands them over in the order of ids,
@@ -135,7 +115,7 @@ func (r *HeadReader) decode(ns job.Namespace, id job.ID, v []byte) (h records.He
 	if h, err = records.DecodeHead(v); err != nil {
 		return records.Head{}, false, fmt.Errorf("job %s: %w", id, err)
 	}
-	k := queueKey{ns, h.Queue}
+	k := queueName{ns, h.Queue}
 	gen, known := r.gens[k]
 	if !known {
 		if gen, err = readGeneration(r.store, r.space, ns, h.Queue); err != nil {
@@ -176,99 +156,4 @@ func (r *HeadReader) walk(ns job.Namespace, after job.ID, limit int, f func(job.
 		return walked < limit, nil
 	})
 	return last, walked < limit, err
-}
-
-// DeletedQueue is a queue whose jobs are gone but not yet swept: those of a generation
-// before Alive. Of a queue that was only cleared, workers may hold some of Kept and later,
-// which are there; Kept is Alive if that is not so.
-type DeletedQueue struct{ Kept, Alive uint64 }
-
-// Has reports whether a job of a generation is there.
-func (q DeletedQueue) Has(generation uint64, leased bool) bool {
-	return generation >= q.Alive || leased && generation >= q.Kept
-}
-
-// ReadDeletedQueues returns the queues of a namespace that are still to be swept, by
-// name. It reads one picture of the state, and nothing of other namespaces.
-func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) (_ map[string]DeletedQueue, err error) {
-	space := keys.In(g.Prefix())
-	v := g.View()
-	defer func() { err = errors.Join(err, v.Close()) }()
-	out := make(map[string]DeletedQueue)
-	from, to := space.SweepsOf(ns)
-	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
-		_, queue, err := space.ParseSweep(key)
-		if err != nil {
-			return false, err
-		}
-		mark, err := records.DecodeSweepMark(value)
-		out[queue] = DeletedQueue{Kept: mark.Gen, Alive: mark.Gen}
-		return err == nil, err
-	})
-	if err != nil || len(out) == 0 {
-		return nil, err
-	}
-	// Those that were made again, or only cleared: their own generation decides.
-	from, to = space.Queues(ns, keys.QueueConfig)
-	err = v.Scan(from, to, func(key, value []byte) (bool, error) {
-		queue, err := space.QueueName(key)
-		if err != nil {
-			return false, err
-		}
-		q, deleted := out[queue]
-		if !deleted {
-			return true, nil
-		}
-		cfg, err := records.DecodeQueueConfig(value)
-		if err != nil {
-			return false, err
-		}
-		gen := cfg.Generation()
-		q.Alive = gen.Own
-		if q.Kept = q.Alive; gen.Kept != 0 {
-			q.Kept = gen.Kept - 1
-		}
-		out[queue] = q
-		return true, nil
-	})
-	return out, err
-}
-
-// ReadNamespaces lists up to limit namespaces that have anything in the store,
-// after ns, by id. It costs one seek each, however much they have.
-func ReadNamespaces(g *statedb.Group, after job.Namespace, limit int) ([]job.Namespace, error) {
-	space := keys.In(g.Prefix())
-	var out []job.Namespace
-	next, more := successor(after)
-	for more && len(out) < limit {
-		found := false
-		var ns job.Namespace
-		from, to := space.Namespaces(next)
-		err := g.Scan(from, to, func(key, _ []byte) (bool, error) {
-			var err error
-			ns, err = space.NamespaceOf(key)
-			found = err == nil
-			return false, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			break
-		}
-		out = append(out, ns)
-		next, more = successor(ns)
-	}
-	return out, nil
-}
-
-// successor is the next namespace in byte order; false after the last.
-func successor(ns job.Namespace) (job.Namespace, bool) {
-	for i := len(ns) - 1; i >= 0; i-- {
-		ns[i]++
-		if ns[i] != 0 {
-			return ns, true
-		}
-	}
-	return ns, false
 }

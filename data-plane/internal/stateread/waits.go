@@ -1,0 +1,32 @@
+package stateread
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+func ReadWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.ID, error) {
+	v, err := optional(r.Get(space.Job(ns, keys.Waits, id)))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return records.DecodeIDs(fmt.Sprintf("waits of job %s", id), v)
+}
+
+func ReadWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (records.Waiters, error) {
+	v, err := optional(r.Get(space.Job(ns, keys.Waiters, on)))
+	if err != nil || v == nil {
+		return records.Waiters{}, err
+	}
+	return records.DecodeWaiters(v)
+}
+
+// ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
+func ReadTold(g *statedb.Group, d keys.Due) (int, error) {
+	w, err := ReadWaiters(g, keys.In(g.Prefix()), d.NS, d.ID)
+	return int(w.Next()), err
+}
