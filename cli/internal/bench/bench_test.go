@@ -7,18 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // serve starts a stand-in and returns it as a target.
-func serve(t testing.TB, f standin.Faults) *Target {
+func serve(t testing.TB, f faults) *Target {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := standin.New(f).NewServer()
+	server := newStandin(f)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -51,7 +49,7 @@ func small(w Workload, p Protocol) Options {
 	return o
 }
 
-func mustRun(t *testing.T, o Options, f standin.Faults) *Report {
+func mustRun(t *testing.T, o Options, f faults) *Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -74,7 +72,7 @@ func TestRun_EveryWorkloadOverEveryProtocolAccountsForEveryJob(t *testing.T) {
 					if w == Latency {
 						o.Jobs = 20
 					}
-					r := mustRun(t, o, standin.Faults{})
+					r := mustRun(t, o, faults{})
 					if !r.Valid || r.Check.Enqueued != o.Jobs || r.Check.Delivered != o.Jobs {
 						t.Fatalf("not valid: %+v %v", r.Check, r.Problems)
 					}
@@ -100,7 +98,7 @@ func TestRun_LostJobMakesItInvalid(t *testing.T) {
 	o := small(Enqueue, Stream)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := &run{opts: o, target: serve(t, standin.Faults{LoseEvery: 100})}
+	r := &run{opts: o, target: serve(t, faults{loseEvery: 100})}
 	r.opts.Server = r.target.URL
 	r.stall = 300 * time.Millisecond
 	r.dialer = &dialer{server: r.target.URL, queue: "bench-test", payload: "{}"}
@@ -116,7 +114,7 @@ func TestRun_LostJobMakesItInvalid(t *testing.T) {
 
 func TestRun_JobHandedOutTwiceMakesItInvalid(t *testing.T) {
 	t.Parallel()
-	r := mustRun(t, small(Lifecycle, Stream), standin.Faults{RepeatEvery: 100})
+	r := mustRun(t, small(Lifecycle, Stream), faults{repeatEvery: 100})
 	if r.Valid || r.Check.Duplicated == 0 {
 		t.Fatalf("jobs were handed out twice, the report says %+v", r.Check)
 	}
@@ -125,7 +123,7 @@ func TestRun_JobHandedOutTwiceMakesItInvalid(t *testing.T) {
 func TestRun_RefusedAckMakesItInvalid(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Protocol{HTTP, RPC, Stream} {
-		r := mustRun(t, small(Lifecycle, p), standin.Faults{RefuseEvery: 100})
+		r := mustRun(t, small(Lifecycle, p), faults{refuseEvery: 100})
 		if r.Valid || r.Check.Refused != 5 {
 			t.Fatalf("%s: five acks were refused, the report says %+v", p, r.Check)
 		}
@@ -134,7 +132,7 @@ func TestRun_RefusedAckMakesItInvalid(t *testing.T) {
 
 func TestRun_OverloadIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	r := mustRun(t, small(Enqueue, HTTP), standin.Faults{Overloads: 10})
+	r := mustRun(t, small(Enqueue, HTTP), faults{overloads: 10})
 	if !r.Valid {
 		t.Fatalf("not valid: %v", r.Problems)
 	}
@@ -145,7 +143,7 @@ func TestRun_MovedLeaderIsFollowedAndNoted(t *testing.T) {
 	for _, concurrency := range []int{1, 5} {
 		o := small(Enqueue, Stream)
 		o.Concurrency = concurrency
-		r := mustRun(t, o, standin.Faults{Moves: 7})
+		r := mustRun(t, o, faults{moves: 7})
 		if !r.Valid || !strings.Contains(strings.Join(r.Notes, " "), "7 streams") {
 			t.Fatalf("valid: %v, problems %v, notes %v", r.Valid, r.Problems, r.Notes)
 		}
@@ -156,7 +154,7 @@ func TestRun_KeptBacklogIsNotLost(t *testing.T) {
 	t.Parallel()
 	o := small(Lifecycle, Stream)
 	o.Backlog, o.KeepBacklog = 300, true
-	r := mustRun(t, o, standin.Faults{})
+	r := mustRun(t, o, faults{})
 	if !r.Valid || r.Check.Remaining != 300 || r.Check.Enqueued != 800 {
 		t.Fatalf("300 of 800 jobs are left on purpose, the report says %+v %v", r.Check, r.Problems)
 	}

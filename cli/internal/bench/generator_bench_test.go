@@ -3,8 +3,6 @@ package bench
 import (
 	"fmt"
 	"testing"
-
-	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // BenchmarkGenerator shows what the generator itself can do: the stand-in does
@@ -29,7 +27,7 @@ func BenchmarkGenerator(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			o := Default()
 			o.Workload, o.Protocol, o.Batch, o.Connections, o.Concurrency, o.Jobs = c.workload, c.protocol, c.batch, c.connections, c.concurrency, max(b.N, 100)
-			r, err := Run(b.Context(), o, serve(b, standin.Faults{}))
+			r, err := Run(b.Context(), o, serve(b, faults{}))
 			if err != nil || !r.Valid {
 				b.Fatalf("%v %+v", err, r)
 			}

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/corvo-cloud/corvo/cli/internal/bench/standin"
 )
 
 // outcome is what an invocation left behind.
@@ -42,10 +40,19 @@ func answer(t *testing.T, handle http.HandlerFunc) string {
 
 func TestEnqueue_OverloadIsRetriedUntilAccepted(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(standin.New(standin.Faults{Overloads: 3}).Handler())
-	t.Cleanup(server.Close)
-	if got := run(t, server.URL, "enqueue", "emails", "{}"); got.exit != ExitOK || !strings.HasPrefix(got.stdout, "job_") {
-		t.Fatalf("%+v", got)
+	var calls atomic.Int32
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) < 4 {
+			w.Header().Set("Retry-After", "0.003")
+			w.WriteHeader(429)
+			_, _ = w.Write([]byte(`{"error":"too many jobs at once","code":"OVERLOADED"}`))
+			return
+		}
+		w.WriteHeader(201)
+		_, _ = w.Write([]byte(`{"job_id":"job_1","status":"pending"}`))
+	})
+	if got := run(t, url, "enqueue", "emails", "{}"); got.exit != ExitOK || got.stdout != "job_1\n" || calls.Load() != 4 {
+		t.Fatalf("%d calls, %+v", calls.Load(), got)
 	}
 }
 
