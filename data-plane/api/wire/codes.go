@@ -34,6 +34,7 @@ const (
 	CodePayloadTooLarge   Code = "PAYLOAD_TOO_LARGE"
 	CodeHeadersTooLarge   Code = "HEADERS_TOO_LARGE"
 	CodeMembership        Code = "MEMBERSHIP_ERROR"
+	CodeCellVersion       Code = "CELL_VERSION"       // Nothing was done: the upgrade of the cell is not complete.
 	CodeLeaderUnavailable Code = "LEADER_UNAVAILABLE" // Nothing was done.
 	CodeNotLeader         Code = "NOT_LEADER"         // On worker streams.
 	CodeForwardLoop       Code = "FORWARD_LOOP"       // Nothing was done.
@@ -56,7 +57,7 @@ func Codes() []Code {
 		CodeValidation, CodeParse, CodeNotFound, CodeMethodNotAllowed, CodeNamespaceNotFound, CodeConflict, CodeQueueChanged, CodeQueueDraining,
 		CodeBatchClosed, CodeTooManyBatches, CodeTooManyDependents, CodeTooManyOperations, CodeTooManySchedules, CodeLeaseLost, CodeNotActive,
 		CodeUnauthorized, CodeForbidden, CodeCrossOrigin, CodeTokenExpired, CodeTokenWithdrawn, CodeOverloaded, CodeRateLimited, CodeBudgetExceeded,
-		CodeDiskFull, CodeSearchTooBroad, CodePayloadTooLarge, CodeHeadersTooLarge, CodeMembership, CodeLeaderUnavailable, CodeNotLeader, CodeForwardLoop, CodeListBehind, CodeRebuilding,
+		CodeDiskFull, CodeSearchTooBroad, CodePayloadTooLarge, CodeHeadersTooLarge, CodeMembership, CodeCellVersion, CodeLeaderUnavailable, CodeNotLeader, CodeForwardLoop, CodeListBehind, CodeRebuilding,
 		CodeStarting, CodeClockSkew, CodeAuthStateStale, CodeUnhealthy, CodeUnknownOutcome, CodeRequestTimeout, CodeCanceled, CodeUnsupported, CodeInternal,
 	}
 }
