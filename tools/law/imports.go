@@ -128,7 +128,9 @@ var Rooms = []Room{
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},
-	{"data-plane/internal/server", []string{"data-plane/api/...", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue"},
+	{"data-plane/internal/shape", []string{"data-plane/api/gen/...", "data-plane/api/wire", "data-plane/internal/fault"},
+		"reads and describes what clients send; it knows neither routes nor what a use case allows"},
+	{"data-plane/internal/server", []string{"data-plane/api/...", "data-plane/internal/fault", "data-plane/internal/job", "data-plane/internal/queue", "data-plane/internal/shape"},
 		"wire to use case and back; it must not know storage, raft or commands"},
 	{"data-plane/node", []string{"data-plane/api/...", "data-plane/internal/..."},
 		"the public package: builds and starts a node, so it alone knows everybody"},
@@ -257,6 +259,6 @@ var Libraries = []Library{
 		"one room writes letters"},
 	{"github.com/robfig/cron", []string{"data-plane/internal/cron"},
 		"one room reads expressions; the instants are its own"},
-	{"connectrpc.com/connect", []string{"data-plane/api/...", "data-plane/internal/server", "data-plane/internal/cell", "data-plane/node", "control-plane/...", "sdks/go/...", "cli/conformance", "cli/internal/...", "services/...", "terraform-provider/internal/..."},
+	{"connectrpc.com/connect", []string{"data-plane/api/...", "data-plane/internal/server", "data-plane/internal/shape", "data-plane/internal/cell", "data-plane/node", "control-plane/...", "sdks/go/...", "cli/conformance", "cli/internal/...", "services/...", "terraform-provider/internal/..."},
 		"use cases and everything below speak Go, not RPC"},
 }

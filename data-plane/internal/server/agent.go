@@ -9,35 +9,36 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 //nolint:gochecknoglobals // Constant tables.
 var (
-	agentShape = newShape("AgentConfig",
-		wholeField("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
+	agentShape = shape.New("AgentConfig",
+		shape.Whole("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
 		dollarsField("max_cost_usd", "Cost before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
-		spanField("iteration_timeout", "How long one attempt of an iteration can take, even if its lease is renewed; 0 means no limit.",
+		shape.Span("iteration_timeout", "How long one attempt of an iteration can take, even if its lease is renewed; 0 means no limit.",
 			func(in *queue.AgentLimits, d time.Duration) { in.IterationTimeout = d }),
-	).strictly()
-	replayShape = newShape("ReplayRequest",
-		wholeField("from", "Number of the iteration to continue from.", func(in *int, n int) { *in = n }),
-	).strictly()
-	iterationParams = []queryParam{
-		{name: "after", doc: "Only iterations after this one.", schema: schema{Type: "integer"}},
-		{name: "limit", doc: "Maximum number of iterations; default 1000, which is also how many are kept.", schema: schema{Type: "integer"}},
+	).Strictly()
+	replayShape = shape.New("ReplayRequest",
+		shape.Whole("from", "Number of the iteration to continue from.", func(in *int, n int) { *in = n }),
+	).Strictly()
+	iterationParams = []shape.Param{
+		shape.WholeParam("after", "Only iterations after this one."),
+		shape.WholeParam("limit", "Maximum number of iterations; default 1000, which is also how many are kept."),
 	}
 )
 
-func agentFromProto(d *decoder, path string, m *corvov1.AgentConfig) *queue.AgentLimits {
+func agentFromProto(d *shape.Decoder, path string, m *corvov1.AgentConfig) *queue.AgentLimits {
 	if m == nil {
 		return nil
 	}
-	refuseUnknown(d, path, m)
-	a := &queue.AgentLimits{MaxIterations: int(m.GetMaxIterations()), MaxCost: dollarsFromProto(d, join(path, "max_cost_usd"), m.GetMaxCostUsd())}
+	shape.RefuseUnknown(d, path, m)
+	a := &queue.AgentLimits{MaxIterations: int(m.GetMaxIterations()), MaxCost: dollarsFromProto(d, shape.Join(path, "max_cost_usd"), m.GetMaxCostUsd())}
 	if text := m.GetIterationTimeout(); text != "" {
-		span, msg := duration(text)
+		span, msg := shape.ParseDuration(text)
 		if msg != "" {
-			d.problem(join(path, "iteration_timeout"), "%s", msg)
+			d.Problem(shape.Join(path, "iteration_timeout"), "%s", msg)
 		}
 		a.IterationTimeout = span
 	}
@@ -76,10 +77,10 @@ func (c *call) iterations() error {
 	if err != nil {
 		return err
 	}
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	after, limit := wholeParam(&d, q, "after"), wholeParam(&d, q, "limit")
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	page, err := c.place.Local.Iterations(c.r.Context(), c.who.Caller, id, after, limit)
@@ -97,14 +98,14 @@ func (c *call) iterations() error {
 }
 
 // wholeParam reads an optional whole number; 0 if it is not given.
-func wholeParam(d *decoder, q url.Values, name string) int {
+func wholeParam(d *shape.Decoder, q url.Values, name string) int {
 	text := q.Get(name)
 	if text == "" {
 		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		d.also("", []fault.Field{{Path: name, Message: "must be a whole number"}}, asIs)
+		d.Also("", []fault.Field{{Path: name, Message: "must be a whole number"}}, shape.AsIs)
 	}
 	return n
 }

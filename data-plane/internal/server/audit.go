@@ -5,30 +5,31 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
-var auditParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Entries per page, 1 to 1000; default 100.", schema{Type: "integer"}},
-	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
+var auditParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("limit", "Entries per page, 1 to 1000; default 100."),
+	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 
 func (c *call) audit() error {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	var before uint64
 	limit := queue.AuditPageDefault
 	var err error
 	if text := q.Get("cursor"); text != "" {
 		if before, err = strconv.ParseUint(text, 10, 64); err != nil || before == 0 {
-			d.problem("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
+			d.Problem("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 		}
 	}
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.AuditPageMax {
-			d.problem("limit", "must be between 1 and %d", queue.AuditPageMax)
+			d.Problem("limit", "must be between 1 and %d", queue.AuditPageMax)
 		}
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	page, err := c.place.Local.Audit(c.r.Context(), c.who.Caller, before, limit)

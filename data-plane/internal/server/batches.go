@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 func newBatchAnswer(b *queue.Batch) wire.Batch {
@@ -97,21 +98,21 @@ func (c *call) batchID() (job.BatchID, error) {
 }
 
 // pageParams are the parameters of a list without filters.
-var pageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Items per page, at most 1000; default 50.", schema{Type: "integer"}},
-	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
+var pageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("limit", "Items per page, at most 1000; default 50."),
+	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 
 func (c *call) pageFromQuery() (queue.PageInput, error) {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	in := queue.PageInput{Cursor: q.Get("cursor")}
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > queue.ListMax {
-			d.problem("limit", "must be between 1 and %d", queue.ListMax)
+			d.Problem("limit", "must be between 1 and %d", queue.ListMax)
 		}
 		in.Limit = n
 	}
-	return in, d.err()
+	return in, d.Err()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // body reads the request within the limit and within bodyTimeout.
@@ -87,21 +88,21 @@ func (c *call) parse() ([]byte, error) {
 	if len(b) == 0 {
 		return []byte("{}"), nil
 	}
-	if err := checkJSON(b); err != nil {
+	if err := shape.Check(b); err != nil {
 		return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
 	}
 	return b, nil
 }
 
 // decode reads the body by its shape, naming every problem at once.
-func decode[T any](c *call, sh *shape[T], into *T) error {
+func decode[T any](c *call, sh *shape.Shape[T], into *T) error {
 	b, err := c.parse()
 	if err != nil {
 		return err
 	}
-	var d decoder
-	sh.read(&d, "", b, into)
-	return d.err()
+	var d shape.Decoder
+	sh.Read(&d, "", b, into)
+	return d.Err()
 }
 
 // jobID is the {id} of the path. What is not an id names no job.

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // Budgets and approval policies. Their shapes are strict: a misspelt limit that is
@@ -21,28 +22,28 @@ type policyRequest struct {
 
 //nolint:gochecknoglobals // Constant tables.
 var (
-	budgetShape = newShape("BudgetRequest",
-		wordField("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *string { return &in.Scope }).must(),
-		textField("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
+	budgetShape = shape.New("BudgetRequest",
+		shape.Word("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *string { return &in.Scope }).Must(),
+		shape.Text("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
 		dollarsField("daily_usd", "Maximum model cost per UTC day; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
 		dollarsField("per_job_usd", "Maximum model cost per job; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
-		wordField("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
+		shape.Word("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
 			func(in *queue.Budget) *string { return &in.OnExceed }),
-	).strictly()
+	).Strictly()
 
-	policyShape = newShape("ApprovalPolicyRequest",
-		textField("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
-		textField("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).must(),
-		wordField("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *string { return &in.in.Mode }),
-		boolField("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
-		textField("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
-		textField("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
-		textField("tag_value", "With this value; leave out for any value.", func(in *policyRequest) *string { return &in.in.TagValue }),
-		textsField("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
+	policyShape = shape.New("ApprovalPolicyRequest",
+		shape.Text("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
+		shape.Text("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).Must(),
+		shape.Word("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *string { return &in.in.Mode }),
+		shape.Bool("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
+		shape.Text("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
+		shape.Text("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
+		shape.Text("tag_value", "With this value; leave out for any value.", func(in *policyRequest) *string { return &in.in.TagValue }),
+		shape.Texts("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
 			func(in *policyRequest) *[]string { return &in.in.Approvers }),
-		durationField("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
-		wordField("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *string { return &in.in.OnExpire }),
-	).strictly()
+		shape.Duration("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
+		shape.Word("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *string { return &in.in.OnExpire }),
+	).Strictly()
 )
 
 func newBudgetAnswer(b *queue.Budget) wire.Budget {
@@ -70,8 +71,8 @@ func (c *call) setBudget() error {
 	if err != nil {
 		return err
 	}
-	d.also("", in.CheckBudget(), asIs)
-	if err := d.err(); err != nil {
+	d.Also("", in.CheckBudget(), shape.AsIs)
+	if err := d.Err(); err != nil {
 		return err
 	}
 	b, err := c.place.Local.SetBudget(c.r.Context(), c.who.Caller, in)
@@ -135,8 +136,8 @@ func (c *call) setPolicy() error {
 			return errNoPolicy()
 		}
 	}
-	d.also("", req.in.CheckPolicy(), asIs)
-	if err := d.err(); err != nil {
+	d.Also("", req.in.CheckPolicy(), shape.AsIs)
+	if err := d.Err(); err != nil {
 		return err
 	}
 	p, err := c.place.Local.SetPolicy(c.r.Context(), c.who.Caller, req.in)

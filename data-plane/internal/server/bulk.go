@@ -10,11 +10,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
-var bulkGetShape = newShape("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("job_ids", "Job ids, at most 1000.", func(in *[]string) *[]string { return in }).must(),
-).strictly()
+var bulkGetShape = shape.New("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Texts("job_ids", "Job ids, at most 1000.", func(in *[]string) *[]string { return in }).Must(),
+).Strictly()
 
 func (c *call) bulkGet() error {
 	var ids []string
@@ -32,20 +33,20 @@ func (c *call) bulkGet() error {
 	return c.reply(a)
 }
 
-var bulkShape = newShape("BulkRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("job_ids", "Job ids, at most 10000. Send either job_ids or filter.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
-	objectField("filter", "All jobs that match this search; limit caps how many.", searchShape,
+var bulkShape = shape.New("BulkRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Texts("job_ids", "Job ids, at most 10000. Send either job_ids or filter.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
+	shape.Object("filter", "All jobs that match this search; limit caps how many.", searchShape,
 		func(in *queue.BulkInput) *queue.JobFilter {
 			in.Filter = new(queue.JobFilter)
 			return in.Filter
 		}),
-	wordField("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
-		func(in *queue.BulkInput) *string { return &in.Action }).must(),
-	textField("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
-	wordField("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *string { return &in.Priority }),
-	boolField("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
+	shape.Word("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
+		func(in *queue.BulkInput) *string { return &in.Action }).Must(),
+	shape.Text("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
+	shape.Word("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *string { return &in.Priority }),
+	shape.Bool("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
 		func(in *queue.BulkInput) *bool { return &in.Async }),
-).strictly()
+).Strictly()
 
 func (c *call) bulk() error {
 	var in queue.BulkInput

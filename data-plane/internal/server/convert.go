@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // enqueueItem is what EnqueueRequest and LifecycleEnqueueItem have in common.
@@ -27,49 +28,49 @@ type enqueueItem interface {
 	GetOptions() *corvov1.EnqueueOptions
 }
 
-func enqueueFromProto(d *decoder, path string, m enqueueItem) queue.EnqueueInput {
-	refuseUnknown(d, path, m)
+func enqueueFromProto(d *shape.Decoder, path string, m enqueueItem) queue.EnqueueInput {
+	shape.RefuseUnknown(d, path, m)
 	o := m.GetOptions()
 	in := queue.EnqueueInput{
-		Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson()),
+		Queue: m.GetQueue(), Payload: jsonFromProto(d, shape.Join(path, "payload_json"), m.GetPayloadJson()),
 		Priority: o.GetPriority(), RetryBackoff: o.GetRetryBackoff(), Tags: o.GetTags(),
 		UniqueKey: o.GetUniqueKey(), IdempotencyKey: o.GetIdempotencyKey(),
-		TraceParent: o.GetTraceparent(), ParentID: o.GetParentId(), Agent: agentFromProto(d, join(path, "agent"), m.GetAgent()),
+		TraceParent: o.GetTraceparent(), ParentID: o.GetParentId(), Agent: agentFromProto(d, shape.Join(path, "agent"), m.GetAgent()),
 	}
 	if o == nil {
 		return in
 	}
-	options := join(path, "options")
-	refuseUnknown(d, options, o)
+	options := shape.Join(path, "options")
+	shape.RefuseUnknown(d, options, o)
 	in.DependsOn, in.OnDependencyFailed, in.BatchID = o.GetDependsOn(), o.GetOnDependencyFailed(), o.GetBatchId()
-	in.Chain = chainFromProto(d, join(options, "chain"), o.GetChain())
-	in.Checkpoint = jsonFromProto(d, join(options, "checkpoint_json"), o.GetCheckpointJson())
+	in.Chain = chainFromProto(d, shape.Join(options, "chain"), o.GetChain())
+	in.Checkpoint = jsonFromProto(d, shape.Join(options, "checkpoint_json"), o.GetCheckpointJson())
 	if o.MaxRetries != nil {
 		n := int(o.GetMaxRetries())
 		in.MaxRetries = &n
 	}
-	in.RetryBaseDelay = spanFromProto(d, join(options, "retry_base_delay_ms"), o.RetryBaseDelayMs, time.Millisecond)
-	in.RetryMaxDelay = spanFromProto(d, join(options, "retry_max_delay_ms"), o.RetryMaxDelayMs, time.Millisecond)
-	in.Delay = spanFromProto(d, join(options, "delay_ms"), o.DelayMs, time.Millisecond)
-	in.ExpireAfter = spanFromProto(d, join(options, "expire_after_ms"), o.ExpireAfterMs, time.Millisecond)
-	in.UniquePeriod = spanFromProto(d, join(options, "unique_period"), o.UniquePeriod, time.Second)
+	in.RetryBaseDelay = spanFromProto(d, shape.Join(options, "retry_base_delay_ms"), o.RetryBaseDelayMs, time.Millisecond)
+	in.RetryMaxDelay = spanFromProto(d, shape.Join(options, "retry_max_delay_ms"), o.RetryMaxDelayMs, time.Millisecond)
+	in.Delay = spanFromProto(d, shape.Join(options, "delay_ms"), o.DelayMs, time.Millisecond)
+	in.ExpireAfter = spanFromProto(d, shape.Join(options, "expire_after_ms"), o.ExpireAfterMs, time.Millisecond)
+	in.UniquePeriod = spanFromProto(d, shape.Join(options, "unique_period"), o.UniquePeriod, time.Second)
 	if o.GetScheduledAt() != nil {
 		if err := o.GetScheduledAt().CheckValid(); err != nil {
-			d.problem(join(options, "scheduled_at"), "is not a time")
+			d.Problem(shape.Join(options, "scheduled_at"), "is not a time")
 		}
 		in.ScheduledAt = o.GetScheduledAt().AsTime()
 	}
 	return in
 }
 
-func chainFromProto(d *decoder, path string, m *corvov1.Chain) *queue.ChainInput {
+func chainFromProto(d *shape.Decoder, path string, m *corvov1.Chain) *queue.ChainInput {
 	if m == nil {
 		return nil
 	}
-	refuseUnknown(d, path, m)
+	shape.RefuseUnknown(d, path, m)
 	in := &queue.ChainInput{
-		GoOn: m.GetContinueOnFailure(), OnFailure: stepFromProto(d, join(path, "on_failure"), m.GetOnFailure()),
-		OnExit: stepFromProto(d, join(path, "on_exit"), m.GetOnExit()),
+		GoOn: m.GetContinueOnFailure(), OnFailure: stepFromProto(d, shape.Join(path, "on_failure"), m.GetOnFailure()),
+		OnExit: stepFromProto(d, shape.Join(path, "on_exit"), m.GetOnExit()),
 	}
 	for i, s := range m.GetSteps() {
 		if i == queue.ChainStepsMax+1 {
@@ -80,33 +81,33 @@ func chainFromProto(d *decoder, path string, m *corvov1.Chain) *queue.ChainInput
 	return in
 }
 
-func batchFromProto(d *decoder, m *corvov1.BatchOptions) *queue.BatchOptions {
+func batchFromProto(d *shape.Decoder, m *corvov1.BatchOptions) *queue.BatchOptions {
 	if m == nil {
 		return nil
 	}
-	refuseUnknown(d, "batch", m)
+	shape.RefuseUnknown(d, "batch", m)
 	return &queue.BatchOptions{
 		CallbackQueue: m.GetCallbackQueue(), Open: m.GetOpen(),
 		CallbackPayload: jsonFromProto(d, "batch.callback_payload_json", m.GetCallbackPayloadJson()),
 	}
 }
 
-func stepFromProto(d *decoder, path string, m *corvov1.ChainStep) *queue.StepInput {
+func stepFromProto(d *shape.Decoder, path string, m *corvov1.ChainStep) *queue.StepInput {
 	if m == nil {
 		return nil
 	}
-	refuseUnknown(d, path, m)
-	return &queue.StepInput{Queue: m.GetQueue(), Payload: jsonFromProto(d, join(path, "payload_json"), m.GetPayloadJson())}
+	shape.RefuseUnknown(d, path, m)
+	return &queue.StepInput{Queue: m.GetQueue(), Payload: jsonFromProto(d, shape.Join(path, "payload_json"), m.GetPayloadJson())}
 }
 
 // spanFromProto reads a number of units; what does not fit a Duration is refused,
 // because wrapped around it would mean something else.
-func spanFromProto(d *decoder, path string, n *int64, unit time.Duration) *time.Duration {
+func spanFromProto(d *shape.Decoder, path string, n *int64, unit time.Duration) *time.Duration {
 	if n == nil {
 		return nil
 	}
 	if *n < 0 || *n > math.MaxInt64/int64(unit) {
-		d.problem(path, "is out of range")
+		d.Problem(path, "is out of range")
 		return nil
 	}
 	span := time.Duration(*n) * unit
@@ -120,13 +121,13 @@ func millis(n int64) time.Duration {
 }
 
 // jsonFromProto checks a JSON text as strictly as a JSON body; empty is none.
-func jsonFromProto(d *decoder, path, text string) json.RawMessage {
+func jsonFromProto(d *shape.Decoder, path, text string) json.RawMessage {
 	if text == "" {
 		return nil
 	}
 	raw := json.RawMessage(text)
-	if err := checkJSON(raw); err != nil {
-		d.problem(path, "%s", err)
+	if err := shape.Check(raw); err != nil {
+		d.Problem(path, "%s", err)
 	}
 	return raw
 }
@@ -267,7 +268,7 @@ func foundToProto(g *queue.Grant) *corvov1.FetchResponse {
 	}
 }
 
-func ackFromProto(d *decoder, m *corvov1.AckRequest) queue.AckInput {
+func ackFromProto(d *shape.Decoder, m *corvov1.AckRequest) queue.AckInput {
 	return queue.AckInput{
 		Token: m.GetLeaseToken(), WorkerID: m.GetWorkerId(),
 		Result:     jsonFromProto(d, "result_json", m.GetResultJson()),
@@ -288,7 +289,7 @@ func acksFromProto(list []*corvov1.AckBatchItem, workerID string) *items[queue.A
 		if !ok {
 			continue
 		}
-		var d decoder
+		var d shape.Decoder
 		in := queue.AckInput{
 			JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
 			Result:     jsonFromProto(&d, "result_json", m.GetResultJson()),
@@ -298,7 +299,7 @@ func acksFromProto(list []*corvov1.AckBatchItem, workerID string) *items[queue.A
 			AgentStatus: m.GetAgentStatus(), HoldReason: m.GetHoldReason(),
 			StepStatus: m.GetStepStatus(), ExitReason: m.GetExitReason(),
 		}
-		if err := d.err(); err != nil {
+		if err := d.Err(); err != nil {
 			acks.errs[i] = err
 			continue
 		}
@@ -334,10 +335,10 @@ func failsFromProto(list []*corvov1.LifecycleFailItem, workerID string) *items[q
 		if !ok {
 			continue
 		}
-		var d decoder
+		var d shape.Decoder
 		in := failFromProto(&d, id, m, m.DelayMs)
 		in.WorkerID = workerID
-		if err := d.err(); err != nil {
+		if err := d.Err(); err != nil {
 			fails.errs[i] = err
 			continue
 		}
@@ -356,7 +357,7 @@ type failItem interface {
 	GetUsage() *corvov1.UsageReport
 }
 
-func failFromProto(d *decoder, id job.ID, m failItem, delayMS *int64) queue.FailInput {
+func failFromProto(d *shape.Decoder, id job.ID, m failItem, delayMS *int64) queue.FailInput {
 	return queue.FailInput{
 		JobID: id, Token: m.GetLeaseToken(), Error: m.GetError(), Backtrace: m.GetBacktrace(),
 		Release: m.GetRelease(), Terminal: m.GetTerminal(), Delay: spanFromProto(d, "delay_ms", delayMS, time.Millisecond),
@@ -370,7 +371,7 @@ type heartbeats struct {
 	names []string                                 // names[i] is in[i]'s id as sent.
 	lost  map[string]*corvov1.HeartbeatJobResponse // Of ids that can not exist.
 	list  string                                   // How the message calls the heartbeats.
-	wrong decoder                                  // What of their news could not be read.
+	wrong shape.Decoder                            // What of their news could not be read.
 }
 
 func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, workerID string, leaseSeconds int32) heartbeats {
@@ -387,15 +388,15 @@ func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, 
 		}
 		at := fmt.Sprintf("%s[%q]", hb.list, name)
 		in := queue.HeartbeatInput{JobID: id, Token: u.GetLeaseToken(), WorkerID: workerID, Lease: time.Duration(leaseSeconds) * time.Second}
-		var own decoder
+		var own shape.Decoder
 		news := in
-		news.Progress = jsonFromProto(&own, join(at, "progress_json"), u.GetProgressJson())
-		news.Checkpoint = jsonFromProto(&own, join(at, "checkpoint_json"), u.GetCheckpointJson())
-		news.Usage = usageFromProto(&own, join(at, "usage"), u.GetUsage())
-		if len(own.problems) == 0 {
+		news.Progress = jsonFromProto(&own, shape.Join(at, "progress_json"), u.GetProgressJson())
+		news.Checkpoint = jsonFromProto(&own, shape.Join(at, "checkpoint_json"), u.GetCheckpointJson())
+		news.Usage = usageFromProto(&own, shape.Join(at, "usage"), u.GetUsage())
+		if len(own.Problems) == 0 {
 			in = news // Else it has none, but the worker is alive.
 		}
-		hb.wrong.also("", own.problems, asIs)
+		hb.wrong.Also("", own.Problems, shape.AsIs)
 		hb.in = append(hb.in, in)
 		hb.names = append(hb.names, name)
 	}
@@ -404,7 +405,7 @@ func heartbeatsFromProto(list string, m map[string]*corvov1.HeartbeatJobUpdate, 
 
 // err joins err, of the use case, with what is wrong with the encoding.
 func (hb *heartbeats) err(err error) error {
-	return hb.wrong.andAlso(err, func(path string) string {
+	return hb.wrong.AndAlso(err, func(path string) string {
 		id, member, ok := strings.Cut(strings.TrimPrefix(path, "jobs."), ".")
 		if !ok {
 			return protoPath(path) // Of all jobs.

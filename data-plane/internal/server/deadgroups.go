@@ -5,25 +5,26 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
-var deadGroupsParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"queue", "Only jobs of this queue.", schema{Type: "string"}},
-	{"limit", "How many groups, at most 1000; 100 if it is not given.", schema{Type: "integer"}},
+var deadGroupsParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("queue", "Only jobs of this queue."),
+	shape.WholeParam("limit", "How many groups, at most 1000; 100 if it is not given."),
 }
 
 func (c *call) deadGroups() error {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	limit := queue.ErrorGroupsDefault
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > queue.ErrorGroupsMax {
-			d.problem("limit", "must be between 1 and %d", queue.ErrorGroupsMax)
+			d.Problem("limit", "must be between 1 and %d", queue.ErrorGroupsMax)
 		}
 		limit = n
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	g, err := c.place.Views.ErrorGroups(c.r.Context(), c.who.Caller, q.Get("queue"), limit)

@@ -4,22 +4,23 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
-var drainParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "wait", doc: `How long to wait for the queue to be empty, at most 60s; for example "30s".`, schema: schema{Type: "string"}},
+var drainParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("wait", `How long to wait for the queue to be empty, at most 60s; for example "30s".`),
 }
 
 func (c *call) drainQueue() error {
-	var d decoder
+	var d shape.Decoder
 	var wait time.Duration
 	if text := c.query(&d).Get("wait"); text != "" {
 		var msg string
-		if wait, msg = duration(text); msg != "" {
-			d.problem("wait", "%s", msg)
+		if wait, msg = shape.ParseDuration(text); msg != "" {
+			d.Problem("wait", "%s", msg)
 		}
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	ctx, cancel := c.s.untilDrain(c.r.Context())

@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 type enqueueBatchRequest struct {
@@ -17,84 +18,72 @@ type enqueueBatchRequest struct {
 	batch *queue.BatchOptions
 }
 
-var enqueueShape = newShape("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
-	textField("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).must(),
-	anyField("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Payload }),
-	anyField("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Checkpoint }),
-	wordField("priority", "critical, high or normal; low means normal.", wire.Priorities(), func(in *queue.EnqueueInput) *string { return &in.Priority }),
-	wholeField("max_retries", "Total number of attempts; default 3, and 0 means 1.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
-	wordField("retry_backoff", "none, fixed, linear or exponential.", wire.Backoffs(), func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
-	durationField("retry_base_delay", "Default 5s.", setBaseDelay),
-	durationField("retry_max_delay", "Default 10m.", setMaxDelay),
-	millisField("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
-	millisField("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
-	timeField("scheduled_at", "Don't start before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
-	durationField("delay", "Don't start for this long; instead of scheduled_at.", setDelay),
-	millisField("delay_ms", "The same in milliseconds.", setDelay),
-	durationField("expire_after", "Time to live: a job that hasn't ended by then becomes dead.", setExpireAfter),
-	millisField("expire_after_ms", "The same in milliseconds.", setExpireAfter),
-	tagsField("tags", "Tags to find the job by.", func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
-	textField("unique_key", "While a job with this key exists in the queue, enqueueing it again returns that job.",
+var enqueueShape = shape.New("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Text("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).Must(),
+	shape.Any("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Payload }),
+	shape.Any("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Checkpoint }),
+	shape.Word("priority", "critical, high or normal; low means normal.", wire.Priorities(), func(in *queue.EnqueueInput) *string { return &in.Priority }),
+	shape.Whole("max_retries", "Total number of attempts; default 3, and 0 means 1.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
+	shape.Word("retry_backoff", "none, fixed, linear or exponential.", wire.Backoffs(), func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
+	shape.Duration("retry_base_delay", "Default 5s.", setBaseDelay),
+	shape.Duration("retry_max_delay", "Default 10m.", setMaxDelay),
+	shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
+	shape.Millis("retry_max_delay_ms", "The same in milliseconds.", setMaxDelay),
+	shape.Time("scheduled_at", "Don't start before this time.", func(in *queue.EnqueueInput) *time.Time { return &in.ScheduledAt }),
+	shape.Duration("delay", "Don't start for this long; instead of scheduled_at.", setDelay),
+	shape.Millis("delay_ms", "The same in milliseconds.", setDelay),
+	shape.Duration("expire_after", "Time to live: a job that hasn't ended by then becomes dead.", setExpireAfter),
+	shape.Millis("expire_after_ms", "The same in milliseconds.", setExpireAfter),
+	shape.Tags("tags", "Tags to find the job by.", queue.TagsMax, func(in *queue.EnqueueInput) *map[string]string { return &in.Tags }),
+	shape.Text("unique_key", "While a job with this key exists in the queue, enqueueing it again returns that job.",
 		func(in *queue.EnqueueInput) *string { return &in.UniqueKey }),
-	secondsField("unique_period", "Maximum seconds the key is locked; default 3600.",
+	shape.Seconds("unique_period", "Maximum seconds the key is locked; default 3600.",
 		func(in *queue.EnqueueInput, d time.Duration) { in.UniquePeriod = &d }),
-	textField("idempotency_key", "For 24 hours, the same key returns the first response again. Also accepted as the header Idempotency-Key.",
+	shape.Text("idempotency_key", "For 24 hours, the same key returns the first response again. Also accepted as the header Idempotency-Key.",
 		func(in *queue.EnqueueInput) *string { return &in.IdempotencyKey }),
-	textField("traceparent", "W3C trace context passed to the worker. Also accepted as the header Traceparent.",
+	shape.Text("traceparent", "W3C trace context passed to the worker. Also accepted as the header Traceparent.",
 		func(in *queue.EnqueueInput) *string { return &in.TraceParent }),
-	textField("parent_id", "The job that created this one, shown to people.", func(in *queue.EnqueueInput) *string { return &in.ParentID }),
+	shape.Text("parent_id", "The job that created this one, shown to people.", func(in *queue.EnqueueInput) *string { return &in.ParentID }),
 	groupField(),
-	objectField("agent", "Makes the job an agent job, which runs in iterations.", agentShape, func(in *queue.EnqueueInput) *queue.AgentLimits {
+	shape.Object("agent", "Makes the job an agent job, which runs in iterations.", agentShape, func(in *queue.EnqueueInput) *queue.AgentLimits {
 		in.Agent = new(queue.AgentLimits)
 		return in.Agent
 	}),
 	chainField(),
-	textsField("depends_on", "Ids of the jobs that must complete before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
-	wordField("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.", wire.DependencyPolicies(),
+	shape.Texts("depends_on", "Ids of the jobs that must complete before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
+	shape.Word("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.", wire.DependencyPolicies(),
 		func(in *queue.EnqueueInput) *string { return &in.OnDependencyFailed }),
-	textField("batch_id", "Id of an open batch to join.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
-	laterField[queue.EnqueueInput]("chain_id"),
-	laterField[queue.EnqueueInput]("chain_step"),
-	laterField[queue.EnqueueInput]("chain_config"),
-).strictly()
+	shape.Text("batch_id", "Id of an open batch to join.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
+	shape.Later[queue.EnqueueInput]("chain_id"),
+	shape.Later[queue.EnqueueInput]("chain_step"),
+	shape.Later[queue.EnqueueInput]("chain_config"),
+).Strictly()
 
-var enqueueBatchShape = newShape("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
-	listField("jobs", "The jobs; all are enqueued or none.", queue.BatchMax, enqueueShape,
-		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).must(),
-	objectField("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
+var enqueueBatchShape = shape.New("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
+	shape.List("jobs", "The jobs; all are enqueued or none.", queue.BatchMax, enqueueShape,
+		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).Must(),
+	shape.Object("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
 		in.batch = new(queue.BatchOptions)
 		return in.batch
 	}),
-).strictly()
+).Strictly()
 
 // groupTag is the tag that generation 2's fairness key becomes. To refuse the key would
 // lock those clients out; who is served next does not depend on it, because queues are
 // served in turn, but the jobs of a group can be found, and be held to a budget.
 const groupTag = "group"
 
-func groupField() field[queue.EnqueueInput] {
+func groupField() shape.Field[queue.EnqueueInput] {
 	const doc = "The earlier server's fairness key: stored as the tag group. Doesn't change the order."
-	return field[queue.EnqueueInput]{name: "group", doc: doc, schema: schema{Type: "string"}, read: func(d *decoder, path string, v []byte, in *queue.EnqueueInput) string {
-		if kindOf(v) != '"' {
+	return shape.Field[queue.EnqueueInput]{Name: "group", Doc: doc, Schema: shape.Schema{Type: "string"}, Read: func(d *shape.Decoder, path string, v []byte, in *queue.EnqueueInput) string {
+		if shape.KindOf(v) != '"' {
 			return "must be a string"
 		}
-		if group := unquote(v); group != "" {
-			addTag(d, path, &in.Tags, groupTag, group)
+		if group := shape.Unquote(v); group != "" {
+			shape.AddTag(d, path, &in.Tags, groupTag, group)
 		}
 		return ""
 	}}
-}
-
-// addTag sets a tag that may have been said before, under another name.
-func addTag(d *decoder, path string, tags *map[string]string, key, value string) {
-	if have, ok := (*tags)[key]; ok && have != value {
-		d.problem(path, "differs from the other value of tag %q", key)
-		return
-	}
-	if *tags == nil {
-		*tags = make(map[string]string)
-	}
-	(*tags)[key] = value
 }
 
 func setBaseDelay(in *queue.EnqueueInput, d time.Duration) { in.RetryBaseDelay = &d }
@@ -132,22 +121,22 @@ func (c *call) enqueue() error {
 	if err != nil {
 		return err
 	}
-	if kindOf(b) == '{' && hasMember(b, "jobs") {
+	if shape.KindOf(b) == '{' && hasMember(b, "jobs") {
 		return c.enqueueMany(b)
 	}
 	var in queue.EnqueueInput
-	var d decoder
-	enqueueShape.read(&d, "", b, &in)
+	var d shape.Decoder
+	enqueueShape.Read(&d, "", b, &in)
 	return c.enqueueOne(&d, in)
 }
 
 // enqueueOne adds a job that was read from the wire with the problems in d.
-func (c *call) enqueueOne(d *decoder, in queue.EnqueueInput) error {
+func (c *call) enqueueOne(d *shape.Decoder, in queue.EnqueueInput) error {
 	c.stampEnqueue(d, "", &in, c.r.Header.Get(headerIdempotencyKey))
-	if len(d.problems) > 0 {
-		d.also("", in.Check(c.who.Caller, c.s.now()), asIs)
+	if len(d.Problems) > 0 {
+		d.Also("", in.Check(c.who.Caller, c.s.now()), shape.AsIs)
 	}
-	if err := d.errOr(c.tooLarge("", &in)); err != nil {
+	if err := d.ErrOr(c.tooLarge("", &in)); err != nil {
 		return err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
@@ -172,8 +161,8 @@ func (c *call) enqueueBatch() error {
 
 func (c *call) enqueueMany(b []byte) error {
 	var req enqueueBatchRequest
-	var d decoder
-	enqueueBatchShape.read(&d, "", b, &req)
+	var d shape.Decoder
+	enqueueBatchShape.Read(&d, "", b, &req)
 	key := c.r.Header.Get(headerIdempotencyKey)
 	for i := range req.jobs {
 		itemKey := key
@@ -184,15 +173,15 @@ func (c *call) enqueueMany(b []byte) error {
 		c.stampEnqueue(&d, fmt.Sprintf("jobs[%d]", i), &req.jobs[i], itemKey)
 	}
 	for i := range req.jobs {
-		if len(d.problems) > 0 {
-			d.also(fmt.Sprintf("jobs[%d]", i), req.jobs[i].Check(c.who.Caller, c.s.now()), asIs)
+		if len(d.Problems) > 0 {
+			d.Also(fmt.Sprintf("jobs[%d]", i), req.jobs[i].Check(c.who.Caller, c.s.now()), shape.AsIs)
 		}
 	}
 	var tooLarge []fault.Field
 	for i := range req.jobs {
 		tooLarge = append(tooLarge, c.tooLarge(fmt.Sprintf("jobs[%d]", i), &req.jobs[i])...)
 	}
-	if err := d.errOr(tooLarge); err != nil {
+	if err := d.ErrOr(tooLarge); err != nil {
 		return err
 	}
 	batch, results, err := c.enqueueAll(req.jobs, req.batch)
@@ -224,7 +213,7 @@ func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (j
 }
 
 // stampEnqueue adds what stands in headers.
-func (c *call) stampEnqueue(d *decoder, path string, in *queue.EnqueueInput, key string) {
+func (c *call) stampEnqueue(d *shape.Decoder, path string, in *queue.EnqueueInput, key string) {
 	if trace := c.r.Header.Get(headerTraceParent); in.TraceParent == "" && queue.ValidTraceParent(trace) {
 		in.TraceParent = trace // A header that is not one means nothing (W3C Trace Context, 3.2).
 	}
@@ -233,7 +222,7 @@ func (c *call) stampEnqueue(d *decoder, path string, in *queue.EnqueueInput, key
 	case in.IdempotencyKey == "":
 		in.IdempotencyKey = key
 	case path == "" && in.IdempotencyKey != key:
-		d.problem("idempotency_key", "differs from the header Idempotency-Key")
+		d.Problem("idempotency_key", "differs from the header Idempotency-Key")
 	}
 }
 
@@ -244,7 +233,7 @@ func (c *call) tooLarge(path string, in *queue.EnqueueInput) []fault.Field {
 		return nil
 	}
 	return []fault.Field{{
-		Path:    join(path, "payload"),
+		Path:    shape.Join(path, "payload"),
 		Message: fmt.Sprintf("is %d bytes long; at most %d are allowed", len(in.Payload), limit),
 	}}
 }
@@ -266,6 +255,6 @@ func (c *call) markReplayed(res queue.EnqueueResult) {
 
 func hasMember(object []byte, want string) bool {
 	found := false
-	members(object, func(name string, _ []byte) { found = found || name == want })
+	shape.Members(object, func(name string, _ []byte) { found = found || name == want })
 	return found
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 const (
@@ -26,11 +27,11 @@ const (
 // keepalive is a comment, which every client's parser passes over.
 var keepalive = []byte(":keepalive\n\n") //nolint:gochecknoglobals // A constant.
 
-var eventParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event.", schema{Type: "integer"}},
-	{"queues", "Only events of these queues, separated by commas.", schema{Type: "string"}},
-	{"job_ids", "Only events of these jobs, separated by commas.", schema{Type: "string"}},
-	{"types", "Only events of these types, separated by commas.", schema{Type: "string"}},
+var eventParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event."),
+	shape.TextParam("queues", "Only events of these queues, separated by commas."),
+	shape.TextParam("job_ids", "Only events of these jobs, separated by commas."),
+	shape.TextParam("types", "Only events of these types, separated by commas."),
 }
 
 // eventStream is one open event stream. It ends when its context does.
@@ -64,9 +65,9 @@ func (s *Server) enterEvents(c *call) error {
 }
 
 func (c *call) events() error {
-	var d decoder
+	var d shape.Decoder
 	in := eventFilter(&d, c.query(&d), c.r.Header.Get("Last-Event-ID"))
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	reader, err := c.s.events(c.place.Views, c.who.Caller, in)
@@ -239,7 +240,7 @@ func whyEnded(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, "INTERNAL_ERROR", "internal error; reconnect")
 }
 
-func eventFilter(d *decoder, q url.Values, header string) queue.EventFilter {
+func eventFilter(d *shape.Decoder, q url.Values, header string) queue.EventFilter {
 	in := queue.EventFilter{Queues: words(q["queues"]), JobIDs: words(q["job_ids"]), Types: words(q["types"])}
 	text := header
 	if text == "" {
@@ -248,7 +249,7 @@ func eventFilter(d *decoder, q url.Values, header string) queue.EventFilter {
 	if text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			d.problem("last_event_id", "must be an event id, which is a whole number")
+			d.Problem("last_event_id", "must be an event id, which is a whole number")
 		}
 		in.After = &n
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // Waits of a long poll.
@@ -29,16 +30,16 @@ type fetchRequest struct {
 	wait    *time.Duration
 }
 
-var fetchShape = newShape("FetchRequest", //nolint:gochecknoglobals // A constant table.
-	textsField("queues", "Queues to fetch from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).must(),
-	textField("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
-	textField("hostname", "Host the worker runs on.", func(in *fetchRequest) *string { return &in.in.Hostname }),
-	wholeField("count", "fetch/batch: maximum number of jobs; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
-	spanField("timeout", "Sets both lease and wait. Left out or 0: a lease of 60 s and a wait of 30 s. The wait is at most 60 s.",
+var fetchShape = shape.New("FetchRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Texts("queues", "Queues to fetch from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).Must(),
+	shape.Text("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
+	shape.Text("hostname", "Host the worker runs on.", func(in *fetchRequest) *string { return &in.in.Hostname }),
+	shape.Whole("count", "fetch/batch: maximum number of jobs; default 1.", func(in *fetchRequest, n int) { in.in.Count = n }),
+	shape.Span("timeout", "Sets both lease and wait. Left out or 0: a lease of 60 s and a wait of 30 s. The wait is at most 60 s.",
 		func(in *fetchRequest, d time.Duration) { in.timeout = &d }),
-	spanField("lease", "How long the lease lasts before you have to renew it.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
-	spanField("wait", "How long to wait for a job; 0 returns immediately.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
-).strictly()
+	shape.Span("lease", "How long the lease lasts before you have to renew it.", func(in *fetchRequest, d time.Duration) { in.lease = &d }),
+	shape.Span("wait", "How long to wait for a job; 0 returns immediately.", func(in *fetchRequest, d time.Duration) { in.wait = &d }),
+).Strictly()
 
 // input resolves the two ways to say how long. A lone timeout means both, and its
 // answer comes a little before a client with the same timeout gives up.
@@ -94,13 +95,13 @@ func (c *call) readFetch(count int) (queue.FetchInput, error) {
 	if err != nil {
 		return queue.FetchInput{}, err
 	}
-	var d decoder
-	fetchShape.read(&d, "", b, &req)
+	var d shape.Decoder
+	fetchShape.Read(&d, "", b, &req)
 	in := req.input()
-	if len(d.problems) > 0 {
-		d.also("", in.Check(), asIs)
+	if len(d.Problems) > 0 {
+		d.Also("", in.Check(), shape.AsIs)
 	}
-	return in, d.err()
+	return in, d.Err()
 }
 
 func (c *call) fetch() error {

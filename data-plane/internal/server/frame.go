@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // frame is one stream frame in the words of the use cases.
@@ -32,12 +33,12 @@ func parseFrame(req *frameIn) *frame {
 		beats: heartbeatsFromProto("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
 	}
 	if n := len(req.GetEnqueues()); n > 0 {
-		var d decoder
+		var d shape.Decoder
 		f.adds = make([]queue.EnqueueInput, n)
 		for i, m := range req.GetEnqueues() {
 			f.adds[i] = enqueueFromProto(&d, fmt.Sprintf("enqueues[%d]", i), m)
 		}
-		f.addsErr = d.err()
+		f.addsErr = d.Err()
 	}
 	return f
 }
@@ -130,9 +131,9 @@ func (st *stream) permit(f *frame) error {
 		n    int
 	}{{"acks", len(f.req.GetAcks())}, {"fails", len(f.req.GetFails())}, {"heartbeats", len(f.req.GetHeartbeats())}} {
 		if list.n > queue.AckBatchMax {
-			var d decoder
-			d.problem(list.name, "has %d items; at most %d are allowed", list.n, queue.AckBatchMax)
-			return d.err()
+			var d shape.Decoder
+			d.Problem(list.name, "has %d items; at most %d are allowed", list.n, queue.AckBatchMax)
+			return d.Err()
 		}
 	}
 	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {

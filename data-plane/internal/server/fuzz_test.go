@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,8 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // impatient is a clock by which every fetch has waited long enough.
@@ -157,40 +156,10 @@ func FuzzEventFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var d decoder
+		var d shape.Decoder
 		in := eventFilter(&d, q, header)
-		if d.err() == nil && in.After == nil && (header != "" || q.Get("last_event_id") != "") {
+		if d.Err() == nil && in.After == nil && (header != "" || q.Get("last_event_id") != "") {
 			t.Fatalf("%q %q: the place to begin at was lost", query, header)
-		}
-	})
-}
-
-// FuzzCodec: what the counting codecs take is what protobuf takes.
-func FuzzCodec(f *testing.F) {
-	batch := &corvov1.EnqueueBatchRequest{Jobs: []*corvov1.EnqueueRequest{{Queue: "q", Options: &corvov1.EnqueueOptions{
-		Tags: map[string]string{"k": "v"}, Chain: &corvov1.Chain{Steps: []*corvov1.ChainStep{{Queue: "q"}, {}}},
-	}}}}
-	bin, _ := proto.Marshal(batch)
-	text, _ := protojson.Marshal(batch)
-	f.Add(bin, false)
-	f.Add(append(bin, 0x0a, 0xff), false)
-	f.Add(text, true)
-	f.Add([]byte(`{"jobs":[{"queue":"\\\"{["},[{`), true)
-	f.Fuzz(func(t *testing.T, b []byte, asJSON bool) {
-		got, want := &corvov1.EnqueueBatchRequest{}, &corvov1.EnqueueBatchRequest{}
-		var gotErr, wantErr error
-		if asJSON {
-			gotErr, wantErr = unmarshalJSON(b, got), protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, want)
-		} else {
-			left := messagesMax
-			countWire(b, want.ProtoReflect().Descriptor(), &left) // Short as it may be.
-			gotErr, wantErr = unmarshalProto(b, got), proto.Unmarshal(b, want)
-		}
-		if errors.Is(gotErr, errTooManyMessages) {
-			return
-		}
-		if (gotErr == nil) != (wantErr == nil) || gotErr == nil && !proto.Equal(got, want) {
-			t.Fatalf("%v, want %v", gotErr, wantErr)
 		}
 	})
 }
@@ -206,10 +175,10 @@ func FuzzWebhookBody(f *testing.F) {
 		if err != nil || payload == nil {
 			return
 		}
-		if err := checkJSON(payload); err != nil {
+		if err := shape.Check(payload); err != nil {
 			t.Fatalf("%q became %q: %v", b, payload, err)
 		}
-		if trimmed := bytes.Trim(b, " \t\r\n"); !json.Valid(b) && unquote(payload) != string(trimmed) {
+		if trimmed := bytes.Trim(b, " \t\r\n"); !json.Valid(b) && shape.Unquote(payload) != string(trimmed) {
 			t.Fatalf("%q became %q", b, payload)
 		}
 	})

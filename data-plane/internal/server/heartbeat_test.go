@@ -8,6 +8,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // A worker is alive whatever is wrong with what it says of a job: to lose the leases of
@@ -15,20 +16,20 @@ import (
 func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 	t.Parallel()
 	overHTTP := func(body string) []queue.HeartbeatInput {
-		var d decoder
+		var d shape.Decoder
 		_, in, _ := readHeartbeats(&d, []byte(body))
 		return in
 	}
 	overRPC := func(body string) []queue.HeartbeatInput {
 		var m corvov1.HeartbeatRequest
-		if err := unmarshalJSON([]byte(body), &m); err != nil {
+		if err := shape.UnmarshalJSON([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
 		return heartbeatsFromProto("jobs", m.GetJobs(), "", 0).in
 	}
 	inFrame := func(body string) []queue.HeartbeatInput {
 		var m frameIn
-		if err := unmarshalJSON([]byte(body), &m); err != nil {
+		if err := shape.UnmarshalJSON([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
 		return parseFrame(&m).beats.in

@@ -6,23 +6,24 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 //nolint:gochecknoglobals // Constant tables.
 var (
-	holdShape = newShape("HoldRequest",
-		textField("reason", "Reason, shown to the person who decides.", func(in *string) *string { return in }),
-	).strictly()
-	decideShape = newShape("DecideRequest",
+	holdShape = shape.New("HoldRequest",
+		shape.Text("reason", "Reason, shown to the person who decides.", func(in *string) *string { return in }),
+	).Strictly()
+	decideShape = shape.New("DecideRequest",
 		commentField("comment", "Comment on the decision, stored with the job."),
 		commentField("reason", "Alias of comment."),
-	).strictly()
+	).Strictly()
 )
 
-func commentField(name, doc string) field[string] {
-	f := textField(name, doc, func(in *string) *string { return in })
-	read := f.read
-	f.read = func(d *decoder, path string, v []byte, into *string) string {
+func commentField(name, doc string) shape.Field[string] {
+	f := shape.Text(name, doc, func(in *string) *string { return in })
+	read := f.Read
+	f.Read = func(d *shape.Decoder, path string, v []byte, into *string) string {
 		said := *into
 		msg := read(d, path, v, into)
 		switch {
@@ -43,7 +44,7 @@ func (c *call) approveJob() error { return c.aboutHold(decideShape, c.place.Loca
 func (c *call) rejectJob() error { return c.aboutHold(decideShape, c.place.Local.Reject) }
 
 // aboutHold runs a use case that takes one text and answers the job's state.
-func (c *call) aboutHold(sh *shape[string], do func(context.Context, queue.Caller, job.ID, string) (job.State, error)) error {
+func (c *call) aboutHold(sh *shape.Shape[string], do func(context.Context, queue.Caller, job.ID, string) (job.State, error)) error {
 	id, err := c.jobID()
 	if err != nil {
 		return err

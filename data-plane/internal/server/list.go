@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 func (c *call) listJobs() error {
@@ -90,59 +91,59 @@ func newRowAnswer(r *queue.JobRow) wire.JobRow {
 
 // searchShape is the contract's filter. What is not there yet is refused by name,
 // because ignoring it would find other jobs than were asked for.
-var searchShape = newShape("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
-	textField("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
-	textField("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
+var searchShape = shape.New("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Text("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
+	shape.Text("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
 	statesField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
 	searchTags(),
-	wordField("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *string { return &f.Priority }),
-	textField("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
-	timeField("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
-	timeField("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
-	timeField("scheduled_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledAfter }),
-	timeField("scheduled_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledBefore }),
-	timeField("started_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedAfter }),
-	timeField("started_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
-	timeField("completed_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
-	timeField("completed_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
-	wholeField("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
-	wholeField("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
-	boolField("has_errors", "Whether an attempt has failed.", func(f *queue.JobFilter) *bool {
+	shape.Word("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *string { return &f.Priority }),
+	shape.Text("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
+	shape.Time("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
+	shape.Time("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
+	shape.Time("scheduled_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledAfter }),
+	shape.Time("scheduled_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.ScheduledBefore }),
+	shape.Time("started_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedAfter }),
+	shape.Time("started_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
+	shape.Time("completed_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
+	shape.Time("completed_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
+	shape.Whole("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
+	shape.Whole("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
+	shape.Bool("has_errors", "Whether an attempt has failed.", func(f *queue.JobFilter) *bool {
 		f.HasErrors = new(bool)
 		return f.HasErrors
 	}),
-	textField("sort", "Must be created_at.", func(f *queue.JobFilter) *string { return &f.Sort }),
-	textField("order", "desc (default) or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
-	wholeField("limit", "Jobs per page, at most 1000; 50 if left out or larger.", func(f *queue.JobFilter, n int) {
+	shape.Text("sort", "Must be created_at.", func(f *queue.JobFilter) *string { return &f.Sort }),
+	shape.Text("order", "desc (default) or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
+	shape.Whole("limit", "Jobs per page, at most 1000; 50 if left out or larger.", func(f *queue.JobFilter, n int) {
 		if f.Limit = n; n == 0 {
 			f.Limit = -1 // Asked for nothing, which is refused.
 		}
 	}),
-	textField("cursor", "The cursor of the previous page; the filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
-	laterField[queue.JobFilter]("payload_contains"),
-	laterField[queue.JobFilter]("payload_jq"),
-	laterField[queue.JobFilter]("expire_after"),
-	laterField[queue.JobFilter]("expire_before"),
-	laterField[queue.JobFilter]("unique_key"),
-	laterField[queue.JobFilter]("batch_id"),
-	laterField[queue.JobFilter]("parent_id"),
-	laterField[queue.JobFilter]("chain_id"),
-	laterField[queue.JobFilter]("error_contains"),
-	laterField[queue.JobFilter]("job_id_prefix"),
-).strictly()
+	shape.Text("cursor", "The cursor of the previous page; the filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
+	shape.Later[queue.JobFilter]("payload_contains"),
+	shape.Later[queue.JobFilter]("payload_jq"),
+	shape.Later[queue.JobFilter]("expire_after"),
+	shape.Later[queue.JobFilter]("expire_before"),
+	shape.Later[queue.JobFilter]("unique_key"),
+	shape.Later[queue.JobFilter]("batch_id"),
+	shape.Later[queue.JobFilter]("parent_id"),
+	shape.Later[queue.JobFilter]("chain_id"),
+	shape.Later[queue.JobFilter]("error_contains"),
+	shape.Later[queue.JobFilter]("job_id_prefix"),
+).Strictly()
 
-func statesField(name, doc string, at func(*queue.JobFilter) *[]string) field[queue.JobFilter] {
-	f := textsField(name, doc, at)
-	f.schema.Items.Enum = textsOf(wire.States())
+func statesField(name, doc string, at func(*queue.JobFilter) *[]string) shape.Field[queue.JobFilter] {
+	f := shape.Texts(name, doc, at)
+	f.Schema.Items.Enum = shape.TextsOf(wire.States())
 	return f
 }
 
 // searchTags reads tags into the filter's list.
-func searchTags() field[queue.JobFilter] {
-	f := tagsField("tags", "Only jobs with all of these tags.", func(*queue.JobFilter) *map[string]string { return nil })
-	f.read = func(d *decoder, path string, v []byte, into *queue.JobFilter) string {
+func searchTags() shape.Field[queue.JobFilter] {
+	f := shape.Tags("tags", "Only jobs with all of these tags.", queue.TagsMax, func(*queue.JobFilter) *map[string]string { return nil })
+	f.Read = func(d *shape.Decoder, path string, v []byte, into *queue.JobFilter) string {
 		var tags map[string]string
-		msg := tagsField("", "", func(*queue.JobFilter) *map[string]string { return &tags }).read(d, path, v, into)
+		msg := shape.Tags("", "", queue.TagsMax, func(*queue.JobFilter) *map[string]string { return &tags }).Read(d, path, v, into)
 		for key, value := range tags {
 			into.Tags = append(into.Tags, queue.JobTag{Key: key, Value: value})
 		}
@@ -151,28 +152,22 @@ func searchTags() field[queue.JobFilter] {
 	return f
 }
 
-// queryParam is one parameter of a GET.
-type queryParam struct {
-	name, doc string
-	schema    schema
-}
-
 // listParams are the parameters of the list; any other is refused, because a
 // filter with a typing error in its name would find everything.
-var listParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"queue", "Only jobs of this queue.", schema{Type: "string"}},
-	{"state", "Only jobs in one of these states, separated by commas.", schema{Type: "string"}},
-	{"error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", schema{Type: "string"}},
-	{"tag", "Only jobs with this tag (key:value). Repeat to require several tags.", schema{Type: "string"}},
-	{"created_after", "After this time.", schema{Type: "string", Format: "date-time"}},
-	{"created_before", "Before this time.", schema{Type: "string", Format: "date-time"}},
-	{"order", "desc (default) or asc, by creation time.", schema{Type: "string"}},
-	{"limit", "Jobs per page, at most 1000; default 50.", schema{Type: "integer"}},
-	{"cursor", "The cursor of the previous page; the filters must be the same.", schema{Type: "string"}},
+var listParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("queue", "Only jobs of this queue."),
+	shape.TextParam("state", "Only jobs in one of these states, separated by commas."),
+	shape.TextParam("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id."),
+	shape.TextParam("tag", "Only jobs with this tag (key:value). Repeat to require several tags."),
+	shape.TimeParam("created_after", "After this time."),
+	shape.TimeParam("created_before", "Before this time."),
+	shape.TextParam("order", "desc (default) or asc, by creation time."),
+	shape.WholeParam("limit", "Jobs per page, at most 1000; default 50."),
+	shape.TextParam("cursor", "The cursor of the previous page; the filters must be the same."),
 }
 
 func (c *call) filterFromQuery() (queue.JobFilter, error) {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	in := queue.JobFilter{
 		Queue: q.Get("queue"), States: words(q["state"]), ErrorGroup: q.Get("error_group"), Order: q.Get("order"), Cursor: q.Get("cursor"),
@@ -181,7 +176,7 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	for _, text := range q["tag"] {
 		key, value, ok := strings.Cut(text, ":")
 		if !ok {
-			d.problem("tag", "%q is not a tag; use key:value", text)
+			d.Problem("tag", "%q is not a tag; use key:value", text)
 			continue
 		}
 		in.Tags = append(in.Tags, queue.JobTag{Key: key, Value: value})
@@ -189,30 +184,30 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > queue.ListMax {
-			d.problem("limit", "must be between 1 and %d", queue.ListMax)
+			d.Problem("limit", "must be between 1 and %d", queue.ListMax)
 		}
 		in.Limit = n
 	}
-	return in, d.err()
+	return in, d.Err()
 }
 
 // query is the parameters of the call. It refuses those that mean nothing, and a second
 // value where only one counts.
-func (c *call) query(d *decoder) url.Values {
+func (c *call) query(d *shape.Decoder) url.Values {
 	q, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
-		d.problem("query", "can't be parsed: %s", err)
+		d.Problem("query", "can't be parsed: %s", err)
 	}
 	for name, values := range q {
-		i := slices.IndexFunc(c.route.query, func(p queryParam) bool { return p.name == name })
+		i := slices.IndexFunc(c.route.query, func(p shape.Param) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			d.problem(name, "%s", unknownParam(name, c.route.query))
+			d.Problem(name, "%s", shape.UnknownParam(name, c.route.query))
 		case len(values) > 1 && !severalTimes[name]:
-			d.problem(name, "is sent %d times; send it once", len(values))
+			d.Problem(name, "is sent %d times; send it once", len(values))
 		}
 	}
-	slices.SortFunc(d.problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(d.Problems, func(a, b fault.Field) int { return strings.Compare(a.Path, b.Path) })
 	return q
 }
 
@@ -232,14 +227,14 @@ func words(lists []string) []string {
 	return out
 }
 
-func timeParam(d *decoder, q url.Values, name string) time.Time {
+func timeParam(d *shape.Decoder, q url.Values, name string) time.Time {
 	text := q.Get(name)
 	if text == "" {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		d.problem(name, "must be a time such as 2026-11-30T12:00:00Z")
+		d.Problem(name, "must be a time such as 2026-11-30T12:00:00Z")
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 type document struct {
@@ -15,11 +16,11 @@ type document struct {
 		Security    []any  `json:"security"`
 		Parameters  []struct{ Name, In string }
 		RequestBody *struct {
-			Content map[string]struct{ Schema schema }
+			Content map[string]struct{ Schema shape.Schema }
 		} `json:"requestBody"`
 		Responses map[string]any
 	}
-	Components struct{ Schemas map[string]schema }
+	Components struct{ Schemas map[string]shape.Schema }
 }
 
 func readDocument(t *testing.T, b *bench) document {
@@ -141,7 +142,7 @@ func TestOpenAPI_EveryTypeOfWordsHasItsList(t *testing.T) {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			walk(of.Elem())
 		case reflect.String:
-			if strings.HasSuffix(of.PkgPath(), "/wire") && len(wordLists[of]) == 0 {
+			if strings.HasSuffix(of.PkgPath(), "/wire") && len(shape.WordLists[of]) == 0 {
 				t.Errorf("%s has no list", of)
 			}
 		}
@@ -151,7 +152,7 @@ func TestOpenAPI_EveryTypeOfWordsHasItsList(t *testing.T) {
 		walk(reflect.TypeOf(rt.accepted))
 	}
 	walk(reflect.TypeFor[wire.Problem]())
-	for of := range wordLists {
+	for of := range shape.WordLists {
 		if !seen[of] {
 			t.Errorf("no answer has a %s", of)
 		}
@@ -161,15 +162,24 @@ func TestOpenAPI_EveryTypeOfWordsHasItsList(t *testing.T) {
 // A component of an answer would take the place of a request of the same name.
 func TestOpenAPI_RequestsAndAnswersHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	answers := make(map[string]schema)
+	answers := make(map[string]shape.Schema)
 	for _, rt := range Routes() {
 		if rt.answer != nil {
-			schemaOf(reflect.TypeOf(rt.answer), answers)
+			shape.SchemaOf(reflect.TypeOf(rt.answer), answers)
 		}
 	}
 	for name := range requestSchemas() {
 		if _, taken := answers[name]; taken {
 			t.Errorf("%s is a request and an answer", name)
+		}
+	}
+}
+
+func TestShapes_FitTheirBitSet(t *testing.T) {
+	t.Parallel()
+	for name, s := range requestSchemas() {
+		if len(s.Properties) > 64 {
+			t.Errorf("%s has %d members; Read of a shape remembers 64", name, len(s.Properties))
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
@@ -204,9 +205,9 @@ func TestEveryOption_IsInTheTable(t *testing.T) {
 			t.Errorf("queue.EnqueueInput has the option %s, which no entry of enqueueOptions says", f.Name)
 		}
 	}
-	for _, f := range enqueueShape.fields {
-		if !f.later && !members[f.name] {
-			t.Errorf("a JSON enqueue has the member %s, which no entry of enqueueOptions says", f.name)
+	for _, f := range enqueueShape.Fields() {
+		if !f.Later && !members[f.Name] {
+			t.Errorf("a JSON enqueue has the member %s, which no entry of enqueueOptions says", f.Name)
 		}
 	}
 	for _, d := range []proto.Message{&corvov1.EnqueueOptions{}, &corvov1.EnqueueRequest{}, &corvov1.LifecycleEnqueueItem{}} {
@@ -220,8 +221,8 @@ func TestEveryOption_IsInTheTable(t *testing.T) {
 }
 
 func enqueueLater(name string) bool {
-	i, ok := enqueueShape.byName[name]
-	return ok && enqueueShape.fields[i].later || name == "on_dependency_failed" && !slices.ContainsFunc(enqueueOptions, func(o enqueueOption) bool { return o.field == "DependsOn" })
+	later := slices.ContainsFunc(enqueueShape.Fields(), func(f shape.Field[queue.EnqueueInput]) bool { return f.Name == name && f.Later })
+	return later || name == "on_dependency_failed" && !slices.ContainsFunc(enqueueOptions, func(o enqueueOption) bool { return o.field == "DependsOn" })
 }
 
 func (o *enqueueOption) request() object {

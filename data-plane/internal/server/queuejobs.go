@@ -3,10 +3,11 @@ package server
 import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
-var moveShape = newShape("MoveRequest", //nolint:gochecknoglobals // A constant table.
-	textField("queue", "Target queue.", func(in *string) *string { return in }).must(),
+var moveShape = shape.New("MoveRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Text("queue", "Target queue.", func(in *string) *string { return in }).Must(),
 )
 
 func (c *call) clearQueue() error {
@@ -43,9 +44,9 @@ func (c *call) requeueDead() error {
 // deadParams are those of the list that mean something of dead jobs.
 var deadParams = listParamsBut("state") //nolint:gochecknoglobals // A constant table.
 
-func listParamsBut(name string) (out []queryParam) {
+func listParamsBut(name string) (out []shape.Param) {
 	for _, p := range listParams {
-		if p.name != name {
+		if p.Name != name {
 			out = append(out, p)
 		}
 	}

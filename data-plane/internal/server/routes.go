@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // public marks the few routes that ask for no credential.
@@ -34,13 +35,13 @@ type Route struct {
 
 	summary string
 	stream  bool
-	events  bool         // Server-sent events, or Subscribe.
-	waits   bool         // A long poll.
-	once    bool         // Takes an idempotency key.
-	query   []queryParam // Any other is refused, but for public routes. See call.query.
-	request string       // Name of the request shape; "" has no body.
-	status  int          // Of success; 0 is 200.
-	answer  any          // A value of the answer's type, for the document.
+	events  bool          // Server-sent events, or Subscribe.
+	waits   bool          // A long poll.
+	once    bool          // Takes an idempotency key.
+	query   []shape.Param // Any other is refused, but for public routes. See call.query.
+	request string        // Name of the request shape; "" has no body.
+	status  int           // Of success; 0 is 200.
+	answer  any           // A value of the answer's type, for the document.
 	// accepted is that of a 202, if there is one.
 	accepted any
 	handle   func(*call) error

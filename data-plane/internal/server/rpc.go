@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // workers is corvo.v1.WorkerService. The door has authenticated the caller and
@@ -30,7 +31,7 @@ func (s *Server) workerService() http.Handler {
 	_, h := corvov1connect.NewWorkerServiceHandler(&workers{s: s},
 		connect.WithReadMaxBytes(RequestBytesMax),
 		connect.WithCompressMinBytes(math.MaxInt),
-		codecs(),
+		shape.Codecs(),
 	)
 	return h
 }
@@ -109,13 +110,13 @@ func (h *workers) Enqueue(ctx context.Context, req *connect.Request[corvov1.Enqu
 }
 
 func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest]) (*corvov1.EnqueueResponse, error) {
-	var d decoder
+	var d shape.Decoder
 	in := enqueueFromProto(&d, "", req.Msg)
 	c.stampEnqueue(&d, "", &in, req.Header().Get(headerIdempotencyKey))
-	if len(d.problems) > 0 {
-		d.also("", in.Check(c.who.Caller, c.s.now()), enqueuePath)
+	if len(d.Problems) > 0 {
+		d.Also("", in.Check(c.who.Caller, c.s.now()), enqueuePath)
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
@@ -131,10 +132,10 @@ func (h *workers) EnqueueBatch(ctx context.Context, req *connect.Request[corvov1
 }
 
 func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatchRequest]) (*corvov1.EnqueueBatchResponse, error) {
-	var d decoder
+	var d shape.Decoder
 	if n := len(req.Msg.GetJobs()); n > queue.BatchMax {
-		d.problem("jobs", "has %d items; at most %d are allowed", n, queue.BatchMax)
-		return nil, d.err()
+		d.Problem("jobs", "has %d items; at most %d are allowed", n, queue.BatchMax)
+		return nil, d.Err()
 	}
 	key := req.Header().Get(headerIdempotencyKey)
 	in := make([]queue.EnqueueInput, len(req.Msg.GetJobs()))
@@ -146,14 +147,14 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		in[i] = enqueueFromProto(&d, path, j)
 		c.stampEnqueue(&d, path, &in[i], itemKey)
 	}
-	refuseUnknown(&d, "", req.Msg)
+	shape.RefuseUnknown(&d, "", req.Msg)
 	options := batchFromProto(&d, req.Msg.GetBatch())
 	for i := range in {
-		if len(d.problems) > 0 {
-			d.also(fmt.Sprintf("jobs[%d]", i), in[i].Check(c.who.Caller, c.s.now()), protoPath)
+		if len(d.Problems) > 0 {
+			d.Also(fmt.Sprintf("jobs[%d]", i), in[i].Check(c.who.Caller, c.s.now()), protoPath)
 		}
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	batch, results, err := c.enqueueAll(in, options)
@@ -203,9 +204,9 @@ func (h *workers) Ack(ctx context.Context, req *connect.Request[corvov1.AckReque
 }
 
 func (h *workers) ack(ctx context.Context, c *call, m *corvov1.AckRequest) error {
-	var d decoder
+	var d shape.Decoder
 	in := ackFromProto(&d, m)
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	id, err := job.ParseID(m.GetJobId())
@@ -223,10 +224,10 @@ func (h *workers) ack(ctx context.Context, c *call, m *corvov1.AckRequest) error
 func (h *workers) AckBatch(ctx context.Context, req *connect.Request[corvov1.AckBatchRequest]) (*connect.Response[corvov1.AckBatchResponse], error) {
 	c := callOf(ctx)
 	msg := &corvov1.AckBatchResponse{}
-	var d decoder
+	var d shape.Decoder
 	if n := len(req.Msg.GetItems()); n > queue.AckBatchMax {
-		d.problem("items", "has %d items; at most %d are allowed", n, queue.AckBatchMax)
-		return answerRPC(ctx, h.s, msg, d.err())
+		d.Problem("items", "has %d items; at most %d are allowed", n, queue.AckBatchMax)
+		return answerRPC(ctx, h.s, msg, d.Err())
 	}
 	acks := acksFromProto(req.Msg.GetItems(), req.Msg.GetWorkerId())
 	errs, err := c.place.Local.Ack(ctx, c.who.Caller, acks.in)
@@ -247,10 +248,10 @@ func (h *workers) fail(ctx context.Context, c *call, m *corvov1.FailRequest) (*c
 	if err != nil {
 		return nil, errNoJob()
 	}
-	var d decoder
+	var d shape.Decoder
 	in := failFromProto(&d, id, m, m.DelayMs)
 	in.WorkerID = m.GetWorkerId()
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	out, err := c.place.Local.Fail(ctx, c.who.Caller, []queue.FailInput{in})
@@ -273,9 +274,9 @@ func (h *workers) Heartbeat(ctx context.Context, req *connect.Request[corvov1.He
 
 func (h *workers) heartbeat(ctx context.Context, c *call, m *corvov1.HeartbeatRequest) (*corvov1.HeartbeatResponse, error) {
 	if n := len(m.GetJobs()); n > queue.AckBatchMax {
-		var d decoder
-		d.problem("jobs", "has %d members; at most %d are allowed", n, queue.AckBatchMax)
-		return nil, d.err()
+		var d shape.Decoder
+		d.Problem("jobs", "has %d members; at most %d are allowed", n, queue.AckBatchMax)
+		return nil, d.Err()
 	}
 	hb := heartbeatsFromProto("jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())
 	statuses, err := c.place.Local.Heartbeat(ctx, c.who.Caller, hb.in)

@@ -11,56 +11,52 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // scheduleShape is strict: a misspelt time zone that is passed over would be UTC. What
 // only the server says may stand in it, so that an answer can be changed and sent back.
-var scheduleShape = newShape("ScheduleRequest", append(append([]field[queue.ScheduleInput]{ //nolint:gochecknoglobals // A constant table.
-	textField("name", "Name, unique in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).must(),
-	textField("cron", "Five fields, six with seconds first, or a macro such as @daily or @every 90s.",
-		func(in *queue.ScheduleInput) *string { return &in.Cron }).must(),
-	textField("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
-	durationField("jitter", "Delay each tick by less than this.", setJitter),
-	millisField("jitter_ms", "The same in milliseconds.", setJitter),
-	wordField("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
+var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[queue.ScheduleInput]{ //nolint:gochecknoglobals // A constant table.
+	shape.Text("name", "Name, unique in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).Must(),
+	shape.Text("cron", "Five fields, six with seconds first, or a macro such as @daily or @every 90s.",
+		func(in *queue.ScheduleInput) *string { return &in.Cron }).Must(),
+	shape.Text("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
+	shape.Duration("jitter", "Delay each tick by less than this.", setJitter),
+	shape.Millis("jitter_ms", "The same in milliseconds.", setJitter),
+	shape.Word("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
 		func(in *queue.ScheduleInput) *string { return &in.Overlap }),
-	wordField("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
+	shape.Word("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
 		func(in *queue.ScheduleInput) *string { return &in.CatchUp }),
-	boolField("paused", "Whether the schedule is paused; leave out to keep the current value.",
+	shape.Bool("paused", "Whether the schedule is paused; leave out to keep the current value.",
 		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
 }, jobOfSchedule(
 	"queue", "payload", "priority", "tags", "max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay",
 	"retry_base_delay_ms", "retry_max_delay_ms", "unique_key", "unique_period", "expire_after", "expire_after_ms",
-)...), toldOnly("id", "next_run_at", "next_runs", "last_run_at", "last_job_id", "missed", "created_at", "updated_at")...)...).strictly()
+)...), toldOnly("id", "next_run_at", "next_runs", "last_run_at", "last_job_id", "missed", "created_at", "updated_at")...)...).Strictly()
 
 type previewRequest struct{ cron, timezone string }
 
-var previewShape = newShape("SchedulePreviewRequest", //nolint:gochecknoglobals // A constant table.
-	textField("cron", "Cron expression, as in a schedule.", func(in *previewRequest) *string { return &in.cron }).must(),
-	textField("timezone", "IANA name; default UTC.", func(in *previewRequest) *string { return &in.timezone }),
-).strictly()
+var previewShape = shape.New("SchedulePreviewRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Text("cron", "Cron expression, as in a schedule.", func(in *previewRequest) *string { return &in.cron }).Must(),
+	shape.Text("timezone", "IANA name; default UTC.", func(in *previewRequest) *string { return &in.timezone }),
+).Strictly()
 
 func setJitter(in *queue.ScheduleInput, d time.Duration) { in.Jitter = d }
 
 // jobOfSchedule are members of an enqueue, for the jobs that a schedule makes.
-func jobOfSchedule(names ...string) []field[queue.ScheduleInput] {
-	out := make([]field[queue.ScheduleInput], len(names))
+func jobOfSchedule(names ...string) []shape.Field[queue.ScheduleInput] {
+	out := make([]shape.Field[queue.ScheduleInput], len(names))
 	for i, name := range names {
-		f := enqueueShape.fields[enqueueShape.byName[name]]
-		out[i] = field[queue.ScheduleInput]{name: name, doc: f.doc, schema: f.schema, required: f.required,
-			read: func(d *decoder, path string, v []byte, into *queue.ScheduleInput) string {
-				return f.read(d, path, v, &into.Job)
-			}}
+		out[i] = shape.Of(enqueueShape.Field(name), func(in *queue.ScheduleInput) *queue.EnqueueInput { return &in.Job })
 	}
 	return out
 }
 
 // toldOnly are members that the server tells; in a request they mean nothing.
-func toldOnly(names ...string) []field[queue.ScheduleInput] {
-	out := make([]field[queue.ScheduleInput], len(names))
+func toldOnly(names ...string) []shape.Field[queue.ScheduleInput] {
+	out := make([]shape.Field[queue.ScheduleInput], len(names))
 	for i, name := range names {
-		out[i] = field[queue.ScheduleInput]{name: name, doc: "Set by the server; ignored in a request.",
-			read: func(*decoder, string, []byte, *queue.ScheduleInput) string { return "" }}
+		out[i] = shape.Ignored[queue.ScheduleInput](name)
 	}
 	return out
 }
@@ -85,22 +81,22 @@ func newScheduleAnswer(s *queue.Schedule) wire.Schedule {
 	return a
 }
 
-var scheduleParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"limit", "Schedules per page, at most 1000; default 50.", schema{Type: "integer"}},
-	{"cursor", "The cursor of the previous page.", schema{Type: "string"}},
+var scheduleParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("limit", "Schedules per page, at most 1000; default 50."),
+	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 
 func (c *call) schedules() error {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	limit := 0
 	if text := q.Get("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.SchedulesMax {
-			d.problem("limit", "must be between 1 and %d", queue.SchedulesMax)
+			d.Problem("limit", "must be between 1 and %d", queue.SchedulesMax)
 		}
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	page, err := c.place.Local.Schedules(c.r.Context(), c.who.Caller, q.Get("cursor"), limit)
@@ -120,10 +116,10 @@ func (c *call) scheduleInput() (in queue.ScheduleInput, err error) {
 	if err != nil {
 		return in, err
 	}
-	if len(d.problems) > 0 {
-		d.also("", in.Check(c.who.Caller, c.s.now()), asIs)
+	if len(d.Problems) > 0 {
+		d.Also("", in.Check(c.who.Caller, c.s.now()), shape.AsIs)
 	}
-	return in, d.errOr(c.tooLarge("", &in.Job))
+	return in, d.ErrOr(c.tooLarge("", &in.Job))
 }
 
 func (c *call) createSchedule() error {

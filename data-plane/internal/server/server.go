@@ -22,6 +22,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // Limits of the door. What is inside a request has limits of its own in queue.
@@ -215,9 +216,9 @@ func (s *Server) enter(c *call) error {
 		return mayNot(c.route.Action)
 	}
 	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
-		var d decoder
+		var d shape.Decoder
 		c.query(&d)
-		if err := d.err(); err != nil {
+		if err := d.Err(); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // The settings of a queue. Their shapes are strict: a misspelt limit that is passed
@@ -28,37 +29,37 @@ type queueRequest struct {
 
 //nolint:gochecknoglobals // Constant tables.
 var (
-	throttleShape = newShape("QueueThrottle",
-		wholeField("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
-		millisField("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).must(),
-	).strictly()
+	throttleShape = shape.New("QueueThrottle",
+		shape.Whole("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
+		shape.Millis("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).Must(),
+	).Strictly()
 
-	queueShape = newShape("QueueRequest",
-		boolField("paused", "Whether the queue is paused; leave out to keep the current value.",
+	queueShape = shape.New("QueueRequest",
+		shape.Bool("paused", "Whether the queue is paused; leave out to keep the current value.",
 			func(in *queueRequest) *bool { in.setsIt = true; return &in.paused }),
-		wholeField("max_concurrency", "How many of its jobs can be leased at a time; 0 or left out means no limit.",
+		shape.Whole("max_concurrency", "How many of its jobs can be leased at a time; 0 or left out means no limit.",
 			func(in *queueRequest, n int) { in.max = n }),
-		objectField("throttle", "How many of its jobs can start in a time window; leave out for no limit.", throttleShape,
+		shape.Object("throttle", "How many of its jobs can start in a time window; leave out for no limit.", throttleShape,
 			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
-		wholeField("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
+		shape.Whole("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
 			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
-		wordField("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *string { return &in.retry.Backoff }),
-		durationField("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
-		durationField("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
-		millisField("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
-		millisField("retry_max_delay_ms", "The same in milliseconds.", setQueueMaxDelay),
-	).strictly()
+		shape.Word("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *string { return &in.retry.Backoff }),
+		shape.Duration("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
+		shape.Duration("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
+		shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
+		shape.Millis("retry_max_delay_ms", "The same in milliseconds.", setQueueMaxDelay),
+	).Strictly()
 
-	concurrencyShape = newShape("QueueConcurrencyRequest",
-		wholeField("max", "How many of the queue's jobs can be leased at a time; 0 removes the limit.",
-			func(in *int, n int) { *in = n }).must(),
-	).strictly()
+	concurrencyShape = shape.New("QueueConcurrencyRequest",
+		shape.Whole("max", "How many of the queue's jobs can be leased at a time; 0 removes the limit.",
+			func(in *int, n int) { *in = n }).Must(),
+	).Strictly()
 
-	rateShape = newShape("QueueThrottleRequest",
-		wholeField("rate", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).must(),
-		millisField("window_ms", "Length of the window in milliseconds.", setWindow),
-		durationField("period", "The same as a duration, such as 1m.", setWindow),
-	).strictly()
+	rateShape = shape.New("QueueThrottleRequest",
+		shape.Whole("rate", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
+		shape.Millis("window_ms", "Length of the window in milliseconds.", setWindow),
+		shape.Duration("period", "The same as a duration, such as 1m.", setWindow),
+	).Strictly()
 )
 
 func setQueueBaseDelay(in *queueRequest, d time.Duration) { in.retry.BaseDelay = &d }
@@ -83,7 +84,7 @@ func (c *call) putQueue() error {
 	in := queue.QueueSettings{MaxConcurrency: &req.max, Throttle: &queue.Throttle{}, Retry: &req.retry}
 	if req.throttle != nil {
 		in.Throttle = req.throttle
-		notNothing(d, req.throttle, asIs)
+		notNothing(d, req.throttle, shape.AsIs)
 	}
 	if req.setsIt {
 		in.Paused = &req.paused
@@ -91,7 +92,7 @@ func (c *call) putQueue() error {
 	if in.IfFingerprint, err = ifMatch(c.r.Header.Get(headerIfMatch)); err != nil {
 		return err
 	}
-	return c.setQueue(d, in, asIs, func(info *queue.QueueInfo) any { return newQueueAnswer(info) })
+	return c.setQueue(d, in, shape.AsIs, func(info *queue.QueueInfo) any { return newQueueAnswer(info) })
 }
 
 // headerIfMatch makes a PUT of a queue depend on the settings that the caller has seen.
@@ -130,7 +131,7 @@ func (c *call) throttleQueue() error {
 		return err
 	}
 	if t.Window == 0 {
-		d.also("", []fault.Field{{Path: "window_ms", Message: "is required unless you send period"}}, asIs)
+		d.Also("", []fault.Field{{Path: "window_ms", Message: "is required unless you send period"}}, shape.AsIs)
 	}
 	spell := spelled(map[string]string{"throttle.limit": "rate", "throttle.window_ms": "window_ms"})
 	notNothing(d, &t, spell)
@@ -138,10 +139,10 @@ func (c *call) throttleQueue() error {
 }
 
 // notNothing refuses a throttle of zeros: to the use case that is no throttle.
-func notNothing(d *decoder, t *queue.Throttle, spell func(string) string) {
+func notNothing(d *shape.Decoder, t *queue.Throttle, spell func(string) string) {
 	const how = "must be at least 1; to remove the throttle, leave it out or delete it"
 	if *t == (queue.Throttle{}) {
-		d.also("", []fault.Field{{Path: "throttle.limit", Message: how}, {Path: "throttle.window_ms", Message: how}}, spell)
+		d.Also("", []fault.Field{{Path: "throttle.limit", Message: how}, {Path: "throttle.window_ms", Message: how}}, spell)
 	}
 }
 
@@ -151,27 +152,27 @@ func spelled(names map[string]string) func(string) string {
 }
 
 func (c *call) unthrottleQueue() error {
-	return c.setQueue(&decoder{}, queue.QueueSettings{Throttle: &queue.Throttle{}}, asIs, ok)
+	return c.setQueue(&shape.Decoder{}, queue.QueueSettings{Throttle: &queue.Throttle{}}, shape.AsIs, ok)
 }
 
 func ok(*queue.QueueInfo) any { return wire.Status{Status: "ok"} }
 
 // decodeAll reads the body and keeps its problems, so that those of the use case can
 // be told with them.
-func decodeAll[T any](c *call, sh *shape[T], into *T) (*decoder, error) {
+func decodeAll[T any](c *call, sh *shape.Shape[T], into *T) (*shape.Decoder, error) {
 	b, err := c.parse()
 	if err != nil {
 		return nil, err
 	}
-	d := new(decoder)
-	sh.read(d, "", b, into)
+	d := new(shape.Decoder)
+	sh.Read(d, "", b, into)
 	return d, nil
 }
 
-func (c *call) setQueue(d *decoder, in queue.QueueSettings, spell func(string) string, answer func(*queue.QueueInfo) any) error {
+func (c *call) setQueue(d *shape.Decoder, in queue.QueueSettings, spell func(string) string, answer func(*queue.QueueInfo) any) error {
 	name := c.r.PathValue("name")
-	d.also("", in.Check(name), spell)
-	if err := d.err(); err != nil {
+	d.Also("", in.Check(name), spell)
+	if err := d.Err(); err != nil {
 		return err
 	}
 	info, err := c.place.Local.SetQueue(c.r.Context(), c.who.Caller, name, in)
@@ -181,17 +182,17 @@ func (c *call) setQueue(d *decoder, in queue.QueueSettings, spell func(string) s
 	return c.reply(answer(&info))
 }
 
-var deleteParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "confirm", doc: "True or left out. Deleting a queue can't be undone.", schema: schema{Type: "boolean"}},
+var deleteParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.BoolParam("confirm", "True or left out. Deleting a queue can't be undone."),
 }
 
 // deleteQueue takes the jobs with the queue. Clients ask their user, not this server.
 func (c *call) deleteQueue() error {
-	var d decoder
+	var d shape.Decoder
 	if v := c.query(&d).Get("confirm"); v != "" && v != "true" {
-		d.problem("confirm", "must be true or left out: this deletes the queue and all its jobs, and can't be undone")
+		d.Problem("confirm", "must be true or left out: this deletes the queue and all its jobs, and can't be undone")
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	if err := c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {

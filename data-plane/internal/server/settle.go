@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // ackRequest is also one item of a batch, where jobID stands in the body.
@@ -20,68 +21,68 @@ type ackBatchRequest struct {
 	workerID string
 }
 
-func ackFields() []field[ackRequest] {
-	return []field[ackRequest]{
-		anyField("result", "Any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Result }),
-		anyField("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Checkpoint }),
+func ackFields() []shape.Field[ackRequest] {
+	return []shape.Field[ackRequest]{
+		shape.Any("result", "Any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Result }),
+		shape.Any("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Checkpoint }),
 		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
 		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
-		wordField("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
+		shape.Word("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
 			func(in *ackRequest) *string { return &in.in.AgentStatus }),
-		textField("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
-		wordField("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
+		shape.Text("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
+		shape.Word("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
 			func(in *ackRequest) *string { return &in.in.StepStatus }),
-		textField("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
+		shape.Text("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
 }
 
-func leaseTokenField[T any](at func(*T) *string) field[T] {
-	return textField("lease_token", "The lease token from the fetch.", at)
+func leaseTokenField[T any](at func(*T) *string) shape.Field[T] {
+	return shape.Text("lease_token", "The lease token from the fetch.", at)
 }
 
-func workerField[T any](at func(*T) *string) field[T] {
-	return textField("worker_id", "The worker that fetched the job; needed without a lease token.", at)
+func workerField[T any](at func(*T) *string) shape.Field[T] {
+	return shape.Text("worker_id", "The worker that fetched the job; needed without a lease token.", at)
 }
 
-func jobIDField[T any](at func(*T) *string) field[T] {
-	return textField("job_id", "Job id.", at).must()
+func jobIDField[T any](at func(*T) *string) shape.Field[T] {
+	return shape.Text("job_id", "Job id.", at).Must()
 }
 
 //nolint:gochecknoglobals // Constant tables.
 var (
-	ackShape     = newShape("AckRequest", ackFields()...)
-	ackItemShape = newShape("AckBatchItem", append(ackFields(), jobIDField(func(in *ackRequest) *string { return &in.jobID }))...)
+	ackShape     = shape.New("AckRequest", ackFields()...)
+	ackItemShape = shape.New("AckBatchItem", append(ackFields(), jobIDField(func(in *ackRequest) *string { return &in.jobID }))...)
 
-	ackBatchShape = newShape("AckBatchRequest",
-		listField("acks", "Jobs to complete.", queue.AckBatchMax, ackItemShape, func(in *ackBatchRequest) *[]ackRequest { return &in.acks }).must(),
+	ackBatchShape = shape.New("AckBatchRequest",
+		shape.List("acks", "Jobs to complete.", queue.AckBatchMax, ackItemShape, func(in *ackBatchRequest) *[]ackRequest { return &in.acks }).Must(),
 		workerField(func(in *ackBatchRequest) *string { return &in.workerID }),
 	)
 
-	failShape = newShape("FailRequest",
-		textField("error", "What went wrong.", func(in *queue.FailInput) *string { return &in.Error }),
-		textField("backtrace", "Backtrace of the error.", func(in *queue.FailInput) *string { return &in.Backtrace }),
+	failShape = shape.New("FailRequest",
+		shape.Text("error", "What went wrong.", func(in *queue.FailInput) *string { return &in.Error }),
+		shape.Text("backtrace", "Backtrace of the error.", func(in *queue.FailInput) *string { return &in.Backtrace }),
 		leaseTokenField(func(in *queue.FailInput) *string { return &in.Token }),
 		workerField(func(in *queue.FailInput) *string { return &in.WorkerID }),
-		boolField("release", "Give the job back without counting the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
-		boolField("terminal", "Don't retry: the job becomes dead.", func(in *queue.FailInput) *bool { return &in.Terminal }),
-		durationField("delay", "Delay before the next attempt, instead of the backoff.", setFailDelay),
-		millisField("delay_ms", "The same in milliseconds.", setFailDelay),
+		shape.Bool("release", "Give the job back without counting the attempt.", func(in *queue.FailInput) *bool { return &in.Release }),
+		shape.Bool("terminal", "Don't retry: the job becomes dead.", func(in *queue.FailInput) *bool { return &in.Terminal }),
+		shape.Duration("delay", "Delay before the next attempt, instead of the backoff.", setFailDelay),
+		shape.Millis("delay_ms", "The same in milliseconds.", setFailDelay),
 		usageField(func(in *queue.FailInput) **queue.UsageReport { return &in.Usage }),
 	)
 
-	heartbeatItemShape = newShape("HeartbeatJob",
-		anyField("progress", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Progress }),
-		anyField("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Checkpoint }),
+	heartbeatItemShape = shape.New("HeartbeatJob",
+		shape.Any("progress", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Progress }),
+		shape.Any("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Checkpoint }),
 		leaseTokenField(func(in *queue.HeartbeatInput) *string { return &in.Token }),
 		usageField(func(in *queue.HeartbeatInput) **queue.UsageReport { return &in.Usage }),
 	)
 
-	heartbeatShape = newShape("HeartbeatRequest",
-		mapField("jobs", "Jobs to renew, by id.", queue.AckBatchMax, heartbeatItemShape,
-			func(in *heartbeatRequest) *[]named[queue.HeartbeatInput] { return &in.jobs }),
+	heartbeatShape = shape.New("HeartbeatRequest",
+		shape.Map("jobs", "Jobs to renew, by id.", queue.AckBatchMax, heartbeatItemShape,
+			func(in *heartbeatRequest) *[]shape.Named[queue.HeartbeatInput] { return &in.jobs }),
 		workerField(func(in *heartbeatRequest) *string { return &in.workerID }),
-		spanField("lease", "How long to renew the leases for; default is the lease of the fetch.",
+		shape.Span("lease", "How long to renew the leases for; default is the lease of the fetch.",
 			func(in *heartbeatRequest, d time.Duration) { in.lease = d }),
 	)
 )
@@ -89,7 +90,7 @@ var (
 func setFailDelay(in *queue.FailInput, d time.Duration) { in.Delay = &d }
 
 type heartbeatRequest struct {
-	jobs     []named[queue.HeartbeatInput]
+	jobs     []shape.Named[queue.HeartbeatInput]
 	workerID string
 	lease    time.Duration
 }
@@ -223,10 +224,10 @@ func (c *call) heartbeat() error {
 	if err != nil {
 		return err
 	}
-	var d decoder
+	var d shape.Decoder
 	a, in, names := readHeartbeats(&d, b)
 	statuses, err := c.place.Local.Heartbeat(c.r.Context(), c.who.Caller, in)
-	if err := d.andAlso(err, asIs); err != nil {
+	if err := d.AndAlso(err, shape.AsIs); err != nil {
 		return err
 	}
 	for i, st := range statuses {
@@ -237,25 +238,25 @@ func (c *call) heartbeat() error {
 
 // readHeartbeats decodes the beats of the jobs that can be; names are theirs as the
 // client spells them. The answer to the others is in a already.
-func readHeartbeats(d *decoder, b []byte) (a wire.HeartbeatResult, in []queue.HeartbeatInput, names []string) {
+func readHeartbeats(d *shape.Decoder, b []byte) (a wire.HeartbeatResult, in []queue.HeartbeatInput, names []string) {
 	var req heartbeatRequest
-	heartbeatShape.read(d, "", b, &req)
+	heartbeatShape.Read(d, "", b, &req)
 	a = wire.HeartbeatResult{
 		Jobs:  make(map[string]wire.HeartbeatOutcome, len(req.jobs)),
 		Acked: []string{}, Unknown: []string{}, Canceled: []string{},
 	}
 	for _, j := range req.jobs {
-		id, err := job.ParseID(j.name)
+		id, err := job.ParseID(j.Name)
 		if err != nil {
-			addBeat(&a, j.name, j.value.Token, queue.HeartbeatLost)
+			addBeat(&a, j.Name, j.Value.Token, queue.HeartbeatLost)
 			continue
 		}
-		hb := j.value
-		if j.wrong || d.names("lease") {
+		hb := j.Value
+		if j.Wrong || d.Names("lease") {
 			hb = queue.HeartbeatInput{Token: hb.Token} // Half of its news is no news, but the worker is alive.
 		}
 		hb.JobID, hb.WorkerID, hb.Lease = id, req.workerID, req.lease
-		in, names = append(in, hb), append(names, j.name)
+		in, names = append(in, hb), append(names, j.Name)
 	}
 	return a, in, names
 }

@@ -16,6 +16,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 type (
@@ -108,9 +109,9 @@ func (s *Server) singleExchange(c *call) error {
 	var req frameIn
 	asJSON := c.r.Header.Get("Content-Type") != "application/proto"
 	if asJSON {
-		err = unmarshalJSON(orEmpty(body), &req)
+		err = shape.UnmarshalJSON(orEmpty(body), &req)
 	} else {
-		err = unmarshalProto(body, &req)
+		err = shape.UnmarshalProto(body, &req)
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "PARSE_ERROR", "the frame can't be parsed")

@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // dollars writes nano-dollars as the exact decimal number.
@@ -19,9 +20,9 @@ func dollars(nanos int64) wire.Dollars {
 }
 
 // dollarsField reads a number of dollars.
-func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
-	return field[T]{name: name, doc: doc, schema: schema{Type: "number"}, read: func(_ *decoder, _ string, v []byte, into *T) string {
-		if k := kindOf(v); k < '0' || k > '9' || v[0] == '-' {
+func dollarsField[T any](name, doc string, at func(*T) *int64) shape.Field[T] {
+	return shape.Field[T]{Name: name, Doc: doc, Schema: shape.Schema{Type: "number"}, Read: func(_ *shape.Decoder, _ string, v []byte, into *T) string {
+		if k := shape.KindOf(v); k < '0' || k > '9' || v[0] == '-' {
 			return "must be an amount in dollars, 0 or more"
 		}
 		n, err := job.ParseDollars(string(v))
@@ -35,14 +36,14 @@ func dollarsField[T any](name, doc string, at func(*T) *int64) field[T] {
 
 // dollarsFromProto reads the shortest decimal number that the sender's double stands
 // for, so that 0.1 is exactly that.
-func dollarsFromProto(d *decoder, path string, v float64) int64 {
+func dollarsFromProto(d *shape.Decoder, path string, v float64) int64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		d.problem(path, "must be an amount in dollars, 0 or more")
+		d.Problem(path, "must be an amount in dollars, 0 or more")
 		return 0
 	}
 	n, err := job.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
 	if err != nil {
-		d.problem(path, "%s", err)
+		d.Problem(path, "%s", err)
 	}
 	return n
 }
@@ -50,30 +51,30 @@ func dollarsFromProto(d *decoder, path string, v float64) int64 {
 // dollarsToProto is the double nearest to the amount.
 func dollarsToProto(nanos int64) float64 { return float64(nanos) / job.NanosPerDollar }
 
-var usageShape = newShape("UsageReport", //nolint:gochecknoglobals // A constant table.
+var usageShape = shape.New("UsageReport", //nolint:gochecknoglobals // A constant table.
 	tokensField("input_tokens", func(in *queue.UsageReport) *int64 { return &in.InputTokens }),
 	tokensField("output_tokens", func(in *queue.UsageReport) *int64 { return &in.OutputTokens }),
 	tokensField("cache_creation_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheCreationTokens }),
 	tokensField("cache_read_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheReadTokens }),
 	dollarsField("cost_usd", "Cost in dollars.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
-	textField("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
-	textField("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
-	wordField("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
+	shape.Text("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
+	shape.Text("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
+	shape.Word("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
 		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *string { return &in.Kind }),
 )
 
-func tokensField(name string, at func(*queue.UsageReport) *int64) field[queue.UsageReport] {
-	return wholeField(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
+func tokensField(name string, at func(*queue.UsageReport) *int64) shape.Field[queue.UsageReport] {
+	return shape.Whole(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
 }
 
 // usageField reads a report; one of zeros and no name says nothing.
-func usageField[T any](at func(*T) **queue.UsageReport) field[T] {
-	f := objectField("usage", "Model usage.", usageShape, func(into *T) *queue.UsageReport {
+func usageField[T any](at func(*T) **queue.UsageReport) shape.Field[T] {
+	f := shape.Object("usage", "Model usage.", usageShape, func(into *T) *queue.UsageReport {
 		*at(into) = new(queue.UsageReport)
 		return *at(into)
 	})
-	read := f.read
-	f.read = func(d *decoder, path string, v []byte, into *T) string {
+	read := f.Read
+	f.Read = func(d *shape.Decoder, path string, v []byte, into *T) string {
 		msg := read(d, path, v, into)
 		if u := *at(into); u != nil && !usageSaid(u) {
 			*at(into) = nil
@@ -88,14 +89,14 @@ func usageSaid(u *queue.UsageReport) bool {
 	return *u != queue.UsageReport{Kind: u.Kind}
 }
 
-func usageFromProto(d *decoder, path string, m *corvov1.UsageReport) *queue.UsageReport {
+func usageFromProto(d *shape.Decoder, path string, m *corvov1.UsageReport) *queue.UsageReport {
 	if m == nil {
 		return nil
 	}
 	u := &queue.UsageReport{
 		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(),
 		CacheCreationTokens: m.GetCacheCreationTokens(), CacheReadTokens: m.GetCacheReadTokens(),
-		Cost:  dollarsFromProto(d, join(path, "cost_usd"), m.GetCostUsd()),
+		Cost:  dollarsFromProto(d, shape.Join(path, "cost_usd"), m.GetCostUsd()),
 		Model: m.GetModel(), Provider: m.GetProvider(), Kind: m.GetKind(),
 	}
 	if !usageSaid(u) {
@@ -122,15 +123,15 @@ func newJobUsageAnswer(u *queue.JobUsage) *wire.JobUsage {
 	return a
 }
 
-var usageParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{name: "period", doc: "Period such as 24h (default) or 7d, in whole hours.", schema: schema{Type: "string"}},
-	{name: "group_by", doc: "queue (default), model or provider.", schema: schema{Type: "string"}},
+var usageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("period", "Period such as 24h (default) or 7d, in whole hours."),
+	shape.TextParam("group_by", "queue (default), model or provider."),
 }
 
 func (c *call) usageSummary() error {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	sum, err := c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 func (c *call) workers() error {
@@ -42,27 +43,27 @@ func (c *call) throughput() error {
 	return c.reply(out)
 }
 
-var recentParams = []queryParam{ //nolint:gochecknoglobals // A constant table.
-	{"after_seq", "Only events after this number; 0 starts with the oldest one kept.", schema{Type: "integer"}},
-	{"limit", "Maximum number of events, 1 to 1000; default 100.", schema{Type: "integer"}},
+var recentParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("after_seq", "Only events after this number; 0 starts with the oldest one kept."),
+	shape.WholeParam("limit", "Maximum number of events, 1 to 1000; default 100."),
 }
 
 func (c *call) recentEvents() error {
-	var d decoder
+	var d shape.Decoder
 	q := c.query(&d)
 	after, limit := uint64(0), queue.RecentDefault
 	var err error
 	if text := q.Get("after_seq"); text != "" {
 		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			d.problem("after_seq", "must be an event number, which is a whole number")
+			d.Problem("after_seq", "must be an event number, which is a whole number")
 		}
 	}
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.RecentMax {
-			d.problem("limit", "must be between 1 and %d", queue.RecentMax)
+			d.Problem("limit", "must be between 1 and %d", queue.RecentMax)
 		}
 	}
-	if err := d.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return err
 	}
 	p, err := c.place.Views.Recent(c.r.Context(), c.who.Caller, after, limit)

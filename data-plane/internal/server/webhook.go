@@ -9,6 +9,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // webhookPayload describes the body of an inbound webhook in the document.
@@ -16,23 +17,21 @@ const webhookPayload = "WebhookPayload"
 
 // webhookParams are the options of an enqueue that are one word each, and the tags:
 // a sender that can only be given an address says them there.
-var webhookParams = append(webhookWords(), queryParam{ //nolint:gochecknoglobals // A constant table.
-	"tags", "Tags as key:value, separated by commas.", schema{Type: "string"},
-})
+var webhookParams = append(webhookWords(), shape.TextParam("tags", "Tags as key:value, separated by commas.")) //nolint:gochecknoglobals // A constant table.
 
-func webhookWords() []queryParam {
-	var out []queryParam
-	for _, f := range enqueueShape.fields {
+func webhookWords() []shape.Param {
+	var out []shape.Param
+	for _, f := range enqueueShape.Fields() {
 		if isWebhookWord(&f) {
-			out = append(out, queryParam{f.name, f.doc, f.schema})
+			out = append(out, shape.Param{Name: f.Name, Doc: f.Doc, Schema: f.Schema})
 		}
 	}
 	return out
 }
 
 // isWebhookWord: the queue stands in the path, the payload is the body.
-func isWebhookWord(f *field[queue.EnqueueInput]) bool {
-	return !f.later && f.name != "queue" && (f.schema.Type == "string" || f.schema.Type == "integer")
+func isWebhookWord(f *shape.Field[queue.EnqueueInput]) bool {
+	return !f.Later && f.Name != "queue" && (f.Schema.Type == "string" || f.Schema.Type == "integer")
 }
 
 // webhook enqueues whatever somebody else's server posts.
@@ -45,7 +44,7 @@ func (c *call) webhook() error {
 	if in.Payload, err = webhookJSON(body); err != nil {
 		return err
 	}
-	var d decoder
+	var d shape.Decoder
 	readWebhookParams(&d, c.query(&d), &in)
 	return c.enqueueOne(&d, in)
 }
@@ -59,7 +58,7 @@ func webhookJSON(body []byte) (json.RawMessage, error) {
 	case len(value) == 0:
 		return nil, nil
 	case json.Valid(value):
-		if err := checkJSON(value); err != nil {
+		if err := shape.Check(value); err != nil {
 			return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
 		}
 		return value, nil
@@ -79,14 +78,14 @@ func quote(text string) json.RawMessage {
 	return bytes.TrimRight(buf.Bytes(), "\n")
 }
 
-func readWebhookParams(d *decoder, q url.Values, in *queue.EnqueueInput) {
+func readWebhookParams(d *shape.Decoder, q url.Values, in *queue.EnqueueInput) {
 	for _, p := range webhookParams {
-		text := q.Get(p.name)
+		text := q.Get(p.Name)
 		switch {
 		case text == "":
 		case !utf8.ValidString(text):
-			d.problem(p.name, "is not valid UTF-8")
-		case p.name == "tags":
+			d.Problem(p.Name, "is not valid UTF-8")
+		case p.Name == "tags":
 			readTagPairs(d, text, &in.Tags)
 		default:
 			readWord(d, p, text, in)
@@ -95,24 +94,24 @@ func readWebhookParams(d *decoder, q url.Values, in *queue.EnqueueInput) {
 }
 
 // readWord reads a parameter as the member of the same name would be read.
-func readWord(d *decoder, p queryParam, text string, in *queue.EnqueueInput) {
+func readWord(d *shape.Decoder, p shape.Param, text string, in *queue.EnqueueInput) {
 	value := []byte(text)
-	if p.schema.Type == "string" || checkJSON(value) != nil {
+	if p.Schema.Type == "string" || shape.Check(value) != nil {
 		value = quote(text)
 	}
-	f := &enqueueShape.fields[enqueueShape.byName[p.name]]
-	if msg := f.read(d, p.name, value, in); msg != "" {
-		d.problem(p.name, "%s", msg)
+	f := enqueueShape.Field(p.Name)
+	if msg := f.Read(d, p.Name, value, in); msg != "" {
+		d.Problem(p.Name, "%s", msg)
 	}
 }
 
-func readTagPairs(d *decoder, text string, tags *map[string]string) {
+func readTagPairs(d *shape.Decoder, text string, tags *map[string]string) {
 	for pair := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(pair, ":")
 		if !ok {
-			d.problem("tags", "%q is not a tag; use key:value", pair)
+			d.Problem("tags", "%q is not a tag; use key:value", pair)
 			continue
 		}
-		addTag(d, "tags", tags, key, value)
+		shape.AddTag(d, "tags", tags, key, value)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 // enumeration is the words of an enumeration of the engine, from first on.
@@ -62,17 +63,17 @@ func TestWire_WordsAreTheEngines(t *testing.T) {
 		of         string
 		wire, ours []string
 	}{
-		{"states", textsOf(wire.States()), states},
-		{"event types", textsOf(wire.EventTypes()), queue.EventTypes()},
-		{"dead reasons", textsOf(wire.DeadReasons()), enumeration(records.DeadRetries)},
-		{"decisions", textsOf(wire.Decisions()), enumeration(records.Approved)},
-		{"chain statuses", textsOf(wire.ChainStatuses()), enumeration(records.ChainRunning)},
-		{"batch outcomes", textsOf(wire.BatchOutcomes()), enumeration(records.OutcomeCompleted)},
-		{"batch statuses", textsOf(wire.BatchStatuses()), constants(t, "../queue/batches.go", "Batch")},
-		{"bulk actions", textsOf(wire.BulkActions()), queue.BulkActions()},
-		{"bulk statuses", textsOf(wire.BulkStatuses()), constants(t, "../queue/bulkops.go", "Bulk")},
-		{"enqueue statuses", textsOf(wire.EnqueueStatuses()), constants(t, "../queue/types.go", "Status")},
-		{"why codes", textsOf(wire.WhyCodes()), constants(t, "../queue/why.go", "Why")},
+		{"states", shape.TextsOf(wire.States()), states},
+		{"event types", shape.TextsOf(wire.EventTypes()), queue.EventTypes()},
+		{"dead reasons", shape.TextsOf(wire.DeadReasons()), enumeration(records.DeadRetries)},
+		{"decisions", shape.TextsOf(wire.Decisions()), enumeration(records.Approved)},
+		{"chain statuses", shape.TextsOf(wire.ChainStatuses()), enumeration(records.ChainRunning)},
+		{"batch outcomes", shape.TextsOf(wire.BatchOutcomes()), enumeration(records.OutcomeCompleted)},
+		{"batch statuses", shape.TextsOf(wire.BatchStatuses()), constants(t, "../queue/batches.go", "Batch")},
+		{"bulk actions", shape.TextsOf(wire.BulkActions()), queue.BulkActions()},
+		{"bulk statuses", shape.TextsOf(wire.BulkStatuses()), constants(t, "../queue/bulkops.go", "Bulk")},
+		{"enqueue statuses", shape.TextsOf(wire.EnqueueStatuses()), constants(t, "../queue/types.go", "Status")},
+		{"why codes", shape.TextsOf(wire.WhyCodes()), constants(t, "../queue/why.go", "Why")},
 	} {
 		slices.Sort(row.wire)
 		slices.Sort(row.ours)
@@ -80,7 +81,7 @@ func TestWire_WordsAreTheEngines(t *testing.T) {
 			t.Errorf("%s: the wire has %v, the engine %v", row.of, row.wire, row.ours)
 		}
 	}
-	if want := textsOf(wire.Priorities()); !slices.Equal(want, enumeration(job.Critical)) {
+	if want := shape.TextsOf(wire.Priorities()); !slices.Equal(want, enumeration(job.Critical)) {
 		t.Errorf("priorities %v, and by number %v", want, enumeration(job.Critical))
 	}
 }
@@ -94,18 +95,18 @@ func TestWire_WordsAreThoseThatRequestsMayHave(t *testing.T) {
 		path, body, field string
 		words             []string
 	}{
-		{"/enqueue", `{"queue":"a","priority":"?"}`, "priority", textsOf(wire.Priorities())},
-		{"/enqueue", `{"queue":"a","retry_backoff":"?"}`, "retry_backoff", textsOf(wire.Backoffs())},
-		{"/enqueue", `{"queue":"a","depends_on":["` + id + `"],"on_dependency_failed":"?"}`, "on_dependency_failed", textsOf(wire.DependencyPolicies())},
-		{"/ack/" + id, `{"agent_status":"?"}`, "agent_status", textsOf(wire.AgentStatuses())},
-		{"/ack/" + id, `{"step_status":"?"}`, "step_status", textsOf(wire.StepStatuses())},
-		{"/ack/" + id, `{"usage":{"input_tokens":1,"kind":"?"}}`, "usage.kind", textsOf(wire.UsageKinds())},
-		{"/schedules", `{"name":"a","queue":"a","cron":"@daily","overlap":"?"}`, "overlap", textsOf(wire.Overlaps())},
-		{"/schedules", `{"name":"a","queue":"a","cron":"@daily","catch_up":"?"}`, "catch_up", textsOf(wire.CatchUps())},
-		{"/budgets", `{"scope":"?","daily_usd":1}`, "scope", textsOf(wire.BudgetScopes())},
-		{"/budgets", `{"scope":"global","daily_usd":1,"on_exceed":"?"}`, "on_exceed", textsOf(wire.OnExceeds())},
-		{"/approval-policies", `{"name":"a","queue":"a","mode":"?"}`, "mode", textsOf(wire.PolicyModes())},
-		{"/approval-policies", `{"name":"a","queue":"a","on_expire":"?"}`, "on_expire", textsOf(wire.OnExpires())},
+		{"/enqueue", `{"queue":"a","priority":"?"}`, "priority", shape.TextsOf(wire.Priorities())},
+		{"/enqueue", `{"queue":"a","retry_backoff":"?"}`, "retry_backoff", shape.TextsOf(wire.Backoffs())},
+		{"/enqueue", `{"queue":"a","depends_on":["` + id + `"],"on_dependency_failed":"?"}`, "on_dependency_failed", shape.TextsOf(wire.DependencyPolicies())},
+		{"/ack/" + id, `{"agent_status":"?"}`, "agent_status", shape.TextsOf(wire.AgentStatuses())},
+		{"/ack/" + id, `{"step_status":"?"}`, "step_status", shape.TextsOf(wire.StepStatuses())},
+		{"/ack/" + id, `{"usage":{"input_tokens":1,"kind":"?"}}`, "usage.kind", shape.TextsOf(wire.UsageKinds())},
+		{"/schedules", `{"name":"a","queue":"a","cron":"@daily","overlap":"?"}`, "overlap", shape.TextsOf(wire.Overlaps())},
+		{"/schedules", `{"name":"a","queue":"a","cron":"@daily","catch_up":"?"}`, "catch_up", shape.TextsOf(wire.CatchUps())},
+		{"/budgets", `{"scope":"?","daily_usd":1}`, "scope", shape.TextsOf(wire.BudgetScopes())},
+		{"/budgets", `{"scope":"global","daily_usd":1,"on_exceed":"?"}`, "on_exceed", shape.TextsOf(wire.OnExceeds())},
+		{"/approval-policies", `{"name":"a","queue":"a","mode":"?"}`, "mode", shape.TextsOf(wire.PolicyModes())},
+		{"/approval-policies", `{"name":"a","queue":"a","on_expire":"?"}`, "on_expire", shape.TextsOf(wire.OnExpires())},
 	} {
 		p := b.post("/api/v1"+row.path, row.body).want(t, 400).problem(t)
 		i := slices.IndexFunc(p.Fields, func(f wire.ProblemField) bool { return f.Field == row.field })

@@ -1,4 +1,4 @@
-package server
+package shape
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ func FuzzCheckJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		err := checkJSON(b)
+		err := Check(b)
 		if err == nil {
 			if !json.Valid(b) || !utf8.Valid(b) {
 				t.Fatalf("accepted what is not JSON: %q", b)
@@ -37,14 +37,14 @@ func FuzzCheckJSON(f *testing.F) {
 
 // walk reads a checked value with our readers and compares with encoding/json.
 func walk(t *testing.T, b []byte) {
-	switch kindOf(b) {
+	switch KindOf(b) {
 	case '{':
 		var want map[string]json.RawMessage
 		if err := json.Unmarshal(b, &want); err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		members(b, func(name string, v []byte) {
+		Members(b, func(name string, v []byte) {
 			n++
 			if !bytes.Equal(want[name], v) {
 				t.Fatalf("member %q is %q, want %q in %q", name, v, want[name], b)
@@ -60,7 +60,7 @@ func walk(t *testing.T, b []byte) {
 			t.Fatal(err)
 		}
 		n := 0
-		elements(b, func(v []byte) {
+		Elements(b, func(v []byte) {
 			if n >= len(want) || !bytes.Equal(want[n], v) {
 				t.Fatalf("element %d is %q in %q", n, v, b)
 			}
@@ -75,7 +75,7 @@ func walk(t *testing.T, b []byte) {
 		if err := json.Unmarshal(b, &want); err != nil {
 			t.Fatal(err)
 		}
-		if got := unquote(b); got != want {
+		if got := Unquote(b); got != want {
 			t.Fatalf("unquote(%q) = %q, want %q", b, got, want)
 		}
 	}
@@ -91,21 +91,12 @@ func TestCheckJSON_ManyMembersAreStillCompared(t *testing.T) {
 		}
 		b.WriteString(`"k` + strings.Repeat("x", i) + `":1`)
 	}
-	if err := checkJSON([]byte(b.String() + `}`)); err != nil {
+	if err := Check([]byte(b.String() + `}`)); err != nil {
 		t.Error(err)
 	}
 	for _, again := range []string{"k", "kxxx", "k" + strings.Repeat("x", 99)} {
-		if err := checkJSON([]byte(b.String() + `,"` + again + `":2}`)); err == nil {
+		if err := Check([]byte(b.String() + `,"` + again + `":2}`)); err == nil {
 			t.Errorf("a second %q was accepted", again)
-		}
-	}
-}
-
-func TestShapes_FitTheirBitSet(t *testing.T) {
-	t.Parallel()
-	for name, s := range requestSchemas() {
-		if len(s.Properties) > 64 {
-			t.Errorf("%s has %d members; shape.read remembers 64", name, len(s.Properties))
 		}
 	}
 }

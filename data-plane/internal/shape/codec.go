@@ -1,4 +1,4 @@
-package server
+package shape
 
 import (
 	"errors"
@@ -24,8 +24,8 @@ const (
 
 var errTooManyMessages = fmt.Errorf("more than %d messages in one request", messagesMax)
 
-// codecs are connect's own, but that they count before they make anything.
-func codecs() connect.HandlerOption {
+// Codecs are connect's own, but that they count before they make anything.
+func Codecs() connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithCodec(binaryCodec{}), connect.WithCodec(jsonCodec{"json"}), connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
 	)
@@ -51,7 +51,7 @@ func (binaryCodec) Unmarshal(b []byte, m any) error {
 	if err != nil {
 		return err
 	}
-	return unmarshalProto(b, msg)
+	return UnmarshalProto(b, msg)
 }
 
 type jsonCodec struct{ name string }
@@ -77,7 +77,7 @@ func (jsonCodec) Unmarshal(b []byte, m any) error {
 	if len(b) == 0 {
 		return errors.New("zero-length payload is not a valid JSON object")
 	}
-	return unmarshalJSON(b, msg)
+	return UnmarshalJSON(b, msg)
 }
 
 func protoOf(m any) (proto.Message, error) {
@@ -88,7 +88,8 @@ func protoOf(m any) (proto.Message, error) {
 	return msg, nil
 }
 
-func unmarshalProto(b []byte, m proto.Message) error {
+// UnmarshalProto reads a message in binary form, after counting what is in it.
+func UnmarshalProto(b []byte, m proto.Message) error {
 	if len(b) >= countFrom {
 		left := messagesMax
 		countWire(b, m.ProtoReflect().Descriptor(), &left)
@@ -120,7 +121,8 @@ func countWire(b []byte, d protoreflect.MessageDescriptor, left *int) {
 	}
 }
 
-func unmarshalJSON(b []byte, m proto.Message) error {
+// UnmarshalJSON reads a message in JSON form, after counting what is in it, and keeps the members of an enqueue that it does not know.
+func UnmarshalJSON(b []byte, m proto.Message) error {
 	if len(b) >= countFrom && objectsIn(b) > messagesMax {
 		return errTooManyMessages
 	}

@@ -1,4 +1,4 @@
-package server
+package shape
 
 import (
 	"fmt"
@@ -19,21 +19,11 @@ import (
 
 // unknownMember says that a member is not known, and what may have been meant.
 func unknownMember(name string, known []string) string {
-	const text = "is not a member of this request"
-	if near := nearest(name, known); near != "" {
-		return fmt.Sprintf("%s; did you mean %q?", text, near)
-	}
-	return text
+	return meant("is not a member of this request", name, known)
 }
 
-// unknownParam says the same of a parameter.
-func unknownParam(name string, known []queryParam) string {
-	const text = "is not a parameter of this call"
-	names := make([]string, len(known))
-	for i := range known {
-		names[i] = known[i].name
-	}
-	if near := nearest(name, names); near != "" {
+func meant(text, name string, known []string) string {
+	if near := nearest(name, known); near != "" {
 		return fmt.Sprintf("%s; did you mean %q?", text, near)
 	}
 	return text
@@ -113,12 +103,12 @@ func keepUnknown(b []byte, m proto.Message) error {
 }
 
 func eachChecked(b []byte, do func(object []byte)) error {
-	if err := checkJSON(b); err != nil {
+	if err := Check(b); err != nil {
 		return err
 	}
 	s := scanner{b: b}
 	s.space()
-	if kindOf(b[s.i:]) == '{' {
+	if KindOf(b[s.i:]) == '{' {
 		do(b[s.i:])
 	}
 	return nil
@@ -126,13 +116,13 @@ func eachChecked(b []byte, do func(object []byte)) error {
 
 // eachItem calls do for the n objects of a list.
 func eachItem(object []byte, list string, n int, do func(i int, item []byte)) {
-	members(object, func(name string, v []byte) {
-		if name != list || kindOf(v) != '[' {
+	Members(object, func(name string, v []byte) {
+		if name != list || KindOf(v) != '[' {
 			return
 		}
 		i := 0
-		elements(v, func(e []byte) {
-			if i < n && kindOf(e) == '{' {
+		Elements(v, func(e []byte) {
+			if i < n && KindOf(e) == '{' {
 				do(i, e)
 			}
 			i++
@@ -158,25 +148,25 @@ func note(m proto.Message, problems []string) {
 // unknownIn lists the members of a message in JSON form, and of the messages in it, that
 // the message does not have: path, a line end, and what is to be said.
 func unknownIn(object []byte, d protoreflect.MessageDescriptor, path string, but ...string) (out []string) {
-	members(object, func(name string, v []byte) {
+	Members(object, func(name string, v []byte) {
 		f := d.Fields().ByJSONName(name)
 		if f == nil {
 			f = d.Fields().ByTextName(name)
 		}
 		switch {
 		case f == nil:
-			out = append(out, join(path, name)+"\n"+unknownMember(name, namesOf(d, path)))
+			out = append(out, Join(path, name)+"\n"+unknownMember(name, namesOf(d, path)))
 		case len(but) > 0 && f.TextName() == but[0], f.IsMap(), f.Message() == nil, f.Message().ParentFile().Package() == "google.protobuf":
-		case f.IsList() && kindOf(v) == '[':
+		case f.IsList() && KindOf(v) == '[':
 			i := 0
-			elements(v, func(e []byte) {
-				if kindOf(e) == '{' {
-					out = append(out, unknownIn(e, f.Message(), fmt.Sprintf("%s[%d]", join(path, f.TextName()), i))...)
+			Elements(v, func(e []byte) {
+				if KindOf(e) == '{' {
+					out = append(out, unknownIn(e, f.Message(), fmt.Sprintf("%s[%d]", Join(path, f.TextName()), i))...)
 				}
 				i++
 			})
-		case kindOf(v) == '{':
-			out = append(out, unknownIn(v, f.Message(), join(path, f.TextName()))...)
+		case KindOf(v) == '{':
+			out = append(out, unknownIn(v, f.Message(), Join(path, f.TextName()))...)
 		}
 	})
 	return out
@@ -198,8 +188,8 @@ func namesOf(d protoreflect.MessageDescriptor, path string) []string {
 	return names
 }
 
-// refuseUnknown makes problems of the fields that m does not have.
-func refuseUnknown(d *decoder, path string, m proto.Message) {
+// RefuseUnknown makes problems of the fields that m does not have.
+func RefuseUnknown(d *Decoder, path string, m proto.Message) {
 	for b := m.ProtoReflect().GetUnknown(); len(b) > 0; {
 		num, typ, n := protowire.ConsumeTag(b)
 		size := protowire.ConsumeFieldValue(num, typ, b[max(n, 0):])
@@ -209,9 +199,9 @@ func refuseUnknown(d *decoder, path string, m proto.Message) {
 		if num == unknownNumber && typ == protowire.BytesType {
 			text, _ := protowire.ConsumeString(b[n:])
 			at, message, _ := strings.Cut(text, "\n")
-			d.problem(join(path, at), "%s", message)
+			d.Problem(Join(path, at), "%s", message)
 		} else {
-			d.problem(pathOr(path, "body"), "has the unknown field number %d", num)
+			d.Problem(pathOr(path, "body"), "has the unknown field number %d", num)
 		}
 		b = b[n+size:]
 	}

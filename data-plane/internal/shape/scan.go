@@ -1,4 +1,4 @@
-package server
+package shape
 
 import (
 	"errors"
@@ -18,10 +18,10 @@ const manyMembers = 16
 
 var errJSONEnd = errors.New("unexpected end of JSON")
 
-// checkJSON reports whether b is exactly one JSON value that every reader
+// Check reports whether b is exactly one JSON value that every reader
 // understands the same way: valid UTF-8, no duplicate member names, bounded depth.
 // encoding/json lets all three pass.
-func checkJSON(b []byte) error {
+func Check(b []byte) error {
 	if !utf8.Valid(b) {
 		return errors.New("JSON is not valid UTF-8")
 	}
@@ -219,7 +219,7 @@ func (s *scanner) object(depth int) error {
 		if halfPair(s.b[start:s.i]) {
 			return errors.New("half of a surrogate pair in a member name")
 		}
-		if name := unquote(s.b[start:s.i]); !names.add(name) {
+		if name := Unquote(s.b[start:s.i]); !names.add(name) {
 			return fmt.Errorf("duplicate member %q", name)
 		}
 		s.space()
@@ -278,9 +278,9 @@ func (s *nameSet) add(name string) bool {
 	return true
 }
 
-// unquote is the text of a JSON string that checkJSON has accepted. Like
+// Unquote is the text of a JSON string that Check has accepted. Like
 // encoding/json it reads a lone surrogate as U+FFFD.
-func unquote(q []byte) string {
+func Unquote(q []byte) string {
 	q = q[1 : len(q)-1]
 	i := 0
 	for i < len(q) && q[i] != '\\' {
@@ -321,7 +321,7 @@ func unquote(q []byte) string {
 	return string(out)
 }
 
-// halfPair reports whether a JSON string that checkJSON has accepted escapes half of a
+// HalfPair reports whether a JSON string that Check has accepted escapes half of a
 // surrogate pair: no text has that, and what it would be read as is not what was sent.
 func halfPair(q []byte) bool {
 	for i := 0; i+1 < len(q); i++ {
@@ -356,12 +356,12 @@ func unquoteRune(q []byte) (rune, int) {
 }
 
 func hex4(b []byte) rune {
-	n, _ := strconv.ParseUint(string(b[:4]), 16, 32) // checkJSON saw four digits.
+	n, _ := strconv.ParseUint(string(b[:4]), 16, 32) // Check saw four digits.
 	return rune(n)
 }
 
-// members calls f for each member of a checked object, in order.
-func members(object []byte, f func(name string, value []byte)) {
+// Members calls f for each member of a checked object, in order.
+func Members(object []byte, f func(name string, value []byte)) {
 	s := scanner{b: object}
 	s.space()
 	s.i++
@@ -371,8 +371,8 @@ func members(object []byte, f func(name string, value []byte)) {
 			return
 		}
 		start := s.i
-		_ = s.str() // checkJSON has accepted it.
-		name := unquote(s.b[start:s.i])
+		_ = s.str() // Check has accepted it.
+		name := Unquote(s.b[start:s.i])
 		s.space()
 		s.i++ // ':'
 		s.space()
@@ -386,8 +386,8 @@ func members(object []byte, f func(name string, value []byte)) {
 	}
 }
 
-// elements calls f for each element of a checked array, in order.
-func elements(array []byte, f func(value []byte)) {
+// Elements calls f for each element of a checked array, in order.
+func Elements(array []byte, f func(value []byte)) {
 	s := scanner{b: array}
 	s.space()
 	s.i++
@@ -410,7 +410,7 @@ func elements(array []byte, f func(value []byte)) {
 func (s *scanner) skip() {
 	switch s.b[s.i] {
 	case '"':
-		_ = s.str() // checkJSON has accepted it.
+		_ = s.str() // Check has accepted it.
 	case '{', '[':
 		s.skipNested()
 	default:
@@ -425,7 +425,7 @@ func (s *scanner) skipNested() {
 	for s.i < len(s.b) {
 		switch s.b[s.i] {
 		case '"':
-			_ = s.str() // checkJSON has accepted it.
+			_ = s.str() // Check has accepted it.
 			continue
 		case '{', '[':
 			depth++
