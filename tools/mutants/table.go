@@ -9,11 +9,9 @@ type mutation struct {
 }
 
 const (
-	work                   = "internal/state/work.go"
-	timers                 = "internal/state/timers.go"
+	deletebudget           = "internal/state/deletebudget.go"
 	enqueue                = "internal/state/enqueue.go"
 	transition             = "internal/state/transition.go"
-	admin                  = "internal/state/admin.go"
 	machine                = "internal/state/machine.go"
 	txn                    = "internal/statedb/txn.go"
 	cuts                   = "internal/statedb/cuts.go"
@@ -40,6 +38,34 @@ const (
 	statereadBudget        = "internal/stateread/budget.go"
 	statereadDead          = "internal/stateread/dead.go"
 	statereadDeletedqueues = "internal/stateread/deletedqueues.go"
+	ack                    = "internal/state/ack.go"
+	fail                   = "internal/state/fail.go"
+	lease                  = "internal/state/lease.go"
+	fetch                  = "internal/state/fetch.go"
+	heartbeat              = "internal/state/heartbeat.go"
+	extend                 = "internal/state/extend.go"
+	failure                = "internal/state/failure.go"
+	fire                   = "internal/state/fire.go"
+	lock                   = "internal/state/lock.go"
+	create                 = "internal/state/create.go"
+	stateTime              = "internal/state/time.go"
+	job                    = "internal/state/job.go"
+	retry                  = "internal/state/retry.go"
+	deleteJob              = "internal/state/delete.go"
+	cancel                 = "internal/state/cancel.go"
+	trimfeed               = "internal/state/trimfeed.go"
+	queue                  = "internal/state/queue.go"
+	generation             = "internal/state/generation.go"
+	held                   = "internal/state/held.go"
+	decide                 = "internal/state/decide.go"
+	together               = "internal/state/together.go"
+	putschedule            = "internal/state/putschedule.go"
+	tick                   = "internal/state/tick.go"
+	spend                  = "internal/state/spend.go"
+	putbudget              = "internal/state/putbudget.go"
+	overspent              = "internal/state/overspent.go"
+	putpolicy              = "internal/state/putpolicy.go"
+	deletepolicy           = "internal/state/deletepolicy.go"
 )
 
 // mutations is what may not go unnoticed.
@@ -51,74 +77,74 @@ var mutations = []mutation{
 	{"without a token only the holder settles, ever", recordsHead, "case h.Crashes == 0 && !h.Has(FlagRanOut):", "case false:"},
 	{"a worker id is not compared", recordsHead, "return by.Worker == h.Worker", "return true"},
 	{"a peer is not compared", recordsHead, "return by.Peer == h.Peer", "return true"},
-	{"a repeated ack is refused", work, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := false"},
-	{"a repeated ack is taken from anybody", work, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := h.State == job.Completed"},
-	{"a repeated fail is refused", work, "res.Refusal == LeaseLost && settled && records.Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
-	{"a job that is not leased may be settled", work, "case !h.State.Leased(), !records.Holds(&h, by):", "case !records.Holds(&h, by):"},
-	{"a fetch takes jobs that are not pending", work, "h.State != job.Pending || h.Blocked() {", "h.State.Leased() || h.Blocked() {"},
-	{"a fetch takes jobs of a paused queue", work, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
-	{"a fetch does not count the attempt", work, "h.Attempt++", "_ = h.Attempt"},
-	{"a release spends the attempt", work, "h.Attempt--", "_ = h.Attempt"},
-	{"a release of a cancelled job counts as a failure", work, "if !c.Release && !h.Has(records.FlagHoldNext) {", "if !h.Has(records.FlagHoldNext) {"},
-	{"a worker asked to let go gets its job again", work, "\tcase cancelling:\n\t\terr = x.letGo(c, &h)", "\tcase cancelling && c == nil:\n\t\terr = x.letGo(c, &h)"},
-	{"a heartbeat does not pass on the cancel", work, "h.State == job.Cancelling, h.StoppedByBudget()", "false, h.StoppedByBudget()"},
-	{"a renewal of another lease counts", work, "h.Epoch != c.Epoch || until", "until"},
-	{"a renewal may shorten a lease", work, "until <= h.Due", "until == h.Due"},
-	{"a renewal leaves the old due row", work, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))", "_ = h.Due"},
-	{"floors may fall", work, "!q.counts.Floor[f.Priority].Less(f.Pos)", "q.counts.Floor[f.Priority] == f.Pos"},
-	{"an ack does not say it has a result", work, "h.Flags |= records.FlagResult", "h.Flags |= 0"},
+	{"a repeated ack is refused", ack, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := false"},
+	{"a repeated ack is taken from anybody", ack, "again := h.State == job.Completed && records.Holds(h, c.By)", "again := h.State == job.Completed"},
+	{"a repeated fail is refused", fail, "res.Refusal == LeaseLost && settled && records.Holds(h, c.By)", "res.Refusal == LeaseLost && settled && c == nil"},
+	{"a job that is not leased may be settled", lease, "case !h.State.Leased(), !records.Holds(&h, by):", "case !records.Holds(&h, by):"},
+	{"a fetch takes jobs that are not pending", fetch, "h.State != job.Pending || h.Blocked() {", "h.State.Leased() || h.Blocked() {"},
+	{"a fetch takes jobs of a paused queue", fetch, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
+	{"a fetch does not count the attempt", fetch, "h.Attempt++", "_ = h.Attempt"},
+	{"a release spends the attempt", fail, "h.Attempt--", "_ = h.Attempt"},
+	{"a release of a cancelled job counts as a failure", fail, "if !c.Release && !h.Has(records.FlagHoldNext) {", "if !h.Has(records.FlagHoldNext) {"},
+	{"a worker asked to let go gets its job again", fail, "\tcase cancelling:\n\t\terr = x.letGo(c, &h)", "\tcase cancelling && c == nil:\n\t\terr = x.letGo(c, &h)"},
+	{"a heartbeat does not pass on the cancel", heartbeat, "h.State == job.Cancelling, h.StoppedByBudget()", "false, h.StoppedByBudget()"},
+	{"a renewal of another lease counts", extend, "h.Epoch != c.Epoch || until", "until"},
+	{"a renewal may shorten a lease", extend, "until <= h.Due", "until == h.Due"},
+	{"a renewal leaves the old due row", extend, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))", "_ = h.Due"},
+	{"floors may fall", fetch, "!q.counts.Floor[f.Priority].Less(f.Pos)", "q.counts.Floor[f.Priority] == f.Pos"},
+	{"an ack does not say it has a result", ack, "h.Flags |= records.FlagResult", "h.Flags |= 0"},
 
 	// Attempts and timers.
-	{"one attempt more than asked", work, "case h.Attempt >= h.Retry.MaxRetries:", "case h.Attempt > h.Retry.MaxRetries:"},
-	{"remaining attempts are off by one", work, "res.Remaining = h.Retry.MaxRetries - h.Attempt", "res.Remaining = h.Retry.MaxRetries - h.Attempt + 1"},
-	{"the backoff has no jitter", work, "return job.Jitter(h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay), c.ID, h.Attempt)", "return h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay)"},
-	{"failures are not counted", work, "x.touched(q).Failed++", "x.touched(q)"},
-	{"failures without a text are not counted", work, "return x.countFailure(c.NS, h)", "if c.Error == \"\" {\n\t\treturn nil\n\t}\n\treturn x.countFailure(c.NS, h)"},
-	{"an expired lease is no crash", timers, "h.Crashes++", "_ = h.Crashes"},
-	{"one crash more than the limit", timers, "done := h.Crashes >= CrashLimit", "done := h.Crashes > CrashLimit"},
-	{"a crash loop is called by the wrong name", timers, "DeadCrashes)", "DeadRetries)"},
-	{"timers fire before their time", timers, "if c.Due.At > x.nowOf(c.Due.Kind) {", "if false {"},
-	{"a timer of another time fires", timers, "h.Due == 0 || h.Due != d.At ||", "h.Due == 0 ||"},
-	{"a timer of another kind fires", timers, "|| dueKind(h.State) != d.Kind {", "{"},
-	{"a timer at zero is not refused", timers, "h.Due == 0 || h.Due != d.At", "h.Due != d.At"},
-	{"a silent worker asked to let go crashes its job", timers, "err = x.endLetGo(d.NS, d.ID, &h)", "err = x.expireLease(d.NS, d.ID, &h)"},
-	{"a stale timer removes another job's lock", timers, "if l.By == d.ID && l.Expires == d.At {", "if l.Expires >= 0 {"},
+	{"one attempt more than asked", fail, "case h.Attempt >= h.Retry.MaxRetries:", "case h.Attempt > h.Retry.MaxRetries:"},
+	{"remaining attempts are off by one", fail, "res.Remaining = h.Retry.MaxRetries - h.Attempt", "res.Remaining = h.Retry.MaxRetries - h.Attempt + 1"},
+	{"the backoff has no jitter", fail, "return job.Jitter(h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay), c.ID, h.Attempt)", "return h.Retry.Backoff.Delay(h.Attempt, h.Retry.BaseDelay, h.Retry.MaxDelay)"},
+	{"failures are not counted", failure, "x.touched(q).Failed++", "x.touched(q)"},
+	{"failures without a text are not counted", failure, "return x.countFailure(c.NS, h)", "if c.Error == \"\" {\n\t\treturn nil\n\t}\n\treturn x.countFailure(c.NS, h)"},
+	{"an expired lease is no crash", lease, "h.Crashes++", "_ = h.Crashes"},
+	{"one crash more than the limit", lease, "done := h.Crashes >= CrashLimit", "done := h.Crashes > CrashLimit"},
+	{"a crash loop is called by the wrong name", lease, "DeadCrashes)", "DeadRetries)"},
+	{"timers fire before their time", fire, "if c.Due.At > x.nowOf(c.Due.Kind) {", "if false {"},
+	{"a timer of another time fires", fire, "h.Due == 0 || h.Due != d.At ||", "h.Due == 0 ||"},
+	{"a timer of another kind fires", fire, "|| dueKind(h.State) != d.Kind {", "{"},
+	{"a timer at zero is not refused", fire, "h.Due == 0 || h.Due != d.At", "h.Due != d.At"},
+	{"a silent worker asked to let go crashes its job", fire, "err = x.endLetGo(d.NS, d.ID, &h)", "err = x.expireLease(d.NS, d.ID, &h)"},
+	{"a stale timer removes another job's lock", lock, "if l.By == d.ID && l.Expires == d.At {", "if l.Expires >= 0 {"},
 
 	// Locks.
-	{"the first owner's end frees the next owner's key", enqueue, "if !owner.IsZero() && l.Owner != owner {", "if false {"},
-	{"a lock is in force at its end", enqueue, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < x.now {\n\t\treturn records.Lock{}"},
-	{"a lock never ends by itself", enqueue, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < 0 {\n\t\treturn records.Lock{}"},
-	{"taking a lock over leaves the old due row", enqueue, "x.txn.Delete(x.m.space.Due(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}))", "_ = l.Expires"},
+	{"the first owner's end frees the next owner's key", lock, "if !owner.IsZero() && l.Owner != owner {", "if false {"},
+	{"a lock is in force at its end", lock, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < x.now {\n\t\treturn records.Lock{}"},
+	{"a lock never ends by itself", lock, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < 0 {\n\t\treturn records.Lock{}"},
+	{"taking a lock over leaves the old due row", lock, "x.txn.Delete(x.m.space.Due(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}))", "_ = l.Expires"},
 	{"a replay forgets that it was a duplicate", enqueue, "Duplicate: l.Duplicate, Replayed: held", "Replayed: held"},
 	{"the due row of a key names the holder instead of the caller", enqueue, "By: c.ID, Expires: x.after(int64(c.IdempotencyFor))", "By: res.ID, Expires: x.after(int64(c.IdempotencyFor))"},
 	{"times wrap around at their end", recordsUsage, "case b > 0 && a > math.MaxInt64-b:", "case b > 0 && a < 0 && a > math.MaxInt64-b:"},
-	{"a job scheduled for now waits", enqueue, "case c.ScheduledAt > x.now:", "case c.ScheduledAt >= x.now:"},
+	{"a job scheduled for now waits", create, "case c.ScheduledAt > x.now:", "case c.ScheduledAt >= x.now:"},
 	{"ending a job keeps its unique key", transition, "if h.Has(records.FlagUnique) {", "if false {"},
-	{"deleting a job keeps its unique key", admin, "if h.Has(records.FlagUnique) {", "if false {"},
+	{"deleting a job keeps its unique key", deleteJob, "if h.Has(records.FlagUnique) {", "if false {"},
 	{"a key is given back twice", transition, "h.Flags &^= records.FlagUnique", "_ = records.FlagUnique"},
 
 	// Indexes and counters.
 	{"the ready row stays", transition, "x.txn.Delete(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos))", "_ = h.Pos"},
 	{"the due row stays", transition, "x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: dueKind(h.State), NS: ns, ID: id}))", "_ = h.Due"},
 	{"the old state keeps its count", transition, "c.Jobs[h.State]--", "c.Jobs[h.State] += 0"},
-	{"the leader is not told of the first due time", transition, "\t\t*first = d.At", "\t\t_ = d.At"},
-	{"the leader is not told of jobs that left", admin, "if !h.Pos.IsZero() {\n\t\tx.out.Unready", "if h.State == job.Held {\n\t\tx.out.Unready"},
+	{"the leader is not told of the first due time", stateTime, "\t\t*first = d.At", "\t\t_ = d.At"},
+	{"the leader is not told of jobs that left", transition, "if !h.Pos.IsZero() {\n\t\tx.out.Unready", "if h.State == job.Held {\n\t\tx.out.Unready"},
 	{"all places of an entry are the same", machine, "x.ordinal++", "x.ordinal = 1"},
-	{"a cached head outlives its lease", machine, "delete(x.m.leased, k)", "_ = k"},
+	{"a cached head outlives its lease", job, "delete(x.m.leased, k)", "_ = k"},
 	{"an entry's events replace each other", events, "x.events = append(x.events, e)", "x.events = append(x.events[:0], e)"},
 	{"a history changes the copies that share it", recordsHistory, "append(keep[:len(keep):len(keep)], Moment", "append(keep, Moment"},
 	{"a history loses its beginning", recordsHistory, "keep[0]), keep[2:]...)", "keep[1]), keep[2:]...)"},
 
 	// Administration.
-	{"a retry keeps the crashes", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Attempt, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
-	{"a retry keeps the attempts", admin, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Crashes, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
-	{"a retry does not take scheduled jobs", admin, "case job.Scheduled, job.Retrying: // As when", "case job.Retrying: // As when"},
-	{"a leased job may be deleted", admin, "if h.State.Leased() {", "if false {"},
-	{"a deleted job's errors stay", admin, "if h.Has(records.FlagErrors) {", "if false {"},
-	{"a deleted job's result stays", admin, "{records.FlagResult, keys.Result}, {records.FlagCheckpoint", "{records.FlagCheckpoint"},
-	{"a dead job may be cancelled", admin, "case job.Completed, job.Dead:", "case job.Completed:"},
-	{"the feed's trim may go back", admin, "if err == nil && string(v) >= string(feed.TrimRecord(c.Before)) {", "if v == nil && err == nil {"},
-	{"the feed is trimmed beyond the entry", admin, "c.Before <= 1 || c.Before > x.index", "c.Before <= 1"},
+	{"a retry keeps the crashes", retry, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Attempt, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
+	{"a retry keeps the attempts", retry, "h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}", "h.Crashes, h.Reason, h.Finished, h.Epoch = 0, records.NotDead, 0, keys.Position{}"},
+	{"a retry does not take scheduled jobs", retry, "case job.Scheduled, job.Retrying: // As when", "case job.Retrying: // As when"},
+	{"a leased job may be deleted", deleteJob, "if h.State.Leased() {", "if false {"},
+	{"a deleted job's errors stay", deleteJob, "if h.Has(records.FlagErrors) {", "if false {"},
+	{"a deleted job's result stays", deleteJob, "{records.FlagResult, keys.Result}, {records.FlagCheckpoint", "{records.FlagCheckpoint"},
+	{"a dead job may be cancelled", cancel, "case job.Completed, job.Dead:", "case job.Completed:"},
+	{"the feed's trim may go back", trimfeed, "if err == nil && string(v) >= string(feed.TrimRecord(c.Before)) {", "if v == nil && err == nil {"},
+	{"the feed is trimmed beyond the entry", trimfeed, "c.Before <= 1 || c.Before > x.index", "c.Before <= 1"},
 
 	// Limits of queues.
 	{"a limit of slots is one too high", recordsQueue, "n.Leased() >= int64(c.MaxConcurrency)", "n.Leased() > int64(c.MaxConcurrency)"},
@@ -147,20 +173,20 @@ var mutations = []mutation{
 	{"a new job is promised before older ones", waiters, "(t.room(q) == 0 || q.mayHaveReady())", "t.room(q) == 0"},
 
 	// Deleted queues.
-	{"a job outlives its queue", machine, "if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {", "if err != nil || q == nil {"},
+	{"a job outlives its queue", job, "if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {", "if err != nil || q == nil {"},
 	{"a deleted job is read", statereadJob, "if !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb", "if gen.Own == 1 && !gen.Has(h.Gen, h.State.Leased()) {\n\t\treturn records.Head{}, statedb"},
-	{"a lock outlives its queue", enqueue, "return err == nil && q.generation().Keeps(l.Gen), err", "return err == nil, err"},
-	{"a job is not of its queue's generation", enqueue, "Retry: retryOf(c, &q.config), Gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
-	{"a lock is not of its queue's generation", enqueue, "l.Gen = q.gen", "_ = q.gen"},
-	{"a queue made again is of the old generation", machine, "QueueConfig{CreatedAt: x.now, Gen: q.gen}", "QueueConfig{CreatedAt: x.now}"},
-	{"a generation comes twice in an entry", clearqueue, "max(x.index, q.gen+1)", "x.index"},
-	{"the generation of a name without a queue is forgotten", machine, "q.gen = mark.Gen", "_ = mark.Gen"},
-	{"the ready order outlives its queue", clearqueue, "x.txn.DeleteRange(x.m.space.ReadyOf(q.key.ns, q.key.name))", "_ = q.key"},
+	{"a lock outlives its queue", lock, "return err == nil && q.generation().Keeps(l.Gen), err", "return err == nil, err"},
+	{"a job is not of its queue's generation", create, "Retry: retryOf(c, &q.config), Gen: q.gen}", "Retry: retryOf(c, &q.config)}"},
+	{"a lock is not of its queue's generation", lock, "l.Gen = q.gen", "_ = q.gen"},
+	{"a queue made again is of the old generation", queue, "QueueConfig{CreatedAt: x.now, Gen: q.gen}", "QueueConfig{CreatedAt: x.now}"},
+	{"a generation comes twice in an entry", generation, "max(x.index, q.gen+1)", "x.index"},
+	{"the generation of a name without a queue is forgotten", queue, "q.gen = mark.Gen", "_ = mark.Gen"},
+	{"the ready order outlives its queue", generation, "x.txn.DeleteRange(x.m.space.ReadyOf(q.key.ns, q.key.name))", "_ = q.key"},
 	{"the counters outlive their queue", destroy, "x.txn.Delete(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name))", "_ = keys.QueueCounts"},
 	{"an unused queue is swept", destroy, "if q.hasCounts {", "if q != nil {"},
 	{"a queue of jobs that were moved there is unused", destroy, "if q.hasCounts {", "if q.counts.Enqueued > 0 {"},
 	{"a queue through which jobs passed is unused", destroy, "if q.hasCounts {", "if q.counts.Enqueued > 0 || q.counts.Leased() > 0 {"},
-	{"the leader is not told to sweep", clearqueue, "x.out.Sweep = true", "x.out.Sweep = false"},
+	{"the leader is not told to sweep", generation, "x.out.Sweep = true", "x.out.Sweep = false"},
 	{"a sweep takes what is alive", sweep, "h.Queue != q.key.name || q.generation().Has(h.Gen, h.State.Leased()) {", "h.Queue != q.key.name {"},
 	{"a sweep takes another queue's jobs", sweep, "!ok || h.Queue != q.key.name || q.generation()", "!ok || q.generation()"},
 	{"a sweep leaves due rows", sweep, "if h.Due != 0 {", "if false {"},

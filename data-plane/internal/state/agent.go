@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -39,15 +38,6 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lea
 		lease = min(lease, limits.IterationTimeout)
 	}
 	return lease, err
-}
-
-// leaseLimit is when a lease ends at the latest, in lease time, however often it is renewed.
-func (x *entry) leaseLimit(ns job.Namespace, id job.ID, h *records.Head) (int64, error) {
-	if !h.Has(records.FlagAgent) {
-		return math.MaxInt64, nil
-	}
-	limits, err := x.agentLimits(ns, id)
-	return records.LeaseLimit(h, limits), err
 }
 
 // timeOut fails the attempt of an iteration that took too long (trap 39). Its worker

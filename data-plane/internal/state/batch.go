@@ -31,59 +31,6 @@ func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *records.Batch) {
 	x.txn.Set(x.m.space.Batch(ns, id), b.Encode())
 }
 
-// makeBatch opens a batch.
-func (x *entry) makeBatch(c *command.MakeBatch) (Result, error) {
-	if refusal, err := x.refusesBatch(c); err != nil || refusal != Accepted {
-		return Result{Refusal: refusal}, err
-	}
-	n, err := x.tally(x.m.space.OpenBatches(c.NS))
-	if err != nil {
-		return Result{}, err
-	}
-	x.setTally(x.m.space.OpenBatches(c.NS), n+1)
-	b := records.Batch{CreatedAt: x.now}
-	if c.Callback != nil && c.Callback.Queue != "" {
-		b.Callback = c.Callback.Queue
-		x.txn.Set(x.m.space.Callback(c.NS, c.ID), records.EncodeCallback(c.Callback.Payload))
-	}
-	x.putBatch(c.NS, c.ID, &b)
-	return Result{Batch: c.ID}, nil
-}
-
-// refusesBatch reports why a batch may not be made.
-func (x *entry) refusesBatch(c *command.MakeBatch) (Refusal, error) {
-	if _, there, err := x.batch(c.NS, c.ID); err != nil || there {
-		return Exists, err
-	}
-	n, err := x.tally(x.m.space.OpenBatches(c.NS))
-	if err == nil && n >= OpenBatchesMax {
-		return TooMany, nil
-	}
-	return Accepted, err
-}
-
-// sealBatch says that nothing joins any more. Again is the same answer.
-func (x *entry) sealBatch(c *command.SealBatch) (Result, error) {
-	b, ok, err := x.batch(c.NS, c.ID)
-	if err != nil || !ok {
-		return Result{Refusal: NotFound}, err
-	}
-	if b.Sealed {
-		return Result{Batch: c.ID}, nil
-	}
-	n, err := x.tally(x.m.space.OpenBatches(c.NS))
-	if err != nil {
-		return Result{}, err
-	}
-	x.setTally(x.m.space.OpenBatches(c.NS), n-1)
-	b.Sealed = true
-	if err := x.fireBatch(c.NS, c.ID, &b); err != nil {
-		return Result{}, err
-	}
-	x.putBatch(c.NS, c.ID, &b)
-	return Result{Batch: c.ID}, nil
-}
-
 // joinable reports why no job may join a batch from outside, if that is so.
 func (x *entry) joinable(ns job.Namespace, id job.BatchID) (Refusal, error) {
 	b, ok, err := x.batch(ns, id)

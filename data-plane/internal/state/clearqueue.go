@@ -3,7 +3,6 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
-	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
 
 // clearQueue removes all jobs of a queue that no worker holds, the way deleteQueue
@@ -28,14 +27,4 @@ func (x *entry) clearQueue(c *command.ClearQueue) (Result, error) {
 	q.config.Gen = q.gen
 	x.queueEvent(feed.QueueCleared, q)
 	return Result{Removed: removed}, nil
-}
-
-// passGeneration makes what is there of a queue's name a thing of the past; the rows
-// are removed piece by piece.
-func (x *entry) passGeneration(q *queueRecord) {
-	q.gen = max(x.index, q.gen+1) // Never used before: it grows with the log.
-	mark := records.SweepMark{Gen: q.gen, At: x.now}
-	x.txn.Set(x.m.space.Sweep(q.key.ns, q.key.name), mark.Encode())
-	x.txn.DeleteRange(x.m.space.ReadyOf(q.key.ns, q.key.name))
-	x.out.Sweep = true
 }

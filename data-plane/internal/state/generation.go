@@ -1,10 +1,32 @@
 package state
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/records"
+import (
+	"errors"
 
-func (q *queueRecord) generation() records.Generation {
-	if q.hasConfig {
-		return q.config.Generation()
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+)
+
+// passGeneration makes what is there of a queue's name a thing of the past; the rows
+// are removed piece by piece.
+func (x *entry) passGeneration(q *queueRecord) {
+	q.gen = max(x.index, q.gen+1) // Never used before: it grows with the log.
+	mark := records.SweepMark{Gen: q.gen, At: x.now}
+	x.txn.Set(x.m.space.Sweep(q.key.ns, q.key.name), mark.Encode())
+	x.txn.DeleteRange(x.m.space.ReadyOf(q.key.ns, q.key.name))
+	x.out.Sweep = true
+}
+
+// sweepMark reads whether a queue's name is still to be swept.
+func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool, error) {
+	v, err := x.txn.Get(x.m.space.Sweep(ns, queue))
+	if errors.Is(err, statedb.ErrNotFound) {
+		return records.SweepMark{}, false, nil
 	}
-	return records.Generation{Own: q.gen}
+	if err != nil {
+		return records.SweepMark{}, false, err
+	}
+	mark, err := records.DecodeSweepMark(v)
+	return mark, err == nil, err
 }

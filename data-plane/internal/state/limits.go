@@ -25,9 +25,3 @@ func (x *entry) started(q *queueRecord) {
 		x.touched(q).Starts = q.counts.Starts.Add(x.lease, q.config.Throttle)
 	}
 }
-
-// tell lets the leader's memory learn what the queue is after the entry.
-func (x *entry) tell(q *queueRecord) {
-	q.tell = true
-	x.list(q)
-}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
@@ -14,9 +13,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
-
-// CrashLimit expired leases make a job dead with reason crash_loop (R-L5).
-const CrashLimit = 3
 
 // queuesCached bounds the decoded queue records kept between entries.
 const queuesCached = 10_000
@@ -38,8 +34,8 @@ type Machine struct {
 	events []feed.Event // Room of the last entry's events, for the next one.
 	// marks caches where the events of namespaces end; the same reasoning.
 	marks map[job.Namespace]*chainEnd
-	// purses caches the budgets of namespaces; the same reasoning.
-	purses   map[job.Namespace]*purse
+	// budgets caches the budgets of namespaces; the same reasoning.
+	budgets  map[job.Namespace]*budgetSet
 	policies map[job.Namespace][]records.Policy
 	// ended are the namespaces that were ended; the same reasoning. Nil: not read yet.
 	ended map[job.Namespace]records.EndedMark
@@ -51,37 +47,12 @@ type Machine struct {
 	committed func(index uint64)
 }
 
-type jobKey struct {
-	ns job.Namespace
-	id job.ID
-}
-
-type queueKey struct {
-	ns   job.Namespace
-	name string
-}
-
-type queueRecord struct {
-	key        queueKey
-	config     records.QueueConfig
-	hasConfig  bool
-	counts     records.Counts
-	hasCounts  bool   // A job was in it, since it was made.
-	gen        uint64 // See Head.
-	dirty      bool
-	dirtyConf  bool
-	inDirtyLst bool
-	// Of the entry being applied: the queue was refused a lease for its limits; the
-	// leader's memory must look at it anew.
-	refused, tell bool
-}
-
 // New makes the machine of a shard over its span of the state store.
 func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
 		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]records.Head), committed: committed,
-		marks: make(map[job.Namespace]*chainEnd), purses: make(map[job.Namespace]*purse), policies: make(map[job.Namespace][]records.Policy),
+		marks: make(map[job.Namespace]*chainEnd), budgets: make(map[job.Namespace]*budgetSet), policies: make(map[job.Namespace][]records.Policy),
 	}
 }
 
@@ -96,7 +67,7 @@ func (m *Machine) Reset() error {
 	clear(m.queues)
 	clear(m.leased)
 	clear(m.marks)
-	clear(m.purses)
+	clear(m.budgets)
 	clear(m.policies)
 	m.ended = nil
 	return nil
@@ -104,7 +75,7 @@ func (m *Machine) Reset() error {
 
 // Committed passes the index on and rings for new events.
 func (m *Machine) Committed(index uint64) {
-	m.forgetPurses()
+	m.trimBudgets()
 	for _, ns := range m.touched {
 		m.ring(ns)
 	}
@@ -183,6 +154,41 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	return x.out, nil
 }
 
+// next applies the first of the commands of the entry that are left.
+func (x *entry) next(cmds []command.Command) (Result, error) {
+	if c, ok := cmds[0].(*command.Together); ok {
+		return x.together(c, cmds[1:])
+	}
+	if c, ok := cmds[0].(*command.Audit); ok {
+		if ended, err := x.isEnded(c); err != nil || ended {
+			return Result{Refusal: NamespaceGone}, err
+		}
+		x.act = newAct(c, len(cmds)-1)
+		return Result{}, nil
+	}
+	x.bond.asked = x.bond.left > 0
+	if x.bond.asked {
+		x.bond.left--
+		if x.bond.why != Accepted {
+			return Result{Refusal: x.bond.why}, nil
+		}
+		if _, enqueue := cmds[0].(*command.Enqueue); !enqueue && x.bond.first != nil {
+			return Result{Batch: x.bond.first.Batch, Replayed: true}, nil
+		}
+	}
+	return x.take(cmds[0])
+}
+
+// take applies a command, unless its namespace was ended.
+func (x *entry) take(c command.Command) (Result, error) {
+	if ended, err := x.isEnded(c); err != nil {
+		return Result{}, err
+	} else if ended {
+		return x.afterTheEnd(c)
+	}
+	return x.apply(c)
+}
+
 // finish writes what belongs to the entry as a whole.
 func (x *entry) finish() error {
 	for _, q := range x.dirty {
@@ -210,117 +216,4 @@ func (x *entry) finish() error {
 func (x *entry) place() keys.Position {
 	x.ordinal++
 	return keys.Position{Index: x.index, Ordinal: x.ordinal}
-}
-
-// queue returns the record of a queue; a queue exists from its first use on.
-func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
-	k := queueKey{ns, name}
-	if q, ok := x.m.queues[k]; ok {
-		return q, nil
-	}
-	q := &queueRecord{key: k}
-	v, err := x.txn.Get(x.m.space.Queue(ns, keys.QueueCounts, name))
-	if err == nil {
-		q.hasCounts = true
-		q.counts, err = records.DecodeCounts(v)
-	}
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return nil, err
-	}
-	v, err = x.txn.Get(x.m.space.Queue(ns, keys.QueueConfig, name))
-	if err == nil {
-		q.hasConfig = true
-		q.config, err = records.DecodeQueueConfig(v)
-		q.gen = q.config.Gen
-	}
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return nil, err
-	}
-	if !q.hasConfig {
-		mark, _, err := x.sweepMark(ns, name)
-		if err != nil {
-			return nil, err
-		}
-		q.gen = mark.Gen
-	}
-	x.m.queues[k] = q
-	return q, nil
-}
-
-// touched notes that the queue's counters change.
-func (x *entry) touched(q *queueRecord) *records.Counts {
-	q.dirty, q.hasCounts = true, true
-	x.list(q)
-	x.exist(q)
-	return &q.counts
-}
-
-// exist makes the queue's record on its first use: it tells since when it is there.
-func (x *entry) exist(q *queueRecord) {
-	if !q.hasConfig {
-		q.hasConfig, q.dirtyConf = true, true
-		q.config = records.QueueConfig{CreatedAt: x.now, Gen: q.gen}
-		x.list(q)
-	}
-}
-
-func (x *entry) list(q *queueRecord) {
-	if !q.inDirtyLst {
-		q.inDirtyLst = true
-		x.dirty = append(x.dirty, q)
-	}
-}
-
-// head reads the head of a job; ok is false if there is none, or if the job was
-// deleted with its queue.
-func (x *entry) head(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
-	h, ok, err = x.anyHead(ns, id)
-	if err != nil || !ok {
-		return h, ok, err
-	}
-	q, err := x.queue(ns, h.Queue)
-	if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {
-		return records.Head{}, false, err
-	}
-	return h, true, nil
-}
-
-// anyHead is head without a look at the queue.
-func (x *entry) anyHead(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
-	if h, ok := x.m.leased[jobKey{ns, id}]; ok {
-		return h, true, nil
-	}
-	v, err := x.txn.Get(x.m.space.Job(ns, keys.Head, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Head{}, false, nil
-	}
-	if err != nil {
-		return records.Head{}, false, err
-	}
-	h, err = records.DecodeHead(v)
-	if err != nil {
-		return records.Head{}, false, fmt.Errorf("job %s: %w", id, err)
-	}
-	return h, true, nil
-}
-
-func (x *entry) putHead(ns job.Namespace, id job.ID, h *records.Head) {
-	assertHead(id, h)
-	if k := (jobKey{ns, id}); h.State.Leased() {
-		x.m.leased[k] = *h
-	} else {
-		delete(x.m.leased, k)
-	}
-	x.txn.Set(x.m.space.Job(ns, keys.Head, id), h.Encode())
-}
-
-// assertHead checks the invariants of Head before it is written.
-func assertHead(id job.ID, h *records.Head) {
-	if h.Pos.IsZero() == (h.State == job.Pending && !h.Blocked()) {
-		panic(fmt.Sprintf("state: job %s is %s with ready position %v", id, h.State, h.Pos))
-	}
-	timed := h.State == job.Scheduled || h.State == job.Retrying || h.State.Leased()
-	if timed != (h.Due != 0) && h.State != job.Held { // A hold may have an end.
-		panic(fmt.Sprintf("state: job %s is %s with due time %d", id, h.State, h.Due))
-	}
 }

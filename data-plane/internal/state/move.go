@@ -34,30 +34,6 @@ func (x *entry) move(c *command.Move) (Result, error) {
 	return Result{State: h.State}, nil
 }
 
-// replace gives a job its place in another order, in the state and at the time it has.
-func (x *entry) replace(ns job.Namespace, id job.ID, h *records.Head, queue string, p job.Priority) error {
-	state, due := h.State, h.Due
-	x.leavingReady(ns, id, h)
-	if err := x.leave(ns, id, h); err != nil {
-		return err
-	}
-	to, err := x.queue(ns, queue)
-	if err != nil {
-		return err
-	}
-	h.Queue, h.Priority, h.Gen = queue, p, to.gen
-	switch {
-	case state == job.Pending && !h.Blocked():
-		err = x.enterReady(ns, id, h)
-	case due != 0:
-		err = x.enterTimed(ns, id, h, state, due)
-	default:
-		err = x.enter(ns, h, state)
-	}
-	x.left, x.leftID = 0, job.ID{} // The state is what it was.
-	return err
-}
-
 // moveKey takes the unique key of a job along to the queue it is moved to; free is
 // false, and owner who has it, if it is taken there. One whose time is over stays
 // behind.

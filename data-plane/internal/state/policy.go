@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
@@ -27,43 +26,6 @@ func (x *entry) policies(ns job.Namespace) ([]records.Policy, error) {
 	}
 	x.m.policies[ns] = list
 	return list, nil
-}
-
-func (x *entry) putPolicy(c *command.PutPolicy) (Result, error) {
-	list, err := x.policies(c.NS)
-	if err != nil {
-		return Result{}, err
-	}
-	p := records.Policy{Policy: c.Policy, CreatedAt: x.now}
-	list = slices.Clone(list)
-	at := slices.IndexFunc(list, func(o records.Policy) bool { return o.ID == p.ID })
-	switch {
-	case at >= 0:
-		p.CreatedAt = list[at].CreatedAt
-		list[at] = p
-	case len(list) >= PoliciesMax:
-		return Result{Refusal: TooMany}, nil
-	default:
-		list = append(list, p)
-		slices.SortFunc(list, func(a, b records.Policy) int { return slices.Compare(a.ID[:], b.ID[:]) })
-	}
-	x.m.policies[c.NS] = list
-	x.txn.Set(x.m.space.Policy(c.NS, p.ID), p.Encode())
-	return Result{}, nil
-}
-
-func (x *entry) deletePolicy(c *command.DeletePolicy) (Result, error) {
-	list, err := x.policies(c.NS)
-	if err != nil {
-		return Result{}, err
-	}
-	at := slices.IndexFunc(list, func(o records.Policy) bool { return o.ID == c.ID })
-	if at < 0 {
-		return Result{Refusal: NotFound}, nil
-	}
-	x.m.policies[c.NS] = slices.Delete(slices.Clone(list), at, at+1)
-	x.txn.Delete(x.m.space.Policy(c.NS, c.ID))
-	return Result{}, nil
 }
 
 // policyFor finds the oldest policy that a new job must be approved by; nil if none.

@@ -57,24 +57,3 @@ func (x *entry) setThrottle(q *queueRecord, t command.Throttle) {
 	}
 	q.config.Throttle = t
 }
-
-func pauseEvent(paused bool) feed.Type {
-	if paused {
-		return feed.QueuePaused
-	}
-	return feed.QueueResumed
-}
-
-func drainEvent(draining bool) feed.Type {
-	if draining {
-		return feed.QueueDraining
-	}
-	return feed.QueueResumed
-}
-
-// queueEvent notes a change of the queue's settings and tells everybody.
-func (x *entry) queueEvent(t feed.Type, q *queueRecord) {
-	q.dirtyConf = true
-	x.tell(q)
-	x.events = append(x.events, feed.Event{Type: t, NS: q.key.ns, Queue: q.key.name})
-}

@@ -1,14 +1,11 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
 )
 
 // sweep removes what the leader found of a queue that was deleted or cleared. Each item
@@ -88,17 +85,4 @@ func (x *entry) swept(q *queueRecord, gen uint64) (Result, error) {
 		q.gen = 0
 	}
 	return Result{}, nil
-}
-
-// sweepMark reads whether a queue's name is still to be swept.
-func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool, error) {
-	v, err := x.txn.Get(x.m.space.Sweep(ns, queue))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.SweepMark{}, false, nil
-	}
-	if err != nil {
-		return records.SweepMark{}, false, err
-	}
-	mark, err := records.DecodeSweepMark(v)
-	return mark, err == nil, err
 }

@@ -5,10 +5,50 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 )
+
+// leavingReady tells the leader's memory that a pending job goes by another way
+// than a fetch.
+func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *records.Head) {
+	if !h.Pos.IsZero() {
+		x.out.Unready = append(x.out.Unready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
+	}
+}
+
+// tellDead is the last event of a job that may have died.
+func (x *entry) tellDead(ns job.Namespace, id job.ID, h *records.Head) {
+	if h.State == job.Dead {
+		x.event(feed.Dead, ns, id, h)
+	}
+}
+
+// replace gives a job its place in another order, in the state and at the time it has.
+func (x *entry) replace(ns job.Namespace, id job.ID, h *records.Head, queue string, p job.Priority) error {
+	state, due := h.State, h.Due
+	x.leavingReady(ns, id, h)
+	if err := x.leave(ns, id, h); err != nil {
+		return err
+	}
+	to, err := x.queue(ns, queue)
+	if err != nil {
+		return err
+	}
+	h.Queue, h.Priority, h.Gen = queue, p, to.gen
+	switch {
+	case state == job.Pending && !h.Blocked():
+		err = x.enterReady(ns, id, h)
+	case due != 0:
+		err = x.enterTimed(ns, id, h, state, due)
+	default:
+		err = x.enter(ns, h, state)
+	}
+	x.left, x.leftID = 0, job.ID{} // The state is what it was.
+	return err
+}
 
 // Every change of a job's state goes through leave and one of the enter
 // functions: they keep the ready order, the due rows, the counters and the locks
@@ -98,17 +138,6 @@ func (x *entry) enterFor(ns job.Namespace, id job.ID, h *records.Head, s job.Sta
 	return x.enterTimed(ns, id, h, s, records.SaturatingAdd(x.lease, int64(d)))
 }
 
-func (x *entry) addDue(d keys.Due, value []byte) {
-	x.txn.Set(x.m.space.Due(d), value)
-	first := &x.out.FirstDue.Calendar
-	if d.Kind.OnLeaseTime() {
-		first = &x.out.FirstDue.Lease
-	}
-	if *first == 0 || d.At < *first {
-		*first = d.At
-	}
-}
-
 // enterTerminal ends the job: it keeps no lease, frees its unique key (R-C4), waits
 // for nothing any more, and others learn of it. Every terminal transition comes
 // through here.
@@ -143,4 +172,19 @@ func (x *entry) releaseUnique(ns job.Namespace, id job.ID, h *records.Head) erro
 	}
 	h.Flags &^= records.FlagUnique
 	return x.dropLock(ns, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, id)
+}
+
+func (x *entry) endDead(ns job.Namespace, id job.ID, h *records.Head, why records.DeadReason) error {
+	h.Reason = why
+	h.Note(records.WasDead, x.now)
+	return x.enterTerminal(ns, id, h, job.Dead)
+}
+
+func (x *entry) endCancelled(ns job.Namespace, id job.ID, h *records.Head) error {
+	if err := x.enterTerminal(ns, id, h, job.Cancelled); err != nil {
+		return err
+	}
+	h.Note(records.WasCancelled, x.now)
+	x.event(feed.Cancelled, ns, id, h)
+	return nil
 }
