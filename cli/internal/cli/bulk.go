@@ -137,8 +137,7 @@ func (s *session) confirmBulk(f bulkFlags, byFilter bool, what string) error {
 	if f.Action == wire.BulkDelete {
 		question = "Permanently delete " + what + "?"
 	}
-	terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-	if terminal && s.confirm(question) || !terminal && !byFilter {
+	if (s.asks() || !byFilter) && s.confirm(question) {
 		return nil
 	}
 	return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "not confirmed, so nothing was changed",

@@ -161,7 +161,7 @@ func (s *session) deleteCommand(use string) *cobra.Command {
 // confirm asks on a terminal. Without one there is nobody to ask, and the ids
 // on the command line are the consent.
 func (s *session) confirm(question string) bool {
-	if !isTerminal(s.proc.Stdin) || !isTerminal(s.proc.Stderr) {
+	if !s.asks() {
 		return true
 	}
 	fmt.Fprintf(s.proc.Stderr, "%s [y/N] ", question)
@@ -169,6 +169,18 @@ func (s *session) confirm(question string) bool {
 	_, _ = fmt.Fscanln(s.proc.Stdin, &answer) // No answer is a no.
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
+
+// mustConfirm refuses without a yes of the flag or of somebody at a terminal: the names on
+// the command line are no consent.
+func (s *session) mustConfirm(yes bool, question, why string) error {
+	if yes || s.asks() && s.confirm(question) {
+		return nil
+	}
+	return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted", Why: why, Fix: "answer y, or add --yes"}
+}
+
+// asks reports whether there is somebody to ask.
+func (s *session) asks() bool { return isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr) }
 
 // forEachJob makes a call for each job, and prints the answers with the job's id in them.
 func (s *session) forEachJob(ctx context.Context, ids []string, ask func(id string) call) (int, error) {

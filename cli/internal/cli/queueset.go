@@ -252,10 +252,9 @@ func (s *session) queueDeleteCommand(use string) *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeQueues,
 		RunE: func(c *cobra.Command, names []string) error {
-			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Permanently delete %s and all its jobs?", strings.Join(names, ", ")))) {
-				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted",
-					Why: "deleting a queue deletes all its jobs", Fix: "answer y, or add --yes"}
+			question := fmt.Sprintf("Permanently delete %s and all its jobs?", strings.Join(names, ", "))
+			if err := s.mustConfirm(yes, question, "deleting a queue deletes all its jobs"); err != nil {
+				return err
 			}
 			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
 				return call{method: "DELETE", path: pathf("/queues/%s", name) + "?confirm=true"}

@@ -78,10 +78,9 @@ func (s *session) clearCommand(use string) *cobra.Command {
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: s.completeQueues,
 		RunE: func(c *cobra.Command, names []string) error {
-			terminal := isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr)
-			if !yes && (!terminal || !s.confirm(fmt.Sprintf("Permanently delete all jobs of %s?", strings.Join(names, ", ")))) {
-				return &Failure{Exit: ExitUsage, Code: "NOT_CONFIRMED", What: "nothing was deleted",
-					Why: "deleted jobs can't be restored", Fix: "answer y, or add --yes"}
+			question := fmt.Sprintf("Permanently delete all jobs of %s?", strings.Join(names, ", "))
+			if err := s.mustConfirm(yes, question, "deleted jobs can't be restored"); err != nil {
+				return err
 			}
 			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
 				return call{method: "POST", path: pathf("/queues/%s/clear", name), body: struct{}{}}

@@ -120,17 +120,13 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 }
 
 func (s *session) sdkClient() (*corvo.Client, error) {
-	base, err := s.serverURL()
+	a, err := s.api()
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.key()
-	if err != nil {
-		return nil, err
-	}
-	opts := []corvo.Option{corvo.WithURL(base.String()), corvo.WithAPIKey(key), corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(s.logger())}
-	if ns := first(s.namespace, s.proc.Env("CORVO_NAMESPACE")); ns != "" {
-		opts = append(opts, corvo.WithNamespace(ns))
+	opts := []corvo.Option{corvo.WithURL(a.base.String()), corvo.WithAPIKey(a.key), corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(a.log)}
+	if a.namespace != "" {
+		opts = append(opts, corvo.WithNamespace(a.namespace))
 	}
 	client, err := corvo.New(opts...)
 	if err != nil {
