@@ -254,6 +254,7 @@ func (s *session) bulkByID(ctx context.Context, a *api, ask wire.BulkRequest, id
 		}
 		sum.Affected += done.Affected
 		sum.Errors += done.Errors
+		sum.DurationMS += done.DurationMS
 		sum.Refused = append(sum.Refused, done.Refused...)
 		if len(ids) > bulkIDsMax {
 			s.progressf("%d of %d", sum.Affected+sum.Errors, len(ids))

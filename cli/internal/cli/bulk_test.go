@@ -72,9 +72,9 @@ func TestBulk_IDsComeAsArgumentsAsLinesOrAsWhatOtherCommandsPrint(t *testing.T) 
 
 func TestBulk_MoreIDsThanACallTakesAreSeveralCalls(t *testing.T) {
 	t.Parallel()
-	url, asked := bulkServer(t, `{"affected":1,"errors":1,"refused":[{"job_id":"job_9","error":"cannot"}]}`)
+	url, asked := bulkServer(t, `{"affected":1,"errors":1,"refused":[{"job_id":"job_9","error":"cannot"}],"duration_ms":2}`)
 	got := runWith(t, strings.Repeat("job_1\n", 25_000), url, "bulk", "cancel", "-o", "json")
-	if got.exit != ExitPartial || len(*asked) != 3 || !strings.Contains(got.stdout, `"affected": 3`) || !strings.Contains(got.stdout, `"errors": 3`) {
+	if got.exit != ExitPartial || len(*asked) != 3 || !strings.Contains(got.stdout, `"affected": 3`) || !strings.Contains(got.stdout, `"errors": 3`) || !strings.Contains(got.stdout, `"duration_ms": 6`) {
 		t.Errorf("%d calls, %+v", len(*asked), got)
 	}
 }
