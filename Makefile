@@ -116,9 +116,15 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 .PHONY: test-long
 test-long: ## What make test has no time for: clocks that differ, kills, planted bugs, every fuzz target (about half an hour).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
+	@$(MAKE) test-upgrade
 	@$(MAKE) soak
 	@$(MAKE) mutants
 	@$(MAKE) fuzz FUZZTIME=10s
+
+# The short form, once there and back, is among the Go tests.
+.PHONY: test-upgrade
+test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and taken back again and again (two minutes).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e/upgrade -count=1 -v -timeout 20m
 
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).

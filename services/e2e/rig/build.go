@@ -51,16 +51,24 @@ func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
 	return m.Run()
 }
 
-func build(bin string, flags []string) error {
+// Root is the folder of the repository.
+func Root() string {
 	_, self, _, ok := runtime.Caller(0)
 	if !ok {
-		return fmt.Errorf("find the sources")
+		panic("rig: no sources")
 	}
+	return filepath.Join(filepath.Dir(self), "..", "..", "..")
+}
+
+func build(bin string, flags []string) error { return Build(Root(), bin, flags...) }
+
+// Build makes corvo-cloud from the sources of a clone, with more arguments for go build.
+func Build(root, bin string, flags ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
 	args := append([]string{"build", "-buildvcs=false", "-o", bin}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/corvo-cloud")...)
-	cmd.Dir = filepath.Join(filepath.Dir(self), "..", "..")
+	cmd.Dir = filepath.Join(root, "services")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build corvo-cloud: %w\n%s", err, out)
 	}

@@ -32,6 +32,8 @@ type CellOptions struct {
 	// Walls gives every process a wall clock that the test can move, and moves those of
 	// the first nodes from the start. It needs MainWithWalls.
 	Walls []time.Duration
+	// Binary is the program that the nodes run at first; empty: the one that Main built.
+	Binary string
 }
 
 // Cell is a cell of separate processes with the tenant "acme", its namespace
@@ -57,6 +59,8 @@ type CellNode struct {
 	URL      string
 	Dir      string
 	Wall     *Wall // Nil unless asked for.
+	// Binary is the program of the next start; empty: the one that Main built.
+	Binary string
 
 	t    testing.TB
 	args []string
@@ -134,7 +138,7 @@ func (c *Cell) plan(o CellOptions) {
 	api, raft, public := Addresses(c.t, o.Nodes), Addresses(c.t, o.Nodes), Addresses(c.t, o.Proxies)
 	var peers []string
 	for i := range o.Nodes {
-		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: c.url(api[i]), Dir: c.t.TempDir(), t: c.t}
+		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: c.url(api[i]), Dir: c.t.TempDir(), Binary: o.Binary, t: c.t}
 		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, raft[i], n.URL))
 		c.Nodes = append(c.Nodes, n)
 	}
@@ -295,7 +299,7 @@ func (c *Cell) number(id string) int {
 // Start starts the node's process, also again.
 func (n *CellNode) Start() {
 	n.t.Helper()
-	n.Process = start(n.t, n.ID, n.Wall.env(), n.args...)
+	n.Process = start(n.t, n.ID, n.Binary, n.Wall.env(), n.args...)
 }
 
 // WaitReady waits for the line that a node prints when it can take work.
@@ -307,7 +311,7 @@ func (n *CellNode) WaitReady(limit time.Duration) {
 // Start starts the proxy's process, also again.
 func (p *CellProxy) Start() {
 	p.t.Helper()
-	p.Process = start(p.t, "proxy", p.Wall.env(), p.args...)
+	p.Process = start(p.t, "proxy", "", p.Wall.env(), p.args...)
 }
 
 // WaitReady waits for the line that a proxy prints when it serves.

@@ -59,7 +59,7 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 // Start starts the control plane's process, also again.
 func (p *CellControl) Start() {
 	p.t.Helper()
-	p.Process = start(p.t, "control", p.Wall.env(), p.args...)
+	p.Process = start(p.t, "control", "", p.Wall.env(), p.args...)
 }
 
 // Run starts the control plane's command line with more flags; it is another process.

@@ -32,13 +32,16 @@ type Process struct {
 // Start runs corvo-cloud with args.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
-	return start(t, name, nil, args...)
+	return start(t, name, "", nil, args...)
 }
 
-// start is Start with more variables of the environment.
-func start(t testing.TB, name string, env []string, args ...string) *Process {
+// start is Start with another program, if bin is not empty, and with more variables of the
+// environment.
+func start(t testing.TB, name, bin string, env []string, args ...string) *Process {
 	t.Helper()
-	bin := os.Getenv(binaryVariable)
+	if bin == "" {
+		bin = os.Getenv(binaryVariable)
+	}
 	if bin == "" {
 		t.Fatal("TestMain does not call rig.Main")
 	}

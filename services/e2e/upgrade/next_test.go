@@ -1,0 +1,60 @@
+package upgrade
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// next makes version 2 of the cell: an enqueue gets a part that says where it came from,
+// and from then on its job keeps that as its trace context; so both a part of a command
+// and a rule of apply hang on the version. A real version is written like this. Each text
+// stands once in the product's sources, wherever the file is.
+var next = []struct{ old, new string }{ //nolint:gochecknoglobals // Constant.
+	{"Highest = First", "Highest Version = 2"},
+
+	// The command: a bit behind the last one.
+	{"	enqueueDependsOn\n)", "	enqueueDependsOn\n	enqueueOrigin\n)"},
+	{"	OnDependency   DependencyPolicy // Matters with DependsOn.\n", "	OnDependency DependencyPolicy\n	Origin string\n"},
+	{"		enqueueDependsOn.If(len(c.DependsOn) > 0 || c.OnDependency != 0)", "		enqueueDependsOn.If(len(c.DependsOn) > 0 || c.OnDependency != 0) | enqueueOrigin.If(c.Origin != \"\")"},
+	{"		codec.Enum(f, &c.OnDependency, dependencyPoliciesEnd)\n	}\n", "		codec.Enum(f, &c.OnDependency, dependencyPoliciesEnd)\n	}\n	if parts.Has(enqueueOrigin) {\n		f.Text(&c.Origin)\n	}\n"},
+	{"	on((*entry).enqueue,\n", "	on((*entry).enqueue,\n		needs(func(c *command.Enqueue) cellversion.Version {\n			if c.Origin != \"\" {\n				return 2\n			}\n			return 0\n		}),\n"},
+
+	// Who proposes: from version 2 on, and not before.
+	{"	b.cmds = append(b.cmds, q.After...)\n", "	if t.shard.group.Version() >= 2 {\n		for _, c := range q.After {\n			if e, ok := c.(*command.Enqueue); ok {\n				e.Origin = \"from a caller\"\n			}\n		}\n	}\n	b.cmds = append(b.cmds, q.After...)\n"},
+
+	// What apply stores hangs on the version in force.
+	{"	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID),", "	if x.version >= 2 {\n		body.TraceParent = c.Origin\n	}\n	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID),"},
+}
+
+// edited is every file of a folder that next changes, as it is then.
+func edited(root string) (map[string]string, error) {
+	texts, changed := map[string]string{}, map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts[path] = string(text)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range next {
+		var at []string
+		for path, text := range texts {
+			for range strings.Count(text, e.old) {
+				at = append(at, path)
+			}
+		}
+		if len(at) != 1 {
+			return nil, fmt.Errorf("the test's next version does not fit the sources: %q stands in %q, want one place; change services/e2e/upgrade/next_test.go", e.old, at)
+		}
+		texts[at[0]] = strings.Replace(texts[at[0]], e.old, e.new, 1)
+		changed[at[0]] = texts[at[0]]
+	}
+	return changed, nil
+}
