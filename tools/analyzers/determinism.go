@@ -31,6 +31,16 @@ var impureImports = map[string]string{
 	"net":          "apply waits for nobody",
 	"net/http":     "apply waits for nobody",
 	"hash/maphash": "its seed differs between processes",
+
+	"encoding/json": "what it writes and takes for JSON may change with the program; write stored bytes yourself",
+	"text/template": "what it writes may change with the program; write stored bytes yourself",
+}
+
+// libraryTexts are functions that make texts for people: good in a panic or a String
+// method, and nowhere else under apply, where a text is soon stored.
+var libraryTexts = map[string]bool{
+	"fmt.Sprint": true, "fmt.Sprintf": true, "fmt.Sprintln": true, "fmt.Append": true, "fmt.Appendf": true, "fmt.Appendln": true,
+	"strconv.Quote": true, "strconv.QuoteToASCII": true, "strconv.AppendQuote": true, "strconv.AppendQuoteToASCII": true,
 }
 
 // impureFuncs are functions of otherwise harmless packages.
@@ -66,6 +76,7 @@ func runDeterminism(pass *analysis.Pass) (any, error) {
 		checkImpureImports(pass, f)
 		allowed := linesOf(pass, f, sortedComment)
 		sorted := map[ast.Expr]bool{} // Arguments of slices.Sorted and its kin.
+		spoken := map[ast.Node]bool{} // Calls whose texts people read and nothing stores.
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GoStmt:
@@ -74,8 +85,13 @@ func runDeterminism(pass *analysis.Pass) (any, error) {
 				pass.Reportf(n.Pos(), "select under apply: the runtime picks a ready case at random")
 			case *ast.RangeStmt:
 				checkMapRange(pass, n, allowed)
+			case *ast.FuncDecl:
+				if n.Recv != nil && n.Name.Name == "String" {
+					noteCalls(n, spoken)
+				}
 			case *ast.CallExpr:
 				checkMapIterator(pass, n, sorted, allowed)
+				checkLibraryText(pass, n, spoken)
 			case *ast.SelectorExpr:
 				checkImpureFunc(pass, n)
 			case *ast.Ident:
@@ -96,6 +112,27 @@ func checkImpureImports(pass *analysis.Pass, f *ast.File) {
 		if why, bad := impureImports[path]; bad {
 			pass.Reportf(spec.Pos(), "import of %s under apply: %s", path, why)
 		}
+	}
+}
+
+// noteCalls notes every call under a node.
+func noteCalls(under ast.Node, into map[ast.Node]bool) {
+	ast.Inspect(under, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			into[call] = true
+		}
+		return true
+	})
+}
+
+// checkLibraryText refuses texts that a library makes where apply could store them (R18).
+func checkLibraryText(pass *analysis.Pass, call *ast.CallExpr, spoken map[ast.Node]bool) {
+	if id, ok := call.Fun.(*ast.Ident); ok && id.Name == "panic" {
+		noteCalls(call, spoken)
+		return
+	}
+	if pkg, name := callee(pass, call); libraryTexts[pkg+"."+name] && !spoken[call] {
+		pass.Reportf(call.Pos(), "%s.%s under apply: a text that is stored is a part of the stored form; write it in a place of its own, with a test that fixes it", pkg, name)
 	}
 }
 

@@ -44,7 +44,7 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lea
 // settled nothing.
 func (x *entry) timeOut(ns job.Namespace, id job.ID, h *records.Head) error {
 	h.Flags |= records.FlagReclaimed | records.FlagRanOut
-	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: "iteration timed out"}, h)
+	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: iterationTimeoutText}, h)
 }
 
 // ackAgent ends an iteration of an agent job that left its former state, and does
@@ -136,9 +136,9 @@ func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost
 func reached(a command.AgentLimits, iterations uint32, cost int64) string {
 	switch {
 	case a.MaxIterations > 0 && iterations >= a.MaxIterations:
-		return fmt.Sprintf("max_iterations reached: %d of %d", iterations, a.MaxIterations)
+		return iterationsReachedText(iterations, a.MaxIterations)
 	case a.MaxCost > 0 && cost >= a.MaxCost:
-		return fmt.Sprintf("max_cost_usd reached: %s of %s", job.FormatDollars(cost), job.FormatDollars(a.MaxCost))
+		return costReachedText(cost, a.MaxCost)
 	}
 	return ""
 }

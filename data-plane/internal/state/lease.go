@@ -56,7 +56,7 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *records.Head) error 
 	h.Flags |= records.FlagReclaimed
 	h.Note(records.WasLeaseExpired, x.now)
 	x.addError(ns, id, h, records.AttemptError{
-		Attempt: h.Attempt, At: x.now, Error: "lease expired: the worker did not renew it in time", Worker: h.Worker,
+		Attempt: h.Attempt, At: x.now, Error: leaseExpiredText, Worker: h.Worker,
 	})
 	err := x.countFailure(ns, h)
 	if err != nil {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
@@ -43,10 +42,7 @@ func severity(on command.OnExceed) int {
 	}
 }
 
-func whyHeld(b *records.Budget) string {
-	of := map[command.BudgetScope]string{command.BudgetGlobal: "the namespace", command.BudgetQueue: "queue " + b.Target, command.BudgetTag: "tag " + b.Target}
-	return fmt.Sprintf("cost more than %s dollars, the limit for one job of %s", job.FormatDollars(b.PerJob), of[b.Scope])
-}
+func whyHeld(b *records.Budget) string { return overspentText(b.PerJob, b.Scope, b.Target) }
 
 // tellOverspent tells, once, that a job costs more than a budget allows for one.
 func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) error {

@@ -147,7 +147,7 @@ func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *records.Head) (held b
 		if err := x.leave(ns, id, h); err != nil {
 			return false, err
 		}
-		why := records.Hold{Reason: fmt.Sprintf("the budget of tag %s is spent for today", b.Target), At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true}
+		why := records.Hold{Reason: tagSpentText(b.Target), At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true}
 		if err := x.hold(ns, id, h, why); err != nil {
 			return false, err
 		}

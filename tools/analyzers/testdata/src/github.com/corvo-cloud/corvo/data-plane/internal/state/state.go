@@ -2,6 +2,8 @@
 package state
 
 import (
+	"encoding/json" // want `import of encoding/json under apply`
+	"fmt"
 	"maps"
 	"math/rand" // want `import of math/rand under apply`
 	"os"        // want `import of os under apply`
@@ -16,6 +18,17 @@ type bill struct {
 }
 
 var _ bill
+
+func (clock) String() string { return fmt.Sprintf("%d", 1) }
+
+var _ = json.Valid
+
+func texts(n int) (string, error) {
+	if n < 0 {
+		panic(fmt.Sprintf("%d is negative", n))
+	}
+	return fmt.Sprintf("%d jobs", n), fmt.Errorf("%d", n) // want `fmt.Sprintf under apply`
+}
 
 func (clock) Now() time.Time { return time.Time{} }
 
