@@ -44,6 +44,20 @@ const (
 	StateCancelled  = wire.Cancelled
 )
 
+// DeadReason is why a job is dead.
+type DeadReason = wire.DeadReason
+
+// The reasons of a death.
+const (
+	DeadMaxRetries       = wire.DeadMaxRetries
+	DeadCrashLoop        = wire.DeadCrashLoop
+	DeadTerminal         = wire.DeadTerminal
+	DeadExpired          = wire.DeadExpired
+	DeadRejected         = wire.DeadRejected
+	DeadDependencyFailed = wire.DeadDependencyFailed
+	DeadBudgetExceeded   = wire.DeadBudgetExceeded
+)
+
 // Job reads a job.
 func (c *Client) Job(ctx context.Context, id string) (*JobInfo, error) {
 	var out JobInfo

@@ -30,7 +30,7 @@ func TestWords_AreTheWires(t *testing.T) {
 			}
 		})
 	}
-	for _, of := range []string{"State", "EnqueueStatus", "Priority", "Backoff", "DependencyPolicy"} {
+	for _, of := range []string{"State", "DeadReason", "EnqueueStatus", "Priority", "Backoff", "DependencyPolicy"} {
 		if len(wire[of]) < 3 {
 			t.Errorf("%s has the words %v: the constants are read wrongly", of, wire[of])
 		}
