@@ -17,18 +17,13 @@ func (c *call) audit() error {
 	var d shape.Decoder
 	q := c.query(&d)
 	var before uint64
-	limit := queue.AuditPageDefault
-	var err error
 	if text := q.Get("cursor"); text != "" {
+		var err error
 		if before, err = strconv.ParseUint(text, 10, 64); err != nil || before == 0 {
 			d.Problem("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 		}
 	}
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.AuditPageMax {
-			d.Problem("limit", "must be between 1 and %d", queue.AuditPageMax)
-		}
-	}
+	limit := limitParam(&d, q, queue.AuditPageDefault, queue.AuditPageMax)
 	if err := d.Err(); err != nil {
 		return err
 	}

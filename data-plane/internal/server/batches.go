@@ -1,10 +1,7 @@
 package server
 
 import (
-	"strconv"
-
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
@@ -82,19 +79,11 @@ func (c *call) batches() error {
 	if err != nil {
 		return err
 	}
-	a := wire.BatchList{Batches: make([]wire.Batch, len(p.Batches)), Cursor: p.Cursor, HasMore: p.Cursor != ""}
-	for i := range p.Batches {
-		a.Batches[i] = newBatchAnswer(&p.Batches[i])
-	}
-	return c.reply(a)
+	return c.reply(wire.BatchList{Batches: each(p.Batches, newBatchAnswer), Cursor: p.Cursor, HasMore: p.Cursor != ""})
 }
 
 func (c *call) batchID() (job.BatchID, error) {
-	id, err := job.ParseBatchID(c.r.PathValue("id"))
-	if err != nil {
-		return id, fault.New(fault.NotFound, "NOT_FOUND", "the batch does not exist")
-	}
-	return id, nil
+	return pathID(c, "id", job.ParseBatchID, "the batch does not exist")
 }
 
 // pageParams are the parameters of a list without filters.
@@ -106,13 +95,6 @@ var pageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
 func (c *call) pageFromQuery() (queue.PageInput, error) {
 	var d shape.Decoder
 	q := c.query(&d)
-	in := queue.PageInput{Cursor: q.Get("cursor")}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > queue.ListMax {
-			d.Problem("limit", "must be between 1 and %d", queue.ListMax)
-		}
-		in.Limit = n
-	}
+	in := queue.PageInput{Cursor: q.Get("cursor"), Limit: limitParam(&d, q, 0, queue.ListMax)}
 	return in, d.Err()
 }

@@ -58,11 +58,7 @@ func (c *call) budgets() error {
 	if err != nil {
 		return err
 	}
-	out := make([]wire.Budget, len(list))
-	for i := range list {
-		out[i] = newBudgetAnswer(&list[i])
-	}
-	return c.reply(out)
+	return c.reply(each(list, newBudgetAnswer))
 }
 
 func (c *call) setBudget() error {
@@ -83,10 +79,7 @@ func (c *call) setBudget() error {
 }
 
 func (c *call) deleteBudget() error {
-	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "deleted"})
+	return c.done("deleted", c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")))
 }
 
 // deleteBudgetByID is for targets that no address can hold: a proxy refuses a path with
@@ -100,10 +93,7 @@ func (c *call) deleteBudgetByID() error {
 	if i < 0 {
 		return fault.New(fault.NotFound, "NOT_FOUND", "the budget does not exist in this namespace")
 	}
-	if err := c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "deleted"})
+	return c.done("deleted", c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target))
 }
 
 func newPolicyAnswer(p *queue.Policy) wire.ApprovalPolicy {
@@ -118,11 +108,7 @@ func (c *call) policies() error {
 	if err != nil {
 		return err
 	}
-	out := make([]wire.ApprovalPolicy, len(list))
-	for i := range list {
-		out[i] = newPolicyAnswer(&list[i])
-	}
-	return c.reply(out)
+	return c.reply(each(list, newPolicyAnswer))
 }
 
 func (c *call) setPolicy() error {
@@ -152,10 +138,7 @@ func (c *call) deletePolicy() error {
 	if err != nil {
 		return errNoPolicy()
 	}
-	if err := c.place.Local.DeletePolicy(c.r.Context(), c.who.Caller, id); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "deleted"})
+	return c.done("deleted", c.place.Local.DeletePolicy(c.r.Context(), c.who.Caller, id))
 }
 
 // errNoPolicy names no id: that of another tenant is answered like one that never was.

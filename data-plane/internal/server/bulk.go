@@ -26,11 +26,7 @@ func (c *call) bulkGet() error {
 	if err != nil {
 		return err
 	}
-	a := wire.Jobs{Jobs: make([]wire.Job, len(jobs))}
-	for i := range jobs {
-		a.Jobs[i] = newJobAnswer(&jobs[i])
-	}
-	return c.reply(a)
+	return c.reply(wire.Jobs{Jobs: each(jobs, newJobAnswer)})
 }
 
 var bulkShape = shape.New("BulkRequest", //nolint:gochecknoglobals // A constant table.

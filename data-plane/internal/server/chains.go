@@ -2,15 +2,14 @@ package server
 
 import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 )
 
 func (c *call) chain() error {
-	id, err := job.ParseChainID(c.r.PathValue("id"))
+	id, err := pathID(c, "id", job.ParseChainID, "the chain does not exist")
 	if err != nil {
-		return fault.New(fault.NotFound, "NOT_FOUND", "the chain does not exist")
+		return err
 	}
 	ch, err := c.place.Local.Chain(c.r.Context(), c.who.Caller, id)
 	if err != nil {

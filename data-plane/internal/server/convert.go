@@ -268,9 +268,21 @@ func foundToProto(g *queue.Grant) *corvov1.FetchResponse {
 	}
 }
 
-func ackFromProto(d *shape.Decoder, m *corvov1.AckRequest) queue.AckInput {
+// ackItem is what AckRequest and AckBatchItem have in common.
+type ackItem interface {
+	GetLeaseToken() string
+	GetResultJson() string
+	GetCheckpointJson() string
+	GetUsage() *corvov1.UsageReport
+	GetAgentStatus() string
+	GetHoldReason() string
+	GetStepStatus() string
+	GetExitReason() string
+}
+
+func ackFromProto(d *shape.Decoder, id job.ID, m ackItem, workerID string) queue.AckInput {
 	return queue.AckInput{
-		Token: m.GetLeaseToken(), WorkerID: m.GetWorkerId(),
+		JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
 		Result:     jsonFromProto(d, "result_json", m.GetResultJson()),
 		Checkpoint: jsonFromProto(d, "checkpoint_json", m.GetCheckpointJson()),
 		Usage:      usageFromProto(d, "usage", m.GetUsage()),
@@ -290,15 +302,7 @@ func acksFromProto(list []*corvov1.AckBatchItem, workerID string) *items[queue.A
 			continue
 		}
 		var d shape.Decoder
-		in := queue.AckInput{
-			JobID: id, Token: m.GetLeaseToken(), WorkerID: workerID,
-			Result:     jsonFromProto(&d, "result_json", m.GetResultJson()),
-			Checkpoint: jsonFromProto(&d, "checkpoint_json", m.GetCheckpointJson()),
-			Usage:      usageFromProto(&d, "usage", m.GetUsage()),
-
-			AgentStatus: m.GetAgentStatus(), HoldReason: m.GetHoldReason(),
-			StepStatus: m.GetStepStatus(), ExitReason: m.GetExitReason(),
-		}
+		in := ackFromProto(&d, id, m, workerID)
 		if err := d.Err(); err != nil {
 			acks.errs[i] = err
 			continue

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strconv"
-
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
@@ -16,14 +14,7 @@ var deadGroupsParams = []shape.Param{ //nolint:gochecknoglobals // A constant ta
 func (c *call) deadGroups() error {
 	var d shape.Decoder
 	q := c.query(&d)
-	limit := queue.ErrorGroupsDefault
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > queue.ErrorGroupsMax {
-			d.Problem("limit", "must be between 1 and %d", queue.ErrorGroupsMax)
-		}
-		limit = n
-	}
+	limit := limitParam(&d, q, queue.ErrorGroupsDefault, queue.ErrorGroupsMax)
 	if err := d.Err(); err != nil {
 		return err
 	}

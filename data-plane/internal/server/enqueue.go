@@ -163,20 +163,7 @@ func (c *call) enqueueMany(b []byte) error {
 	var req enqueueBatchRequest
 	var d shape.Decoder
 	enqueueBatchShape.Read(&d, "", b, &req)
-	key := c.r.Header.Get(headerIdempotencyKey)
-	for i := range req.jobs {
-		itemKey := key
-		if key != "" {
-			// Each job of the batch needs a key of its own; its place makes it one.
-			itemKey = fmt.Sprintf("%s#%d", key, i)
-		}
-		c.stampEnqueue(&d, fmt.Sprintf("jobs[%d]", i), &req.jobs[i], itemKey)
-	}
-	for i := range req.jobs {
-		if len(d.Problems) > 0 {
-			d.Also(fmt.Sprintf("jobs[%d]", i), req.jobs[i].Check(c.who.Caller, c.s.now()), shape.AsIs)
-		}
-	}
+	c.stampAll(&d, req.jobs, c.r.Header.Get(headerIdempotencyKey), shape.AsIs)
 	var tooLarge []fault.Field
 	for i := range req.jobs {
 		tooLarge = append(tooLarge, c.tooLarge(fmt.Sprintf("jobs[%d]", i), &req.jobs[i])...)
@@ -210,6 +197,24 @@ func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (j
 	}
 	res, err := c.place.Local.EnqueueAsBatch(c.r.Context(), c.who.Caller, in, *batch)
 	return res.Batch, res.Jobs, err
+}
+
+// stampAll adds what stands in headers to the jobs of a batch, and to problems of the
+// wire what the use case would refuse.
+func (c *call) stampAll(d *shape.Decoder, jobs []queue.EnqueueInput, key string, spell func(string) string) {
+	for i := range jobs {
+		itemKey := key
+		if key != "" {
+			// Each job of the batch needs a key of its own; its place makes it one.
+			itemKey = fmt.Sprintf("%s#%d", key, i)
+		}
+		c.stampEnqueue(d, fmt.Sprintf("jobs[%d]", i), &jobs[i], itemKey)
+	}
+	for i := range jobs {
+		if len(d.Problems) > 0 {
+			d.Also(fmt.Sprintf("jobs[%d]", i), jobs[i].Check(c.who.Caller, c.s.now()), spell)
+		}
+	}
 }
 
 // stampEnqueue adds what stands in headers.

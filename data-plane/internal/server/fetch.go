@@ -140,11 +140,7 @@ func (c *call) fetchBatch() error {
 	if err != nil {
 		return err
 	}
-	a := wire.FetchedJobs{Jobs: make([]wire.FetchedJob, len(grants))}
-	for i := range grants {
-		a.Jobs[i] = newGrantAnswer(&grants[i])
-	}
-	return c.deliver(grants, a)
+	return c.deliver(grants, wire.FetchedJobs{Jobs: each(grants, newGrantAnswer)})
 }
 
 // longPoll fetches until the wait ends, the client leaves or the server drains.

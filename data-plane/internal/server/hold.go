@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
@@ -54,8 +53,5 @@ func (c *call) aboutHold(sh *shape.Shape[string], do func(context.Context, queue
 		return err
 	}
 	state, err := do(c.r.Context(), c.who.Caller, id, text)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: state.String()})
+	return c.done(state.String(), err)
 }

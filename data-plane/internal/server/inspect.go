@@ -64,10 +64,7 @@ func (c *call) deleteJob() error {
 	if err != nil {
 		return err
 	}
-	if err := c.place.Local.Delete(c.r.Context(), c.who.Caller, id); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "deleted"})
+	return c.done("deleted", c.place.Local.Delete(c.r.Context(), c.who.Caller, id))
 }
 
 func (c *call) retryJob() error {
@@ -75,10 +72,7 @@ func (c *call) retryJob() error {
 	if err != nil {
 		return err
 	}
-	if err := c.place.Local.Retry(c.r.Context(), c.who.Caller, id); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "retried"})
+	return c.done("retried", c.place.Local.Retry(c.r.Context(), c.who.Caller, id))
 }
 
 func (c *call) cancelJob() error {
@@ -87,10 +81,7 @@ func (c *call) cancelJob() error {
 		return err
 	}
 	state, err := c.place.Local.Cancel(c.r.Context(), c.who.Caller, id)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: state.String()})
+	return c.done(state.String(), err)
 }
 
 func (c *call) queues() error {
@@ -98,11 +89,7 @@ func (c *call) queues() error {
 	if err != nil {
 		return err
 	}
-	out := make([]wire.Queue, len(infos))
-	for i := range infos {
-		out[i] = newQueueAnswer(&infos[i])
-	}
-	return c.reply(out)
+	return c.reply(each(infos, newQueueAnswer))
 }
 
 func optionalMillis(d *time.Duration) *int64 {
@@ -127,15 +114,9 @@ func newQueueAnswer(q *queue.QueueInfo) wire.Queue {
 }
 
 func (c *call) pauseQueue() error {
-	if err := c.place.Local.PauseQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "paused"})
+	return c.done("paused", c.place.Local.PauseQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
 }
 
 func (c *call) resumeQueue() error {
-	if err := c.place.Local.ResumeQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "resumed"})
+	return c.done("resumed", c.place.Local.ResumeQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
 }

@@ -47,11 +47,7 @@ func (c *call) list(in queue.JobFilter) error {
 	if err != nil {
 		return err
 	}
-	a := wire.JobList{Jobs: make([]wire.JobRow, len(p.Jobs)), Page: c.pageOf(&p)}
-	for i := range p.Jobs {
-		a.Jobs[i] = newRowAnswer(&p.Jobs[i])
-	}
-	return c.reply(a)
+	return c.reply(wire.JobList{Jobs: each(p.Jobs, newRowAnswer), Page: c.pageOf(&p)})
 }
 
 func (c *call) pageOf(p *queue.JobPage) wire.Page {
@@ -181,13 +177,7 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 		}
 		in.Tags = append(in.Tags, queue.JobTag{Key: key, Value: value})
 	}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > queue.ListMax {
-			d.Problem("limit", "must be between 1 and %d", queue.ListMax)
-		}
-		in.Limit = n
-	}
+	in.Limit = limitParam(&d, q, 0, queue.ListMax)
 	return in, d.Err()
 }
 
@@ -225,6 +215,19 @@ func words(lists []string) []string {
 		}
 	}
 	return out
+}
+
+// limitParam reads how many a page is to have; otherwise if it is not said.
+func limitParam(d *shape.Decoder, q url.Values, otherwise, most int) int {
+	text := q.Get("limit")
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		d.Problem("limit", "must be between 1 and %d", most)
+	}
+	return n
 }
 
 func timeParam(d *shape.Decoder, q url.Values, name string) time.Time {

@@ -27,10 +27,7 @@ func (c *call) moveJob() error {
 	if err := decode(c, moveShape, &to); err != nil {
 		return err
 	}
-	if err := c.place.Local.MoveJob(c.r.Context(), c.who.Caller, id, to); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "moved"})
+	return c.done("moved", c.place.Local.MoveJob(c.r.Context(), c.who.Caller, id, to))
 }
 
 func (c *call) requeueDead() error {

@@ -137,23 +137,13 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		d.Problem("jobs", "has %d items; at most %d are allowed", n, queue.BatchMax)
 		return nil, d.Err()
 	}
-	key := req.Header().Get(headerIdempotencyKey)
 	in := make([]queue.EnqueueInput, len(req.Msg.GetJobs()))
 	for i, j := range req.Msg.GetJobs() {
-		path, itemKey := fmt.Sprintf("jobs[%d]", i), key
-		if key != "" {
-			itemKey = fmt.Sprintf("%s#%d", key, i)
-		}
-		in[i] = enqueueFromProto(&d, path, j)
-		c.stampEnqueue(&d, path, &in[i], itemKey)
+		in[i] = enqueueFromProto(&d, fmt.Sprintf("jobs[%d]", i), j)
 	}
 	shape.RefuseUnknown(&d, "", req.Msg)
 	options := batchFromProto(&d, req.Msg.GetBatch())
-	for i := range in {
-		if len(d.Problems) > 0 {
-			d.Also(fmt.Sprintf("jobs[%d]", i), in[i].Check(c.who.Caller, c.s.now()), protoPath)
-		}
-	}
+	c.stampAll(&d, in, req.Header().Get(headerIdempotencyKey), protoPath)
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
@@ -205,15 +195,14 @@ func (h *workers) Ack(ctx context.Context, req *connect.Request[corvov1.AckReque
 
 func (h *workers) ack(ctx context.Context, c *call, m *corvov1.AckRequest) error {
 	var d shape.Decoder
-	in := ackFromProto(&d, m)
+	id, notID := job.ParseID(m.GetJobId())
+	in := ackFromProto(&d, id, m, m.GetWorkerId())
 	if err := d.Err(); err != nil {
 		return err
 	}
-	id, err := job.ParseID(m.GetJobId())
-	if err != nil {
+	if notID != nil {
 		return errNoJob()
 	}
-	in.JobID = id
 	errs, err := c.place.Local.Ack(ctx, c.who.Caller, []queue.AckInput{in})
 	if err != nil {
 		return protoPaths(err)

@@ -89,13 +89,7 @@ var scheduleParams = []shape.Param{ //nolint:gochecknoglobals // A constant tabl
 func (c *call) schedules() error {
 	var d shape.Decoder
 	q := c.query(&d)
-	limit := 0
-	if text := q.Get("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.SchedulesMax {
-			d.Problem("limit", "must be between 1 and %d", queue.SchedulesMax)
-		}
-	}
+	limit := limitParam(&d, q, 0, queue.SchedulesMax)
 	if err := d.Err(); err != nil {
 		return err
 	}
@@ -103,11 +97,7 @@ func (c *call) schedules() error {
 	if err != nil {
 		return err
 	}
-	a := wire.ScheduleList{Schedules: make([]wire.Schedule, len(page.Schedules)), Cursor: page.Cursor, HasMore: page.Cursor != ""}
-	for i := range page.Schedules {
-		a.Schedules[i] = newScheduleAnswer(&page.Schedules[i])
-	}
-	return c.reply(a)
+	return c.reply(wire.ScheduleList{Schedules: each(page.Schedules, newScheduleAnswer), Cursor: page.Cursor, HasMore: page.Cursor != ""})
 }
 
 // scheduleInput reads the body; every problem is told at once.
@@ -201,10 +191,7 @@ func (c *call) aboutSchedule(done string, do func(context.Context, queue.Caller,
 	if err != nil {
 		return err
 	}
-	if err := do(c.r.Context(), c.who.Caller, id); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: done})
+	return c.done(done, do(c.r.Context(), c.who.Caller, id))
 }
 
 func (c *call) runSchedule() error {
@@ -236,9 +223,5 @@ func (c *call) previewSchedule() error {
 
 // scheduleID is the {id} of the path. What is not an id names no schedule.
 func (c *call) scheduleID() (job.ScheduleID, error) {
-	id, err := job.ParseScheduleID(c.r.PathValue("id"))
-	if err != nil {
-		return id, fault.New(fault.NotFound, "NOT_FOUND", "the schedule does not exist")
-	}
-	return id, nil
+	return pathID(c, "id", job.ParseScheduleID, "the schedule does not exist")
 }

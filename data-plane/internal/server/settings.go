@@ -195,8 +195,5 @@ func (c *call) deleteQueue() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	if err := c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")); err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: "deleted"})
+	return c.done("deleted", c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
 }

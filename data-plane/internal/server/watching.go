@@ -51,18 +51,14 @@ var recentParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
 func (c *call) recentEvents() error {
 	var d shape.Decoder
 	q := c.query(&d)
-	after, limit := uint64(0), queue.RecentDefault
-	var err error
+	after := uint64(0)
 	if text := q.Get("after_seq"); text != "" {
+		var err error
 		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
 			d.Problem("after_seq", "must be an event number, which is a whole number")
 		}
 	}
-	if text := q.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > queue.RecentMax {
-			d.Problem("limit", "must be between 1 and %d", queue.RecentMax)
-		}
-	}
+	limit := limitParam(&d, q, queue.RecentDefault, queue.RecentMax)
 	if err := d.Err(); err != nil {
 		return err
 	}
