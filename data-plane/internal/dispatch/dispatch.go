@@ -1,16 +1,3 @@
-// Package dispatch is the memory of a shard's leader: which jobs are ready, in
-// what order, and which fetchers wait for them. It decides who gets what; the log
-// records it, and apply checks it. Followers have none of it.
-//
-// It must not know raft, time or the network, and it is not safe for concurrent
-// use: the leader's proposal loop owns it and calls it only between two entries,
-// when the committed state is exactly what the memory describes. That is why no
-// job is ever reserved, and why nothing here can disagree with the state for long.
-//
-// The surprising fact: a queue of ten million jobs costs one window of a few
-// thousand entries. The rest stays in the store and is loaded behind a cursor
-// that only moves forward, because a job that becomes ready always takes a later
-// place.
 package dispatch
 
 import (

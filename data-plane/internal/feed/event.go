@@ -117,7 +117,7 @@ type Link struct {
 
 // strides are the lengths of the steps back along a namespace's entries, besides one.
 // Stored: changing them needs another version of events and marks.
-var strides = [...]uint64{64, 4096} //nolint:gochecknoglobals // A constant.
+var strides = [...]uint64{64, 4096}
 
 const (
 	eventVersion = 1

@@ -8,6 +8,23 @@
 // start-up proof, the virtual snapshot store, the running digest (R21), the
 // barrier a new leader waits for (R22), and membership with a learner first.
 //
+// # How it is used
+//
+//	g, err := group.Open(store, log, transport, machine, options) // Log and state fit together, or an error.
+//	g.Lead(func(ctx context.Context, ready func()) {
+//		// Runs in each term that this replica leads, after the barrier. It prepares
+//		// what it needs from the state, then serves until ctx ends:
+//		ready()
+//		for ctx.Err() == nil {
+//			p := g.Propose(g.Now(), payload)
+//			...
+//		}
+//	})
+//
+// Every replica, leading or not, applies what was committed: group calls Machine.Apply in
+// log order and commits its transaction with the applied record. A result goes to whoever
+// proposed the entry here. Shutdown ends the term, then the replica.
+//
 // It must not know what a payload means: jobs live in state and shard, desired
 // state in cell. Its surprising fact: there are no snapshot files. A snapshot is
 // the state as it stands, made durable; only sending one writes a file.

@@ -13,8 +13,8 @@ type pace struct {
 }
 
 const (
-	gatherMax = 500 * time.Microsecond
-	gatherNap = 20 * time.Microsecond
+	gatherMax   = 500 * time.Microsecond
+	gatherSleep = 20 * time.Microsecond
 )
 
 func (p *pace) committed(d time.Duration) { p.commit += (d - p.commit) / 8 }
@@ -29,12 +29,12 @@ func (p *pace) deadline() time.Time {
 	return p.at.Add(min(p.commit/2, gatherMax))
 }
 
-// wait naps if some of the callers just answered are still missing, and reports
+// wait sleeps a little if some of the callers just answered are still missing, and reports
 // whether it did.
 func (p *pace) wait(have int, until time.Time) bool {
 	if have >= p.answered || until.IsZero() || !time.Now().Before(until) {
 		return false
 	}
-	nap(gatherNap)
+	sleep(gatherSleep)
 	return true
 }

@@ -12,7 +12,7 @@ import (
 // table says of each kind of command how it is applied, and what a proposer must know of
 // that before it is. Nobody else lists commands: who builds an entry asks the functions
 // below.
-var table = tableOf( //nolint:gochecknoglobals // A constant table.
+var table = tableOf(
 	on((*entry).enqueue,
 		// One that waits for other jobs may end at once, for what they are, and another one
 		// follow on it.

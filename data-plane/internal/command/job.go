@@ -5,12 +5,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
-// Together says that the next Count commands of the entry are one: if any enqueue
-// among them is refused, all are, with the same refusal.
-type Together struct{ Count uint32 }
-
-func (c *Together) Fields(f *codec.Fields) { f.Uint32(&c.Count) }
-
 // Hold stops a job until a person decides, or asks its worker to let go of it first.
 type Hold struct {
 	NS     job.Namespace
@@ -85,14 +79,36 @@ func (c *Requeue) Fields(f *codec.Fields) {
 	codec.List(f, &c.Jobs, 16, codec.ID)
 }
 
-// ClearQueue removes, at once for everybody who asks, all jobs of a queue that no
-// worker holds. What they leave in the store is removed by Sweep, piece by piece.
-type ClearQueue struct {
-	NS    job.Namespace
-	Queue string
+// Cancel ends a job, or asks its worker to let go.
+type Cancel struct {
+	NS job.Namespace
+	ID job.ID
 }
 
-func (c *ClearQueue) Fields(f *codec.Fields) {
+func (c *Cancel) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
-	f.Name(&c.Queue)
+	codec.ID(f, &c.ID)
+}
+
+// Retry makes a finished job pending again, with fresh counters, or one that waits for its
+// time pending now, with its own.
+type Retry struct {
+	NS job.Namespace
+	ID job.ID
+}
+
+func (c *Retry) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
+}
+
+// Delete removes a job that no worker holds.
+type Delete struct {
+	NS job.Namespace
+	ID job.ID
+}
+
+func (c *Delete) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	codec.ID(f, &c.ID)
 }
