@@ -13,22 +13,21 @@ import (
 // reports too little or too much fails here.
 func TestAnalyzers_ReportExactlyTheMarkedLines(t *testing.T) {
 	t.Parallel()
-	internal := analyzers.Module + "data-plane/internal/"
 	cases := []struct {
 		name      string
 		pkg       string
 		analyzers []*analysis.Analyzer
 	}{
-		{"determinism", "state", []*analysis.Analyzer{analyzers.Determinism}},
-		{"determinism is only asked of rooms under apply", "free", []*analysis.Analyzer{analyzers.Determinism, analyzers.ExportedDoc, analyzers.ErrDrop}},
-		{"house", "shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
-		{"missing package comment", "nodoc", []*analysis.Analyzer{analyzers.PackageDoc}},
-		{"shapeless package comment, printing allowed", "cli", []*analysis.Analyzer{analyzers.PackageDoc, analyzers.Print}},
+		{"determinism", "data-plane/internal/state", []*analysis.Analyzer{analyzers.Determinism}},
+		{"determinism is only asked of rooms under apply", "data-plane/internal/free", []*analysis.Analyzer{analyzers.Determinism, analyzers.ExportedDoc, analyzers.ErrDrop}},
+		{"house", "data-plane/internal/shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
+		{"missing package comment", "data-plane/internal/nodoc", []*analysis.Analyzer{analyzers.PackageDoc}},
+		{"shapeless package comment, printing allowed", "cli/internal/cli", []*analysis.Analyzer{analyzers.PackageDoc, analyzers.Print}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			analysistest.Run(t, analysistest.TestData(), merge(tc.analyzers), internal+tc.pkg)
+			analysistest.Run(t, analysistest.TestData(), merge(tc.analyzers), analyzers.Module+tc.pkg)
 		})
 	}
 }
