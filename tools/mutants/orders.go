@@ -60,7 +60,7 @@ var orderMutations = []mutation{
 	{"a job that costs too much goes on", heartbeat, "if err != nil || over == nil || h.State != job.Active {", "if err != nil || over == nil || h.State != job.Held {"},
 	{"a job that costs too much runs again", overspent, "\tif err != nil || over == nil {\n\t\treturn false, err", "\tif err != nil || over != nil {\n\t\treturn false, err"},
 	{"a stricter limit per job stops nobody", heartbeat, "if told && before != nil && severity(before.On) >= severity(over.On) {", "if told || before == over {"},
-	{"a lost worker's job costs whatever it likes", lease, "done, err = x.endOverspent(ns, id, h)", "_ = done"},
+	{"a lost worker's job costs whatever it likes", lease, "done, err = x.endOverspent(ns, id, h, leaseExpiredText)", "_ = done"},
 	{"any ack of an agent is said again", agent, "return err == nil && it.Lease == by.Epoch, err", "return err == nil && it.Number > 0, err"},
 	{"an iteration acked while to be held spends attempts", agent, "case cancelling && !h.Has(records.FlagHoldNext):", "case cancelling:"},
 	{"that a job costs too much is told with each report", overspent, "\th.Flags |= records.FlagOverBudget\n", ""},

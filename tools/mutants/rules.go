@@ -41,9 +41,9 @@ var ruleMutations = []mutation{
 
 	// Draining, retry defaults, explicit failures.
 	{"a draining queue takes jobs in", admit, "if q.config.Draining {", "if q == nil {"},
-	{"a repetition is refused by a draining queue", enqueue, "\tif !known {\n\t\twhy, err := x.admits(c)", "\tif known || !known {\n\t\twhy, err := x.admits(c)"},
-	{"a refused job lets the others in", together, "x.bond.why = why", "_ = why"},
-	{"a group is refused behind its end", machine, "\t\tx.bond.left--\n", ""},
+	{"a repetition is refused by a draining queue", enqueue, "\tif !known {\n\t\tif !admitted {", "\tif known || !known {\n\t\tif !admitted {"},
+	{"a refused job lets the others in", together, "g.why, res.Culprit = res.Refusal, uint32(i)", "res.Culprit = uint32(i)"},
+	{"a group is refused behind its end", sequence, "\ts.group.left--\n", ""},
 	{"the queue says nothing of retries", retrypolicy, "take(&p, q.Retry, open&q.RetrySet)", "_ = q.RetrySet"},
 	{"the queue's word counts for parts that it has none of", retrypolicy, "open&q.RetrySet", "open"},
 	{"a terminal failure is tried again", fail, "case c.Terminal:", "case c.Terminal && h.Attempt > 1000:"},
@@ -66,8 +66,8 @@ var ruleMutations = []mutation{
 	{"a next step does not join the batch", deliver, "c.Batch = d.body.Batch", "_ = d.body.Batch"},
 	{"what follows has no time to live", deliver, "if d.body.ExpireAt != 0 {", "if false {"},
 	{"what follows has its own priority", deliver, "Priority: d.head.Priority", "Priority: job.Normal"},
-	{"a deleted job is delivered to nobody", deleteJob, "if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, nil); err != nil {", "if err := error(nil); err != nil {"},
-	{"a swept job is delivered to nobody", sweep, "if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, nil); err != nil {", "if err := error(nil); err != nil || records.OutcomeDeleted == 0 {"},
+	{"a deleted job is delivered to nobody", deleteJob, "if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, ending{}); err != nil {", "if err := error(nil); err != nil {"},
+	{"a swept job is delivered to nobody", sweep, "if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, ending{}); err != nil {", "if err := error(nil); err != nil || records.OutcomeDeleted == 0 {"},
 	{"a step that is not the last advances", chain, "step != len(s.Jobs)-1 || s.Status != records.ChainRunning", "s.Status != records.ChainRunning"},
 	{"a chain that ended goes on", chain, "step != len(s.Jobs)-1 || s.Status != records.ChainRunning", "step != len(s.Jobs)-1"},
 	{"exit is not heard", chain, "d.outcome == records.OutcomeCompleted && d.exit:", "d.outcome == records.OutcomeCompleted && d.exit && step < 0:"},
@@ -94,5 +94,5 @@ var ruleMutations = []mutation{
 	{"a schedule's new rule repeats a tick", putschedule, "max(min(s.Since, x.now+1), c.Next)", "c.Next"},
 	{"a moved job goes to a worker of its old queue", fetch, "if len(c.Queues) > 0 && !slices.Contains(c.Queues, h.Queue) {", "if len(c.Queues) > 0 && slices.Contains(c.Queues, \"\") {"},
 	{"a fetch brings a deleted queue back", fetch, "if !q.hasConfig { // It was deleted.", "if false {"},
-	{"an own member of a follow-up's payload loses", overlay, "if _, taken := mine[m.name]; taken {", "if taken := false; taken {"},
+	{"an own member of a follow-up's payload loses", overlay, "if slices.Contains(mine, m.name) {", "if slices.Contains(mine, m.name) && false {"},
 }

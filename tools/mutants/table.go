@@ -9,6 +9,7 @@ type mutation struct {
 }
 
 const (
+	sequence               = "internal/state/sequence.go"
 	deletebudget           = "internal/state/deletebudget.go"
 	enqueue                = "internal/state/enqueue.go"
 	transition             = "internal/state/transition.go"
@@ -85,7 +86,7 @@ var mutations = []mutation{
 	{"a fetch takes jobs of a paused queue", fetch, "if err != nil || q.config.Paused {", "if err != nil || q == nil {"},
 	{"a fetch does not count the attempt", fetch, "h.Attempt++", "_ = h.Attempt"},
 	{"a release spends the attempt", fail, "h.Attempt--", "_ = h.Attempt"},
-	{"a release of a cancelled job counts as a failure", fail, "if !c.Release && !h.Has(records.FlagHoldNext) {", "if !h.Has(records.FlagHoldNext) {"},
+	{"a release of a cancelled job counts as a failure", fail, "if c.Release || h.Has(records.FlagHoldNext) {", "if h.Has(records.FlagHoldNext) {"},
 	{"a worker asked to let go gets its job again", fail, "\tcase cancelling:\n\t\terr = x.letGo(c, &h)", "\tcase cancelling && c == nil:\n\t\terr = x.letGo(c, &h)"},
 	{"a heartbeat does not pass on the cancel", heartbeat, "h.State == job.Cancelling, h.StoppedByBudget()", "false, h.StoppedByBudget()"},
 	{"a renewal of another lease counts", extend, "h.Epoch != c.Epoch || until", "until"},
@@ -102,12 +103,12 @@ var mutations = []mutation{
 	{"failures without a text are not counted", failure, "return x.countFailure(c.NS, h)", "if c.Error == \"\" {\n\t\treturn nil\n\t}\n\treturn x.countFailure(c.NS, h)"},
 	{"an expired lease is no crash", lease, "h.Crashes++", "_ = h.Crashes"},
 	{"one crash more than the limit", lease, "done := h.Crashes >= CrashLimit", "done := h.Crashes > CrashLimit"},
-	{"a crash loop is called by the wrong name", lease, "DeadCrashes)", "DeadRetries)"},
+	{"a crash loop is called by the wrong name", lease, "DeadCrashes,", "DeadRetries,"},
 	{"timers fire before their time", fire, "if c.Due.At > x.nowOf(c.Due.Kind) {", "if false {"},
 	{"a timer of another time fires", fire, "h.Due == 0 || h.Due != d.At ||", "h.Due == 0 ||"},
 	{"a timer of another kind fires", fire, "|| dueKind(h.State) != d.Kind {", "{"},
 	{"a timer at zero is not refused", fire, "h.Due == 0 || h.Due != d.At", "h.Due != d.At"},
-	{"a silent worker asked to let go crashes its job", fire, "err = x.endLetGo(d.NS, d.ID, &h)", "err = x.expireLease(d.NS, d.ID, &h)"},
+	{"a silent worker asked to let go crashes its job", fire, "err = x.endLetGo(d.NS, d.ID, &h, \"\")", "err = x.expireLease(d.NS, d.ID, &h)"},
 	{"a stale timer removes another job's lock", lock, "if l.By == d.ID && l.Expires == d.At {", "if l.Expires >= 0 {"},
 
 	// Locks.

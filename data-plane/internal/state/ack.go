@@ -47,7 +47,7 @@ func (x *entry) complete(c *command.Ack, h *records.Head) error {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
 		h.Flags |= records.FlagResult
 	}
-	if err := x.endSaying(c.NS, c.ID, h, job.Completed, c); err != nil {
+	if err := x.end(c.NS, c.ID, h, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason}); err != nil {
 		return err
 	}
 	h.Note(records.WasCompleted, x.now)

@@ -58,7 +58,7 @@ func (x *entry) ackAgent(c *command.Ack, h *records.Head, cancelling bool) error
 	case c.Agent == command.AgentUnsaid, c.Agent == command.AgentDone:
 		return x.complete(c, h)
 	case cancelling && !h.Has(records.FlagHoldNext):
-		return x.endLetGo(c.NS, c.ID, h)
+		return x.endLetGo(c.NS, c.ID, h, "")
 	}
 	if h.Crashes > 0 {
 		h.Flags |= records.FlagRanOut
@@ -111,7 +111,7 @@ func (x *entry) endIteration(c *command.Ack, h *records.Head) (cost int64, err e
 // continueAgent lets the job run once more, at the end of its order, or holds it when
 // it has reached a limit: a person may let it run once more.
 func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost int64) error {
-	if done, err := x.endOverspent(ns, id, h); err != nil || done {
+	if done, err := x.endOverspent(ns, id, h, ""); err != nil || done {
 		x.tellDead(ns, id, h)
 		return err
 	}

@@ -18,24 +18,6 @@ type act struct {
 
 func newAct(c *command.Audit, rest int) *act { return &act{said: c, left: min(int(c.Covers), rest)} }
 
-// countAct counts what became of a command that belongs to an act, and records the act
-// after its last one.
-func (x *entry) countAct(c command.Command, res *Result) error {
-	a := x.act
-	if a == nil {
-		return nil
-	}
-	if a.said != c {
-		a.left--
-		a.count(c, res)
-	}
-	if a.left > 0 {
-		return nil
-	}
-	x.act = nil
-	return x.recordAct(a)
-}
-
 func (a *act) count(c command.Command, res *Result) {
 	if res.Refusal != Accepted {
 		a.refused++

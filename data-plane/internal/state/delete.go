@@ -29,7 +29,7 @@ func (x *entry) delete(c *command.Delete) (Result, error) {
 		}
 	}
 	if !h.State.Terminal() {
-		if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, nil); err != nil {
+		if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, ending{}); err != nil {
 			return Result{}, err
 		}
 	}

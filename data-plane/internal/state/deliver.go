@@ -20,21 +20,16 @@ type delivery struct {
 	head    records.Head
 	body    records.Body // Only of jobs that follow-ups, a batch or a chain need it of.
 	outcome records.Outcome
-	exit    bool // Its worker wants no more steps of the chain.
-	reason  string
-	failure string // Why it is dead.
+	ending
 }
 
 // deliver notes that a job ended or is removed. What that does to others is done
 // when its command is: a job is written, and told to the feed, before what follows
 // on it. Of nearly all jobs nothing follows, and nothing is read for them.
-func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.Outcome, said *command.Ack) error {
-	d := delivery{ns: ns, id: id, head: *h, outcome: o}
-	if said != nil {
-		d.exit, d.reason = said.Step == command.StepExit, said.ExitReason
-	}
-	if o == records.OutcomeDead {
-		d.failure = x.failure(id, h)
+func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.Outcome, how ending) error {
+	d := delivery{ns: ns, id: id, head: *h, outcome: o, ending: how}
+	if d.failure == "" {
+		d.failure = h.Reason.String()
 	}
 	if h.Has(records.FlagChain | records.FlagBatch) {
 		var err error
@@ -46,15 +41,6 @@ func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.
 	}
 	x.ended = append(x.ended, d)
 	return nil
-}
-
-// failure is what is told of a dead job: the error of its last attempt, if that is
-// what it died of.
-func (x *entry) failure(id job.ID, h *records.Head) string {
-	if x.lastErrorOf == id && x.lastError != "" {
-		return x.lastError
-	}
-	return h.Reason.String()
 }
 
 // carryOut does what was noted. A chain comes before the batch: a next step joins the
@@ -77,7 +63,7 @@ func (x *entry) carryOut() error {
 			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, records.EncodeOutcome(d.outcome))
 		}
 	}
-	x.ended, x.lastErrorOf = x.ended[:0], job.ID{}
+	x.ended = x.ended[:0]
 	return nil
 }
 

@@ -44,28 +44,28 @@ func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
 	x.txn.Set(k, w.Encode())
 }
 
-// dependable reports which job of a list can not be waited for, and why.
-func (x *entry) dependable(ns job.Namespace, on []job.ID) (job.ID, Refusal, error) {
+// dependable reports why a job of a list can not be waited for, and which.
+func (x *entry) dependable(ns job.Namespace, on []job.ID) (Refusal, job.ID, error) {
 	for _, id := range on {
 		h, ok, err := x.head(ns, id)
 		if err != nil {
-			return id, Accepted, err
+			return Accepted, id, err
 		}
 		if !ok {
-			return id, NoDependency, nil
+			return NoDependency, id, nil
 		}
 		if !h.Has(records.FlagDependents) || h.State.Terminal() {
 			continue
 		}
 		w, err := x.waiters(ns, id)
 		if err != nil {
-			return id, Accepted, err
+			return Accepted, id, err
 		}
 		if w.Count() >= DependentsMax {
-			return id, TooMany, nil
+			return TooMany, id, nil
 		}
 	}
-	return job.ID{}, Accepted, nil
+	return Accepted, job.ID{}, nil
 }
 
 // block lets a new job wait for others that have not ended. It reports whether one has
@@ -245,7 +245,7 @@ func (x *entry) endUnmet(ns job.Namespace, id job.ID, h *records.Head, p command
 	if p == command.DependencyCancel {
 		return x.endCancelled(ns, id, h)
 	}
-	if err := x.endDead(ns, id, h, records.DeadDependency); err != nil {
+	if err := x.endDead(ns, id, h, records.DeadDependency, ""); err != nil {
 		return err
 	}
 	x.event(feed.Dead, ns, id, h)

@@ -8,15 +8,20 @@ import (
 
 // enqueue adds a job, unless its idempotency key was used before (the first
 // answer again) or its unique key is held (the holder is the answer).
-func (x *entry) enqueue(c *command.Enqueue) (Result, error) {
+func (x *entry) enqueue(c *command.Enqueue) (Result, error) { return x.enqueueNew(c, false) }
+
+// enqueueNew is enqueue; a job may have been admitted before the first of its group was made.
+func (x *entry) enqueueNew(c *command.Enqueue, admitted bool) (Result, error) {
 	res, known, err := x.known(c)
 	if err != nil || res.Replayed {
 		return res, err
 	}
 	if !known {
-		why, err := x.admits(c)
-		if err != nil || why != Accepted {
-			return Result{Refusal: why, ID: x.refusedFor}, err
+		if !admitted {
+			why, of, err := x.admits(c, nil)
+			if err != nil || why != Accepted {
+				return Result{Refusal: why, ID: of}, err
+			}
 		}
 		if res, err = x.enqueueUnique(c); err != nil {
 			return Result{}, err

@@ -77,7 +77,7 @@ func (x *entry) expireWaiting(ns job.Namespace, id job.ID, h *records.Head) erro
 		return err
 	}
 	h.Note(records.WasExpired, x.now)
-	if err := x.endDead(ns, id, h, records.DeadExpired); err != nil {
+	if err := x.endDead(ns, id, h, records.DeadExpired, ""); err != nil {
 		return err
 	}
 	x.event(feed.Expired, ns, id, h)

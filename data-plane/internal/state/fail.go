@@ -74,19 +74,20 @@ func justReleased(h *records.Head) bool {
 // letGo is about a job whose worker was asked to stop. Giving it back is no failure,
 // and one that is to be held has not failed.
 func (x *entry) letGo(c *command.Fail, h *records.Head) error {
-	if !c.Release && !h.Has(records.FlagHoldNext) {
-		if err := x.recordError(c, h); err != nil {
-			return err
-		}
+	if c.Release || h.Has(records.FlagHoldNext) {
+		return x.endLetGo(c.NS, c.ID, h, "")
 	}
-	return x.endLetGo(c.NS, c.ID, h)
+	if err := x.recordError(c, h); err != nil {
+		return err
+	}
+	return x.endLetGo(c.NS, c.ID, h, c.Error)
 }
 
 // release gives the attempt back: it does not count, and the job takes a new
 // place in the order, at once or after the delay that the worker asked for.
 func (x *entry) release(c *command.Fail, h *records.Head) error {
 	h.Attempt--
-	if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
+	if done, err := x.endOverspent(c.NS, c.ID, h, ""); err != nil || done {
 		x.tellDead(c.NS, c.ID, h)
 		return err
 	}
@@ -114,11 +115,11 @@ func (x *entry) endAttempt(c *command.Fail, h *records.Head) error {
 	after := feed.Dead
 	switch {
 	case c.Terminal:
-		err = x.endDead(c.NS, c.ID, h, records.DeadTerminal)
+		err = x.endDead(c.NS, c.ID, h, records.DeadTerminal, c.Error)
 	case h.Attempt >= h.Retry.MaxRetries:
-		err = x.endDead(c.NS, c.ID, h, records.DeadRetries)
+		err = x.endDead(c.NS, c.ID, h, records.DeadRetries, c.Error)
 	default:
-		if done, err := x.endOverspent(c.NS, c.ID, h); err != nil || done {
+		if done, err := x.endOverspent(c.NS, c.ID, h, c.Error); err != nil || done {
 			x.event(feed.Failed, c.NS, c.ID, h)
 			x.tellDead(c.NS, c.ID, h)
 			return err

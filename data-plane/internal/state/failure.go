@@ -26,6 +26,5 @@ func (x *entry) countFailure(ns job.Namespace, h *records.Head) error {
 
 func (x *entry) addError(ns job.Namespace, id job.ID, h *records.Head, e records.AttemptError) {
 	h.Flags |= records.FlagErrors
-	x.lastError, x.lastErrorOf = e.Error, id
 	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.Encode())
 }

@@ -59,7 +59,7 @@ func (x *entry) fireJob(d keys.Due) (Result, error) {
 		if h.Has(records.FlagHoldNext) {
 			h.Flags |= records.FlagRanOut // It goes on, and without a crash.
 		}
-		err = x.endLetGo(d.NS, d.ID, &h)
+		err = x.endLetGo(d.NS, d.ID, &h, "")
 	case job.Held:
 		err = x.holdTimedOut(d.NS, d.ID, &h)
 	default:

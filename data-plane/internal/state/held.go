@@ -75,7 +75,7 @@ func (x *entry) endHold(ns job.Namespace, id job.ID, h *records.Head, why record
 	why.Decision = records.Rejected
 	x.putHold(ns, id, h, &why)
 	h.Note(records.WasRejected, x.now)
-	if err := x.endDead(ns, id, h, records.DeadRejected); err != nil {
+	if err := x.endDead(ns, id, h, records.DeadRejected, ""); err != nil {
 		return err
 	}
 	x.event(feed.Rejected, ns, id, h)

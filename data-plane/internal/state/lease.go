@@ -64,9 +64,9 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *records.Head) error 
 	}
 	done := h.Crashes >= CrashLimit
 	if done {
-		err = x.endDead(ns, id, h, records.DeadCrashes)
+		err = x.endDead(ns, id, h, records.DeadCrashes, leaseExpiredText)
 	} else {
-		done, err = x.endOverspent(ns, id, h)
+		done, err = x.endOverspent(ns, id, h, leaseExpiredText)
 	}
 	if !done && err == nil {
 		err = x.enterPending(ns, id, h)
@@ -95,17 +95,18 @@ func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (records.
 	return h, res, err
 }
 
-// endLetGo does with a job that its worker let go of what it was asked to do so for.
-func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *records.Head) error {
+// endLetGo does with a job that its worker let go of, with an error or with none, what it
+// was asked to do so for.
+func (x *entry) endLetGo(ns job.Namespace, id job.ID, h *records.Head, failure string) error {
 	switch {
 	case h.Has(records.FlagHoldNext):
 		return x.holdLetGo(ns, id, h)
 	case h.Has(records.FlagDeadNext):
-		err := x.endDead(ns, id, h, records.DeadBudget)
+		err := x.endDead(ns, id, h, records.DeadBudget, failure)
 		x.tellDead(ns, id, h)
 		return err
 	case h.Has(records.FlagExpired):
-		if err := x.endDead(ns, id, h, records.DeadExpired); err != nil {
+		if err := x.endDead(ns, id, h, records.DeadExpired, failure); err != nil {
 			return err
 		}
 		x.event(feed.Dead, ns, id, h)

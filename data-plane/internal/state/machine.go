@@ -102,15 +102,8 @@ type entry struct {
 	// left is the state that the job leftID left last and no event has told yet.
 	left   job.State
 	leftID job.ID
-	bond   bond
-	act    *act // The administrative act that the next commands are; nil: none.
-	// refusedFor is the job for which admits refused another one.
-	refusedFor job.ID
 	// ended are the endings of the command being applied that others must learn of.
 	ended []delivery
-	// lastError is the error of the job lastErrorOf that was written last.
-	lastError   string
-	lastErrorOf job.ID
 }
 
 // Apply runs the commands of one entry in order, then writes the counters and
@@ -137,14 +130,9 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 		out:    &Applied{Now: stateread.Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
+	var seq sequence
 	for i, c := range cmds {
-		if x.out.Results[i], err = x.next(cmds[i:]); err == nil {
-			err = x.carryOut()
-		}
-		if err == nil {
-			err = x.countAct(c, &x.out.Results[i])
-		}
-		if err != nil {
+		if x.out.Results[i], err = seq.next(x, cmds[i:]); err != nil {
 			return nil, fmt.Errorf("command %d (%T): %w", i, c, err)
 		}
 	}
@@ -152,41 +140,6 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 		return nil, err
 	}
 	return x.out, nil
-}
-
-// next applies the first of the commands of the entry that are left.
-func (x *entry) next(cmds []command.Command) (Result, error) {
-	if c, ok := cmds[0].(*command.Together); ok {
-		return x.together(c, cmds[1:])
-	}
-	if c, ok := cmds[0].(*command.Audit); ok {
-		if ended, err := x.isEnded(c); err != nil || ended {
-			return Result{Refusal: NamespaceGone}, err
-		}
-		x.act = newAct(c, len(cmds)-1)
-		return Result{}, nil
-	}
-	x.bond.asked = x.bond.left > 0
-	if x.bond.asked {
-		x.bond.left--
-		if x.bond.why != Accepted {
-			return Result{Refusal: x.bond.why}, nil
-		}
-		if _, enqueue := cmds[0].(*command.Enqueue); !enqueue && x.bond.first != nil {
-			return Result{Batch: x.bond.first.Batch, Replayed: true}, nil
-		}
-	}
-	return x.take(cmds[0])
-}
-
-// take applies a command, unless its namespace was ended.
-func (x *entry) take(c command.Command) (Result, error) {
-	if ended, err := x.isEnded(c); err != nil {
-		return Result{}, err
-	} else if ended {
-		return x.afterTheEnd(c)
-	}
-	return x.apply(c)
 }
 
 // finish writes what belongs to the entry as a whole.

@@ -1,7 +1,6 @@
 package state
 
 import (
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -74,7 +73,7 @@ func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *records.Head, over
 
 // endOverspent holds or ends a job that left its state, and would run again, if it is
 // over its budget; done tells that it did. A death is still to be told.
-func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head) (done bool, err error) {
+func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head, failure string) (done bool, err error) {
 	over, err := x.overspent(ns, id, h)
 	if err != nil || over == nil {
 		return false, err
@@ -83,7 +82,7 @@ func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head) (done
 	case command.ExceedHold:
 		return true, x.hold(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
 	case command.ExceedReject:
-		return true, x.endDead(ns, id, h, records.DeadBudget)
+		return true, x.endDead(ns, id, h, records.DeadBudget, failure)
 	}
 	return false, nil
 }

@@ -52,7 +52,7 @@ func (x *entry) sweepJob(q *queueRecord, id job.ID) error {
 	x.events = append(x.events, feed.Event{Type: feed.Deleted, NS: q.key.ns, Queue: q.key.name, ID: id, Attempt: h.Attempt})
 	delete(x.m.leased, jobKey{q.key.ns, id})
 	if !h.State.Terminal() {
-		if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, nil); err != nil {
+		if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, ending{}); err != nil {
 			return err
 		}
 	}

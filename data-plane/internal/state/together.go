@@ -5,18 +5,17 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
-// bond is what a Together said about the commands that follow it.
-type bond struct {
-	left int     // So many commands are still to come.
-	why  Refusal // They are refused for this; Accepted if they are not.
-	// asked: the command being applied was admitted before the first of its group.
-	asked bool
-	// made are the batches that the group makes, while it is looked at.
-	made map[batchKey]bool
+// callGroup is what a Together said about the commands that follow it.
+type callGroup struct {
+	left int     // So many commands are still to come, all admitted
+	why  Refusal // unless they are refused for this.
 	// first is the first answer to a call that is repeated: all its enqueues were made
 	// before, and its other commands do nothing. Nil if it is not.
 	first *Result
 }
+
+// batches are those that a group makes, while it is looked at.
+type batches map[batchKey]bool
 
 type batchKey struct {
 	ns job.Namespace
@@ -26,53 +25,50 @@ type batchKey struct {
 // together looks at all its commands before the first of them is applied. None of them
 // can be refused for what another of them does: of a limit, a call goes over by less
 // than its own size.
-func (x *entry) together(c *command.Together, rest []command.Command) (Result, error) {
-	x.bond = bond{left: min(int(c.Count), len(rest)), made: make(map[batchKey]bool)}
-	defer func() { x.bond.made = nil }() // Another group of the entry does not make them.
-	fresh := false
-	for i, c := range rest[:x.bond.left] {
-		first, why, err := x.refuses(c)
+func (x *entry) together(c *command.Together, rest []command.Command) (g callGroup, _ Result, _ error) {
+	g.left = min(int(c.Count), len(rest))
+	made, fresh := make(batches), false
+	for i, c := range rest[:g.left] {
+		res, repeated, err := x.foresee(c, made)
 		if err != nil {
-			return Result{}, err
+			return g, Result{}, err
 		}
-		if why != Accepted {
-			x.bond.why = why
-			return Result{Refusal: why, ID: x.refusedFor, Culprit: uint32(i)}, nil
+		if res.Refusal != Accepted {
+			g.why, res.Culprit = res.Refusal, uint32(i)
+			return g, res, nil
 		}
-		if _, enqueue := c.(*command.Enqueue); enqueue && first == nil {
+		if _, enqueue := c.(*command.Enqueue); enqueue && !repeated {
 			fresh = true
-		} else if x.bond.first == nil {
-			x.bond.first = first
+		} else if repeated && g.first == nil {
+			g.first = &res
 		}
 	}
 	if fresh {
-		x.bond.first = nil
+		g.first = nil
 	}
-	return Result{}, nil
+	return g, Result{}, nil
 }
 
-// refuses reports whether a command would be refused as the state is now, or the first
+// foresee reports whether a command would be refused as the state is now, or the first
 // answer to an enqueue that is repeated.
-func (x *entry) refuses(c command.Command) (first *Result, why Refusal, err error) {
+func (x *entry) foresee(c command.Command, made batches) (res Result, repeated bool, err error) {
 	if ended, err := x.isEnded(c); err != nil || ended {
-		return nil, NamespaceGone, err
+		return Result{Refusal: NamespaceGone}, false, err
 	}
 	switch c := c.(type) {
 	case *command.Enqueue:
 		res, known, err := x.known(c)
-		if err != nil || known && !res.Replayed {
-			return nil, Accepted, err
+		if err != nil || res.Replayed {
+			return res, known, err
 		}
-		if known {
-			return &res, Accepted, nil
+		if !known {
+			res.Refusal, res.ID, err = x.admits(c, made)
+			return res, false, err
 		}
-		why, err = x.admits(c)
-		return nil, why, err
 	case *command.MakeBatch:
-		x.bond.made[batchKey{c.NS, c.ID}] = true
-		why, err = x.refusesBatch(c)
-		return nil, why, err
-	default:
-		return nil, Accepted, nil
+		made[batchKey{c.NS, c.ID}] = true
+		res.Refusal, err = x.refusesBatch(c)
+		return res, false, err
 	}
+	return Result{}, false, nil
 }

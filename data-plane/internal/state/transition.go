@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
@@ -138,15 +137,16 @@ func (x *entry) enterFor(ns job.Namespace, id job.ID, h *records.Head, s job.Sta
 	return x.enterTimed(ns, id, h, s, records.SaturatingAdd(x.lease, int64(d)))
 }
 
-// enterTerminal ends the job: it keeps no lease, frees its unique key (R-C4), waits
-// for nothing any more, and others learn of it. Every terminal transition comes
-// through here.
-func (x *entry) enterTerminal(ns job.Namespace, id job.ID, h *records.Head, s job.State) error {
-	return x.endSaying(ns, id, h, s, nil)
+// ending is what others learn of a job's end besides its state.
+type ending struct {
+	exit    bool   // Its worker wants no more steps of the chain,
+	reason  string // for this.
+	failure string // The error that a job died of; "": what its head says.
 }
 
-// endSaying is enterTerminal with what the worker said of what follows.
-func (x *entry) endSaying(ns job.Namespace, id job.ID, h *records.Head, s job.State, said *command.Ack) error {
+// end ends the job: it keeps no lease, frees its unique key (R-C4), waits for nothing any
+// more, and others learn of it. Every terminal transition comes through here.
+func (x *entry) end(ns job.Namespace, id job.ID, h *records.Head, s job.State, how ending) error {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}
@@ -161,7 +161,7 @@ func (x *entry) endSaying(ns job.Namespace, id job.ID, h *records.Head, s job.St
 	if err := x.enter(ns, h, s); err != nil {
 		return err
 	}
-	return x.deliver(ns, id, h, records.OutcomeOf(s), said)
+	return x.deliver(ns, id, h, records.OutcomeOf(s), how)
 }
 
 // releaseUnique frees the job's unique key if the job still owns it.
@@ -174,14 +174,15 @@ func (x *entry) releaseUnique(ns job.Namespace, id job.ID, h *records.Head) erro
 	return x.dropLock(ns, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, id)
 }
 
-func (x *entry) endDead(ns job.Namespace, id job.ID, h *records.Head, why records.DeadReason) error {
+// endDead ends a job for a reason; failure is the error of its last attempt, if it died of one.
+func (x *entry) endDead(ns job.Namespace, id job.ID, h *records.Head, why records.DeadReason, failure string) error {
 	h.Reason = why
 	h.Note(records.WasDead, x.now)
-	return x.enterTerminal(ns, id, h, job.Dead)
+	return x.end(ns, id, h, job.Dead, ending{failure: failure})
 }
 
 func (x *entry) endCancelled(ns job.Namespace, id job.ID, h *records.Head) error {
-	if err := x.enterTerminal(ns, id, h, job.Cancelled); err != nil {
+	if err := x.end(ns, id, h, job.Cancelled, ending{}); err != nil {
 		return err
 	}
 	h.Note(records.WasCancelled, x.now)
