@@ -218,7 +218,7 @@ var wellKnown = map[string]bool{
 	"Error": true, "Unwrap": true, "Is": true, "As": true, "String": true, "Close": true, "LogValue": true,
 	"Read": true, "Write": true, "Len": true, "Less": true, "Swap": true, "ServeHTTP": true,
 	"MarshalJSON": true, "UnmarshalJSON": true, "MarshalText": true, "UnmarshalText": true,
-	"Fields": true, // Of a stored value, see codec.Struct.
+	"Fields": true, "Encode": true, // Of a stored value.
 }
 
 func receiverExported(d *ast.FuncDecl) bool {

@@ -92,6 +92,9 @@ func (r *Reader) Close() error {
 // Len is how many bytes are left.
 func (r *Reader) Len() int { return len(r.buf) }
 
+// Fail makes the reader fail, for a reason of the caller's.
+func (r *Reader) Fail(what string) { r.fail(what) }
+
 func (r *Reader) fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s", ErrMalformed, what)

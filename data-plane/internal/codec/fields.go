@@ -5,33 +5,38 @@ import "time"
 // Fields says once which fields a value has and in which order: the same lines write a
 // value and read it. Every method takes where the field lies; writing leaves it alone.
 //
-//	func (c *Move) fields(f *codec.Fields) {
+//	func (c *Move) Fields(f *codec.Fields) {
 //		codec.ID(f, &c.NS)
-//		codec.ID(f, &c.Job)
+//		codec.ID(f, &c.ID)
 //		f.Name(&c.Queue)
 //	}
 //
-// The zero value of neither half is of use: make one with Writing or Reading.
+// Fields keeps nothing of what it is given, so that a value stays on its caller's stack as
+// long as the calls are to types that the compiler knows.
 type Fields struct {
-	w *Writer
-	r *Reader // nil while writing.
+	w       Writer
+	r       Reader
+	reading bool
 }
 
-// Writing gives the fields to w.
-func Writing(w *Writer) *Fields { return &Fields{w: w} }
+// Writing gives the fields to a writer, after what it has.
+func Writing(w Writer) Fields { return Fields{w: w} }
 
-// Reading takes the fields from r.
-func Reading(r *Reader) *Fields { return &Fields{r: r} }
+// Reading takes the fields from b; slices alias it.
+func Reading(b []byte) Fields { return Fields{r: Reader{buf: b}, reading: true} }
 
-// Struct is a value that says its fields.
-type Struct[T any] interface {
-	*T
-	Fields(f *Fields)
-}
+// Writer is where fields are written, for what stands between them.
+func (f *Fields) Writer() *Writer { return &f.w }
+
+// Reader is where fields are read, for what stands between them, and the error.
+func (f *Fields) Reader() *Reader { return &f.r }
+
+// Written is what was written.
+func (f *Fields) Written() []byte { return f.w.Buf }
 
 // Uint is an unsigned varint.
 func (f *Fields) Uint(p *uint64) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Uint()
 		return
 	}
@@ -40,7 +45,7 @@ func (f *Fields) Uint(p *uint64) {
 
 // Uint32 is an unsigned varint that fits 32 bits.
 func (f *Fields) Uint32(p *uint32) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Uint32()
 		return
 	}
@@ -49,7 +54,7 @@ func (f *Fields) Uint32(p *uint32) {
 
 // Int is a signed varint.
 func (f *Fields) Int(p *int64) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Int()
 		return
 	}
@@ -58,7 +63,7 @@ func (f *Fields) Int(p *int64) {
 
 // Natural is a signed varint that is not negative: an amount, a time since 1970.
 func (f *Fields) Natural(p *int64) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Time()
 		return
 	}
@@ -67,7 +72,7 @@ func (f *Fields) Natural(p *int64) {
 
 // Fixed64 is eight bytes.
 func (f *Fields) Fixed64(p *uint64) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Fixed64()
 		return
 	}
@@ -76,7 +81,7 @@ func (f *Fields) Fixed64(p *uint64) {
 
 // Bool is one byte, 0 or 1.
 func (f *Fields) Bool(p *bool) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Bool()
 		return
 	}
@@ -86,7 +91,7 @@ func (f *Fields) Bool(p *bool) {
 // Duration is an unsigned varint of nanoseconds; one beyond the range is read as the
 // longest.
 func (f *Fields) Duration(p *time.Duration) {
-	if f.r != nil {
+	if f.reading {
 		*p = time.Duration(min(f.r.Uint(), 1<<63-1))
 		return
 	}
@@ -95,7 +100,7 @@ func (f *Fields) Duration(p *time.Duration) {
 
 // Bytes are a length and that many bytes; none are read as nil.
 func (f *Fields) Bytes(p *[]byte) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Bytes()
 		return
 	}
@@ -104,7 +109,7 @@ func (f *Fields) Bytes(p *[]byte) {
 
 // Text is a length and that much text.
 func (f *Fields) Text(p *string) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Text()
 		return
 	}
@@ -113,7 +118,7 @@ func (f *Fields) Text(p *string) {
 
 // Name is Text of at most 255 bytes.
 func (f *Fields) Name(p *string) {
-	if f.r != nil {
+	if f.reading {
 		*p = f.r.Name()
 		return
 	}
@@ -121,12 +126,16 @@ func (f *Fields) Name(p *string) {
 }
 
 // Texts are a number and that many texts; none are read as nil.
-func (f *Fields) Texts(p *[]string) { List(f, p, 1, (*Fields).Text) }
+func (f *Fields) Texts(p *[]string) {
+	for i := range Items(f, p, 1) {
+		f.Text(&(*p)[i])
+	}
+}
 
 // Parts are the parts that follow: those of the value while writing, those that were named
 // while reading. When all are through, Confirm compares.
 func (f *Fields) Parts(there Mask) Mask {
-	if f.r != nil {
+	if f.reading {
 		return f.r.Mask()
 	}
 	f.w.Mask(there)
@@ -135,22 +144,37 @@ func (f *Fields) Parts(there Mask) Mask {
 
 // Confirm fails reading unless the parts that were read are those that were named: a part
 // that is unknown, or named and empty, would give one value two forms.
-func (f *Fields) Confirm(named Mask, read func() Mask) {
-	if f.r != nil {
-		f.r.Confirm(named, read())
+func (f *Fields) Confirm(named, read Mask) {
+	if f.reading {
+		f.r.Confirm(named, read)
 	}
+}
+
+// Optional is a Bool that tells whether a value follows, for Made.
+func (f *Fields) Optional(there bool) bool {
+	f.Bool(&there)
+	return there
+}
+
+// Since is a time, written as what it is after another one: differences are short.
+func (f *Fields) Since(p *int64, before int64) {
+	if f.reading {
+		*p = before + f.r.Int()
+		return
+	}
+	f.w.Int(*p - before)
 }
 
 // Flag is a part that says all by being there.
 func (f *Fields) Flag(p *bool, parts, part Mask) {
-	if f.r != nil {
+	if f.reading {
 		*p = parts.Has(part)
 	}
 }
 
 // ID is sixteen bytes.
 func ID[T ~[16]byte](f *Fields, p *T) {
-	if f.r != nil {
+	if f.reading {
 		*p = T(f.r.ID())
 		return
 	}
@@ -159,7 +183,7 @@ func ID[T ~[16]byte](f *Fields, p *T) {
 
 // Byte is one byte of any value.
 func Byte[T ~uint8](f *Fields, p *T) {
-	if f.r != nil {
+	if f.reading {
 		*p = T(f.r.Byte())
 		return
 	}
@@ -168,43 +192,50 @@ func Byte[T ~uint8](f *Fields, p *T) {
 
 // Enum is one byte below end.
 func Enum[T ~uint8](f *Fields, p *T, end T) {
-	if f.r != nil {
+	if f.reading {
 		*p = T(f.r.Enum(byte(end)))
 		return
 	}
 	f.w.Byte(byte(*p))
 }
 
-// List is a number and that many items of at least size bytes each; none are read as nil.
-func List[T any](f *Fields, p *[]T, size int, item func(f *Fields, p *T)) {
-	if f.r == nil {
+// Items are a number and that many items of at least size bytes each, which the caller
+// goes through; while reading they are made first, and none are nil.
+//
+//	for i := range codec.Items(f, &c.Steps, stepBytes) {
+//		c.Steps[i].Fields(f)
+//	}
+func Items[T any](f *Fields, p *[]T, size int) []T {
+	switch {
+	case !f.reading:
 		f.w.Uint(uint64(len(*p)))
-	} else if n := f.r.Count(size); n > 0 {
-		*p = make([]T, n)
-	} else {
+	default:
 		*p = nil
-	}
-	for i := range *p {
-		item(f, &(*p)[i])
-	}
-}
-
-// Nested is a value that says its own fields; it fits List.
-func Nested[T any, S Struct[T]](f *Fields, p *T) { S(p).Fields(f) }
-
-// Made is what *p points to, made first while reading. It is for a part that is there.
-func Made[T any](f *Fields, p **T) *T {
-	if f.r != nil {
-		*p = new(T)
+		if n := f.r.Count(size); n > 0 {
+			*p = make([]T, n)
+		}
 	}
 	return *p
 }
 
-// Optional is a Bool that tells whether there is a value, and the value.
-func Optional[T any, S Struct[T]](f *Fields, p **T) {
-	there := *p != nil
-	f.Bool(&there)
-	if there {
-		S(Made(f, p)).Fields(f)
+// IDs are a number and that many IDs; none are read as nil.
+func IDs[T ~[16]byte](f *Fields, p *[]T) {
+	for i := range Items(f, p, 16) {
+		ID(f, &(*p)[i])
 	}
+}
+
+// Signed is a signed varint.
+func Signed[T ~int](f *Fields, p *T) {
+	n := int64(*p)
+	f.Int(&n)
+	*p = T(n)
+}
+
+// Made is what *p points to, made first while reading. It is for a part that is there.
+func Made[T any](f *Fields, p **T) *T {
+	if f.reading {
+		*p = new(T)
+	}
+	return *p
 }

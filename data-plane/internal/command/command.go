@@ -41,12 +41,12 @@ func Encode(cmds []Command) []byte {
 	w := codec.Writer{Buf: make([]byte, 0, 64+96*len(cmds))}
 	w.Byte(version)
 	w.Uint(uint64(len(cmds)))
-	f := codec.Writing(&w)
+	f := codec.Writing(w)
 	for _, c := range cmds {
-		w.Byte(byte(c.kind()))
-		c.Fields(f)
+		f.Writer().Byte(byte(c.kind()))
+		c.Fields(&f)
 	}
-	return w.Buf
+	return f.Written()
 }
 
 // Size is how many bytes commands take in an entry.
@@ -54,13 +54,14 @@ func Size(cmds []Command) int {
 	if len(cmds) == 0 {
 		return 0
 	}
-	m := measures.Get().(*measure)
-	defer measures.Put(m)
+	f := measures.Get().(*codec.Fields)
+	defer measures.Put(f)
 	n := 0
 	for _, c := range cmds {
-		m.w.Buf, m.w.Left = m.w.Buf[:0], 0
-		c.Fields(m.f)
-		n += 1 + len(m.w.Buf) + m.w.Left
+		w := f.Writer()
+		w.Buf, w.Left = w.Buf[:0], 0
+		c.Fields(f)
+		n += 1 + len(w.Buf) + w.Left
 	}
 	return n
 }
@@ -68,18 +69,14 @@ func Size(cmds []Command) int {
 // measures spares every call a buffer. None grows beyond the largest command without its
 // texts.
 var measures = sync.Pool{New: func() any {
-	w := &codec.Writer{Measure: true}
-	return &measure{w, codec.Writing(w)}
+	f := codec.Writing(codec.Writer{Measure: true})
+	return &f
 }}
-
-type measure struct {
-	w *codec.Writer
-	f *codec.Fields
-}
 
 // Decode reads the payload of one log entry. Byte slices alias b.
 func Decode(b []byte) ([]Command, error) {
-	r := codec.NewReader(b)
+	f := codec.Reading(b)
+	r := f.Reader()
 	if v := r.Byte(); v != version {
 		return nil, fmt.Errorf("%w: version %d, this node knows %d", ErrMalformed, v, version)
 	}
@@ -88,13 +85,12 @@ func Decode(b []byte) ([]Command, error) {
 		return nil, fmt.Errorf("%w: %d commands", ErrMalformed, n)
 	}
 	cmds := make([]Command, 0, n)
-	f := codec.Reading(r)
 	for range n {
 		c, err := newCommand(Kind(r.Byte()))
 		if err != nil {
 			return nil, err
 		}
-		c.Fields(f)
+		c.Fields(&f)
 		if r.Err() != nil {
 			break
 		}

@@ -100,7 +100,7 @@ func (c *Enqueue) Fields(f *codec.Fields) {
 	if parts >= enqueueExpiry {
 		c.rareFields(f, parts)
 	}
-	f.Confirm(parts, c.parts)
+	f.Confirm(parts, c.parts())
 }
 
 func (c *Enqueue) rareFields(f *codec.Fields, parts codec.Mask) {
@@ -126,7 +126,7 @@ func (c *Enqueue) rareFields(f *codec.Fields, parts codec.Mask) {
 		codec.Made(f, &c.Chain).Fields(f)
 	}
 	if parts.Has(enqueueDependsOn) {
-		codec.List(f, &c.DependsOn, 16, codec.ID)
+		codec.IDs(f, &c.DependsOn)
 		codec.Enum(f, &c.OnDependency, dependencyPoliciesEnd)
 	}
 }
@@ -140,7 +140,11 @@ func (t *Tag) Fields(f *codec.Fields) {
 }
 
 // Tags are the tags of a job, as commands and records write them.
-func Tags(f *codec.Fields, tags *[]Tag) { codec.List(f, tags, 2, codec.Nested) }
+func Tags(f *codec.Fields, tags *[]Tag) {
+	for i := range codec.Items(f, tags, 2) {
+		(*tags)[i].Fields(f)
+	}
+}
 
 // RetryPolicy says how often and when a job is tried again.
 type RetryPolicy struct {

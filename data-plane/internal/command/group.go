@@ -29,9 +29,15 @@ type Chain struct {
 
 func (c *Chain) Fields(f *codec.Fields) {
 	codec.ID(f, &c.ID)
-	codec.List(f, &c.Steps, 2, codec.Nested)
-	codec.Optional(f, &c.OnFailure)
-	codec.Optional(f, &c.OnExit)
+	for i := range codec.Items(f, &c.Steps, 2) {
+		c.Steps[i].Fields(f)
+	}
+	if f.Optional(c.OnFailure != nil) {
+		codec.Made(f, &c.OnFailure).Fields(f)
+	}
+	if f.Optional(c.OnExit != nil) {
+		codec.Made(f, &c.OnExit).Fields(f)
+	}
 	f.Bool(&c.GoOn)
 }
 
@@ -45,7 +51,9 @@ type MakeBatch struct {
 func (c *MakeBatch) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
 	codec.ID(f, &c.ID)
-	codec.Optional(f, &c.Callback)
+	if f.Optional(c.Callback != nil) {
+		codec.Made(f, &c.Callback).Fields(f)
+	}
 }
 
 // SealBatch says that no more jobs join a batch; only then can it end.

@@ -76,7 +76,7 @@ type Requeue struct {
 func (c *Requeue) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
 	f.Name(&c.Queue)
-	codec.List(f, &c.Jobs, 16, codec.ID)
+	codec.IDs(f, &c.Jobs)
 }
 
 // Cancel ends a job, or asks its worker to let go.

@@ -14,6 +14,11 @@ type Token struct {
 	Epoch   keys.Position
 }
 
+func (t *Token) Fields(f *codec.Fields) {
+	f.Uint32(&t.Attempt)
+	Position(f, &t.Epoch)
+}
+
 // IsZero reports whether the caller showed no token.
 func (t Token) IsZero() bool { return t == Token{} }
 
@@ -26,8 +31,7 @@ type Holder struct {
 }
 
 func (h *Holder) Fields(f *codec.Fields) {
-	f.Uint32(&h.Token.Attempt)
-	Position(f, &h.Token.Epoch)
+	h.Token.Fields(f)
 	f.Text(&h.Worker)
 	f.Fixed64(&h.Peer)
 }
@@ -58,13 +62,15 @@ type Fetch struct {
 
 func (c *Fetch) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
-	codec.List(f, &c.Jobs, 16, codec.ID)
+	codec.IDs(f, &c.Jobs)
 	f.Texts(&c.Queues)
 	f.Text(&c.Worker)
 	f.Text(&c.Hostname)
 	f.Fixed64(&c.Peer)
 	f.Duration(&c.Lease)
-	codec.List(f, &c.Floors, 4, codec.Nested)
+	for i := range codec.Items(f, &c.Floors, 4) {
+		c.Floors[i].Fields(f)
+	}
 }
 
 // Floor: no ready job of the queue and priority stands before Pos.
@@ -133,7 +139,7 @@ func (c *Ack) Fields(f *codec.Fields) {
 		codec.Enum(f, &c.Step, stepStatusesEnd)
 		f.Text(&c.ExitReason)
 	}
-	f.Confirm(parts, c.parts)
+	f.Confirm(parts, c.parts())
 }
 
 // Fail ends an attempt without success.
@@ -183,7 +189,7 @@ func (c *Fail) Fields(f *codec.Fields) {
 	if parts.Has(failUsage) {
 		codec.Made(f, &c.Usage).Fields(f)
 	}
-	f.Confirm(parts, c.parts)
+	f.Confirm(parts, c.parts())
 }
 
 // Heartbeat stores news of a running job.
@@ -223,7 +229,7 @@ func (c *Heartbeat) Fields(f *codec.Fields) {
 	if parts.Has(heartbeatUsage) {
 		codec.Made(f, &c.Usage).Fields(f)
 	}
-	f.Confirm(parts, c.parts)
+	f.Confirm(parts, c.parts())
 }
 
 // Extend moves the end of a lease that its holder renewed with the leader.

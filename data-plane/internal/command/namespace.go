@@ -29,18 +29,18 @@ type SweepNamespace struct {
 
 func (c *SweepNamespace) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
-	codec.List(f, &c.Due, dueBytes, c.dueFields)
-	codec.List(f, &c.Feed, 1, (*codec.Fields).Uint)
+	for i := range codec.Items(f, &c.Due, dueBytes) {
+		d := &c.Due[i]
+		f.Natural(&d.At)
+		codec.Byte(f, &d.Kind)
+		codec.ID(f, &d.ID)
+		d.NS = c.NS
+	}
+	for i := range codec.Items(f, &c.Feed, 1) {
+		f.Uint(&c.Feed[i])
+	}
 	f.Bool(&c.Done)
 	f.Bool(&c.Forget)
-}
-
-// dueFields leaves out the namespace, which is the command's.
-func (c *SweepNamespace) dueFields(f *codec.Fields, d *keys.Due) {
-	f.Natural(&d.At)
-	codec.Byte(f, &d.Kind)
-	codec.ID(f, &d.ID)
-	d.NS = c.NS
 }
 
 // dueBytes is what a due row takes in a SweepNamespace, at least.

@@ -118,7 +118,7 @@ type Sweep struct {
 func (c *Sweep) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
 	f.Name(&c.Queue)
-	codec.List(f, &c.Jobs, 16, codec.ID)
+	codec.IDs(f, &c.Jobs)
 	f.Texts(&c.Unique)
 	f.Texts(&c.Idempotency)
 	f.Uint(&c.Done)

@@ -132,7 +132,9 @@ func (c *Tick) Fields(f *codec.Fields) {
 	codec.ID(f, &c.ID)
 	f.Natural(&c.Due)
 	f.Uint(&c.Version)
-	codec.List(f, &c.Ticks, 1, (*codec.Fields).Natural)
+	for i := range codec.Items(f, &c.Ticks, 1) {
+		f.Natural(&c.Ticks[i])
+	}
 	f.Uint(&c.Missed)
 	f.Natural(&c.Next)
 	f.Bool(&c.Manual)

@@ -131,10 +131,9 @@ var errToken = errors.New("malformed lease token")
 
 // FormatToken writes a lease token for the wire.
 func FormatToken(t command.Token) string {
-	var w codec.Writer
-	w.Uint(uint64(t.Attempt))
-	command.EncodePosition(&w, t.Epoch)
-	return base64.RawURLEncoding.EncodeToString(w.Buf)
+	f := codec.Writing(codec.Writer{})
+	t.Fields(&f)
+	return base64.RawURLEncoding.EncodeToString(f.Written())
 }
 
 // ParseToken reads a lease token; "" is the zero token of a caller that has none.
@@ -146,9 +145,10 @@ func ParseToken(s string) (command.Token, error) {
 	if err != nil {
 		return command.Token{}, fmt.Errorf("%w: %w", errToken, err)
 	}
-	r := codec.NewReader(b)
-	t := command.Token{Attempt: r.Uint32(), Epoch: command.DecodePosition(r)}
-	if err := r.Close(); err != nil {
+	f := codec.Reading(b)
+	var t command.Token
+	t.Fields(&f)
+	if err := f.Reader().Close(); err != nil {
 		return command.Token{}, fmt.Errorf("%w: %w", errToken, err)
 	}
 	if t.IsZero() {

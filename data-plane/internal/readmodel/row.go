@@ -98,16 +98,17 @@ func encodeTags(tags []command.Tag) []byte {
 	if len(tags) == 0 {
 		return nil
 	}
-	var w codec.Writer
-	command.EncodeTags(&w, tags)
-	return w.Buf
+	f := codec.Writing(codec.Writer{})
+	command.Tags(&f, &tags)
+	return f.Written()
 }
 
 func decodeTags(b []byte) ([]command.Tag, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	r := codec.NewReader(b)
-	tags := command.DecodeTags(r)
-	return tags, r.Close()
+	f := codec.Reading(b)
+	var tags []command.Tag
+	command.Tags(&f, &tags)
+	return tags, f.Reader().Close()
 }

@@ -1,5 +1,7 @@
 package records
 
+import "github.com/corvo-cloud/corvo/data-plane/internal/codec"
+
 // AttemptError is one failed attempt.
 type AttemptError struct {
 	Attempt   uint32
@@ -9,21 +11,17 @@ type AttemptError struct {
 	Worker    string // That held the lease.
 }
 
-func (a *AttemptError) Encode() []byte {
-	w := newRecord(32 + len(a.Error) + len(a.Backtrace))
-	w.Uint(uint64(a.Attempt))
-	w.Int(a.At)
-	w.Text(a.Error)
-	w.Text(a.Backtrace)
-	w.Text(a.Worker)
-	return w.Buf
+func (a *AttemptError) Fields(f *codec.Fields) {
+	f.Uint32(&a.Attempt)
+	f.Int(&a.At)
+	f.Text(&a.Error)
+	f.Text(&a.Backtrace)
+	f.Text(&a.Worker)
 }
 
+func (a *AttemptError) Encode() []byte { return encode(32+len(a.Error)+len(a.Backtrace), a) }
+
+// DecodeAttemptError reads what AttemptError.Encode wrote.
 func DecodeAttemptError(v []byte) (AttemptError, error) {
-	r, err := openRecord("attempt error", v)
-	if err != nil {
-		return AttemptError{}, err
-	}
-	a := AttemptError{Attempt: r.Uint32(), At: r.Int(), Error: r.Text(), Backtrace: r.Text(), Worker: r.Text()}
-	return a, closeRecord("attempt error", r)
+	return decode[AttemptError]("attempt error", v)
 }

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"bytes"
+
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
@@ -26,34 +28,27 @@ type AuditRecord struct {
 	Interrupted bool
 }
 
-func (a *AuditRecord) Encode() []byte {
-	w := newRecord(96 + len(a.Target) + len(a.Detail))
-	w.Uint(a.Of)
-	w.ID(a.NS)
-	w.Int(a.At)
-	for _, t := range []string{a.By, a.Peer, a.Act, a.Type, a.Target} {
-		w.Text(t)
+func (a *AuditRecord) Fields(f *codec.Fields) {
+	f.Uint(&a.Of)
+	codec.ID(f, &a.NS)
+	f.Int(&a.At)
+	for _, t := range []*string{&a.By, &a.Peer, &a.Act, &a.Type, &a.Target} {
+		f.Text(t)
 	}
-	w.Bytes(a.Detail)
-	w.Uint(a.Affected)
-	w.Uint(a.Refused)
-	w.ID(a.Op)
-	w.Bool(a.Interrupted)
-	return w.Buf
+	f.Bytes(&a.Detail)
+	f.Uint(&a.Affected)
+	f.Uint(&a.Refused)
+	codec.ID(f, &a.Op)
+	f.Bool(&a.Interrupted)
 }
 
+func (a *AuditRecord) Encode() []byte { return encode(96+len(a.Target)+len(a.Detail), a) }
+
+// DecodeAudit reads what AuditRecord.Encode wrote.
 func DecodeAudit(number uint64, v []byte) (AuditRecord, error) {
-	r, err := openRecord("audit record", v)
-	if err != nil {
-		return AuditRecord{}, err
-	}
-	a := AuditRecord{Number: number, Of: r.Uint(), NS: r.ID(), At: r.Int()}
-	for _, t := range []*string{&a.By, &a.Peer, &a.Act, &a.Type, &a.Target} {
-		*t = r.Text()
-	}
-	a.Detail, a.Affected, a.Refused = append([]byte(nil), r.Bytes()...), r.Uint(), r.Uint()
-	a.Op, a.Interrupted = r.ID(), r.Bool()
-	return a, closeRecord("audit record", r)
+	a, err := decode[AuditRecord]("audit record", v)
+	a.Number, a.Detail = number, bytes.Clone(a.Detail)
+	return a, err
 }
 
 // AuditEnds is where a row of numbers begins and ends: first to last, both there.
@@ -62,50 +57,51 @@ type AuditEnds struct {
 	Taken              uint64 // Of the group: kept elsewhere up to here.
 }
 
-func (e *AuditEnds) Encode() []byte {
-	w := newRecord(24)
-	for _, n := range []uint64{e.First, e.Last, e.Bytes, e.Taken} {
-		w.Uint(n)
+func (e *AuditEnds) Fields(f *codec.Fields) {
+	for _, n := range []*uint64{&e.First, &e.Last, &e.Bytes, &e.Taken} {
+		f.Uint(n)
 	}
-	return w.Buf
 }
 
-func DecodeAuditEnds(v []byte) (e AuditEnds, err error) {
-	r, err := openRecord("audit mark", v)
-	if err != nil {
-		return e, err
-	}
-	e = AuditEnds{r.Uint(), r.Uint(), r.Uint(), r.Uint()}
-	return e, closeRecord("audit mark", r)
+func (e *AuditEnds) Encode() []byte { return encode(24, e) }
+
+// DecodeAuditEnds reads what AuditEnds.Encode wrote.
+func DecodeAuditEnds(v []byte) (AuditEnds, error) { return decode[AuditEnds]("audit mark", v) }
+
+// openAct is an act of which not all parts were done, and when one was last.
+type openAct struct {
+	touched int64
+	record  []byte
 }
 
+func (o *openAct) Fields(f *codec.Fields) {
+	f.Int(&o.touched)
+	f.Bytes(&o.record)
+}
+
+// EncodeOpenAct is the bytes of the record.
 func EncodeOpenAct(rec *AuditRecord, touched int64) []byte {
-	w := newRecord(16)
-	w.Int(touched)
-	w.Bytes(rec.Encode())
-	return w.Buf
+	return encode(16, &openAct{touched, rec.Encode()})
 }
 
+// DecodeOpenAct reads what EncodeOpenAct wrote.
 func DecodeOpenAct(v []byte) (rec *AuditRecord, touched int64, err error) {
-	r, err := openRecord("open act", v)
+	o, err := decode[openAct]("open act", v)
 	if err != nil {
 		return nil, 0, err
 	}
-	touched = r.Int()
-	inner := r.Bytes()
-	if err := closeRecord("open act", r); err != nil {
-		return nil, 0, err
-	}
-	a, err := DecodeAudit(0, inner)
-	return &a, touched, err
+	a, err := DecodeAudit(0, o.record)
+	return &a, o.touched, err
 }
 
+// EncodeNumber is the bytes of the record.
 func EncodeNumber(n uint64) []byte {
 	w := codec.Writer{}
 	w.Uint(n)
 	return w.Buf
 }
 
+// DecodeNumber reads what EncodeNumber wrote.
 func DecodeNumber(v []byte) (uint64, error) {
 	r := codec.NewReader(v)
 	n := r.Uint()

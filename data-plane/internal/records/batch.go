@@ -1,6 +1,9 @@
 package records
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/job"
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
 
 // Batch is a set of jobs whose common end calls back. What the callback carries may be
 // large and stands in a record of its own, as long as it is needed: this one is written
@@ -26,46 +29,28 @@ const OutcomeSlots = int(OutcomeDeleted) + 1
 // Fired reports whether the batch has ended.
 func (b *Batch) Fired() bool { return b.FinishedAt != 0 }
 
-func (b *Batch) Encode() []byte {
-	w := newRecord(64)
-	w.Int(b.CreatedAt)
-	w.Int(b.FinishedAt)
-	w.Text(b.Callback)
-	w.ID(b.CallbackID)
-	w.Bool(b.Sealed)
-	w.Uint(b.Total)
-	w.Uint(b.Open)
-	for _, n := range b.Counts {
-		w.Uint(n)
-	}
-	return w.Buf
-}
-
-func DecodeBatch(v []byte) (Batch, error) {
-	r, err := openRecord("batch", v)
-	if err != nil {
-		return Batch{}, err
-	}
-	b := Batch{
-		CreatedAt: r.Time(), FinishedAt: r.Time(), Callback: r.Name(), CallbackID: r.ID(), Sealed: r.Bool(), Total: r.Uint(), Open: r.Uint(),
-	}
+func (b *Batch) Fields(f *codec.Fields) {
+	f.Natural(&b.CreatedAt)
+	f.Natural(&b.FinishedAt)
+	f.Name(&b.Callback)
+	codec.ID(f, &b.CallbackID)
+	f.Bool(&b.Sealed)
+	f.Uint(&b.Total)
+	f.Uint(&b.Open)
 	for i := range b.Counts {
-		b.Counts[i] = r.Uint()
+		f.Uint(&b.Counts[i])
 	}
-	return b, closeRecord("batch", r)
 }
 
+func (b *Batch) Encode() []byte { return encode(64, b) }
+
+// DecodeBatch reads what Batch.Encode wrote.
+func DecodeBatch(v []byte) (Batch, error) { return decode[Batch]("batch", v) }
+
+// EncodeCallback is the bytes of the record.
 func EncodeCallback(payload []byte) []byte {
-	w := newRecord(8 + len(payload))
-	w.Bytes(payload)
-	return w.Buf
+	return encodeOne(8+len(payload), (*codec.Fields).Bytes, payload)
 }
 
-func DecodeCallback(v []byte) ([]byte, error) {
-	r, err := openRecord("callback", v)
-	if err != nil {
-		return nil, err
-	}
-	payload := r.Bytes()
-	return payload, closeRecord("callback", r)
-}
+// DecodeCallback reads what EncodeCallback wrote.
+func DecodeCallback(v []byte) ([]byte, error) { return decodeOne("callback", (*codec.Fields).Bytes, v) }

@@ -6,6 +6,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 )
 
+// AgentLimits are those of an agent job; zero for others.
 func (b *Body) AgentLimits() command.AgentLimits {
 	if b.Agent == nil {
 		return command.AgentLimits{}
@@ -72,107 +73,67 @@ func (b *Body) parts() codec.Mask {
 		bodyDependsOn.If(len(b.DependsOn) > 0)
 }
 
+func (b *Body) Fields(f *codec.Fields) {
+	f.Name(&b.Queue)
+	f.Bytes(&b.Payload)
+	f.Int(&b.CreatedAt)
+	parts := f.Parts(b.parts())
+	if parts.Has(bodyScheduled) {
+		f.Int(&b.ScheduledAt)
+	}
+	if parts.Has(bodyTags) {
+		command.Tags(f, &b.Tags)
+	}
+	if parts.Has(bodyUnique) {
+		f.Text(&b.UniqueKey)
+	}
+	if parts.Has(bodyIdempotency) {
+		f.Text(&b.IdempotencyKey)
+	}
+	if parts.Has(bodyTrace) {
+		f.Text(&b.TraceParent)
+	}
+	if parts.Has(bodyExpiry) {
+		f.Natural(&b.ExpireAt)
+	}
+	if parts.Has(bodyAgent) {
+		codec.Made(f, &b.Agent).Fields(f)
+	}
+	b.relations(f, parts)
+	f.Confirm(parts, b.parts())
+}
+
+// relations are what the job has to do with others.
+func (b *Body) relations(f *codec.Fields, parts codec.Mask) {
+	if parts.Has(bodyParent) {
+		codec.ID(f, &b.Parent)
+	}
+	if parts.Has(bodyBatch) {
+		codec.ID(f, &b.Batch)
+	}
+	if parts.Has(bodyChain) {
+		codec.ID(f, &b.Chain)
+		codec.Signed(f, &b.ChainStep)
+	}
+	if parts.Has(bodySchedule) {
+		codec.ID(f, &b.Schedule)
+		f.Natural(&b.Tick)
+	}
+	if parts.Has(bodyDependsOn) {
+		codec.IDs(f, &b.DependsOn)
+		codec.Byte(f, &b.OnDependency)
+	}
+}
+
 func (b *Body) Encode() []byte {
-	w := newRecord(64 + len(b.Payload))
-	parts := b.parts()
-	w.Text(b.Queue)
-	w.Bytes(b.Payload)
-	w.Int(b.CreatedAt)
-	w.Mask(parts)
-	if parts.Has(bodyScheduled) {
-		w.Int(b.ScheduledAt)
-	}
-	if parts.Has(bodyTags) {
-		command.EncodeTags(&w, b.Tags)
-	}
-	if parts.Has(bodyUnique) {
-		w.Text(b.UniqueKey)
-	}
-	if parts.Has(bodyIdempotency) {
-		w.Text(b.IdempotencyKey)
-	}
-	if parts.Has(bodyTrace) {
-		w.Text(b.TraceParent)
-	}
-	if parts.Has(bodyExpiry) {
-		w.Int(b.ExpireAt)
-	}
-	if parts.Has(bodyAgent) {
-		command.EncodeAgentLimits(&w, *b.Agent)
-	}
-	b.encodeTies(&w, parts)
-	return w.Buf
+	f := newRecord(64 + len(b.Payload))
+	b.Fields(&f)
+	return f.Written()
 }
 
-// encodeTies writes what the job has to do with others.
-func (b *Body) encodeTies(w *codec.Writer, parts codec.Mask) {
-	if parts.Has(bodyParent) {
-		w.ID(b.Parent)
-	}
-	if parts.Has(bodyBatch) {
-		w.ID(b.Batch)
-	}
-	if parts.Has(bodyChain) {
-		w.ID(b.Chain)
-		w.Int(int64(b.ChainStep))
-	}
-	if parts.Has(bodySchedule) {
-		w.ID(b.Schedule)
-		w.Int(b.Tick)
-	}
-	if parts.Has(bodyDependsOn) {
-		command.EncodeIDs(w, b.DependsOn)
-		w.Byte(byte(b.OnDependency))
-	}
-}
-
-func DecodeBody(v []byte) (Body, error) {
-	r, err := openRecord("body", v)
-	if err != nil {
-		return Body{}, err
-	}
-	b := Body{Queue: r.Name(), Payload: r.Bytes(), CreatedAt: r.Int()}
-	parts := r.Mask()
-	if parts.Has(bodyScheduled) {
-		b.ScheduledAt = r.Int()
-	}
-	if parts.Has(bodyTags) {
-		b.Tags = command.DecodeTags(r)
-	}
-	if parts.Has(bodyUnique) {
-		b.UniqueKey = r.Text()
-	}
-	if parts.Has(bodyIdempotency) {
-		b.IdempotencyKey = r.Text()
-	}
-	if parts.Has(bodyTrace) {
-		b.TraceParent = r.Text()
-	}
-	if parts.Has(bodyExpiry) {
-		b.ExpireAt = r.Time()
-	}
-	if parts.Has(bodyAgent) {
-		b.Agent = command.DecodeAgentLimits(r)
-	}
-	b.decodeTies(r, parts)
-	r.Confirm(parts, b.parts())
-	return b, closeRecord("body", r)
-}
-
-func (b *Body) decodeTies(r *codec.Reader, parts codec.Mask) {
-	if parts.Has(bodyParent) {
-		b.Parent = r.ID()
-	}
-	if parts.Has(bodyBatch) {
-		b.Batch = r.ID()
-	}
-	if parts.Has(bodyChain) {
-		b.Chain, b.ChainStep = r.ID(), int(r.Int())
-	}
-	if parts.Has(bodySchedule) {
-		b.Schedule, b.Tick = r.ID(), r.Time()
-	}
-	if parts.Has(bodyDependsOn) {
-		b.DependsOn, b.OnDependency = command.DecodeIDs(r), command.DependencyPolicy(r.Byte())
-	}
+// DecodeBody reads what Body.Encode wrote.
+func DecodeBody(v []byte) (b Body, err error) {
+	f := openRecord(v)
+	b.Fields(&f)
+	return b, closeRecord("body", &f)
 }

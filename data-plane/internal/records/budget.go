@@ -15,21 +15,15 @@ type Budget struct {
 	Spent     int64 // Nano-dollars, of the latest day that was counted; not stored here.
 }
 
-func (b *Budget) Encode() []byte {
-	w := newRecord(64)
-	w.Int(b.CreatedAt)
-	command.EncodeBudget(&w, &b.Budget)
-	return w.Buf
+func (b *Budget) Fields(f *codec.Fields) {
+	f.Natural(&b.CreatedAt)
+	b.Budget.Fields(f)
 }
 
-func DecodeBudget(v []byte) (Budget, error) {
-	r, err := openRecord("budget", v)
-	if err != nil {
-		return Budget{}, err
-	}
-	b := Budget{CreatedAt: r.Time(), Budget: command.DecodeBudget(r)}
-	return b, closeRecord("budget", r)
-}
+func (b *Budget) Encode() []byte { return encode(64, b) }
+
+// DecodeBudget reads what Budget.Encode wrote.
+func DecodeBudget(v []byte) (Budget, error) { return decode[Budget]("budget", v) }
 
 // Closes reports whether the budget lets nothing start once its day is spent.
 func (b *Budget) Closes() bool { return b.Daily > 0 && b.On != command.ExceedAlert }
@@ -40,13 +34,16 @@ type BudgetKey struct {
 	Target string
 }
 
+// Key names the budget.
 func (b *Budget) Key() BudgetKey { return BudgetKey{b.Scope, b.Target} }
 
-// NamespaceBudget, QueueBudget and TagBudget name the budgets that there can be of a thing.
+// NamespaceBudget names the budget of a whole namespace.
 func NamespaceBudget() BudgetKey { return BudgetKey{command.BudgetGlobal, AllTarget} }
 
+// QueueBudget names the budget of a queue.
 func QueueBudget(queue string) BudgetKey { return BudgetKey{command.BudgetQueue, queue} }
 
+// TagBudget names the budget of the jobs with a tag.
 func TagBudget(t command.Tag) BudgetKey { return BudgetKey{command.BudgetTag, t.Key + ":" + t.Value} }
 
 // BudgetDay is what a scope cost in a UTC day.
@@ -55,22 +52,12 @@ type BudgetDay struct {
 	Told bool  // That the budget is spent.
 }
 
-func (d *BudgetDay) Encode() []byte {
-	w := newRecord(16)
-	d.write(&w)
-	return w.Buf
+func (d *BudgetDay) Fields(f *codec.Fields) {
+	f.Int(&d.Cost)
+	f.Bool(&d.Told)
 }
 
-func (d *BudgetDay) write(w *codec.Writer) {
-	w.Int(d.Cost)
-	w.Bool(d.Told)
-}
+func (d *BudgetDay) Encode() []byte { return encode(16, d) }
 
-func DecodeBudgetDay(v []byte) (BudgetDay, error) {
-	r, err := openRecord("budget day", v)
-	if err != nil {
-		return BudgetDay{}, err
-	}
-	d := BudgetDay{Cost: r.Int(), Told: r.Bool()}
-	return d, closeRecord("budget day", r)
-}
+// DecodeBudgetDay reads what BudgetDay.Encode wrote.
+func DecodeBudgetDay(v []byte) (BudgetDay, error) { return decode[BudgetDay]("budget day", v) }

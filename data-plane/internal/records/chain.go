@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
@@ -43,50 +44,35 @@ type ChainState struct {
 	ExitReason string
 }
 
-func (s *ChainState) Encode() []byte {
-	w := newRecord(64 + 16*len(s.Jobs) + len(s.ExitReason))
-	w.Int(s.CreatedAt)
-	w.Int(s.FinishedAt)
-	w.Byte(byte(s.Status))
-	w.Uint(uint64(s.Steps))
-	w.Uint(uint64(len(s.Jobs)))
-	for _, id := range s.Jobs {
-		w.ID(id)
-	}
-	w.ID(s.OnFailure)
-	w.ID(s.OnExit)
-	w.Text(s.ExitReason)
-	return w.Buf
+func (s *ChainState) Fields(f *codec.Fields) {
+	f.Natural(&s.CreatedAt)
+	f.Natural(&s.FinishedAt)
+	codec.Enum(f, &s.Status, chainStatusesEnd)
+	steps := uint32(s.Steps)
+	f.Uint32(&steps)
+	s.Steps = int(steps)
+	codec.IDs(f, &s.Jobs)
+	codec.ID(f, &s.OnFailure)
+	codec.ID(f, &s.OnExit)
+	f.Text(&s.ExitReason)
 }
 
+func (s *ChainState) Encode() []byte { return encode(64+16*len(s.Jobs)+len(s.ExitReason), s) }
+
+// DecodeChainState reads what ChainState.Encode wrote.
 func DecodeChainState(v []byte) (ChainState, error) {
-	r, err := openRecord("chain state", v)
-	if err != nil {
-		return ChainState{}, err
-	}
-	s := ChainState{CreatedAt: r.Time(), FinishedAt: r.Time(), Status: ChainStatus(r.Enum(byte(chainStatusesEnd))), Steps: int(r.Uint32())}
-	s.Jobs = make([]job.ID, r.Count(16))
-	for i := range s.Jobs {
-		s.Jobs[i] = r.ID()
-	}
-	s.OnFailure, s.OnExit, s.ExitReason = r.ID(), r.ID(), r.Text()
-	if r.Err() == nil && (len(s.Jobs) == 0 || len(s.Jobs) > s.Steps) {
+	s, err := decode[ChainState]("chain state", v)
+	if err == nil && (len(s.Jobs) == 0 || len(s.Jobs) > s.Steps) {
 		return ChainState{}, fmt.Errorf("%w: chain state: %d jobs of %d steps", ErrRecord, len(s.Jobs), s.Steps)
 	}
-	return s, closeRecord("chain state", r)
+	return s, err
 }
 
-func EncodeChain(c *command.Chain) []byte {
-	w := newRecord(64)
-	command.EncodeChain(&w, c)
-	return w.Buf
-}
+// EncodeChain is the bytes of the record.
+func EncodeChain(c *command.Chain) []byte { return encode(64, c) }
 
+// DecodeChain reads what EncodeChain wrote.
 func DecodeChain(v []byte) (*command.Chain, error) {
-	r, err := openRecord("chain", v)
-	if err != nil {
-		return nil, err
-	}
-	c := command.DecodeChain(r)
-	return c, closeRecord("chain", r)
+	c, err := decode[command.Chain]("chain", v)
+	return &c, err
 }

@@ -1,23 +1,19 @@
 package records
 
+import "github.com/corvo-cloud/corvo/data-plane/internal/codec"
+
 // EndedMark is the note that a namespace was ended, at a time.
 type EndedMark struct {
 	At    int64
 	Swept bool // Nothing but this is left of it.
 }
 
-func (m EndedMark) Encode() []byte {
-	w := newRecord(12)
-	w.Int(m.At)
-	w.Bool(m.Swept)
-	return w.Buf
+func (m *EndedMark) Fields(f *codec.Fields) {
+	f.Natural(&m.At)
+	f.Bool(&m.Swept)
 }
 
-func DecodeEndedMark(v []byte) (EndedMark, error) {
-	r, err := openRecord("ended mark", v)
-	if err != nil {
-		return EndedMark{}, err
-	}
-	m := EndedMark{At: r.Time(), Swept: r.Bool()}
-	return m, closeRecord("ended mark", r)
-}
+func (m EndedMark) Encode() []byte { return encode(12, &m) }
+
+// DecodeEndedMark reads what EndedMark.Encode wrote.
+func DecodeEndedMark(v []byte) (EndedMark, error) { return decode[EndedMark]("ended mark", v) }

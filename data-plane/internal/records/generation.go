@@ -1,5 +1,7 @@
 package records
 
+import "github.com/corvo-cloud/corvo/data-plane/internal/codec"
+
 // Generation says which jobs and locks that carry the name of a queue are there:
 // those made in the queue's own generation, and of those before, back to kept, what
 // workers held when the queue was cleared and still hold. A job of theirs takes the
@@ -19,6 +21,7 @@ func (g Generation) Keeps(of uint64) bool {
 	return of == g.Own || g.Kept != 0 && of >= g.Kept-1 && of < g.Own
 }
 
+// Generation is the queue's own, and what it kept.
 func (q *QueueConfig) Generation() Generation { return Generation{q.Gen, q.Kept} }
 
 // SweepMark says that objects of other generations than gen may be left of a queue
@@ -28,18 +31,12 @@ type SweepMark struct {
 	At  int64
 }
 
-func (s *SweepMark) Encode() []byte {
-	w := newRecord(24)
-	w.Uint(s.Gen)
-	w.Int(s.At)
-	return w.Buf
+func (s *SweepMark) Fields(f *codec.Fields) {
+	f.Uint(&s.Gen)
+	f.Int(&s.At)
 }
 
-func DecodeSweepMark(v []byte) (SweepMark, error) {
-	r, err := openRecord("sweep mark", v)
-	if err != nil {
-		return SweepMark{}, err
-	}
-	s := SweepMark{Gen: r.Uint(), At: r.Int()}
-	return s, closeRecord("sweep mark", r)
-}
+func (s *SweepMark) Encode() []byte { return encode(24, s) }
+
+// DecodeSweepMark reads what SweepMark.Encode wrote.
+func DecodeSweepMark(v []byte) (SweepMark, error) { return decode[SweepMark]("sweep mark", v) }

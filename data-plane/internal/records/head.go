@@ -68,6 +68,7 @@ const (
 	FlagDeadNext               // When its worker lets go of it, it is dead: it cost too much.
 )
 
+// Has reports whether a flag is set.
 func (h *Head) Has(flag uint32) bool { return h.Flags&flag != 0 }
 
 // onLeaseTime reports whether Due is in lease time.
@@ -155,136 +156,80 @@ func (h *Head) parts() codec.Mask {
 		headIteration.If(h.Iteration != 0)
 }
 
-func (h *Head) Encode() []byte {
-	w := newRecord(96 + 12*len(h.Timeline))
-	parts := h.parts()
-	w.Text(h.Queue)
-	w.Byte(byte(h.State))
-	w.Byte(byte(h.Priority))
-	command.EncodeRetry(&w, h.Retry)
-	w.Uint(uint64(h.Attempt))
-	w.Uint(uint64(len(h.Timeline)))
-	last := int64(0)
-	for _, m := range h.Timeline {
-		w.Byte(byte(m.What))
-		w.Int(m.At - last) // Differences are short.
-		w.Uint(uint64(m.Attempt))
-		last = m.At
-	}
-	w.Mask(parts)
+func (h *Head) Fields(f *codec.Fields) {
+	f.Name(&h.Queue)
+	codec.Byte(f, &h.State)
+	codec.Byte(f, &h.Priority)
+	h.Retry.Fields(f)
+	f.Uint32(&h.Attempt)
+	timeline(f, &h.Timeline)
+	parts := f.Parts(h.parts())
 	if parts.Has(headPos) {
-		command.EncodePosition(&w, h.Pos)
+		command.Position(f, &h.Pos)
 	}
 	if parts.Has(headDue) {
-		w.Int(h.Due)
+		f.Int(&h.Due)
 		if h.onLeaseTime() {
-			w.Int(h.Shift)
+			f.Int(&h.Shift)
 		}
 	}
 	if parts.Has(headLease) {
-		command.EncodePosition(&w, h.Epoch)
-		w.Uint(uint64(h.Lease))
-		w.Text(h.Worker)
-		w.Text(h.Hostname)
-		w.Fixed64(h.Peer)
+		command.Position(f, &h.Epoch)
+		f.Duration(&h.Lease)
+		f.Text(&h.Worker)
+		f.Text(&h.Hostname)
+		f.Fixed64(&h.Peer)
 	}
 	if parts.Has(headStarted) {
-		w.Int(h.Started)
+		f.Int(&h.Started)
 	}
 	if parts.Has(headFinished) {
-		w.Int(h.Finished)
+		f.Int(&h.Finished)
 	}
 	if parts.Has(headFlags) {
-		w.Uint(uint64(h.Flags))
+		f.Uint32(&h.Flags)
 	}
-	h.encodeRare(&w, parts)
-	return w.Buf
+	if parts >= headFailed {
+		h.rareFields(f, parts)
+	}
+	f.Confirm(parts, h.parts())
 }
 
-func (h *Head) encodeRare(w *codec.Writer, parts codec.Mask) {
+func (h *Head) rareFields(f *codec.Fields, parts codec.Mask) {
 	if parts.Has(headFailed) {
-		w.Int(h.FailedAt)
+		f.Int(&h.FailedAt)
 	}
 	if parts.Has(headReason) {
-		w.Byte(byte(h.Reason))
+		codec.Byte(f, &h.Reason)
 	}
 	if parts.Has(headCrashes) {
-		w.Uint(uint64(h.Crashes))
+		f.Uint32(&h.Crashes)
 	}
 	if parts.Has(headGen) {
-		w.Uint(h.Gen)
+		f.Uint(&h.Gen)
 	}
 	if parts.Has(headExpiry) {
-		w.Int(h.ExpireAt)
+		f.Natural(&h.ExpireAt)
 	}
 	if parts.Has(headIteration) {
-		w.Uint(uint64(h.Iteration))
+		f.Uint32(&h.Iteration)
 	}
 }
 
-func DecodeHead(v []byte) (Head, error) {
-	r, err := openRecord("head", v)
-	if err != nil {
-		return Head{}, err
-	}
-	h := Head{Queue: r.Name(), State: job.State(r.Byte()), Priority: job.Priority(r.Byte())}
-	h.Retry, h.Attempt = command.DecodeRetry(r), r.Uint32()
-	h.Timeline = make([]Moment, r.Count(3))
-	last := int64(0)
-	for i := range h.Timeline {
-		m := Moment{What: What(r.Byte()), At: last + r.Int(), Attempt: r.Uint32()}
-		h.Timeline[i], last = m, m.At
-	}
-	parts := r.Mask()
-	if parts.Has(headPos) {
-		h.Pos = command.DecodePosition(r)
-	}
-	if parts.Has(headDue) {
-		h.Due = r.Int()
-		if h.onLeaseTime() {
-			h.Shift = r.Int()
-		}
-	}
-	if parts.Has(headLease) {
-		h.Epoch, h.Lease = command.DecodePosition(r), time.Duration(r.Uint())
-		h.Worker, h.Hostname, h.Peer = r.Text(), r.Text(), r.Fixed64()
-	}
-	if parts.Has(headStarted) {
-		h.Started = r.Int()
-	}
-	if parts.Has(headFinished) {
-		h.Finished = r.Int()
-	}
-	if parts.Has(headFlags) {
-		h.Flags = r.Uint32()
-	}
-	h.decodeRare(r, parts)
-	r.Confirm(parts, h.parts())
-	if !h.State.Valid() && r.Err() == nil {
+func (h *Head) Encode() []byte {
+	f := newRecord(96 + 12*len(h.Timeline))
+	h.Fields(&f)
+	return f.Written()
+}
+
+// DecodeHead reads what Head.Encode wrote.
+func DecodeHead(v []byte) (h Head, err error) {
+	f := openRecord(v)
+	h.Fields(&f)
+	if !h.State.Valid() && f.Reader().Err() == nil {
 		return Head{}, fmt.Errorf("%w: head has state %d", ErrRecord, h.State)
 	}
-	return h, closeRecord("head", r)
-}
-
-func (h *Head) decodeRare(r *codec.Reader, parts codec.Mask) {
-	if parts.Has(headFailed) {
-		h.FailedAt = r.Int()
-	}
-	if parts.Has(headReason) {
-		h.Reason = DeadReason(r.Byte())
-	}
-	if parts.Has(headCrashes) {
-		h.Crashes = r.Uint32()
-	}
-	if parts.Has(headGen) {
-		h.Gen = r.Uint()
-	}
-	if parts.Has(headExpiry) {
-		h.ExpireAt = r.Time()
-	}
-	if parts.Has(headIteration) {
-		h.Iteration = r.Uint32()
-	}
+	return h, closeRecord("head", &f)
 }
 
 // Holds decides whether a caller may settle the current lease of h (law 5).

@@ -1,5 +1,7 @@
 package records
 
+import "github.com/corvo-cloud/corvo/data-plane/internal/codec"
+
 // Moment is one line of a job's short history.
 type Moment struct {
 	What    What
@@ -58,4 +60,15 @@ func (h *Head) Note(what What, at int64) {
 		keep = append(append(make([]Moment, 0, TimelineMax), keep[0]), keep[2:]...)
 	}
 	h.Timeline = append(keep[:len(keep):len(keep)], Moment{what, at, h.Attempt})
+}
+
+func timeline(f *codec.Fields, moments *[]Moment) {
+	last := int64(0)
+	for i := range codec.Items(f, moments, 3) {
+		m := &(*moments)[i]
+		codec.Byte(f, &m.What)
+		f.Since(&m.At, last)
+		f.Uint32(&m.Attempt)
+		last = m.At
+	}
 }

@@ -44,44 +44,21 @@ type Hold struct {
 	DecidedAt int64
 }
 
-func (h *Hold) Encode() []byte {
-	w := newRecord(64 + len(h.Reason) + len(h.Comment))
-	w.Text(h.Reason)
-	w.Text(h.By)
-	w.Int(h.At)
-	w.Int(h.Until)
-	w.Bool(h.ApproveAtLast)
-	w.ID(h.Policy)
-	w.Uint(uint64(len(h.Approvers)))
-	for _, a := range h.Approvers {
-		w.Text(a)
-	}
-	w.Byte(byte(h.Decision))
-	w.Text(h.DecidedBy)
-	w.Text(h.Comment)
-	w.Int(h.DecidedAt)
-	return w.Buf
+func (h *Hold) Fields(f *codec.Fields) {
+	f.Text(&h.Reason)
+	f.Text(&h.By)
+	f.Natural(&h.At)
+	f.Natural(&h.Until)
+	f.Bool(&h.ApproveAtLast)
+	codec.ID(f, &h.Policy)
+	f.Texts(&h.Approvers)
+	codec.Byte(f, &h.Decision)
+	f.Text(&h.DecidedBy)
+	f.Text(&h.Comment)
+	f.Natural(&h.DecidedAt)
 }
 
-func DecodeHold(v []byte) (Hold, error) {
-	r, err := openRecord("hold", v)
-	if err != nil {
-		return Hold{}, err
-	}
-	h := Hold{Reason: r.Text(), By: r.Text(), At: r.Time(), Until: r.Time(), ApproveAtLast: r.Bool(), Policy: r.ID()}
-	h.Approvers = decodeTexts(r)
-	h.Decision, h.DecidedBy, h.Comment, h.DecidedAt = Decision(r.Byte()), r.Text(), r.Text(), r.Time()
-	return h, closeRecord("hold", r)
-}
+func (h *Hold) Encode() []byte { return encode(64+len(h.Reason)+len(h.Comment), h) }
 
-func decodeTexts(r *codec.Reader) []string {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	out := make([]string, n)
-	for i := range out {
-		out[i] = r.Text()
-	}
-	return out
-}
+// DecodeHold reads what Hold.Encode wrote.
+func DecodeHold(v []byte) (Hold, error) { return decode[Hold]("hold", v) }

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 )
@@ -18,28 +19,23 @@ type Iteration struct {
 	Lease           keys.Position
 }
 
-func (i *Iteration) Encode() []byte {
-	w := newRecord(96 + len(i.Checkpoint) + len(i.Result))
-	w.Byte(byte(i.Status))
-	w.Int(i.At)
-	w.Bytes(i.Checkpoint)
-	w.Bytes(i.Result)
-	w.Text(i.HoldReason)
-	i.Usage.write(&w)
-	w.Text(i.Provider)
-	w.Text(i.Model)
-	command.EncodePosition(&w, i.Lease)
-	return w.Buf
+func (i *Iteration) Fields(f *codec.Fields) {
+	codec.Byte(f, &i.Status)
+	f.Natural(&i.At)
+	f.Bytes(&i.Checkpoint)
+	f.Bytes(&i.Result)
+	f.Text(&i.HoldReason)
+	i.Usage.Fields(f)
+	f.Text(&i.Provider)
+	f.Text(&i.Model)
+	command.Position(f, &i.Lease)
 }
 
+func (i *Iteration) Encode() []byte { return encode(96+len(i.Checkpoint)+len(i.Result), i) }
+
+// DecodeIteration reads what Iteration.Encode wrote.
 func DecodeIteration(n uint32, v []byte) (Iteration, error) {
-	r, err := openRecord("iteration", v)
-	if err != nil {
-		return Iteration{}, err
-	}
-	i := Iteration{
-		Number: n, Status: command.AgentStatus(r.Byte()), At: r.Time(), Checkpoint: r.Bytes(), Result: r.Bytes(), HoldReason: r.Text(),
-		Usage: readMeter(r), Provider: r.Text(), Model: r.Text(), Lease: command.DecodePosition(r),
-	}
-	return i, closeRecord("iteration", r)
+	i, err := decode[Iteration]("iteration", v)
+	i.Number = n
+	return i, err
 }

@@ -1,6 +1,9 @@
 package records
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/job"
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
 
 // Lock is the record of a unique lock or of an idempotency key.
 type Lock struct {
@@ -13,39 +16,43 @@ type Lock struct {
 	Gen       uint64 // See Head: a lock of another generation is not in force.
 }
 
-func (l *Lock) Encode() []byte {
-	w := newRecord(40)
-	w.ID(l.Owner)
-	w.ID(l.By)
-	w.Int(l.Expires)
-	w.Byte(byte(l.State))
-	w.Bool(l.Duplicate)
-	w.Uint(l.Gen)
-	return w.Buf
+func (l *Lock) Fields(f *codec.Fields) {
+	codec.ID(f, &l.Owner)
+	codec.ID(f, &l.By)
+	f.Int(&l.Expires)
+	codec.Byte(f, &l.State)
+	f.Bool(&l.Duplicate)
+	f.Uint(&l.Gen)
 }
 
-func DecodeLock(v []byte) (Lock, error) {
-	r, err := openRecord("lock", v)
-	if err != nil {
-		return Lock{}, err
-	}
-	l := Lock{Owner: r.ID(), By: r.ID(), Expires: r.Int(), State: job.State(r.Byte()), Duplicate: r.Bool(), Gen: r.Uint()}
-	return l, closeRecord("lock", r)
+func (l *Lock) Encode() []byte {
+	f := newRecord(40)
+	l.Fields(&f)
+	return f.Written()
+}
+
+// DecodeLock reads what Lock.Encode wrote.
+func DecodeLock(v []byte) (l Lock, err error) {
+	f := openRecord(v)
+	l.Fields(&f)
+	return l, closeRecord("lock", &f)
 }
 
 // lockName is the value of a lock's due row.
-func EncodeLockName(queue, key string) []byte {
-	w := newRecord(4 + len(queue) + len(key))
-	w.Text(queue)
-	w.Text(key)
-	return w.Buf
+type lockName struct{ queue, key string }
+
+func (l *lockName) Fields(f *codec.Fields) {
+	f.Name(&l.queue)
+	f.Text(&l.key)
 }
 
+// EncodeLockName is the bytes of the record.
+func EncodeLockName(queue, key string) []byte {
+	return encode(4+len(queue)+len(key), &lockName{queue, key})
+}
+
+// DecodeLockName reads what EncodeLockName wrote.
 func DecodeLockName(v []byte) (queue, key string, err error) {
-	r, err := openRecord("lock name", v)
-	if err != nil {
-		return "", "", err
-	}
-	queue, key = r.Name(), r.Text()
-	return queue, key, closeRecord("lock name", r)
+	l, err := decode[lockName]("lock name", v)
+	return l.queue, l.key, err
 }

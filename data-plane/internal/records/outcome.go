@@ -1,6 +1,9 @@
 package records
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/job"
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+)
 
 // Outcome is how a job ended, as others see it. Stored: append only.
 type Outcome uint8
@@ -37,17 +40,10 @@ func OutcomeOf(s job.State) Outcome {
 	}
 }
 
-func EncodeOutcome(o Outcome) []byte {
-	w := newRecord(2)
-	w.Byte(byte(o))
-	return w.Buf
-}
+func outcomeField(f *codec.Fields, o *Outcome) { codec.Enum(f, o, OutcomesEnd) }
 
-func DecodeOutcome(v []byte) (Outcome, error) {
-	r, err := openRecord("outcome", v)
-	if err != nil {
-		return NoOutcome, err
-	}
-	o := Outcome(r.Enum(byte(OutcomesEnd)))
-	return o, closeRecord("outcome", r)
-}
+// EncodeOutcome is the bytes of the record.
+func EncodeOutcome(o Outcome) []byte { return encodeOne(2, outcomeField, o) }
+
+// DecodeOutcome reads what EncodeOutcome wrote.
+func DecodeOutcome(v []byte) (Outcome, error) { return decodeOne("outcome", outcomeField, v) }

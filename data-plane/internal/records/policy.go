@@ -1,6 +1,7 @@
 package records
 
 import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -12,22 +13,17 @@ type Policy struct {
 	CreatedAt int64
 }
 
-func (p *Policy) Encode() []byte {
-	w := newRecord(96)
-	w.Int(p.CreatedAt)
-	command.EncodePolicy(&w, &p.Policy)
-	return w.Buf
+func (p *Policy) Fields(f *codec.Fields) {
+	f.Natural(&p.CreatedAt)
+	p.Policy.Fields(f)
 }
 
-func DecodePolicy(v []byte) (Policy, error) {
-	r, err := openRecord("policy", v)
-	if err != nil {
-		return Policy{}, err
-	}
-	p := Policy{CreatedAt: r.Time(), Policy: command.DecodePolicy(r)}
-	return p, closeRecord("policy", r)
-}
+func (p *Policy) Encode() []byte { return encode(96, p) }
 
+// DecodePolicy reads what Policy.Encode wrote.
+func DecodePolicy(v []byte) (Policy, error) { return decode[Policy]("policy", v) }
+
+// Matches reports whether a job of a queue, with these tags, waits for an approval.
 func (p *Policy) Matches(queue string, tags []command.Tag) bool {
 	byQueue := p.Queue == queue
 	byTag := slices.ContainsFunc(tags, func(t command.Tag) bool {

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"hash/fnv"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
@@ -19,6 +20,7 @@ func (c *Counts) ForgetWaiting() (n int64) {
 	return n
 }
 
+// HasRoom reports whether one more lease may begin at a lease time.
 func (c *QueueConfig) HasRoom(n *Counts, lease int64) bool {
 	if c.MaxConcurrency > 0 && n.Leased() >= int64(c.MaxConcurrency) {
 		return false
@@ -49,45 +51,50 @@ func (q *QueueConfig) Limited() bool { return q.MaxConcurrency > 0 || !q.Throttl
 // Fingerprint tells settings from other ones, and is never 0. It is about what operators
 // set, not about what the queue went through.
 func (q *QueueConfig) Fingerprint() uint64 {
-	w := newRecord(32)
-	w.Bool(q.Paused)
-	w.Bool(q.Draining)
-	w.Uint(uint64(q.MaxConcurrency))
-	command.EncodeThrottle(&w, q.Throttle)
-	command.EncodeRetry(&w, q.Retry)
-	w.Byte(byte(q.RetrySet))
+	set := *q
 	h := fnv.New64a()
-	_, _ = h.Write(w.Buf) // Never fails.
+	_, _ = h.Write(encode(32, (*settings)(&set))) // Never fails.
 	return max(h.Sum64(), 1)
 }
 
-func (q *QueueConfig) Encode() []byte {
-	w := newRecord(32)
-	w.Bool(q.Paused)
-	w.Int(q.CreatedAt)
-	w.Uint(uint64(q.MaxConcurrency))
-	command.EncodeThrottle(&w, q.Throttle)
-	w.Uint(q.Gen)
-	w.Uint(q.Kept)
-	w.Bool(q.Draining)
-	command.EncodeRetry(&w, q.Retry)
-	w.Byte(byte(q.RetrySet))
-	return w.Buf
+// settings are the part of a queue's configuration that operators set.
+type settings QueueConfig
+
+func (q *settings) Fields(f *codec.Fields) {
+	f.Bool(&q.Paused)
+	f.Bool(&q.Draining)
+	f.Uint32(&q.MaxConcurrency)
+	q.Throttle.Fields(f)
+	q.Retry.Fields(f)
+	codec.Byte(f, &q.RetrySet)
 }
 
-func DecodeQueueConfig(v []byte) (QueueConfig, error) {
-	r, err := openRecord("queue", v)
-	if err != nil {
-		return QueueConfig{}, err
-	}
-	q := QueueConfig{
-		Paused: r.Bool(), CreatedAt: r.Int(), MaxConcurrency: r.Uint32(), Throttle: command.DecodeThrottle(r), Gen: r.Uint(), Kept: r.Uint(),
-		Draining: r.Bool(), Retry: command.DecodeRetry(r), RetrySet: command.RetryParts(r.Byte()),
-	}
+func (q *QueueConfig) Fields(f *codec.Fields) {
+	f.Bool(&q.Paused)
+	f.Int(&q.CreatedAt)
+	f.Uint32(&q.MaxConcurrency)
+	q.Throttle.Fields(f)
+	f.Uint(&q.Gen)
+	f.Uint(&q.Kept)
+	f.Bool(&q.Draining)
+	q.Retry.Fields(f)
+	codec.Byte(f, &q.RetrySet)
+}
+
+func (q *QueueConfig) Encode() []byte {
+	f := newRecord(32)
+	q.Fields(&f)
+	return f.Written()
+}
+
+// DecodeQueueConfig reads what QueueConfig.Encode wrote.
+func DecodeQueueConfig(v []byte) (q QueueConfig, err error) {
+	f := openRecord(v)
+	q.Fields(&f)
 	if q.Throttle.IsZero() {
 		q.Throttle = command.Throttle{} // One value, one form.
 	}
-	return q, closeRecord("queue", r)
+	return q, closeRecord("queue", &f)
 }
 
 // StateSlots is the size of a per-state table; slot 0 is unused.
@@ -109,33 +116,27 @@ type Counts struct {
 // is about (R-C1).
 func (c *Counts) Leased() int64 { return c.Jobs[job.Active] + c.Jobs[job.Cancelling] }
 
-func (c *Counts) Encode() []byte {
-	w := newRecord(64 + 8*len(c.Starts))
-	for _, n := range c.Jobs {
-		w.Int(n)
+func (c *Counts) Fields(f *codec.Fields) {
+	for i := range c.Jobs {
+		f.Int(&c.Jobs[i])
 	}
-	w.Int(c.Enqueued)
-	w.Int(c.Failed)
-	for _, p := range c.Floor {
-		command.EncodePosition(&w, p)
+	f.Int(&c.Enqueued)
+	f.Int(&c.Failed)
+	for i := range c.Floor {
+		command.Position(f, &c.Floor[i])
 	}
-	c.Starts.encode(&w)
-	return w.Buf
+	c.Starts.fields(f)
 }
 
-func DecodeCounts(v []byte) (Counts, error) {
-	r, err := openRecord("counts", v)
-	if err != nil {
-		return Counts{}, err
-	}
-	var c Counts
-	for i := range c.Jobs {
-		c.Jobs[i] = r.Int()
-	}
-	c.Enqueued, c.Failed = r.Int(), r.Int()
-	for i := range c.Floor {
-		c.Floor[i] = command.DecodePosition(r)
-	}
-	c.Starts = decodeStarts(r)
-	return c, closeRecord("counts", r)
+func (c *Counts) Encode() []byte {
+	f := newRecord(64 + 8*len(c.Starts))
+	c.Fields(&f)
+	return f.Written()
+}
+
+// DecodeCounts reads what Counts.Encode wrote.
+func DecodeCounts(v []byte) (c Counts, err error) {
+	f := openRecord(v)
+	c.Fields(&f)
+	return c, closeRecord("counts", &f)
 }

@@ -24,33 +24,25 @@ type Schedule struct {
 	Missed  uint64 // Ticks that made no job.
 }
 
-func (s *Schedule) Encode() []byte {
-	w := newRecord(160 + len(s.Job.Payload))
-	command.EncodeSchedule(&w, &s.Schedule)
-	w.Uint(s.Version)
-	for _, at := range []int64{s.CreatedAt, s.UpdatedAt, s.Next, s.Since, s.LastRun} {
-		w.Int(at)
+func (s *Schedule) Fields(f *codec.Fields) {
+	s.Schedule.Fields(f)
+	f.Uint(&s.Version)
+	for _, at := range []*int64{&s.CreatedAt, &s.UpdatedAt, &s.Next, &s.Since, &s.LastRun} {
+		f.Natural(at)
 	}
-	w.ID(s.LastJob)
-	w.Uint(s.Missed)
-	return w.Buf
+	codec.ID(f, &s.LastJob)
+	f.Uint(&s.Missed)
 }
 
-func DecodeSchedule(v []byte) (Schedule, error) {
-	r, err := openRecord("schedule", v)
-	if err != nil {
-		return Schedule{}, err
-	}
-	s := Schedule{
-		Schedule: command.DecodeSchedule(r), Version: r.Uint(), CreatedAt: r.Time(), UpdatedAt: r.Time(),
-		Next: r.Time(), Since: r.Time(), LastRun: r.Time(), LastJob: r.ID(), Missed: r.Uint(),
-	}
-	return s, closeRecord("schedule", r)
-}
+func (s *Schedule) Encode() []byte { return encode(160+len(s.Job.Payload), s) }
+
+// DecodeSchedule reads what Schedule.Encode wrote.
+func DecodeSchedule(v []byte) (Schedule, error) { return decode[Schedule]("schedule", v) }
 
 // DecodeScheduleID reads what stands under a schedule's name.
 func DecodeScheduleID(v []byte) (job.ScheduleID, error) {
-	r := codec.NewReader(v)
-	id := job.ScheduleID(r.ID())
-	return id, closeRecord("name of a schedule", r)
+	f := codec.Reading(v)
+	var id job.ScheduleID
+	codec.ID(&f, &id)
+	return id, closeRecord("name of a schedule", &f)
 }

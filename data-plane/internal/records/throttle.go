@@ -81,29 +81,13 @@ func (s Starts) Add(now int64, t command.Throttle) Starts {
 	return s
 }
 
-func (s Starts) encode(w *codec.Writer) {
-	w.Uint(uint64(len(s)))
+func (s *Starts) fields(f *codec.Fields) {
 	last := int64(0)
-	for _, r := range s {
-		w.Int(r.First - last) // Differences are short.
-		w.Int(r.Last - r.First)
-		w.Uint(uint64(r.N))
+	for i := range codec.Items(f, (*[]StartRun)(s), 3) {
+		r := &(*s)[i]
+		f.Since(&r.First, last)
+		f.Since(&r.Last, r.First)
+		f.Uint32(&r.N)
 		last = r.Last
 	}
-}
-
-func decodeStarts(r *codec.Reader) Starts {
-	n := r.Count(3)
-	if n == 0 {
-		return nil
-	}
-	s := make(Starts, n)
-	last := int64(0)
-	for i := range s {
-		s[i].First = last + r.Int()
-		s[i].Last = s[i].First + r.Int()
-		s[i].N = r.Uint32()
-		last = s[i].Last
-	}
-	return s
 }

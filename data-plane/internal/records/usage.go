@@ -15,13 +15,13 @@ type Meter struct {
 	Attempts                                int64 // That reported, each once per model.
 }
 
-func (m *Meter) fields() [6]*int64 {
+func (m *Meter) numbers() [6]*int64 {
 	return [...]*int64{&m.Input, &m.Output, &m.CacheCreation, &m.CacheRead, &m.Cost, &m.Attempts}
 }
 
 // Plus is the sum of both; what does not fit stays at the end of the range.
 func (m Meter) Plus(n Meter) Meter {
-	to, from := m.fields(), n.fields()
+	to, from := m.numbers(), n.numbers()
 	for i := range to {
 		*to[i] = SaturatingAdd(*to[i], *from[i])
 	}
@@ -30,7 +30,7 @@ func (m Meter) Plus(n Meter) Meter {
 
 // Minus is m without n, of which no field is negative.
 func (m Meter) Minus(n Meter) Meter {
-	to, from := m.fields(), n.fields()
+	to, from := m.numbers(), n.numbers()
 	for i := range to {
 		*to[i] = SaturatingAdd(*to[i], -*from[i])
 	}
@@ -48,33 +48,16 @@ func SaturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
-func (m *Meter) write(w *codec.Writer) {
-	for _, f := range m.fields() {
-		w.Int(*f)
+func (m *Meter) Fields(f *codec.Fields) {
+	for _, n := range m.numbers() {
+		f.Int(n)
 	}
 }
 
-func readMeter(r *codec.Reader) (m Meter) {
-	for _, f := range m.fields() {
-		*f = r.Int()
-	}
-	return m
-}
+func (m *Meter) Encode() []byte { return encode(32, m) }
 
-func (m *Meter) Encode() []byte {
-	w := newRecord(32)
-	m.write(&w)
-	return w.Buf
-}
-
-func DecodeMeter(v []byte) (Meter, error) {
-	r, err := openRecord("usage", v)
-	if err != nil {
-		return Meter{}, err
-	}
-	m := readMeter(r)
-	return m, closeRecord("usage", r)
-}
+// DecodeMeter reads what Meter.Encode wrote.
+func DecodeMeter(v []byte) (Meter, error) { return decode[Meter]("usage", v) }
 
 // JobUsage is what a job reported, over all its attempts.
 type JobUsage struct {
@@ -106,34 +89,29 @@ func (u *JobUsage) Sum() (sum Meter) {
 	return sum
 }
 
-func (u *JobUsage) Encode() []byte {
-	w := newRecord(64 + 64*len(u.Lines))
-	command.EncodePosition(&w, u.Lease)
-	u.Iteration.write(&w)
-	w.Text(u.Provider)
-	w.Text(u.Model)
-	w.Uint(uint64(len(u.Lines)))
-	for i := range u.Lines {
-		l := &u.Lines[i]
-		w.Text(l.Provider)
-		w.Text(l.Model)
-		l.Sum.write(&w)
-		l.total.write(&w)
+func (u *JobUsage) Fields(f *codec.Fields) {
+	command.Position(f, &u.Lease)
+	u.Iteration.Fields(f)
+	f.Text(&u.Provider)
+	f.Text(&u.Model)
+	for i := range codec.Items(f, &u.Lines, 14) {
+		u.Lines[i].Fields(f)
 	}
-	return w.Buf
 }
 
+func (l *UsageLine) Fields(f *codec.Fields) {
+	f.Text(&l.Provider)
+	f.Text(&l.Model)
+	l.Sum.Fields(f)
+	l.total.Fields(f)
+}
+
+func (u *JobUsage) Encode() []byte { return encode(64+64*len(u.Lines), u) }
+
+// DecodeJobUsage reads what JobUsage.Encode wrote.
 func DecodeJobUsage(v []byte) (*JobUsage, error) {
-	r, err := openRecord("job usage", v)
-	if err != nil {
-		return nil, err
-	}
-	u := &JobUsage{Lease: command.DecodePosition(r), Iteration: readMeter(r), Provider: r.Text(), Model: r.Text()}
-	u.Lines = make([]UsageLine, r.Count(14))
-	for i := range u.Lines {
-		u.Lines[i] = UsageLine{Provider: r.Text(), Model: r.Text(), Sum: readMeter(r), total: readMeter(r)}
-	}
-	return u, closeRecord("job usage", r)
+	u, err := decode[JobUsage]("job usage", v)
+	return &u, err
 }
 
 // Add takes a report of a lease in and returns what is new in it. A total takes the
