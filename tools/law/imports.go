@@ -257,6 +257,8 @@ var Libraries = []Library{
 		"what a provider says is checked in one room"},
 	{"github.com/wneessen/go-mail", []string{"control-plane/internal/mail"},
 		"one room writes letters"},
+	{"github.com/go-json-experiment/json", []string{"data-plane/internal/shape"},
+		"one room knows the JSON grammar"},
 	{"github.com/robfig/cron", []string{"data-plane/internal/cron"},
 		"one room reads expressions; the instants are its own"},
 	{"connectrpc.com/connect", []string{"data-plane/api/...", "data-plane/internal/server", "data-plane/internal/shape", "data-plane/internal/cell", "data-plane/node", "control-plane/...", "sdks/go/...", "cli/conformance", "cli/internal/...", "services/...", "terraform-provider/internal/..."},
