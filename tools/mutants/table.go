@@ -109,10 +109,10 @@ var mutations = []mutation{
 	{"a timer of another kind fires", fire, "|| dueKind(h.State) != d.Kind {", "{"},
 	{"a timer at zero is not refused", fire, "h.Due == 0 || h.Due != d.At", "h.Due != d.At"},
 	{"a silent worker asked to let go crashes its job", fire, "err = x.endLetGo(d.NS, d.ID, &h, \"\")", "err = x.expireLease(d.NS, d.ID, &h)"},
-	{"a stale timer removes another job's lock", lock, "if l.By == d.ID && l.Expires == d.At {", "if l.Expires >= 0 {"},
+	{"a stale timer removes another job's lock", lock, "if there && l.By == d.ID && l.Expires == d.At {", "if there && l.Expires >= 0 {"},
 
 	// Locks.
-	{"the first owner's end frees the next owner's key", lock, "if !owner.IsZero() && l.Owner != owner {", "if false {"},
+	{"the first owner's end frees the next owner's key", lock, "if !there || !owner.IsZero() && l.Owner != owner {", "if !there {"},
 	{"a lock is in force at its end", lock, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < x.now {\n\t\treturn records.Lock{}"},
 	{"a lock never ends by itself", lock, "if l.Expires <= x.now {\n\t\treturn records.Lock{}", "if l.Expires < 0 {\n\t\treturn records.Lock{}"},
 	{"taking a lock over leaves the old due row", lock, "x.txn.Delete(x.m.space.Due(keys.Due{At: l.Expires, Kind: kind, NS: ns, ID: l.By}))", "_ = l.Expires"},

@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // Who administered what. A record is written by the entry that does the act, and stays
@@ -95,16 +96,9 @@ func (x *entry) cutAudit(ns job.Namespace, mark, book *records.AuditEnds) error 
 // popAudit removes the oldest record of a namespace; nil if it is not there.
 func (x *entry) popAudit(ns job.Namespace, mark, book *records.AuditEnds) (*records.AuditRecord, error) {
 	key := x.m.space.AuditOf(ns, book.First)
-	v, err := x.txn.Get(key)
+	number, there, err := stateread.Get(x.txn, key, records.DecodeNumber)
 	book.First++
-	if errors.Is(err, statedb.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	number, err := records.DecodeNumber(v)
-	if err != nil {
+	if err != nil || !there {
 		return nil, err
 	}
 	x.txn.Delete(key)
@@ -159,12 +153,6 @@ func (x *entry) dropOld(mark *records.AuditEnds) (dropped bool, err error) {
 }
 
 func (x *entry) auditEnds(key []byte) (records.AuditEnds, error) {
-	v, err := x.txn.Get(key)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.AuditEnds{}, nil
-	}
-	if err != nil {
-		return records.AuditEnds{}, err
-	}
-	return records.DecodeAuditEnds(v)
+	ends, _, err := stateread.Get(x.txn, key, records.DecodeAuditEnds)
+	return ends, err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // OpenBatchesMax bounds the batches of a namespace that jobs may still join: somebody
@@ -16,15 +16,7 @@ const OpenBatchesMax = 10_000
 
 // batch reads a batch; ok is false if there is none.
 func (x *entry) batch(ns job.Namespace, id job.BatchID) (b records.Batch, ok bool, err error) {
-	v, err := x.txn.Get(x.m.space.Batch(ns, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Batch{}, false, nil
-	}
-	if err != nil {
-		return records.Batch{}, false, err
-	}
-	b, err = records.DecodeBatch(v)
-	return b, err == nil, err
+	return stateread.Get(x.txn, x.m.space.Batch(ns, id), records.DecodeBatch)
 }
 
 func (x *entry) putBatch(ns job.Namespace, id job.BatchID, b *records.Batch) {

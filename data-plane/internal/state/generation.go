@@ -1,11 +1,9 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // passGeneration makes what is there of a queue's name a thing of the past; the rows
@@ -20,13 +18,5 @@ func (x *entry) passGeneration(q *queueRecord) {
 
 // sweepMark reads whether a queue's name is still to be swept.
 func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool, error) {
-	v, err := x.txn.Get(x.m.space.Sweep(ns, queue))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.SweepMark{}, false, nil
-	}
-	if err != nil {
-		return records.SweepMark{}, false, err
-	}
-	mark, err := records.DecodeSweepMark(v)
-	return mark, err == nil, err
+	return stateread.Get(x.txn, x.m.space.Sweep(ns, queue), records.DecodeSweepMark)
 }

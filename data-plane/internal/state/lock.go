@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // lock reads a lock that is still in force.
@@ -36,15 +37,7 @@ func (x *entry) stands(ns job.Namespace, family byte, queue string, l *records.L
 
 // anyLock reads a lock, in force or not.
 func (x *entry) anyLock(ns job.Namespace, family byte, queue, key string) (records.Lock, bool, error) {
-	v, err := x.txn.Get(x.m.space.Lock(ns, family, queue, key))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Lock{}, false, nil
-	}
-	if err != nil {
-		return records.Lock{}, false, err
-	}
-	l, err := records.DecodeLock(v)
-	return l, err == nil, err
+	return stateread.Get(x.txn, x.m.space.Lock(ns, family, queue, key), records.DecodeLock)
 }
 
 // takeLock writes a lock over whatever expired one stood there, and the due row
@@ -67,18 +60,11 @@ func (x *entry) takeLock(ns job.Namespace, family byte, kind keys.DueKind, queue
 // owner's.
 func (x *entry) dropLock(ns job.Namespace, family byte, kind keys.DueKind, queue, key string, owner job.ID) error {
 	k := x.m.space.Lock(ns, family, queue, key)
-	v, err := x.txn.Get(k)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	l, err := records.DecodeLock(v)
+	l, there, err := x.anyLock(ns, family, queue, key)
 	if err != nil {
 		return fmt.Errorf("lock %q of queue %q: %w", key, queue, err)
 	}
-	if !owner.IsZero() && l.Owner != owner {
+	if !there || !owner.IsZero() && l.Owner != owner {
 		return nil
 	}
 	x.txn.Delete(k)
@@ -102,18 +88,11 @@ func (x *entry) fireLock(d keys.Due, family byte) (Result, error) {
 	}
 	x.txn.Delete(k)
 	lockKey := x.m.space.Lock(d.NS, family, queue, key)
-	v, err = x.txn.Get(lockKey)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return Result{}, nil
-	}
+	l, there, err := stateread.Get(x.txn, lockKey, records.DecodeLock)
 	if err != nil {
 		return Result{}, err
 	}
-	l, err := records.DecodeLock(v)
-	if err != nil {
-		return Result{}, err
-	}
-	if l.By == d.ID && l.Expires == d.At {
+	if there && l.By == d.ID && l.Expires == d.At {
 		x.txn.Delete(lockKey)
 	}
 	return Result{}, nil

@@ -1,30 +1,22 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // SchedulesMax bounds the schedules of a namespace.
 const SchedulesMax = 1000
 
 func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s records.Schedule, ok bool, err error) {
-	v, err := x.txn.Get(x.m.space.Schedule(ns, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Schedule{}, false, nil
-	}
-	if err != nil {
-		return records.Schedule{}, false, err
-	}
-	if s, err = records.DecodeSchedule(v); err != nil {
+	if s, ok, err = stateread.Get(x.txn, x.m.space.Schedule(ns, id), records.DecodeSchedule); err != nil {
 		return records.Schedule{}, false, fmt.Errorf("schedule %s: %w", id, err)
 	}
-	return s, true, nil
+	return s, ok, nil
 }
 
 // waitFor replaces the due row of a schedule; 0 waits for nothing.

@@ -1,28 +1,21 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.BudgetDay, there bool, err error) {
-	v, err := x.txn.Get(x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.BudgetDay{}, false, nil
-	}
-	if err == nil {
-		d, err = records.DecodeBudgetDay(v)
-	}
+	d, there, err = stateread.Get(x.txn, x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target), records.DecodeBudgetDay)
 	if err != nil {
 		return records.BudgetDay{}, false, fmt.Errorf("budget day of %q: %w", k.Target, err)
 	}
-	return d, true, nil
+	return d, there, nil
 }
 
 func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.BudgetDay) {

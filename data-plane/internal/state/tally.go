@@ -1,24 +1,16 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // A tally is how many of something a namespace has, kept because a limit must not cost
 // a scan. It has no record while it was never above none.
 
 func (x *entry) tally(key []byte) (uint64, error) {
-	v, err := x.txn.Get(key)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return records.DecodeTally(v)
+	n, _, err := stateread.Get(x.txn, key, records.DecodeTally)
+	return n, err
 }
 
 func (x *entry) setTally(key []byte, n uint64) {

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/stateread"
 )
 
 // What models were used for is counted three times in the entry that reports it: for
@@ -61,17 +60,11 @@ func (x *entry) putJobUsage(ns job.Namespace, id job.ID, h *records.Head, u *rec
 
 func (x *entry) addHour(ns job.Namespace, queue string, c *command.Usage, news records.Meter) error {
 	k := x.m.space.Usage(ns, records.HourOf(x.now), queue, c.Provider, c.Model)
-	v, err := x.txn.Get(k)
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-		return err
+	sum, _, err := stateread.Get(x.txn, k, records.DecodeMeter)
+	if err != nil {
+		return fmt.Errorf("usage of queue %q: %w", queue, err)
 	}
-	if err == nil {
-		sum, err := records.DecodeMeter(v)
-		if err != nil {
-			return fmt.Errorf("usage of queue %q: %w", queue, err)
-		}
-		news = sum.Plus(news)
-	}
+	news = sum.Plus(news)
 	x.txn.Set(k, news.Encode())
 	return nil
 }

@@ -27,11 +27,8 @@ func ReadBudgets(g *statedb.Group, ns job.Namespace, now int64) ([]records.Budge
 }
 
 func readBudgetDay(r Reader, space keys.Space, ns job.Namespace, day uint64, k records.BudgetKey) (records.BudgetDay, error) {
-	v, err := optional(r.Get(space.BudgetDay(ns, day, byte(k.Scope), k.Target)))
-	if err != nil || v == nil {
-		return records.BudgetDay{}, err
-	}
-	return records.DecodeBudgetDay(v)
+	d, _, err := Get(r, space.BudgetDay(ns, day, byte(k.Scope), k.Target), records.DecodeBudgetDay)
+	return d, err
 }
 
 // readShut is shutUntil of committed state.
@@ -71,16 +68,12 @@ func readSpent(r Reader, space keys.Space, ns job.Namespace, ks []records.Budget
 		return records.BudgetKey{}, 0, err
 	}
 	for _, k := range ks {
-		v, err := optional(r.Get(space.Budget(ns, byte(k.Scope), k.Target)))
+		b, there, err := Get(r, space.Budget(ns, byte(k.Scope), k.Target), records.DecodeBudget)
 		if err != nil {
 			return records.BudgetKey{}, 0, err
 		}
-		if v == nil {
+		if !there {
 			continue
-		}
-		b, err := records.DecodeBudget(v)
-		if err != nil {
-			return records.BudgetKey{}, 0, err
 		}
 		d, err := readBudgetDay(r, space, ns, day, k)
 		if err != nil {

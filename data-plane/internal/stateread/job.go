@@ -17,11 +17,7 @@ func ReadHead(g *statedb.Group, ns job.Namespace, id job.ID) (records.Head, erro
 
 // ReadFollows reports whether the end of a job may make other jobs ready.
 func ReadFollows(g *statedb.Group, ns job.Namespace, id job.ID) (bool, error) {
-	v, err := optional(g.Get(keys.In(g.Prefix()).Job(ns, keys.Head, id)))
-	if err != nil || v == nil {
-		return false, err
-	}
-	h, err := records.DecodeHead(v)
+	h, _, err := Get(g, keys.In(g.Prefix()).Job(ns, keys.Head, id), records.DecodeHead)
 	return h.Has(records.FlagChain | records.FlagBatch), err
 }
 

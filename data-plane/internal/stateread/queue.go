@@ -30,18 +30,11 @@ func ReadCounts(g *statedb.Group, ns job.Namespace, queue string) (records.Count
 
 // readGeneration is the generation of a queue, whether it exists or not.
 func readGeneration(r Reader, space keys.Space, ns job.Namespace, queue string) (records.Generation, error) {
-	v, err := optional(r.Get(space.Queue(ns, keys.QueueConfig, queue)))
-	if err != nil {
-		return records.Generation{}, err
-	}
-	if v != nil {
-		cfg, err := records.DecodeQueueConfig(v)
+	cfg, there, err := Get(r, space.Queue(ns, keys.QueueConfig, queue), records.DecodeQueueConfig)
+	if err != nil || there {
 		return cfg.Generation(), err
 	}
-	if v, err = optional(r.Get(space.Sweep(ns, queue))); err != nil || v == nil {
-		return records.Generation{}, err
-	}
-	mark, err := records.DecodeSweepMark(v)
+	mark, _, err := Get(r, space.Sweep(ns, queue), records.DecodeSweepMark)
 	return records.Generation{Own: mark.Gen}, err
 }
 
@@ -98,14 +91,8 @@ func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) 
 	if q.QueueConfig, err = records.DecodeQueueConfig(value); err != nil {
 		return Queue{}, fmt.Errorf("queue %q: %w", name, err)
 	}
-	c, err := optional(r.Get(space.Queue(ns, keys.QueueCounts, name)))
-	if err != nil {
-		return Queue{}, err
-	}
-	if c != nil {
-		if q.Counts, err = records.DecodeCounts(c); err != nil {
-			return Queue{}, fmt.Errorf("queue %q: %w", name, err)
-		}
+	if q.Counts, _, err = Get(r, space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
+		return Queue{}, fmt.Errorf("queue %q: %w", name, err)
 	}
 	q.Oldest, err = oldest(r, space, ns, name, &q.Counts)
 	return q, err

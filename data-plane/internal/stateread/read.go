@@ -17,6 +17,18 @@ type Reader interface {
 	Scan(from, to []byte, f func(key, value []byte) (bool, error)) error
 }
 
+// Get reads one record; there is false if there is none.
+func Get[T any](r getter, key []byte, decode func([]byte) (T, error)) (v T, there bool, err error) {
+	b, err := r.Get(key)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return v, false, nil
+	}
+	if err == nil {
+		v, err = decode(b)
+	}
+	return v, err == nil, err
+}
+
 func optional(v []byte, err error) ([]byte, error) {
 	if errors.Is(err, statedb.ErrNotFound) {
 		return nil, nil

@@ -40,19 +40,11 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 		return Standing{}, err
 	}
 	name := s.Head.Queue
-	if b, err := optional(v.Get(space.Queue(ns, keys.QueueConfig, name))); err != nil {
+	if s.Config, _, err = Get(v, space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig); err != nil {
 		return Standing{}, err
-	} else if b != nil {
-		if s.Config, err = records.DecodeQueueConfig(b); err != nil {
-			return Standing{}, err
-		}
 	}
-	if b, err := optional(v.Get(space.Queue(ns, keys.QueueCounts, name))); err != nil {
+	if s.Counts, _, err = Get(v, space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
 		return Standing{}, err
-	} else if b != nil {
-		if s.Counts, err = records.DecodeCounts(b); err != nil {
-			return Standing{}, err
-		}
 	}
 	if s.Blocked() {
 		if s.WaitsFor, err = ReadWaits(v, space, ns, id); err != nil {

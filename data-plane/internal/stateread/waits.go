@@ -18,11 +18,8 @@ func ReadWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.I
 }
 
 func ReadWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (records.Waiters, error) {
-	v, err := optional(r.Get(space.Job(ns, keys.Waiters, on)))
-	if err != nil || v == nil {
-		return records.Waiters{}, err
-	}
-	return records.DecodeWaiters(v)
+	w, _, err := Get(r, space.Job(ns, keys.Waiters, on), records.DecodeWaiters)
+	return w, err
 }
 
 // ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
