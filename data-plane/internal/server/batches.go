@@ -1,6 +1,8 @@
 package server
 
 import (
+	"encoding/json"
+
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
@@ -98,3 +100,20 @@ func (c *call) pageFromQuery() (queue.PageInput, error) {
 	in := queue.PageInput{Cursor: q.Get("cursor"), Limit: limitParam(&d, q, 0, queue.ListMax)}
 	return in, d.Err()
 }
+
+func callbackFields() []shape.Field[queue.BatchOptions] {
+	return []shape.Field[queue.BatchOptions]{
+		shape.Text("callback_queue", "Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback.",
+			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
+		shape.Any("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
+			func(in *queue.BatchOptions) *json.RawMessage { return &in.CallbackPayload }),
+	}
+}
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	newBatchShape = shape.New("BatchRequest", callbackFields()...).Strictly()
+	batchShape    = shape.New("BatchOptions", append(callbackFields(),
+		shape.Bool("open", "More jobs can join until you seal the batch.", func(in *queue.BatchOptions) *bool { return &in.Open }),
+	)...).Strictly()
+)

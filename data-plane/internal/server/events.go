@@ -255,3 +255,33 @@ func eventFilter(d *shape.Decoder, q url.Values, header string) queue.EventFilte
 	}
 	return in
 }
+
+var recentParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.WholeParam("after_seq", "Only events after this number; 0 starts with the oldest one kept."),
+	shape.WholeParam("limit", "Maximum number of events, 1 to 1000; default 100."),
+}
+
+func (c *call) recentEvents() error {
+	var d shape.Decoder
+	q := c.query(&d)
+	after := uint64(0)
+	if text := q.Get("after_seq"); text != "" {
+		var err error
+		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
+			d.Problem("after_seq", "must be an event number, which is a whole number")
+		}
+	}
+	limit := limitParam(&d, q, queue.RecentDefault, queue.RecentMax)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	p, err := c.place.Views.Recent(c.r.Context(), c.who.Caller, after, limit)
+	if err != nil {
+		return err
+	}
+	a := wire.EventPage{Events: make([]*wire.Event, len(p.Events)), Lost: p.Lost}
+	for i := range p.Events {
+		a.Events[i] = answerEvent(&p.Events[i])
+	}
+	return c.reply(a)
+}

@@ -1,11 +1,10 @@
 package server
 
 import (
-	"time"
-
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
 
 func newJobAnswer(j *queue.Job) wire.Job {
@@ -84,39 +83,38 @@ func (c *call) cancelJob() error {
 	return c.done(state.String(), err)
 }
 
-func (c *call) queues() error {
-	infos, err := c.place.Local.Queues(c.r.Context(), c.who.Caller)
+var moveShape = shape.New("MoveRequest", //nolint:gochecknoglobals // A constant table.
+	shape.Text("queue", "Target queue.", func(in *string) *string { return in }).Must(),
+)
+
+func (c *call) moveJob() error {
+	id, err := c.jobID()
 	if err != nil {
 		return err
 	}
-	return c.reply(each(infos, newQueueAnswer))
-}
-
-func optionalMillis(d *time.Duration) *int64 {
-	if d == nil {
-		return nil
+	var to string
+	if err := decode(c, moveShape, &to); err != nil {
+		return err
 	}
-	ms := d.Milliseconds()
-	return &ms
+	return c.done("moved", c.place.Local.MoveJob(c.r.Context(), c.who.Caller, id, to))
 }
 
-func newQueueAnswer(q *queue.QueueInfo) wire.Queue {
-	return wire.Queue{
-		Name: q.Name, Paused: q.Paused, CreatedAt: q.CreatedAt.UTC(), MaxConcurrency: q.MaxConcurrency,
-		RateLimit: q.Throttle.Limit, RateWindowMS: q.Throttle.Window.Milliseconds(), Draining: q.Draining,
-		MaxRetries: q.Retry.MaxRetries, RetryBackoff: wire.Backoff(q.Retry.Backoff),
-		RetryBaseDelayMS: optionalMillis(q.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(q.Retry.MaxDelay),
-		Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
-		Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
-		Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
-		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: q.OldestPendingAt.UTC(), ETag: queueETag(q.Fingerprint),
+func (c *call) why() error {
+	id, err := c.jobID()
+	if err != nil {
+		return err
 	}
-}
-
-func (c *call) pauseQueue() error {
-	return c.done("paused", c.place.Local.PauseQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
-}
-
-func (c *call) resumeQueue() error {
-	return c.done("resumed", c.place.Local.ResumeQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
+	w, err := c.place.Views.Why(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	a := wire.Why{JobID: w.JobID.String(), State: stateOf(w.State), Reasons: make([]wire.WhyReason, len(w.Reasons)), ETA: w.ETA.UTC()}
+	for i, r := range w.Reasons {
+		detail := r.Detail
+		if detail == nil {
+			detail = map[string]any{}
+		}
+		a.Reasons[i] = wire.WhyReason{Code: wire.WhyCode(r.Code), Message: r.Message, Until: r.Until.UTC(), Detail: detail}
+	}
+	return c.reply(a)
 }

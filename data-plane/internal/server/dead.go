@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
@@ -35,4 +36,26 @@ func (c *call) deadGroups() error {
 		}
 	}
 	return c.reply(a)
+}
+
+// deadParams are those of the list that mean something of dead jobs.
+var deadParams = listParamsBut("state") //nolint:gochecknoglobals // A constant table.
+
+func listParamsBut(name string) (out []shape.Param) {
+	for _, p := range listParams {
+		if p.Name != name {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// deadJobs lists dead letters: newest first, of one queue or of all.
+func (c *call) deadJobs() error {
+	in, err := c.filterFromQuery()
+	if err != nil {
+		return err
+	}
+	in.States = []string{job.Dead.String()}
+	return c.list(in)
 }

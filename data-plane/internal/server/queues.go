@@ -9,6 +9,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/shape"
 )
@@ -196,4 +197,82 @@ func (c *call) deleteQueue() error {
 		return err
 	}
 	return c.done("deleted", c.place.Local.DeleteQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
+}
+
+func (c *call) clearQueue() error {
+	removed, err := c.place.Local.ClearQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.reply(wire.Cleared{Status: "cleared", Removed: removed})
+}
+
+func (c *call) requeueDead() error {
+	requeued, err := c.place.Local.RequeueDead(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return c.reply(wire.Requeued{Status: "requeued", Requeued: requeued})
+}
+
+var drainParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("wait", `How long to wait for the queue to be empty, at most 60s; for example "30s".`),
+}
+
+func (c *call) drainQueue() error {
+	var d shape.Decoder
+	var wait time.Duration
+	if text := c.query(&d).Get("wait"); text != "" {
+		var msg string
+		if wait, msg = shape.ParseDuration(text); msg != "" {
+			d.Problem("wait", "%s", msg)
+		}
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := c.s.untilDrain(c.r.Context())
+	defer cancel()
+	remaining, err := c.place.Local.DrainQueue(ctx, c.who.Caller, c.r.PathValue("name"), wait)
+	if err != nil {
+		return err
+	}
+	return c.reply(wire.Drained{Status: "draining", Remaining: remaining})
+}
+
+func (c *call) queues() error {
+	infos, err := c.place.Local.Queues(c.r.Context(), c.who.Caller)
+	if err != nil {
+		return err
+	}
+	return c.reply(each(infos, newQueueAnswer))
+}
+
+func optionalMillis(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	ms := d.Milliseconds()
+	return &ms
+}
+
+func newQueueAnswer(q *queue.QueueInfo) wire.Queue {
+	return wire.Queue{
+		Name: q.Name, Paused: q.Paused, CreatedAt: q.CreatedAt.UTC(), MaxConcurrency: q.MaxConcurrency,
+		RateLimit: q.Throttle.Limit, RateWindowMS: q.Throttle.Window.Milliseconds(), Draining: q.Draining,
+		MaxRetries: q.Retry.MaxRetries, RetryBackoff: wire.Backoff(q.Retry.Backoff),
+		RetryBaseDelayMS: optionalMillis(q.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(q.Retry.MaxDelay),
+		Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
+		Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
+		Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
+		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: q.OldestPendingAt.UTC(), ETag: queueETag(q.Fingerprint),
+	}
+}
+
+func (c *call) pauseQueue() error {
+	return c.done("paused", c.place.Local.PauseQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
+}
+
+func (c *call) resumeQueue() error {
+	return c.done("resumed", c.place.Local.ResumeQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
 }
