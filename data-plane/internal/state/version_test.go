@@ -21,7 +21,7 @@ func TestVersion_ACommandOrAPartOfALaterOneIsSkew(t *testing.T) {
 	kind := command.KindOf(&command.Pause{})
 	was := table[kind]
 	defer func() { table[kind] = was }()
-	table[kind].since = cellversion.Highest + 1
+	since[*command.Pause](cellversion.Highest + 1)(&table[kind])
 	if err := tooNew(&command.Pause{}, cellversion.Highest); !errors.Is(err, cellversion.ErrSkew) {
 		t.Errorf("a command of a later version: %v", err)
 	}
