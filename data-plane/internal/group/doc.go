@@ -25,6 +25,18 @@
 // log order and commits its transaction with the applied record. A result goes to whoever
 // proposed the entry here. Shutdown ends the term, then the replica.
 //
+// A node uses it in this order (the package example runs it):
+//
+//	g, err := group.Open(db.Group(id), log.Group(id), transport, machine, options)
+//	g.Lead(func(ctx context.Context, ready func()) {
+//		// Called once per term, after the barrier. Load what leading needs,
+//		ready() // then take proposals,
+//		// and return soon after ctx ends.
+//	})
+//	result, index, err := g.ProposeAndWait(ctx, payload) // machine.Apply ran on this replica.
+//	err = g.VerifyLeader()                               // After a read, before its answer.
+//	err = g.Shutdown()                                   // Then close the stores.
+//
 // It must not know what a payload means: jobs live in state and shard, desired
 // state in cell. Its surprising fact: there are no snapshot files. A snapshot is
 // the state as it stands, made durable; only sending one writes a file.
