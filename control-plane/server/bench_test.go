@@ -19,7 +19,7 @@ func BenchmarkCalls(b *testing.B) {
 	const tenants = 10_000
 	s := newStage(b)
 	s.unlimited()
-	p := s.newParty(b, "acme")
+	p := s.newFixture(b, "acme")
 	p.in(b, func(ctx context.Context, tx store.Tx) error {
 		for i := range tenants {
 			now := p.kit.Now()

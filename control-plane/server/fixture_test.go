@@ -38,14 +38,14 @@ func roles() (all []cloudv1.TenantRole) {
 	return all
 }
 
-// unlimited takes the limits of floods away: tests are one.
+// unlimited removes the rate limits, which the tests would exceed.
 func (s *stage) unlimited() {
 	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, login.Limits{}, 0
 }
 
-// party is a tenant with whatever a call needs to be about something. Everything is made
+// fixture is a tenant with one of everything that a call can be about. Everything is made
 // fresh, since a call may end it.
-type party struct {
+type fixture struct {
 	*stage
 	Seed
 	manage, jobs apikey.Key
@@ -53,21 +53,21 @@ type party struct {
 	gone bool
 }
 
-func (s *stage) newParty(t testing.TB, tenant string) *party {
+func (s *stage) newFixture(t testing.TB, tenant string) *fixture {
 	t.Helper()
 	seed, manage, jobs := s.seed(t, tenant)
-	return &party{stage: s, Seed: seed, manage: manage, jobs: jobs}
+	return &fixture{stage: s, Seed: seed, manage: manage, jobs: jobs}
 }
 
-// nowhere is the same party of things that do not exist.
-func (p *party) nowhere() *party {
+// nowhere is a fixture whose things do not exist.
+func (p *fixture) nowhere() *fixture {
 	gone := *p
 	gone.gone = true
 	return &gone
 }
 
 // in runs a transaction, unless nothing is to be made.
-func (p *party) in(t testing.TB, f func(context.Context, store.Tx) error) {
+func (p *fixture) in(t testing.TB, f func(context.Context, store.Tx) error) {
 	t.Helper()
 	if p.gone {
 		return
@@ -77,22 +77,22 @@ func (p *party) in(t testing.TB, f func(context.Context, store.Tx) error) {
 	}
 }
 
-func (p *party) id(k ids.Kind) string { return p.kit.IDs.New(k, p.kit.Now()) }
+func (p *fixture) id(k ids.Kind) string { return p.kit.IDs.New(k, p.kit.Now()) }
 
-func (p *party) namespace(t testing.TB) string {
+func (p *fixture) namespace(t testing.TB) string {
 	n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Generation: 1}
 	n.Name = "n-" + strings.ToLower(n.ID[len(n.ID)-20:])
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertNamespace(ctx, n) })
 	return n.ID
 }
 
-func (p *party) keyOf(made apikey.Key, roles ...cloudv1.NamespaceRole) store.Key {
+func (p *fixture) keyOf(made apikey.Key, roles ...cloudv1.NamespaceRole) store.Key {
 	k := tenancy.FirstKey(made, seedKeyName, roles...)
 	k.TenantID, k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = p.TenantID, p.kit.Now(), p.kit.Now(), 1, 1
 	return k
 }
 
-func (p *party) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
+func (p *fixture) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
 	made := newKey(t, apikey.Management)
 	k := p.keyOf(made)
 	edit(&k)
@@ -100,27 +100,27 @@ func (p *party) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
 	return made
 }
 
-func (p *party) key(t testing.TB, r cloudv1.TenantRole) []string {
+func (p *fixture) key(t testing.TB, r cloudv1.TenantRole) []string {
 	return bearer(p.insertKey(t, func(k *store.Key) { k.TenantRole = r }))
 }
 
-func (p *party) revokedKey(t testing.TB) []string {
+func (p *fixture) revokedKey(t testing.TB) []string {
 	return bearer(p.insertKey(t, func(k *store.Key) { k.RevokedAt = p.kit.Now() }))
 }
 
-func (p *party) expiredKey(t testing.TB) []string {
+func (p *fixture) expiredKey(t testing.TB) []string {
 	return bearer(p.insertKey(t, func(k *store.Key) { k.ExpiresAt = p.kit.Now() }))
 }
 
 // jobsKey is a key that any developer may change.
-func (p *party) jobsKey(t testing.TB) string {
+func (p *fixture) jobsKey(t testing.TB) string {
 	made := newKey(t, apikey.DataPlane)
 	k := p.keyOf(made, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER)
 	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made.ID()
 }
 
-func (p *party) user(t testing.TB, r cloudv1.TenantRole) store.User {
+func (p *fixture) user(t testing.TB, r cloudv1.TenantRole) store.User {
 	u := store.User{ID: p.id(ids.User), CreatedAt: p.kit.Now()}
 	u.Email = strings.ToLower(u.ID) + "@corvo.test"
 	p.in(t, func(ctx context.Context, tx store.Tx) error {
@@ -133,12 +133,12 @@ func (p *party) user(t testing.TB, r cloudv1.TenantRole) store.User {
 }
 
 // session signs a new user of a role in, by mail or by the provider of a tenant.
-func (p *party) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string) (cookie string) {
+func (p *fixture) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string) (cookie string) {
 	return p.sessionOf(t, p.user(t, r), ssoTenantID)
 }
 
 // sessionOf signs a user in; a tenant's id limits the session to that tenant.
-func (p *party) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cookie string) {
+func (p *fixture) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cookie string) {
 	t.Helper()
 	var opened session.Opened
 	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
@@ -148,7 +148,7 @@ func (p *party) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cook
 	return "corvo_session=" + opened.Token
 }
 
-func (p *party) expiredSession(t testing.TB) (cookie string) {
+func (p *fixture) expiredSession(t testing.TB) (cookie string) {
 	u := p.user(t, owner)
 	token, digest := seal.NewToken("corvo_session_")
 	long := p.kit.Now().Add(-2 * session.LifeMax)
@@ -160,7 +160,7 @@ func (p *party) expiredSession(t testing.TB) (cookie string) {
 	return "corvo_session=" + token
 }
 
-func (p *party) invitation(t testing.TB) (id, token string) {
+func (p *fixture) invitation(t testing.TB) (id, token string) {
 	token, digest := seal.NewToken("corvo_invitation_")
 	i := store.Invitation{
 		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Digest: digest, InvitedBy: "the owner",
@@ -171,14 +171,14 @@ func (p *party) invitation(t testing.TB) (id, token string) {
 	return i.ID, token
 }
 
-func (p *party) connection(t testing.TB) string { return p.connectionWith(t, "") }
+func (p *fixture) connection(t testing.TB) string { return p.connectionWith(t, "") }
 
 // stagedConnection has a change that was tried.
-func (p *party) stagedConnection(t testing.TB) string {
+func (p *fixture) stagedConnection(t testing.TB) string {
 	return p.connectionWith(t, `{"issuer":"https://idp.example.com","client_id":"client","groups_claim":"groups","settings":2,"tested":2}`)
 }
 
-func (p *party) connectionWith(t testing.TB, staged string) string {
+func (p *fixture) connectionWith(t testing.TB, staged string) string {
 	c := store.Connection{
 		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
 		DefaultRole: viewer, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Settings: 1, Staged: staged,
@@ -213,9 +213,9 @@ func flipped(text string) string {
 	return text[:len(text)-1] + string(last)
 }
 
-// builder makes the request of an RPC about something fresh of a party.
+// builder makes the request of an RPC about something fresh of a fixture.
 type builder struct {
-	build func(testing.TB, *party) proto.Message
+	build func(testing.TB, *fixture) proto.Message
 	// ids: the request names a thing of the tenant.
 	ids bool
 }
@@ -223,56 +223,56 @@ type builder struct {
 func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
 
 // about is a builder of a request that names a thing.
-func about(build func(testing.TB, *party) proto.Message) builder {
+func about(build func(testing.TB, *fixture) proto.Message) builder {
 	return builder{build: build, ids: true}
 }
 
-func plain(build func(testing.TB, *party) proto.Message) builder { return builder{build: build} }
+func plain(build func(testing.TB, *fixture) proto.Message) builder { return builder{build: build} }
 
 // builders says how every RPC is called so that a caller with the permission succeeds.
 func builders() map[string]builder {
 	all := map[string]builder{
-		"TenantService/GetTenant": plain(func(testing.TB, *party) proto.Message { return new(cloudv1.GetTenantRequest) }),
-		"TenantService/UpdateTenant": plain(func(testing.TB, *party) proto.Message {
+		"TenantService/GetTenant": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.GetTenantRequest) }),
+		"TenantService/UpdateTenant": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.UpdateTenantRequest{DisplayName: "Some name"}
 		}),
-		"NamespaceService/CreateNamespace": plain(func(_ testing.TB, p *party) proto.Message {
+		"NamespaceService/CreateNamespace": plain(func(_ testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateNamespaceRequest{Name: "n-" + strings.ToLower(p.id(ids.Namespace)[9:])}
 		}),
-		"NamespaceService/GetNamespace": about(func(t testing.TB, p *party) proto.Message {
+		"NamespaceService/GetNamespace": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.GetNamespaceRequest{Namespace: p.namespace(t)}
 		}),
-		"NamespaceService/ListNamespaces": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListNamespacesRequest{PageSize: 1} }),
-		"NamespaceService/UpdateNamespace": about(func(t testing.TB, p *party) proto.Message {
+		"NamespaceService/ListNamespaces": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListNamespacesRequest{PageSize: 1} }),
+		"NamespaceService/UpdateNamespace": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.UpdateNamespaceRequest{Namespace: p.namespace(t), UpdateMask: mask("labels")}
 		}),
-		"NamespaceService/DeleteNamespace": about(func(t testing.TB, p *party) proto.Message {
+		"NamespaceService/DeleteNamespace": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.DeleteNamespaceRequest{Namespace: p.namespace(t)}
 		}),
-		"ApiKeyService/CreateApiKey": about(func(t testing.TB, p *party) proto.Message {
+		"ApiKeyService/CreateApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateApiKeyRequest{
 				Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER},
 				Namespaces: []string{p.namespace(t)},
 			}
 		}),
-		"ApiKeyService/GetApiKey": about(func(t testing.TB, p *party) proto.Message {
+		"ApiKeyService/GetApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.GetApiKeyRequest{KeyId: p.jobsKey(t)}
 		}),
-		"ApiKeyService/ListApiKeys": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListApiKeysRequest{PageSize: 1} }),
-		"ApiKeyService/UpdateApiKey": about(func(t testing.TB, p *party) proto.Message {
+		"ApiKeyService/ListApiKeys": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListApiKeysRequest{PageSize: 1} }),
+		"ApiKeyService/UpdateApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.UpdateApiKeyRequest{KeyId: p.jobsKey(t), Name: "new", UpdateMask: mask("name")}
 		}),
-		"ApiKeyService/RotateApiKey": about(func(t testing.TB, p *party) proto.Message {
+		"ApiKeyService/RotateApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.RotateApiKeyRequest{KeyId: p.jobsKey(t)}
 		}),
-		"ApiKeyService/RevokeApiKey": about(func(t testing.TB, p *party) proto.Message {
+		"ApiKeyService/RevokeApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.RevokeApiKeyRequest{KeyId: p.jobsKey(t)}
 		}),
-		"AuditService/ListAuditEvents": plain(func(testing.TB, *party) proto.Message { return &cloudv1.ListAuditEventsRequest{PageSize: 1} }),
-		"AuthService/GetCurrentIdentity": plain(func(testing.TB, *party) proto.Message {
+		"AuditService/ListAuditEvents": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListAuditEventsRequest{PageSize: 1} }),
+		"AuthService/GetCurrentIdentity": plain(func(testing.TB, *fixture) proto.Message {
 			return new(cloudv1.GetCurrentIdentityRequest)
 		}),
-		"AuthService/MintToken": about(func(t testing.TB, p *party) proto.Message {
+		"AuthService/MintToken": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.MintTokenRequest{Namespace: p.namespace(t)}
 		}),
 	}

@@ -23,7 +23,7 @@ const (
 func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	a, b := s.newParty(t, "tenant-a"), s.newParty(t, "tenant-b")
+	a, b := s.newFixture(t, "tenant-a"), s.newFixture(t, "tenant-b")
 	want := anonymous(s.call(t, getTenant, "{}", bearer(a.manage)...))
 	for _, forged := range [][]string{
 		{"X-Corvo-Tenant", b.TenantID}, {"X-Corvo-Namespace", b.NamespaceID}, {"X-Corvo-Principal", "root"}, {"X-Corvo-Role", "admin"},
@@ -49,8 +49,8 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 func TestPageTokens_AreGoodForTheirTenantAlone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	a, b := s.newParty(t, "tenant-a"), s.newParty(t, "tenant-b")
-	for _, p := range []*party{a, b} {
+	a, b := s.newFixture(t, "tenant-a"), s.newFixture(t, "tenant-b")
+	for _, p := range []*fixture{a, b} {
 		p.namespace(t)
 		p.namespace(t)
 		p.jobsKey(t)
@@ -176,7 +176,7 @@ func TestSecrets_StandInNoLogAndNoAuditRow(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	p := s.newParty(t, "acme")
+	p := s.newFixture(t, "acme")
 	secrets := map[string]string{"seeded management key": p.manage.Reveal(), "seeded key": p.jobs.Reveal()}
 	keep := func(what, text string) {
 		if len(text) < 20 {
@@ -244,8 +244,8 @@ func TestSecrets_StandInNoLogAndNoAuditRow(t *testing.T) {
 func FuzzJSON(f *testing.F) {
 	s := newStage(f)
 	s.unlimited()
-	p := s.newParty(f, "acme")
-	s.newParty(f, "other")
+	p := s.newFixture(f, "acme")
+	s.newFixture(f, "other")
 	all := builders()
 	var names []string
 	for name := range all {

@@ -20,7 +20,7 @@ const (
 )
 
 // invitationFor is the token of an invitation's mail to an address.
-func (p *party) invitationFor(t testing.TB, email string) string {
+func (p *fixture) invitationFor(t testing.TB, email string) string {
 	t.Helper()
 	token, digest := seal.NewToken("corvo_invite_")
 	i := store.Invitation{
@@ -47,7 +47,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	victim, inviting := s.newParty(t, "victim"), s.newParty(t, "inviting")
+	victim, inviting := s.newFixture(t, "victim"), s.newFixture(t, "inviting")
 	token := inviting.invitationFor(t, victim.Email)
 	stolen := s.call(t, acceptInvitation, fmt.Sprintf(`{"token":%q}`, token))
 	if cookie := cookieOf(stolen); cookie != "" {
@@ -77,8 +77,8 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 	}
 }
 
-// limitedSession is a session of the party's owner that is good in another tenant only.
-func (p *party) limitedSession(t testing.TB) string {
+// limitedSession is a session of the fixture's owner that is good in another tenant only.
+func (p *fixture) limitedSession(t testing.TB) string {
 	t.Helper()
 	var u store.User
 	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
@@ -92,7 +92,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	inviting := s.newParty(t, "inviting")
+	inviting := s.newFixture(t, "inviting")
 	const email = "new@people.test"
 	r := s.call(t, acceptInvitation, fmt.Sprintf(`{"token":%q}`, inviting.invitationFor(t, email)))
 	cookie := cookieOf(r)
@@ -164,7 +164,7 @@ func TestInvitation_AccountJoinsByASignInLinkToItsAddress(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	victim, inviting := s.newParty(t, "victim"), s.newParty(t, "inviting")
+	victim, inviting := s.newFixture(t, "victim"), s.newFixture(t, "inviting")
 	token := inviting.invitationFor(t, victim.Email)
 	seen := s.call(t, previewInvitation, fmt.Sprintf(`{"token":%q}`, token))
 	if m := seen.json(t); m["tenant"] != "inviting" || m["email"] != victim.Email || m["hasAccount"] != true || m["role"] != "TENANT_ROLE_VIEWER" {
@@ -197,7 +197,7 @@ func TestLinks_SayWhoseAccountAndWhichBrowserAsked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	attacker := s.newParty(t, "attacker")
+	attacker := s.newFixture(t, "attacker")
 	started := func(r reply) string {
 		t.Helper()
 		for _, set := range r.header.Values("Set-Cookie") {
@@ -239,7 +239,7 @@ func TestInvitation_InviterNeverSeesTheToken(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	p := s.newParty(t, "acme")
+	p := s.newFixture(t, "acme")
 	made := s.call(t, "/corvo.cloud.v1.MemberService/CreateInvitation", `{"email":"new@people.test","role":"TENANT_ROLE_VIEWER"}`, bearer(p.manage)...)
 	token := tokenIn(t, s.lastLetter(t, "new@people.test"))
 	listed := s.call(t, "/corvo.cloud.v1.MemberService/ListInvitations", `{}`, bearer(p.manage)...)

@@ -158,7 +158,7 @@ func (r rpc) targets(b builder) []string {
 // matrix is two tenants with the same names for everything, and everybody who may call.
 type matrix struct {
 	*stage
-	a, b       *party
+	a, b       *fixture
 	principals []principal
 	unused     map[string]proto.Message // By tenant and RPC.
 }
@@ -174,7 +174,7 @@ type principal struct {
 func newMatrix(t *testing.T, s *stage) *matrix {
 	t.Helper()
 	s.unlimited()
-	m := &matrix{stage: s, a: s.newParty(t, "tenant-a"), b: s.newParty(t, "tenant-b"), unused: map[string]proto.Message{}}
+	m := &matrix{stage: s, a: s.newFixture(t, "tenant-a"), b: s.newFixture(t, "tenant-b"), unused: map[string]proto.Message{}}
 	add := func(name string, headers ...string) {
 		m.principals = append(m.principals, principal{name: name, headers: headers})
 	}
@@ -262,7 +262,7 @@ func (m *matrix) outcome(t *testing.T, r rpc, b builder, about string, p princip
 }
 
 // request is about something that no call has had success with.
-func (m *matrix) request(t *testing.T, r rpc, b builder, of *party) proto.Message {
+func (m *matrix) request(t *testing.T, r rpc, b builder, of *fixture) proto.Message {
 	t.Helper()
 	if m.unused[of.Tenant+r.procedure] == nil {
 		m.unused[of.Tenant+r.procedure] = b.build(t, of)

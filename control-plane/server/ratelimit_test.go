@@ -24,7 +24,7 @@ func newStageOf(t testing.TB, peer func(*http.Request) string) *stage {
 }
 
 // onPlan gives a tenant a plan with limits.
-func (s *stage) onPlan(t testing.TB, p *party, plan string) {
+func (s *stage) onPlan(t testing.TB, p *fixture, plan string) {
 	t.Helper()
 	p.in(t, func(ctx context.Context, tx store.Tx) error {
 		tn, err := tx.GetTenant(ctx, p.TenantID)
@@ -58,7 +58,7 @@ func TestStrangers_MeetALimitBeforeTheDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStageOf(t, func(r *http.Request) string { return r.Header.Get("Client") })
-			p := s.newParty(t, "acme")
+			p := s.newFixture(t, "acme")
 			if r := s.call(t, whoami, "{}", append(bearer(p.manage), "Client", "203.0.113.7")...); r.status != http.StatusOK {
 				t.Fatalf("%d %s", r.status, r.body)
 			}
@@ -96,10 +96,10 @@ func TestWrites_ATenantMeetsItsOwnLimitOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
-	free, other := s.newParty(t, "acme"), s.newParty(t, "other")
+	free, other := s.newFixture(t, "acme"), s.newFixture(t, "other")
 	s.onPlan(t, free, "free")
 	s.onPlan(t, other, "free")
-	update := func(p *party) reply {
+	update := func(p *fixture) reply {
 		return s.call(t, "/corvo.cloud.v1.TenantService/UpdateTenant", `{"displayName":"x"}`, bearer(p.manage)...)
 	}
 	var r reply

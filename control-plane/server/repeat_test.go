@@ -27,7 +27,7 @@ func TestRepeat_TheSameRequestAtTheSameTimeIsOne(t *testing.T) {
 
 func sameRequests(t *testing.T, s *stage) {
 	t.Helper()
-	p := s.newParty(t, "acme")
+	p := s.newFixture(t, "acme")
 	made := newKey(t, "mg")
 	digest := made.Digest()
 	for procedure, tc := range map[string]struct{ body, action string }{
@@ -65,7 +65,7 @@ func idOf(t *testing.T, r reply) any {
 }
 
 // count is how often an action stands in the audit log.
-func (s *stage) count(t *testing.T, p *party, action string) int {
+func (s *stage) count(t *testing.T, p *fixture, action string) int {
 	t.Helper()
 	r := s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", fmt.Sprintf(`{"action":%q}`, action), bearer(p.manage)...)
 	events, _ := r.json(t)["events"].([]any)

@@ -36,7 +36,7 @@ func (s *stage) read(t *testing.T, f func(ctx context.Context, tx store.Tx) erro
 func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	p := s.newParty(t, "acme")
+	p := s.newFixture(t, "acme")
 	one, two, unsent := p.namespace(t), p.namespace(t), p.namespace(t)
 	names := make(map[string]string)
 	s.read(t, func(ctx context.Context, tx store.Tx) error {
@@ -87,7 +87,7 @@ func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 func TestRestore_IsInTheAuditLogOfEveryTenantItTouched(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	p := s.newParty(t, "acme")
+	p := s.newFixture(t, "acme")
 	cookie := p.session(t, owner, "")
 	p.invitation(t)
 	key := p.jobsKey(t)

@@ -23,7 +23,7 @@ type edit struct {
 	layout
 	txn    *statedb.Txn
 	now    time.Time // Of the log.
-	writer grave     // What is noted of a deletion.
+	writer tombstone // What is noted of a deletion.
 	speaks cellversion.Range
 	index  map[string]int // Position of a key in writes.
 	writes []write        // In the order of their first write: the digest depends on it.
@@ -229,7 +229,7 @@ func (e *edit) generation(req *cellv1.ApplyRequest) error {
 	}
 	e.setNumber(key, generation)
 	if req.GetIncarnation() != "" {
-		e.writer = grave{generation, source}
+		e.writer = tombstone{generation, source}
 	}
 	return nil
 }
@@ -305,7 +305,7 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 		return err
 	}
 	if t.GetDeleted() && !old.GetDeleted() {
-		e.bury(t.GetId())
+		e.markDeleted(t.GetId())
 	}
 	if known && !old.GetDeleted() {
 		e.remove(e.key(famTenantName, old.GetName()))
@@ -400,7 +400,7 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 		return nil, err
 	}
 	if n.GetDeleted() && !old.GetDeleted() {
-		e.bury(n.GetId())
+		e.markDeleted(n.GetId())
 	}
 	return n, e.setRecord(e.layout.namespace(id), n)
 }
@@ -507,7 +507,7 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 		return nil, err
 	}
 	if k.GetRevoked() && !old.GetRevoked() {
-		e.bury(k.GetId())
+		e.markDeleted(k.GetId())
 	}
 	keepSecretsEnded(k, &old)
 	return k, e.setRecord(key, k)

@@ -25,35 +25,35 @@ const (
 	forgetPause = time.Second
 )
 
-// grave is the note of a deletion: whoever wrote it, if that was a control plane.
-type grave struct {
+// tombstone records a deletion and the control plane that made it, if one did.
+type tombstone struct {
 	generation uint64
 	source     string
 }
 
-func (g grave) encode() []byte {
+func (g tombstone) encode() []byte {
 	return append(binary.BigEndian.AppendUint64(nil, g.generation), g.source...)
 }
 
-func decodeGrave(b []byte) (grave, error) {
+func decodeTombstone(b []byte) (tombstone, error) {
 	if len(b) < 8 {
-		return grave{}, fmt.Errorf("the record of a deletion has %d bytes", len(b))
+		return tombstone{}, fmt.Errorf("the record of a deletion has %d bytes", len(b))
 	}
-	return grave{binary.BigEndian.Uint64(b), string(b[8:])}, nil
+	return tombstone{binary.BigEndian.Uint64(b), string(b[8:])}, nil
 }
 
-// bury notes that a record died just now. Nothing comes back to life, so it happens once.
-func (e *edit) bury(id string) {
-	e.set(e.grave(e.now.UnixNano(), id), e.writer.encode())
+// markDeleted writes a record's tombstone. Deleted records never return, so there is one.
+func (e *edit) markDeleted(id string) {
+	e.set(e.tombstone(e.now.UnixNano(), id), e.writer.encode())
 }
 
-// dug reads the note of a deletion.
-func (e *edit) dug(at int64, id string) (g grave, found bool, err error) {
-	b, err := e.get(e.grave(at, id))
+// deletion reads a tombstone.
+func (e *edit) deletion(at int64, id string) (g tombstone, found bool, err error) {
+	b, err := e.get(e.tombstone(at, id))
 	if err != nil || b == nil {
-		return grave{}, false, err
+		return tombstone{}, false, err
 	}
-	g, err = decodeGrave(b)
+	g, err = decodeTombstone(b)
 	return g, true, err
 }
 
@@ -89,7 +89,7 @@ func (e *edit) forgetOne(id string, at int64) (bool, error) {
 
 // forgetTenant: what lives in it goes before.
 func (e *edit) forgetTenant(id string, at int64) (bool, error) {
-	g, found, err := e.dug(at, id)
+	g, found, err := e.deletion(at, id)
 	if err != nil || !found {
 		return false, err
 	}
@@ -121,13 +121,13 @@ func (e *edit) forgetKey(id string, at int64) (bool, error) {
 		return false, err
 	}
 	if known && !k.GetRevoked() {
-		if _, found, err := e.dug(at, k.GetTenantId()); err != nil || !found {
+		if _, found, err := e.deletion(at, k.GetTenantId()); err != nil || !found {
 			return false, err
 		}
 		e.remove(e.key(famKey, id))
 		return true, e.died(&keyQuota, k.GetTenantId())
 	}
-	g, found, err := e.dug(at, id)
+	g, found, err := e.deletion(at, id)
 	if err != nil || !found {
 		return false, err
 	}
@@ -147,12 +147,12 @@ func (e *edit) forgetNamespace(text string, at int64) (bool, error) {
 		return false, err
 	}
 	if known && !n.GetDeleted() {
-		if _, found, err := e.dug(at, n.GetTenantId()); err != nil || !found {
+		if _, found, err := e.deletion(at, n.GetTenantId()); err != nil || !found {
 			return false, err
 		}
 		return true, e.forgetLivingNamespace(id, &n)
 	}
-	g, found, err := e.dug(at, text)
+	g, found, err := e.deletion(at, text)
 	if err != nil || !found {
 		return false, err
 	}
@@ -174,8 +174,8 @@ func (e *edit) forgetLivingNamespace(id job.Namespace, n *cellv1.Namespace) erro
 }
 
 // close removes the note of a deletion, and keeps which generation it was of.
-func (e *edit) close(g grave, at int64, id string) error {
-	e.remove(e.grave(at, id))
+func (e *edit) close(g tombstone, at int64, id string) error {
+	e.remove(e.tombstone(at, id))
 	if g.generation == 0 {
 		return nil
 	}
@@ -248,10 +248,10 @@ func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
 	v := m.View()
 	var out []*cellv1.Gone
 	tenants := make(map[string]int64)
-	from, to := m.key(famGrave), m.grave(now.Add(-celladmin.TombstonesKept).UnixNano()+1, "")
+	from, to := m.key(famTombstone), m.tombstone(now.Add(-celladmin.TombstonesKept).UnixNano()+1, "")
 	picture := m.store.View()
 	err := picture.Scan(from, to, func(key, _ []byte) (bool, error) {
-		at, id, err := m.parseGrave(key)
+		at, id, err := m.parseTombstone(key)
 		if err != nil {
 			return false, err
 		}

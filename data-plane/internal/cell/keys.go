@@ -23,7 +23,7 @@ const (
 	famCount         = 0x19 // a record family's byte → records that live; of what tenants have, those beyond their reserve
 	famTokenKey      = 0x1a // token key id → TokenKey
 	famOwn           = 0x1b // a record family's byte, tenant id → what of it lives in the tenant
-	famGrave         = 0x1c // 8 bytes when, id of a tenant, namespace or key → who deleted it
+	famTombstone     = 0x1c // 8 bytes when, id of a tenant, namespace or key → who deleted it
 )
 
 // Names in famMeta.
@@ -65,17 +65,17 @@ func (l layout) own(family byte, tenant string) []byte {
 	return l.key(famOwn, string([]byte{family}), tenant)
 }
 
-// grave sorts deletions by their time.
-func (l layout) grave(at int64, id string) []byte {
-	return append(binary.BigEndian.AppendUint64(l.key(famGrave), uint64(max(at, 0))), id...)
+// tombstone sorts deletions by their time.
+func (l layout) tombstone(at int64, id string) []byte {
+	return append(binary.BigEndian.AppendUint64(l.key(famTombstone), uint64(max(at, 0))), id...)
 }
 
-func (l layout) parseGrave(key []byte) (at int64, id string, err error) {
-	rest := key[len(l.key(famGrave)):]
+func (l layout) parseTombstone(key []byte) (at int64, id string, err error) {
+	rest := key[len(l.key(famTombstone)):]
 	if len(rest) < 8 {
 		return 0, "", fmt.Errorf("the key of a deletion is too short: %x", key)
 	}
-	return int64(binary.BigEndian.Uint64(rest)), string(rest[8:]), nil //nolint:gosec // grave wrote it.
+	return int64(binary.BigEndian.Uint64(rest)), string(rest[8:]), nil //nolint:gosec // tombstone wrote it.
 }
 
 // span is every key of a family.

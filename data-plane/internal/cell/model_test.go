@@ -452,7 +452,7 @@ func (m *model) allIsForgotten(t *rapid.T, b *bench, now time.Time) {
 			t.Fatalf("still known: %v", k)
 		}
 	}
-	from, to := b.machine.span(famGrave)
+	from, to := b.machine.span(famTombstone)
 	err := b.store.Scan(from, to, func(key, _ []byte) (bool, error) {
 		t.Fatalf("a note of a deletion is left: %x", key)
 		return false, nil

@@ -106,7 +106,7 @@ type Group struct {
 	nodeID string
 	raft   *raft.Raft
 	fsm    *fsm
-	log    *uncut // As raft sees it: nothing that was applied can be cut off.
+	log    *truncationGuard // As raft sees it: nothing that was applied can be cut off.
 	trans  Transport
 	clock  *leaderClock
 	peers  ClockPeers
@@ -163,7 +163,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
 	}
 	var err error
-	if g.log, err = newUncut(g, strict); err != nil {
+	if g.log, err = newTruncationGuard(g, strict); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
 	}
 	if err := g.start(o); err != nil {

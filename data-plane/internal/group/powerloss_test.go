@@ -138,7 +138,7 @@ func TestCut_WhatWasAppliedBeforeAPowerLossStopsTheNodeToo(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	keeper.mustStopUncut(t, last)
+	keeper.mustStopUntruncated(t, last)
 }
 
 // unreadable is a log whose disk gives nothing back.

@@ -7,14 +7,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// uncut is the log under raft: it stops the node instead of cutting off entries that
+// truncationGuard wraps raft's log. It stops the node instead of truncating entries that
 // the state has applied. Applied entries were committed, and raft never takes a
 // committed entry back; a leader who asks for it was elected by nodes that have
 // forgotten. What is on disk then may be the only full copy.
 //
 // The state is not synced, so after a power loss it is behind what it had applied.
-// Therefore the log itself notes how far that was, in the batch of the next entries.
-type uncut struct {
+// The log therefore records the applied index too, in the batch of the next entries.
+type truncationGuard struct {
 	LogStore
 	applied func() uint64 // Of the state as it is now.
 	before  uint64        // Noted in the log when this replica started.
@@ -25,15 +25,15 @@ type uncut struct {
 	seen  uint64        // Applied at the last call of noteRest.
 }
 
-// appliedNote is the stable value that says how far the state was at least.
+// appliedNote is the stable value with a lower bound of the applied index.
 var appliedNote = []byte("applied")
 
-func newUncut(g *Group, log LogStore) (*uncut, error) {
+func newTruncationGuard(g *Group, log LogStore) (*truncationGuard, error) {
 	before, err := log.GetUint64(appliedNote)
 	if err != nil {
 		return nil, fmt.Errorf("read how far the state was: %w", err)
 	}
-	l := &uncut{
+	l := &truncationGuard{
 		LogStore: log, applied: g.AppliedIndex, before: before, fatal: g.cannotCut,
 		covered: func() (uint64, error) { return coveredIndex(g.fsm.store) },
 	}
@@ -41,14 +41,14 @@ func newUncut(g *Group, log LogStore) (*uncut, error) {
 	return l, nil
 }
 
-// everApplied is how far the state is, or was before a power loss.
-func (l *uncut) everApplied() uint64 { return max(l.applied(), l.before) }
+// everApplied is the highest applied index, power losses included.
+func (l *truncationGuard) everApplied() uint64 { return max(l.applied(), l.before) }
 
 // StoreLog stores one entry.
-func (l *uncut) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
+func (l *truncationGuard) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
 
 // StoreLogs stores entries and, at no sync of its own, how far the state is.
-func (l *uncut) StoreLogs(logs []*raft.Log) error {
+func (l *truncationGuard) StoreLogs(logs []*raft.Log) error {
 	applied := l.everApplied()
 	if err := l.StoreLogsAnd(logs, appliedNote, applied); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (l *uncut) StoreLogs(logs []*raft.Log) error {
 
 // noteRest notes what was applied before the previous call and was not followed by
 // an entry that would have carried the note. One goroutine calls it now and then.
-func (l *uncut) noteRest() error {
+func (l *truncationGuard) noteRest() error {
 	seen := l.seen
 	l.seen = l.everApplied()
 	if seen <= l.noted.Load() {
@@ -72,7 +72,7 @@ func (l *uncut) noteRest() error {
 	return nil
 }
 
-func (l *uncut) raise(to uint64) {
+func (l *truncationGuard) raise(to uint64) {
 	for old := l.noted.Load(); old < to && !l.noted.CompareAndSwap(old, to); old = l.noted.Load() {
 	}
 }
@@ -80,7 +80,7 @@ func (l *uncut) raise(to uint64) {
 // DeleteRange deletes a prefix, which is compaction, or a suffix above what was
 // applied. A log that ends before the applied index lies below an installed snapshot,
 // and nothing of it counts any more.
-func (l *uncut) DeleteRange(from, to uint64) error {
+func (l *truncationGuard) DeleteRange(from, to uint64) error {
 	first, err := l.FirstIndex()
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)

@@ -26,7 +26,7 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 
 	forgetful := forgottenUntil(t, all, term, last)
 	keeper = mustOpen(t, setup{id: "n2", disks: d[1], bootstrap: all, peers: forgetful})
-	keeper.mustStopUncut(t, last)
+	keeper.mustStopUntruncated(t, last)
 	for _, r := range forgetful {
 		r.stop(t)
 	}
@@ -52,7 +52,7 @@ func forgottenUntil(t *testing.T, all []string, term, last uint64) []*replica {
 	return forgetful
 }
 
-func (r *replica) mustStopUncut(t *testing.T, last uint64) {
+func (r *replica) mustStopUntruncated(t *testing.T, last uint64) {
 	t.Helper()
 	var reason error
 	eventually(t, "the keeper stops", func() bool {

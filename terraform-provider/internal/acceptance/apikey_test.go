@@ -243,7 +243,7 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	head := block(s, m.URL, `max_retries = 0`)
 	const roles = `roles = ["producer"]` + "\n"
 	resource.Test(t, resource.TestCase{
@@ -253,7 +253,7 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 			{Config: head + keyHCL("h", first, 1, roles)},
 			{
 				PreConfig: func() {
-					m.set(func(m *meddler) {
+					m.set(func(m *faultProxy) {
 						m.decide = func(call string, _ int) fate {
 							if call == "UpdateApiKey" {
 								return fate{status: http.StatusServiceUnavailable}
@@ -266,7 +266,7 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 				ExpectError: regexp.MustCompile(`(?s)revoke the previous key.*next\s+apply\s+tries\s+again`),
 			},
 			{
-				PreConfig:        func() { m.set(func(m *meddler) { m.decide = nil }) },
+				PreConfig:        func() { m.set(func(m *faultProxy) { m.decide = nil }) },
 				Config:           head + keyHCL("h", second, 2, roles),
 				ConfigPlanChecks: updates(keyAddr),
 				Check: resource.ComposeAggregateTestCheckFunc(

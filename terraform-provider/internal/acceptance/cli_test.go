@@ -271,7 +271,7 @@ resource "corvo_namespace" "this" {
 func TestCLI_ServiceThatDiesBetweenCreationAndTheFirstLook(t *testing.T) {
 	t.Parallel()
 	s := ownCloud(t)
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	ns := name(t, "killed")
 	w := newWorkspace(t, s, m.URL, `
 provider "corvo" {
@@ -279,7 +279,7 @@ provider "corvo" {
   operation_timeout = "8s"
 }
 `+namespaceHCL(ns, ``))
-	m.set(func(m *meddler) {
+	m.set(func(m *faultProxy) {
 		m.edit = pending
 		m.after = func(call string, status int) {
 			if call == "CreateNamespace" && status == http.StatusOK {
@@ -298,7 +298,7 @@ provider "corvo" {
 	if id == "" || !strings.Contains(state, `"status": "pending"`) || strings.Contains(state, "tainted") {
 		t.Fatalf("the state should have it as pending:\n%s", state)
 	}
-	m.set(func(m *meddler) { m.edit, m.after = nil, nil })
+	m.set(func(m *faultProxy) { m.edit, m.after = nil, nil })
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -315,10 +315,10 @@ provider "corvo" {
 func TestCLI_ServiceThatDiesBeforeItsAnswerGetsOut(t *testing.T) {
 	t.Parallel()
 	s := ownCloud(t)
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	ns := name(t, "unheard")
 	w := newWorkspace(t, s, m.URL, "provider \"corvo\" {\n  max_retries = 0\n}\n"+namespaceHCL(ns, ``))
-	m.set(func(m *meddler) {
+	m.set(func(m *faultProxy) {
 		m.decide = func(call string, _ int) fate { return fate{lose: call == "CreateNamespace"} }
 		m.after = func(call string, _ int) {
 			if call == "CreateNamespace" {
@@ -331,7 +331,7 @@ func TestCLI_ServiceThatDiesBeforeItsAnswerGetsOut(t *testing.T) {
 	if out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false"); code == 0 {
 		t.Fatalf("an apply without an answer succeeded:\n%s", out)
 	}
-	m.set(func(m *meddler) { m.decide, m.after = nil, nil })
+	m.set(func(m *faultProxy) { m.decide, m.after = nil, nil })
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}

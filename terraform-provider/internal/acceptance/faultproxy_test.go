@@ -17,9 +17,9 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 )
 
-// meddler stands between the provider and the service, on both of its addresses, and
+// faultProxy stands between the provider and the service, on both of its addresses, and
 // does to calls what networks and busy servers do.
-type meddler struct {
+type faultProxy struct {
 	URL string
 
 	target string
@@ -40,23 +40,23 @@ type fate struct {
 	lose bool
 }
 
-func meddle(t *testing.T, s *service) *meddler {
+func startFaultProxy(t *testing.T, s *service) *faultProxy {
 	t.Helper()
-	m := &meddler{target: s.endpoint(), calls: map[string]int{}}
+	m := &faultProxy{target: s.endpoint(), calls: map[string]int{}}
 	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)
 	m.URL = srv.URL
 	return m
 }
 
-func (m *meddler) set(f func(m *meddler)) {
+func (m *faultProxy) set(f func(m *faultProxy)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls = map[string]int{}
 	f(m)
 }
 
-func (m *meddler) count(call string) int {
+func (m *faultProxy) count(call string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls[call]
@@ -70,7 +70,7 @@ func callOf(r *http.Request) string {
 	return r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 }
 
-func (m *meddler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *faultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := callOf(r)
 	m.mu.Lock()
 	m.calls[call]++
@@ -113,7 +113,7 @@ func (m *meddler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // A client that left misses nothing.
 }
 
-func (m *meddler) ask(r *http.Request) (status int, header http.Header, body []byte, err error) {
+func (m *faultProxy) ask(r *http.Request) (status int, header http.Header, body []byte, err error) {
 	asked, err := io.ReadAll(r.Body)
 	if err != nil {
 		return 0, nil, nil, err
@@ -133,7 +133,7 @@ func (m *meddler) ask(r *http.Request) (status int, header http.Header, body []b
 }
 
 // redirectTenant makes queue calls come here, too.
-func (m *meddler) redirectTenant(body []byte) []byte {
+func (m *faultProxy) redirectTenant(body []byte) []byte {
 	return rewrite(body, &cloudv1.GetCurrentIdentityResponse{}, func(res *cloudv1.GetCurrentIdentityResponse) {
 		for _, t := range res.GetTenants() {
 			if u, err := url.Parse(t.GetTenantUrl()); err == nil {

@@ -131,7 +131,7 @@ func TestNamespace_EmptyLabelsAreNoLabels(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "labels")
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	head := block(s, m.URL)
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
@@ -207,7 +207,7 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "lost")
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	var made string
 	config := block(s, m.URL, `max_retries = 0`) + namespaceHCL(n, `labels = { a = "1", b = "2" }`)
 	resource.Test(t, resource.TestCase{
@@ -216,7 +216,7 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 		Steps: []resource.TestStep{
 			{
 				PreConfig: func() {
-					m.set(func(m *meddler) {
+					m.set(func(m *faultProxy) {
 						m.decide = func(call string, _ int) fate { return fate{lose: call == "CreateNamespace"} }
 					})
 				},
@@ -225,7 +225,7 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 			},
 			{
 				PreConfig: func() {
-					m.set(func(m *meddler) { m.decide = nil })
+					m.set(func(m *faultProxy) { m.decide = nil })
 					ns, err := s.other().find(t.Context(), n)
 					if err != nil || ns == nil {
 						t.Fatalf("the first run should have made it: %v %v", ns, err)
@@ -248,9 +248,9 @@ func TestNamespace_LostAnswersAreAskedForAgainInOneRun(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "again")
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	head := block(s, m.URL)
-	m.set(func(m *meddler) {
+	m.set(func(m *faultProxy) {
 		m.decide = func(call string, n int) fate {
 			return fate{lose: n == 1 && (call == "CreateNamespace" || call == "UpdateNamespace" || call == "DeleteNamespace")}
 		}
@@ -295,8 +295,8 @@ func TestNamespace_BusyServiceIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "busy")
-	m := meddle(t, s)
-	m.set(func(m *meddler) {
+	m := startFaultProxy(t, s)
+	m.set(func(m *faultProxy) {
 		m.decide = func(_ string, n int) fate {
 			switch n % 3 {
 			case 1:
@@ -330,7 +330,7 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "slow")
-	m := meddle(t, s)
+	m := startFaultProxy(t, s)
 	config := block(s, m.URL, `operation_timeout = "2s"`) + namespaceHCL(n, ``)
 	same := statecheck.CompareValue(compareSame())
 	resource.Test(t, resource.TestCase{
@@ -338,7 +338,7 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 		CheckDestroy:             s.other().namespacesGone(n),
 		Steps: []resource.TestStep{
 			{
-				PreConfig:          func() { m.set(func(m *meddler) { m.edit = pending }) },
+				PreConfig:          func() { m.set(func(m *faultProxy) { m.edit = pending }) },
 				Config:             config,
 				ExpectNonEmptyPlan: true, // It will wait.
 				ConfigStateChecks: []statecheck.StateCheck{
@@ -349,7 +349,7 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 			{
 				// It becomes ready after some more looks.
 				PreConfig: func() {
-					m.set(func(m *meddler) {
+					m.set(func(m *faultProxy) {
 						m.edit = func(call string, body []byte) []byte {
 							if m.count("GetNamespace") < 5 {
 								return pending(call, body)

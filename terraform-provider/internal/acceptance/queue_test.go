@@ -249,7 +249,7 @@ func TestQueue_WhatOthersDidIsSeenAndMended(t *testing.T) {
 func TestQueue_AStalePlanIsRefused(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	m, ns, o := meddle(t, s), name(t, "stale"), s.other()
+	m, ns, o := startFaultProxy(t, s), name(t, "stale"), s.other()
 	head := block(s, m.URL) + namespaceHCL(ns, ``)
 	config := func(most int) string {
 		return head + queueHCL("q", nsAddr+".id", fmt.Sprintf("max_concurrency = %d", most))
@@ -268,7 +268,7 @@ func TestQueue_AStalePlanIsRefused(t *testing.T) {
 		Steps: []resource.TestStep{
 			{Config: config(3)},
 			{
-				PreConfig:   func() { m.set(func(m *meddler) { m.decide = change("concurrency", map[string]int{"max": 9}) }) },
+				PreConfig:   func() { m.set(func(m *faultProxy) { m.decide = change("concurrency", map[string]int{"max": 9}) }) },
 				Config:      config(4),
 				ExpectError: regexp.MustCompile(`(?s)changed\s+after\s+this\s+plan`),
 			},
@@ -278,14 +278,14 @@ func TestQueue_AStalePlanIsRefused(t *testing.T) {
 						t.Error(err)
 					}
 					// A pause is left to people here, and the answer of a change may be lost.
-					m.set(func(m *meddler) { m.decide = change("pause", nil) })
+					m.set(func(m *faultProxy) { m.decide = change("pause", nil) })
 				},
 				Config: config(4),
 				Check:  o.queueHas(ns, "q", map[string]any{"max_concurrency": 4.0, "paused": true}),
 			},
 			{
 				PreConfig: func() {
-					m.set(func(m *meddler) {
+					m.set(func(m *faultProxy) {
 						m.decide = func(call string, n int) fate { return fate{lose: call == "PUT queue" && n == 1} }
 					})
 				},
