@@ -21,6 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
 const rigSecret = "a secret of at least sixteen bytes"
@@ -44,10 +45,10 @@ func newCellRig(t *testing.T, n int) *cellRig {
 	r := &cellRig{t: t, nodes: make([]*node.Node, n)}
 	root := t.TempDir()
 	for i := range n {
-		api, raft := listen(t), listen(t)
-		r.lns = append(r.lns, [2]net.Listener{api, raft})
+		p := nodetest.NewPlace(t, fmt.Sprintf("n%d", i+1))
+		r.lns = append(r.lns, [2]net.Listener{p.API, p.Raft})
 		r.dirs = append(r.dirs, filepath.Join(root, fmt.Sprint(i)))
-		r.peers = append(r.peers, node.Peer{ID: fmt.Sprintf("n%d", i+1), RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()})
+		r.peers = append(r.peers, p.Peer)
 	}
 	return r
 }
@@ -62,7 +63,7 @@ func (r *cellRig) start(i int) error {
 	}
 	cfg := node.Config{
 		ID: r.peers[i].ID, Dir: r.dirs[i], API: r.lns[i][0], Raft: r.lns[i][1],
-		Peers: r.peers, Secret: []byte(rigSecret), Logger: quiet(),
+		Peers: r.peers, Secret: []byte(rigSecret), Logger: nodetest.Logger(),
 	}
 	if r.change != nil {
 		r.change(i, &cfg)
@@ -90,7 +91,7 @@ func (r *cellRig) relisten(i int) {
 func (r *cellRig) stop(i int) {
 	r.t.Helper()
 	if r.nodes[i] != nil {
-		stop(r.t, r.nodes[i])
+		nodetest.Stop(r.t, r.nodes[i])
 		r.nodes[i] = nil
 	}
 }
@@ -368,7 +369,7 @@ func TestCell_AnEmptiedNodeMayNotJoinUnderItsOldID(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := node.Start(ctx, node.Config{
-		ID: "n3", Dir: r.dirs[2], API: r.lns[2][0], Raft: r.lns[2][1], Join: r.peers[0].APIURL, Secret: []byte(rigSecret), Logger: quiet(),
+		ID: "n3", Dir: r.dirs[2], API: r.lns[2][0], Raft: r.lns[2][1], Join: r.peers[0].APIURL, Secret: []byte(rigSecret), Logger: nodetest.Logger(),
 	})
 	if !errors.Is(err, node.ErrRefused) {
 		t.Fatalf("joining again: %v, want ErrRefused", err)

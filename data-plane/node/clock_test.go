@@ -15,6 +15,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
 // offClock is the machine's clock with a wall that somebody set wrong.
@@ -80,12 +81,12 @@ func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 		c.off.Store(int64(d))
 		n, err := node.Start(ctx, node.Config{
 			ID: r.peers[i].ID, Dir: r.dirs[i], API: r.lns[i][0], Raft: r.lns[i][1],
-			Peers: r.peers, Found: &node.Found{CellID: cell, Fresh: true}, Secret: []byte(clockSecret), Clock: c, Shards: 2, Logger: quiet(),
+			Peers: r.peers, Found: &node.Found{CellID: cell, Fresh: true}, Secret: []byte(clockSecret), Clock: c, Shards: 2, Logger: nodetest.Logger(),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { stop(t, n) })
+		t.Cleanup(func() { nodetest.Stop(t, n) })
 		out.nodes, out.clocks = append(out.nodes, n), append(out.clocks, c)
 	}
 	admin, err := celladmin.New([]byte(clockSecret), []string{r.peers[0].APIURL}, celladmin.Options{Name: "test"})

@@ -17,6 +17,7 @@ import (
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
 // stallable is a disk whose syncs can be stopped.
@@ -188,18 +189,18 @@ func TestKeyFile_AnEmptyOneIsNoKey(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			n, err := startWithKeys(t, dir)
+			n, err := nodetest.Open(t, dir, node.Keys)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stop(t, n)
+			nodetest.Stop(t, n)
 			path := filepath.Join(dir, file)
 			if err := os.Truncate(path, 0); err != nil {
 				t.Fatal(err)
 			}
-			n, err = startWithKeys(t, dir)
+			n, err = nodetest.Open(t, dir, node.Keys)
 			if n != nil {
-				stop(t, n)
+				nodetest.Stop(t, n)
 			}
 			if !errors.Is(err, node.ErrKeyFile) || !strings.Contains(fmt.Sprint(err), path) {
 				t.Errorf("start with an empty %s: %v, want ErrKeyFile and its path", file, err)
@@ -215,11 +216,11 @@ func TestKeyFile_AKeyThatTheCellNeverLearntIsStoredAtTheNextStart(t *testing.T) 
 	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, other} {
-		n, err := startWithKeys(t, d)
+		n, err := nodetest.Open(t, d, node.Keys)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop(t, n)
+		nodetest.Stop(t, n)
 	}
 	// As if the power had failed between writing the file and telling the cell.
 	key, err := os.ReadFile(filepath.Join(other, "api-key"))
@@ -229,11 +230,11 @@ func TestKeyFile_AKeyThatTheCellNeverLearntIsStoredAtTheNextStart(t *testing.T) 
 	if err := os.WriteFile(filepath.Join(dir, "api-key"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n, err := startWithKeys(t, dir)
+	n, err := nodetest.Open(t, dir, node.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop(t, n)
+	defer nodetest.Stop(t, n)
 	status, _ := callWithKey(t, "GET", n.URL()+"/api/v1/queues", strings.TrimSpace(string(key)))
 	if status != 200 {
 		t.Errorf("the key in the file is answered %d", status)

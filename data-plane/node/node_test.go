@@ -2,86 +2,25 @@ package node_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
-func quiet() *slog.Logger {
-	level := slog.LevelError
-	if os.Getenv("CORVO_TEST_LOG") != "" {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-}
 
 // alone starts a node alone in dir and returns it ready.
 func alone(t *testing.T, dir string) *node.Node {
 	t.Helper()
-	api, raft := listen(t), listen(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	n, err := node.Start(ctx, node.Config{
-		ID: "n1", Dir: dir, API: api, Raft: raft, Shards: 1, Access: node.Open, Logger: quiet(),
-		Peers: []node.Peer{{ID: "n1", RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}},
-	})
+	n, err := nodetest.Open(t, dir, node.Open)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.SettleAlone(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return n
-}
-
-func stop(t *testing.T, n *node.Node) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := n.Shutdown(ctx, true); err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
-}
-
-// startWithKeys starts a node alone that checks keys, ready.
-func startWithKeys(t *testing.T, dir string) (*node.Node, error) {
-	t.Helper()
-	api, raft := listen(t), listen(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	n, err := node.Start(ctx, node.Config{
-		ID: "n1", Dir: dir, API: api, Raft: raft, Shards: 1, Access: node.Keys, Logger: quiet(),
-		Peers: []node.Peer{{ID: "n1", RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}},
-	})
-	if err != nil {
-		return nil, errors.Join(err, api.Close(), raft.Close())
-	}
-	if _, err := n.SettleAlone(ctx); err != nil {
-		return n, err
-	}
-	return n, n.Ready(ctx)
 }
 
 // callWithKey makes one API call with a key.
@@ -150,10 +89,10 @@ func TestNodeAlone_AJobGoesInAndComesOutAndARestartForgetsNothing(t *testing.T) 
 		t.Fatalf("fetch: %d %v, want %v", status, got, job)
 	}
 	_, second := call(t, "POST", n.URL()+"/api/v1/enqueue", map[string]any{"queue": "mail"})
-	stop(t, n)
+	nodetest.Stop(t, n)
 
 	n = alone(t, dir)
-	defer stop(t, n)
+	defer nodetest.Stop(t, n)
 	id, _ := got["job_id"].(string)
 	status, ack := call(t, "POST", n.URL()+"/api/v1/ack/"+id, map[string]any{"lease_token": got["lease_token"], "result": map[string]any{"ok": true}})
 	if status != http.StatusOK {
@@ -173,7 +112,7 @@ func TestNodeAlone_AJobGoesInAndComesOutAndARestartForgetsNothing(t *testing.T) 
 func TestNodeAlone_WithoutKeysNoPageOfAnotherSiteGetsIn(t *testing.T) {
 	t.Parallel()
 	n := alone(t, t.TempDir())
-	defer stop(t, n)
+	defer nodetest.Stop(t, n)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(n.URL(), "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
@@ -48,19 +49,18 @@ func startCell(t *testing.T) *cell {
 	t.Helper()
 	c := &cell{t: t, secret: []byte("the secret of a cell under test!")}
 	var peers []node.Peer
-	var apis, rafts []net.Listener
+	var places []nodetest.Place
 	for i := range 3 {
-		api, raft := listen(t), listen(t)
-		apis, rafts = append(apis, api), append(rafts, raft)
-		c.urls = append(c.urls, "http://"+api.Addr().String())
-		peers = append(peers, node.Peer{ID: fmt.Sprintf("n%d", i+1), RaftAddress: raft.Addr().String(), APIURL: c.urls[i]})
+		p := nodetest.NewPlace(t, fmt.Sprintf("n%d", i+1))
+		places, peers = append(places, p), append(peers, p.Peer)
+		c.urls = append(c.urls, p.APIURL)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	id := node.NewCellID()
-	for i, p := range peers {
+	for i, p := range places {
 		n, err := node.Start(ctx, node.Config{
-			ID: p.ID, Dir: t.TempDir(), API: apis[i], Raft: rafts[i], Peers: peers, Secret: c.secret, Access: node.Signed, Found: &node.Found{CellID: id, Fresh: true},
+			ID: p.ID, Dir: t.TempDir(), API: p.API, Raft: p.Raft, Peers: peers, Secret: c.secret, Access: node.Signed, Found: &node.Found{CellID: id, Fresh: true},
 			Heartbeat: 500 * time.Millisecond, Fatal: func(err error) { t.Error(err) },
 		})
 		if err != nil {

@@ -2,17 +2,13 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -21,6 +17,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
 // real is a node alone: the wire over the engine itself.
@@ -33,38 +30,9 @@ type real struct {
 
 func startReal(t *testing.T) *real {
 	t.Helper()
-	listen := func() net.Listener {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ln
-	}
-	api, raft := listen(), listen()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	n, err := node.Start(ctx, node.Config{
-		ID: "n1", Dir: t.TempDir(), API: api, Raft: raft, Shards: 1, Access: node.Open, Logger: slog.New(slog.DiscardHandler),
-		Peers: []node.Peer{{ID: "n1", RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	tr := forward.NewTransport(forward.TransportOptions{})
-	t.Cleanup(func() {
-		tr.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if err := n.Shutdown(ctx, true); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
-	})
-	if _, err := n.SettleAlone(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Ready(ctx); err != nil {
-		t.Fatal(err)
-	}
+	n := nodetest.Alone(t)
+	t.Cleanup(tr.CloseIdleConnections)
 	return &real{T: t, n: n, url: n.URL(), h2: &http.Client{Transport: tr}}
 }
 
