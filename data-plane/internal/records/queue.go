@@ -1,8 +1,9 @@
 package records
 
 import (
-	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 	"hash/fnv"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/job"

@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/codec"
 )
 
