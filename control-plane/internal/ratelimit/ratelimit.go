@@ -1,14 +1,13 @@
-// Package flood owns how often somebody may do what costs us something. What is worth a
-// row (a letter, say) is counted in fixed windows in the database, so that all control
-// planes count together and a restart forgets nothing. What must not even reach the
-// database is counted in memory, per process.
+// Package ratelimit limits how often a client may make an expensive call. What is worth a
+// row (an email, say) is counted in fixed windows in the database, shared by all control
+// planes and kept over restarts. Calls that must not reach the database at all are counted
+// in memory, per process.
 //
-// No bucket is shared by everybody: a flood uses up what its own network may do, and shuts
-// nothing for others.
+// No bucket is shared by all clients: a flood uses up the limit of its own network only.
 //
-// It must not know what is counted. Surprising: what is refused counts too, so that
-// hammering does not help, and the counts must therefore be committed although the call
-// is refused; the caller returns nil from its transaction and the refusal afterwards.
+// It must not know what is counted. Surprising: refused calls count too, so that retrying
+// in a loop does not help. The counts must therefore be committed although the call is
+// refused: the caller returns nil from its transaction and the refusal afterwards.
 package ratelimit
 
 import (
@@ -27,13 +26,14 @@ type Limit struct {
 	Bucket string
 	Window time.Duration
 	Max    int
-	// What is for people: "sign-ups for this email address". Help is a way on; optional.
+	// What is shown to people: "sign-ups for this email address". Help, optional, says what
+	// to do instead.
 	What, Help string
 }
 
-// Count adds one to each limit until one is passed, and gives its refusal; nil if none
-// is. What one limit refuses is not held against those after it: so name what is the
-// caller's own first, and last what all share, or one caller could use that up for all.
+// Count adds one to each limit until one is exceeded and returns its refusal, or nil. Limits
+// after the one that refuses are not counted. List the caller's own limits first and shared
+// ones last, or a single caller could use up a shared limit.
 func Count(ctx context.Context, tx store.Tx, now time.Time, limits ...Limit) (*fault.Error, error) {
 	for _, l := range limits {
 		if l.Max <= 0 {

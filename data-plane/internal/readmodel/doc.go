@@ -8,6 +8,13 @@
 // anything, so one that is damaged or of another version is deleted and rebuilt
 // from the state in the background, while queries answer what is there.
 //
+// A node opens one folder, and each shard that it leads runs a projector over it:
+//
+//	models, err := readmodel.OpenDir(dir, logger)
+//	p := readmodel.NewProjector(models, store, hub, appliedIndex, logger)
+//	p.Run(ctx)                          // In a goroutine, until the lead is lost.
+//	page, err := p.List(ctx, ns, filter) // By any number of callers meanwhile.
+//
 // The surprising fact: events only say which jobs changed. What a row holds is
 // read from the state when it is written, so that a job which ran through three
 // states since the last round is one write, repeating is harmless, and a rebuild

@@ -4,6 +4,16 @@
 // and because every batch carries its group's applied index the log refills
 // exactly the rest.
 //
+// Apply uses it in this order:
+//
+//	txn := db.Group(id).NewTxn()
+//	for _, entry := range entries {
+//		// Reads and writes of the entry go through txn.
+//		digest, err = txn.EndEntry(digest, entry.Index)
+//	}
+//	err = txn.SetApplied(key, record) // How far the state is, in the same batch.
+//	err = txn.Commit()                // Or Discard; never synced.
+//
 // It knows nothing of raft or jobs: a group is a four-byte key prefix, and a Txn
 // is the one batch through which all changes of a run of log entries go. The
 // surprising fact: a Txn never uses Pebble's indexed batch; it keeps its own map
