@@ -51,13 +51,13 @@ const (
 	CodeInternal          Code = "INTERNAL_ERROR"
 )
 
-// Codes lists them.
+// Codes lists those of problems: all but CodeNotLeader.
 func Codes() []Code {
 	return []Code{
 		CodeValidation, CodeParse, CodeNotFound, CodeMethodNotAllowed, CodeNamespaceNotFound, CodeConflict, CodeQueueChanged, CodeQueueDraining,
 		CodeBatchClosed, CodeTooManyBatches, CodeTooManyDependents, CodeTooManyOperations, CodeTooManySchedules, CodeLeaseLost, CodeNotActive,
 		CodeUnauthorized, CodeForbidden, CodeCrossOrigin, CodeTokenExpired, CodeTokenWithdrawn, CodeOverloaded, CodeRateLimited, CodeBudgetExceeded,
-		CodeDiskFull, CodeSearchTooBroad, CodePayloadTooLarge, CodeHeadersTooLarge, CodeMembership, CodeCellVersion, CodeLeaderUnavailable, CodeNotLeader, CodeForwardLoop, CodeListBehind, CodeRebuilding,
+		CodeDiskFull, CodeSearchTooBroad, CodePayloadTooLarge, CodeHeadersTooLarge, CodeMembership, CodeCellVersion, CodeLeaderUnavailable, CodeForwardLoop, CodeListBehind, CodeRebuilding,
 		CodeStarting, CodeClockSkew, CodeAuthStateStale, CodeUnhealthy, CodeUnknownOutcome, CodeRequestTimeout, CodeCanceled, CodeUnsupported, CodeInternal,
 	}
 }
