@@ -7,8 +7,8 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // watchClocks prepares to compare this node's clock with the others' (R-T2). A node

@@ -14,8 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
 
 // Peer is a node of the cell as it is known before the cell's own records are.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
-	"github.com/corvo-cloud/corvo/data-plane/internal/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 )
 
 // ErrInUse is in the error of a start on a folder that another process uses.

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
-	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
 // namespaces tells one shard what the cell says of its namespaces.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
-	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
-	"github.com/corvo-cloud/corvo/data-plane/internal/transport"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/internal/cellversion"
-	"github.com/corvo-cloud/corvo/data-plane/internal/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
 
 var (

@@ -9,12 +9,12 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
-	"github.com/corvo-cloud/corvo/data-plane/internal/cluster"
-	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
-	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 type tlsConfig = tls.Config

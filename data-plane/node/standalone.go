@@ -20,10 +20,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
-	"github.com/corvo-cloud/corvo/data-plane/internal/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/server"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 )
 
 // A node alone has no control plane, so it makes itself the one tenant and

@@ -18,9 +18,9 @@ func TestAnalyzers_ReportExactlyTheMarkedLines(t *testing.T) {
 		pkg       string
 		analyzers []*analysis.Analyzer
 	}{
-		{"determinism", "data-plane/internal/state", []*analysis.Analyzer{analyzers.Determinism}},
+		{"determinism", "data-plane/internal/engine/state", []*analysis.Analyzer{analyzers.Determinism}},
 		{"determinism is only asked of rooms under apply", "data-plane/internal/free", []*analysis.Analyzer{analyzers.Determinism, analyzers.ExportedDoc, analyzers.ErrDrop}},
-		{"house", "data-plane/internal/shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
+		{"house", "data-plane/internal/engine/shard", []*analysis.Analyzer{analyzers.Forbidden, analyzers.Print, analyzers.NoInit, analyzers.Todo}},
 		{"missing package comment", "data-plane/internal/nodoc", []*analysis.Analyzer{analyzers.PackageDoc}},
 		{"shapeless package comment, printing allowed", "cli/internal/cli", []*analysis.Analyzer{analyzers.PackageDoc, analyzers.Print}},
 	}

@@ -12,14 +12,14 @@ import (
 // pureRooms are replayed on every replica and must give the same bytes on each
 // (law 2, R18).
 var pureRooms = []string{
-	Module + "data-plane/internal/codec",
-	Module + "data-plane/internal/job",
-	Module + "data-plane/internal/command",
-	Module + "data-plane/internal/keys",
-	Module + "data-plane/internal/records",
-	Module + "data-plane/internal/state",
-	Module + "data-plane/internal/stateread",
-	Module + "data-plane/internal/feed",
+	Module + "data-plane/internal/floor/codec",
+	Module + "data-plane/internal/engine/job",
+	Module + "data-plane/internal/engine/command",
+	Module + "data-plane/internal/engine/keys",
+	Module + "data-plane/internal/engine/records",
+	Module + "data-plane/internal/engine/state",
+	Module + "data-plane/internal/engine/stateread",
+	Module + "data-plane/internal/engine/feed",
 }
 
 // impureImports says why each package has no place under apply.

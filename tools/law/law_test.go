@@ -85,12 +85,12 @@ func TestImports_BreachesAreSeen(t *testing.T) {
 		name, room, path string
 		allowed          bool
 	}{
-		{"domain may use its words", "data-plane/internal/state", own("data-plane/internal/job"), true},
-		{"state may not know raft", "data-plane/internal/state", "github.com/hashicorp/raft", false},
-		{"state may not know the server", "data-plane/internal/state", own("data-plane/internal/server"), false},
-		{"nobody imports server", "data-plane/internal/queue", own("data-plane/internal/server"), false},
-		{"node imports all", "data-plane/node", own("data-plane/internal/server"), true},
-		{"the floor stores, the rest reads through it", "data-plane/internal/state", "github.com/cockroachdb/pebble/v2", false},
+		{"domain may use its words", "data-plane/internal/engine/state", own("data-plane/internal/engine/job"), true},
+		{"state may not know raft", "data-plane/internal/engine/state", "github.com/hashicorp/raft", false},
+		{"state may not know the server", "data-plane/internal/engine/state", own("data-plane/internal/edge/server"), false},
+		{"nobody imports server", "data-plane/internal/edge/queue", own("data-plane/internal/edge/server"), false},
+		{"node imports all", "data-plane/node", own("data-plane/internal/edge/server"), true},
+		{"the floor stores, the rest reads through it", "data-plane/internal/engine/state", "github.com/cockroachdb/pebble/v2", false},
 		{"proxy may not start a node", "services/proxy", own("data-plane/node"), false},
 		{"api may not reach its parent's internals", "data-plane/api/forward", own("data-plane/internal/fault"), false},
 		{"sdk knows the contract only", "sdks/go/corvo", own("data-plane/node"), false},
@@ -416,8 +416,8 @@ var reason = regexp.MustCompile(`(?:fault\.New\(\s*fault\.\w+,|Reason:|refuse\(\
 
 // customers' calls are refused by these rooms; the others speak to operators.
 var refusing = []string{
-	"data-plane/internal/cluster/", "data-plane/internal/dispatch/", "data-plane/internal/group/", "data-plane/internal/queue/", "data-plane/internal/readmodel/",
-	"data-plane/internal/server/", "data-plane/internal/shard/", "data-plane/internal/state/", "services/proxy/",
+	"data-plane/internal/edge/cluster/", "data-plane/internal/engine/dispatch/", "data-plane/internal/floor/group/", "data-plane/internal/edge/queue/", "data-plane/internal/edge/readmodel/",
+	"data-plane/internal/edge/server/", "data-plane/internal/engine/shard/", "data-plane/internal/engine/state/", "services/proxy/",
 }
 
 func TestDocs_EveryReasonOfARefusalIsInTheTable(t *testing.T) {

@@ -18,7 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write testdata anew") //nolint:gochec
 
 // underApply are the folders, with what lies in them, whose constants may decide what
 // apply stores.
-var underApply = []string{"command", "feed", "job", "keys", "records", "state", "cell/limits.go"}
+var underApply = []string{"engine/command", "engine/feed", "engine/job", "engine/keys", "engine/records", "engine/state", "cell/limits.go"}
 
 // A limit, a length of time or a text that apply goes by is a part of the stored form:
 // two builds in one cell must have the same (R18). One that changes is a new constant
@@ -59,7 +59,7 @@ func TestStored_ConstantsUnderApplyAreThoseOfTheFile(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log("If apply goes by it, replicas of two builds would differ: keep the old one and switch the new one on by the entry's version " +
-			"(data-plane/internal/state/DESIGN.md). If only readers do, or it is only new: go test ./law -run TestStored -rewrite")
+			"(data-plane/internal/engine/state/DESIGN.md). If only readers do, or it is only new: go test ./law -run TestStored -rewrite")
 	}
 }
 

@@ -1,14 +1,14 @@
 package main
 
 const (
-	schedule   = "internal/state/schedule.go"
-	policy     = "internal/state/policy.go"
-	agent      = "internal/state/agent.go"
-	requeue    = "internal/state/requeue.go"
-	clearqueue = "internal/state/clearqueue.go"
-	move       = "internal/state/move.go"
-	prioritize = "internal/state/prioritize.go"
-	listfile   = "internal/readmodel/file.go"
+	schedule   = "internal/engine/state/schedule.go"
+	policy     = "internal/engine/state/policy.go"
+	agent      = "internal/engine/state/agent.go"
+	requeue    = "internal/engine/state/requeue.go"
+	clearqueue = "internal/engine/state/clearqueue.go"
+	move       = "internal/engine/state/move.go"
+	prioritize = "internal/engine/state/prioritize.go"
+	listfile   = "internal/edge/readmodel/file.go"
 )
 
 // orderMutations break what people order for many jobs at once, or for days to come.

@@ -1,16 +1,16 @@
 package main
 
 const (
-	hold        = "internal/state/hold.go"
-	expire      = "internal/state/expire.go"
-	admit       = "internal/state/admit.go"
-	retrypolicy = "internal/state/retrypolicy.go"
-	usage       = "internal/state/usage.go"
-	deliver     = "internal/state/deliver.go"
-	chain       = "internal/state/chain.go"
-	batch       = "internal/state/batch.go"
-	depend      = "internal/state/depend.go"
-	overlay     = "internal/state/overlay.go"
+	hold        = "internal/engine/state/hold.go"
+	expire      = "internal/engine/state/expire.go"
+	admit       = "internal/engine/state/admit.go"
+	retrypolicy = "internal/engine/state/retrypolicy.go"
+	usage       = "internal/engine/state/usage.go"
+	deliver     = "internal/engine/state/deliver.go"
+	chain       = "internal/engine/state/chain.go"
+	batch       = "internal/engine/state/batch.go"
+	depend      = "internal/engine/state/depend.go"
+	overlay     = "internal/engine/state/overlay.go"
 )
 
 // ruleMutations break what jobs do to each other, and what people and producers may ask.

@@ -41,15 +41,15 @@ func (m mutation) try(ctx context.Context, module, dir string) (string, error) {
 }
 
 // stateRoom is where the tests are that run whole entries.
-const stateRoom = "internal/state"
+const stateRoom = "internal/engine/state"
 
 // testedBy are the rooms whose tests must notice: that of the file, and for what is only
 // a part of the state machine that of the machine.
 func (m mutation) testedBy() []string {
 	switch room := filepath.ToSlash(filepath.Dir(m.file)); room {
-	case "internal/records":
+	case "internal/engine/records":
 		return []string{room, stateRoom}
-	case "internal/stateread":
+	case "internal/engine/stateread":
 		return []string{stateRoom}
 	default:
 		return []string{room}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // handOverEvery is the mean pause between two looks at what a node leads that

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // leads counts the groups that a node leads.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
-	"github.com/corvo-cloud/corvo/data-plane/internal/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
 // Limits of the desired state. Beyond one the whole change set is refused with

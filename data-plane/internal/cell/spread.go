@@ -7,7 +7,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/internal/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // spreadEvery is the mean pause between two looks at who leads what. Each look

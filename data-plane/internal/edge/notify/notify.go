@@ -1,0 +1,79 @@
+// Package notify wakes the readers of a namespace's feed when it has new events, so that
+// nobody polls and apply never waits for a reader.
+//
+// It must not know events: what a reader finds is in the feed. Surprising: a notification
+// without a listener is lost. That is safe, because a reader reads the feed once more after
+// it has started to listen.
+package notify
+
+import (
+	"sync"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+// Hub notifies listeners per namespace. Notify never blocks and is cheap while nobody
+// listens.
+type Hub struct {
+	any chan struct{}
+
+	mu        sync.RWMutex // Guards listeners.
+	listeners map[job.Namespace]map[*Listener]struct{}
+}
+
+// Listener receives the notifications of one namespace. C is never closed.
+type Listener struct {
+	C   <-chan struct{}
+	c   chan struct{}
+	hub *Hub
+	ns  job.Namespace
+}
+
+// New returns a Hub without listeners.
+func New() *Hub {
+	return &Hub{any: make(chan struct{}, 1), listeners: make(map[job.Namespace]map[*Listener]struct{})}
+}
+
+// Notify says that a namespace has new committed events.
+func (h *Hub) Notify(ns job.Namespace) {
+	wake(h.any)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for l := range h.listeners[ns] {
+		wake(l.c)
+	}
+}
+
+// Any receives the notifications of every namespace. It is for a single reader.
+func (h *Hub) Any() <-chan struct{} { return h.any }
+
+// Listen subscribes to ns; Stop ends it.
+func (h *Hub) Listen(ns job.Namespace) *Listener {
+	c := make(chan struct{}, 1)
+	l := &Listener{C: c, c: c, hub: h, ns: ns}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.listeners[ns] == nil {
+		h.listeners[ns] = make(map[*Listener]struct{})
+	}
+	h.listeners[ns][l] = struct{}{}
+	return l
+}
+
+// Stop ends the subscription.
+func (l *Listener) Stop() {
+	h := l.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners[l.ns], l)
+	if len(h.listeners[l.ns]) == 0 {
+		delete(h.listeners, l.ns)
+	}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // A notification is waiting already.
+	}
+}

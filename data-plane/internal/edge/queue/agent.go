@@ -1,0 +1,235 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of agent jobs.
+const (
+	AgentIterationsMax  = 1_000_000
+	IterationTimeoutMin = time.Millisecond
+	IterationTimeoutMax = 7 * 24 * time.Hour
+	IterationsListMax   = state.IterationsKept // Of one page of iterations; also the default, for clients that read one page.
+)
+
+// AgentLimits make a job an agent job and bound its loop; zeros are no limit.
+type AgentLimits struct {
+	MaxIterations    int
+	MaxCost          int64 // Nano-dollars.
+	IterationTimeout time.Duration
+}
+
+func (a *AgentLimits) validate() []fault.Field {
+	var bad checker
+	if a == nil {
+		return nil
+	}
+	if a.MaxIterations < 0 || a.MaxIterations > AgentIterationsMax {
+		bad.failf("agent.max_iterations", "is %d, must be between 0 (no limit) and %d", a.MaxIterations, AgentIterationsMax)
+	}
+	bad.dollars("agent.max_cost_usd", a.MaxCost)
+	if a.IterationTimeout != 0 {
+		bad.delay("agent.iteration_timeout", &a.IterationTimeout, IterationTimeoutMin, IterationTimeoutMax)
+	}
+	return bad
+}
+
+func (a *AgentLimits) command() *command.AgentLimits {
+	if a == nil {
+		return nil
+	}
+	return &command.AgentLimits{MaxIterations: uint32(a.MaxIterations), MaxCost: a.MaxCost, IterationTimeout: a.IterationTimeout}
+}
+
+// AgentState is where an agent job stands.
+type AgentState struct {
+	AgentLimits
+	Iteration int   // From 1.
+	TotalCost int64 // Nano-dollars, over all iterations.
+}
+
+// viewAgent is nil for a job that is no agent.
+func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *AgentState {
+	if b.Agent == nil {
+		return nil
+	}
+	a := b.Agent
+	v := &AgentState{Iteration: int(iteration)}
+	v.MaxIterations, v.MaxCost, v.IterationTimeout = int(a.MaxIterations), a.MaxCost, a.IterationTimeout
+	if used != nil {
+		v.TotalCost = used.Sum().Cost
+	}
+	return v
+}
+
+// agentStatuses are the words of a worker about the loop of its job.
+var agentStatuses = map[string]command.AgentStatus{ //nolint:gochecknoglobals // A constant table.
+	"": command.AgentUnsaid, "continue": command.AgentContinue, "done": command.AgentDone, "hold": command.AgentHold,
+}
+
+// checkAgent lists what is wrong with what an ack says of the loop.
+func (a *AckInput) checkAgent() []fault.Field {
+	var bad checker
+	if _, ok := agentStatuses[a.AgentStatus]; !ok {
+		bad.failf("agent_status", "is %q, must be continue, done or hold", clip(a.AgentStatus))
+	}
+	if a.HoldReason != "" && a.AgentStatus != "hold" {
+		bad.failf("hold_reason", "requires agent_status hold")
+	}
+	bad.text("hold_reason", a.HoldReason, ReasonBytesMax)
+	return bad
+}
+
+// ackRefusal is why an ack was refused, or nil.
+func ackRefusal(id job.ID, r *state.Result) error {
+	if r.Refusal == state.NotAgent {
+		return fault.InvalidFields([]fault.Field{{Path: "agent_status", Message: fmt.Sprintf("is only for agent jobs, and job %s isn't one", id)}})
+	}
+	return workRefusal(id, r)
+}
+
+// Iteration is one finished iteration of an agent job.
+type Iteration struct {
+	Number          int
+	Status          string // continue, done or hold.
+	At              time.Time
+	Checkpoint      json.RawMessage // nil when it left none.
+	Result          json.RawMessage
+	HoldReason      string
+	Usage           Usage
+	Provider, Model string // That were reported last.
+}
+
+// IterationPage is part of a job's iterations, in their order.
+type IterationPage struct {
+	Iterations []Iteration
+	More       bool
+}
+
+// Iterations lists the finished iterations of a job after one; a limit of 0 is the
+// default.
+func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, limit int) (IterationPage, error) {
+	var bad checker
+	if after < 0 || after > math.MaxUint32 {
+		bad.failf("after", "is %d, must be an iteration's number or 0", after)
+	}
+	if limit < 0 || limit > IterationsListMax {
+		bad.failf("limit", "is %d, must be between 1 and %d", limit, IterationsListMax)
+	}
+	if len(bad) > 0 {
+		return IterationPage{}, fault.InvalidFields(bad)
+	}
+	if limit == 0 {
+		limit = IterationsListMax
+	}
+	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page IterationPage, err error) {
+		if _, err := stateread.ReadHead(g, c.Namespace, id); err != nil {
+			return page, err
+		}
+		list, more, err := stateread.ReadIterations(g, c.Namespace, id, uint32(after), limit)
+		page.More = more
+		for i := range list {
+			page.Iterations = append(page.Iterations, viewIteration(&list[i]))
+		}
+		return page, err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return IterationPage{}, errNoJob(id)
+	}
+	return page, err
+}
+
+func viewIteration(it *records.Iteration) Iteration {
+	v := Iteration{
+		Number: int(it.Number), At: when(it.At), Checkpoint: it.Checkpoint, Result: it.Result, HoldReason: it.HoldReason,
+		Usage: viewUsage(it.Usage), Provider: it.Provider, Model: it.Model,
+	}
+	for word, status := range agentStatuses {
+		if status == it.Status {
+			v.Status = word
+		}
+	}
+	return v
+}
+
+// Replay makes a new job like one of before, which begins where an iteration of that
+// one ended; with an idempotency key, one for each such place.
+func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key string) (EnqueueResult, error) {
+	var bad checker
+	if bad.text("Idempotency-Key", key, KeyBytesMax); len(bad) > 0 {
+		return EnqueueResult{}, fault.InvalidFields(bad)
+	}
+	cmd, err := s.replayOf(ctx, c, id, from)
+	if err != nil {
+		return EnqueueResult{}, err
+	}
+	if key != "" { // The job itself may have been enqueued with the same.
+		cmd.IdempotencyKey, cmd.IdempotencyFor = fmt.Sprintf("%s#%s@%d", key, id, from), job.IdempotencyFor
+	}
+	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+		return EnqueueResult{}, err
+	}
+	act := jobAct("job.replay", id).with("from", strconv.Itoa(from)).with("new_job", cmd.ID.String())
+	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, act, cmd)})
+	if err != nil {
+		return EnqueueResult{}, err
+	}
+	made := &rep.After[1]
+	if err := enqueueRefusal("", &EnqueueInput{Queue: cmd.Queue}, made); err != nil {
+		return EnqueueResult{}, err
+	}
+	return enqueueResult(made), nil
+}
+
+func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (*command.Enqueue, error) {
+	type former struct {
+		stateread.Job
+		it    records.Iteration
+		there bool
+	}
+	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (j former, err error) {
+		if j.Job, err = stateread.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
+			return j, err
+		}
+		j.it, err = stateread.ReadIteration(g, c.Namespace, id, uint32(from))
+		j.there = err == nil
+		if errors.Is(err, statedb.ErrNotFound) {
+			err = nil
+		}
+		return j, err
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return nil, errNoJob(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !j.there {
+		return nil, fault.InvalidFields([]fault.Field{{Path: "from", Message: fmt.Sprintf("is %d, but job %s has no finished iteration with this number", from, id)}})
+	}
+	now := s.now()
+	again := &command.Enqueue{
+		NS: c.Namespace, ID: s.ids.next(now), Queue: j.Head.Queue, Payload: j.Payload, Checkpoint: j.it.Checkpoint,
+		Priority: j.Priority, Retry: j.Retry, Tags: j.Tags, TraceParent: j.TraceParent,
+		Agent: j.Agent, Parent: id,
+	}
+	if j.Body.ExpireAt != 0 { // As long as the other had.
+		again.ExpireAt = now.Add(time.Duration(j.Body.ExpireAt - j.CreatedAt)).UnixNano()
+	}
+	return again, nil
+}

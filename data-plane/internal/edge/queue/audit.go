@@ -1,0 +1,300 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of a page of the audit log.
+const (
+	AuditPageDefault = 100
+	AuditPageMax     = 1000
+	// auditTextMax bounds each text of an act's detail.
+	auditTextMax = 512
+	// auditWas begins the name of what a detail was before.
+	auditWas = "was_"
+)
+
+// adminAct is what somebody does who administers, as opposed to works.
+type adminAct struct {
+	act, kind, target string
+	detail            map[string]string
+}
+
+func queueAct(act, name string) adminAct { return adminAct{act: act, kind: "queue", target: name} }
+func jobAct(act string, id job.ID) adminAct {
+	return adminAct{act: act, kind: "job", target: id.String()}
+}
+func budgetAct(act, scope, on string) adminAct {
+	return adminAct{act: act, kind: "budget", target: scope + "/" + on}
+}
+
+func scheduleAct(act string, id job.ScheduleID) adminAct {
+	return adminAct{act: act, kind: "schedule", target: id.String()}
+}
+
+func policyAct(act string, id job.PolicyID) adminAct {
+	return adminAct{act: act, kind: "approval_policy", target: id.String()}
+}
+
+// with adds a detail that is not empty.
+func (a adminAct) with(name, text string) adminAct {
+	if text == "" {
+		return a
+	}
+	detail := map[string]string{name: clipTo(text, auditTextMax)}
+	for k, v := range a.detail {
+		detail[k] = v
+	}
+	a.detail = detail
+	return a
+}
+
+func clipTo(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "…"
+}
+
+// said is the command that has the next covers commands recorded as the act.
+func (a adminAct) said(c Caller, covers int) *command.Audit {
+	out := &command.Audit{NS: c.Namespace, By: c.Principal, Peer: c.Peer, Act: a.act, Type: a.kind, Target: a.target, Covers: uint32(covers)}
+	if len(a.detail) > 0 {
+		if b, err := json.Marshal(a.detail); err == nil && len(b) <= command.AuditDetailBytesMax { // A map of strings has no error.
+			out.Detail = b
+		}
+	}
+	return out
+}
+
+// act carries out one command that is an administrative act.
+func (s *Service) act(ctx context.Context, c Caller, a adminAct, cmd command.Command) (state.Result, error) {
+	rep, err := s.shard.Do(ctx, shard.Request{Settle: s.audited(c, a, cmd)})
+	if err != nil {
+		return state.Result{}, err
+	}
+	return rep.Settled[1], nil
+}
+
+// audited puts in front of a command who does it. Its results come second.
+func (s *Service) audited(c Caller, a adminAct, cmd command.Command) []command.Command {
+	return []command.Command{a.said(c, 1), cmd}
+}
+
+// actDone has the record of an act in parts written. If it is not, a timer of the shard
+// does it later.
+func (s *Service) actDone(ctx context.Context, part *command.Audit) error {
+	last := *part
+	last.Covers, last.Done = 0, true
+	_, err := s.one(ctx, &last)
+	return err
+}
+
+// act describes what settings change of those that a queue had when the call came.
+func (in *QueueSettings) act(name string, was *QueueInfo) adminAct {
+	a := queueAct("queue.update", name)
+	change := func(field, before, after string) {
+		if before != after {
+			a = a.with(auditWas+field, before).with(field, after)
+		}
+	}
+	if in.Paused != nil {
+		change("paused", strconv.FormatBool(was.Paused), strconv.FormatBool(*in.Paused))
+	}
+	if in.MaxConcurrency != nil {
+		change("max_concurrency", describeLimit(was.MaxConcurrency), describeLimit(*in.MaxConcurrency))
+	}
+	if in.Throttle != nil {
+		change("throttle", was.Throttle.describe(), in.Throttle.describe())
+	}
+	if in.Retry != nil {
+		before := was.Retry.describe()
+		for i, after := range in.Retry.describe() {
+			change(retryFields[i], before[i], after)
+		}
+	}
+	return a
+}
+
+func describeLimit(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return strconv.Itoa(n)
+}
+
+func (t Throttle) describe() string {
+	if t == (Throttle{}) {
+		return "none"
+	}
+	return fmt.Sprintf("%d/%s", t.Limit, shortly(t.Window))
+}
+
+// shortly is a duration as people type it: 1m, not 1m0s.
+func shortly(d time.Duration) string {
+	text := d.String()
+	for _, unit := range []string{"m", "h"} {
+		if strings.HasSuffix(text, unit+"0s") || strings.HasSuffix(text, unit+"0m") {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay"} //nolint:gochecknoglobals // The words of the API.
+
+// describe says each of retryFields.
+func (r *RetrySettings) describe() [len(retryFields)]string {
+	out := [...]string{"default", cmp.Or(r.Backoff, "default"), "default", "default"}
+	if r.MaxRetries != nil {
+		out[0] = strconv.Itoa(*r.MaxRetries)
+	}
+	for i, d := range map[int]*time.Duration{2: r.BaseDelay, 3: r.MaxDelay} {
+		if d != nil {
+			out[i] = shortly(*d)
+		}
+	}
+	return out
+}
+
+// act describes a budget that is set.
+func (b *Budget) act() adminAct {
+	a := budgetAct("budget.set", b.Scope, b.Target)
+	if b.Daily != 0 {
+		a = a.with("daily_usd", job.FormatDollars(b.Daily))
+	}
+	if b.PerJob != 0 {
+		a = a.with("per_job_usd", job.FormatDollars(b.PerJob))
+	}
+	return a.with("on_exceed", cmp.Or(b.OnExceed, onExceeds[0]))
+}
+
+// act describes an approval policy that is set.
+func (p *Policy) act() adminAct {
+	a := policyAct("approval_policy.set", p.ID).with("name", p.Name).with("queue", p.Queue)
+	if p.TagKey != "" {
+		a = a.with("tag", p.TagKey+":"+p.TagValue)
+	}
+	return a.with("enabled", strconv.FormatBool(p.Enabled)).with("approvers", strings.Join(p.Approvers, ", "))
+}
+
+// act describes a bulk call: its action, its filter and how many ids it names.
+func (p *bulkPlan) act() adminAct {
+	a := adminAct{act: "jobs." + p.in.Action, kind: "jobs"}.with("to_queue", p.in.MoveTo).with("priority", p.in.Priority)
+	if p.in.Filter == nil {
+		return a.with("job_ids", strconv.Itoa(len(p.in.JobIDs)))
+	}
+	return a.with("filter", p.in.Filter.describe())
+}
+
+// describe says a filter in one line, as the words of the API.
+func (f *JobFilter) describe() string {
+	var parts []string
+	say := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	say("queue", f.Queue)
+	say("error_group", f.ErrorGroup)
+	say("state", strings.Join(f.States, ","))
+	for _, t := range f.Tags {
+		say("tag", t.Key+":"+t.Value)
+	}
+	say("priority", f.Priority)
+	say("worker_id", f.WorkerID)
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{
+		{"created_after", f.CreatedAfter}, {"created_before", f.CreatedBefore}, {"scheduled_after", f.ScheduledAfter}, {"scheduled_before", f.ScheduledBefore},
+		{"started_after", f.StartedAfter}, {"started_before", f.StartedBefore}, {"completed_after", f.CompletedAfter}, {"completed_before", f.CompletedBefore},
+	} {
+		if !t.at.IsZero() {
+			say(t.name, t.at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if f.AttemptMin != nil {
+		say("attempt_min", strconv.Itoa(*f.AttemptMin))
+	}
+	if f.AttemptMax != nil {
+		say("attempt_max", strconv.Itoa(*f.AttemptMax))
+	}
+	if f.HasErrors != nil {
+		say("has_errors", strconv.FormatBool(*f.HasErrors))
+	}
+	if f.Limit > 0 {
+		say("limit", strconv.Itoa(f.Limit))
+		say("order", f.Order)
+	}
+	return strings.Join(parts, " ")
+}
+
+// AuditEntry is one administrative act.
+type AuditEntry struct {
+	Number            uint64 // In the namespace.
+	At                time.Time
+	By, Peer          string
+	Act               string
+	Type, Target      string
+	Detail            json.RawMessage
+	Affected, Refused uint64
+	Interrupted       bool
+}
+
+// AuditPage is some acts, newest first; Next is 0 on the last page.
+type AuditPage struct {
+	Entries []AuditEntry
+	Next    uint64
+}
+
+// Audit lists who administered what in the namespace, newest first; before 0 begins with
+// the newest.
+func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int) (AuditPage, error) {
+	limit = cmp.Or(limit, AuditPageDefault)
+	if limit < 1 || limit > AuditPageMax {
+		return AuditPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: fmt.Sprintf("must be between 1 and %d", AuditPageMax)}})
+	}
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page AuditPage, err error) {
+		list, err := stateread.ReadAuditOf(g, c.Namespace, before, limit+1)
+		if len(list) > limit {
+			list = list[:limit]
+			page.Next = list[limit-1].Of
+		}
+		for i := range list {
+			r := &list[i]
+			page.Entries = append(page.Entries, AuditEntry{
+				Number: r.Of, At: when(r.At), By: r.By, Peer: r.Peer, Act: r.Act, Type: r.Type, Target: r.Target, Detail: r.Detail,
+				Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
+			})
+		}
+		return page, err
+	})
+}
+
+// TakeAudit reads the acts of all namespaces of the shard behind a number, oldest first,
+// and lets those up to it go in time: whoever asks keeps them.
+func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page stateread.AuditPage, err error) {
+	page, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.AuditPage, error) {
+		return stateread.ReadAudit(g, after, limit)
+	})
+	if err != nil || after <= page.Taken {
+		return page, err
+	}
+	_, err = s.one(ctx, &command.AuditTaken{Through: after})
+	return page, err
+}

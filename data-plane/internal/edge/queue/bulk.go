@@ -1,0 +1,386 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of doing one thing to many jobs.
+const (
+	// BulkNowMax is how many jobs a call does itself: more are an operation.
+	BulkNowMax = 10_000
+	// BulkRefusedMax of the jobs that were left as they are are named.
+	BulkRefusedMax = 20
+
+	bulkGroup    = 256       // Commands of one request: a part of an entry, so that others get their turn.
+	bulkCountMax = 1_000_000 // What an operation looks at to say how large it is.
+)
+
+// BulkInput is one action on many jobs: those of JobIDs, or those that a filter finds.
+type BulkInput struct {
+	JobIDs   []string
+	Filter   *JobFilter
+	Action   string // One of BulkActions.
+	MoveTo   string // The queue, for move.
+	Priority string // For change_priority.
+	// Async makes it an operation, however small it is.
+	Async bool
+}
+
+// BulkDone is what became of jobs.
+type BulkDone struct {
+	Affected int
+	Errors   int // Jobs that were left as they are.
+	// Refused names the first of those.
+	Refused []BulkRefusal
+}
+
+// BulkRefusal is why one job was left as it is.
+type BulkRefusal struct {
+	JobID string
+	Err   error
+}
+
+func (d *BulkDone) refuse(id string, err error) {
+	d.Errors++
+	if len(d.Refused) < BulkRefusedMax {
+		d.Refused = append(d.Refused, BulkRefusal{id, err})
+	}
+}
+
+// bulkAction is one word of the contract.
+type bulkAction struct {
+	word string
+	verb string // As adminRefusal words it.
+	// ask makes the command for a job that is there.
+	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
+}
+
+var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
+	{"retry", "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Retry{NS: c.Namespace, ID: id}
+	}},
+	{"delete", "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Delete{NS: c.Namespace, ID: id}
+	}},
+	{"cancel", "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Cancel{NS: c.Namespace, ID: id}
+	}},
+	{"move", "move", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Move{NS: c.Namespace, ID: id, Queue: p.in.MoveTo}
+	}},
+	{"requeue", "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
+		return &command.Requeue{NS: c.Namespace, Queue: h.Queue, Jobs: []job.ID{id}}
+	}},
+	{"change_priority", "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Prioritize{NS: c.Namespace, ID: id, Priority: p.priority}
+	}},
+	{"hold", "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Hold{NS: c.Namespace, ID: id, By: c.Principal}
+	}},
+	{"approve", "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Decide{NS: c.Namespace, ID: id, Approve: true, By: c.Principal}
+	}},
+	{"reject", "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
+	}},
+}
+
+// BulkActions are the words for what may be done.
+func BulkActions() (words []string) {
+	for _, a := range bulkActions {
+		words = append(words, a.word)
+	}
+	return words
+}
+
+// bulkPlan is a BulkInput that is valid.
+type bulkPlan struct {
+	in       BulkInput
+	action   *bulkAction
+	priority job.Priority
+	fits     readmodel.Filter // If there is a filter.
+}
+
+// plan checks everything about the input.
+func (in BulkInput) plan() (*bulkPlan, error) {
+	p := &bulkPlan{in: in}
+	var bad checker
+	if i := slices.IndexFunc(bulkActions, func(a bulkAction) bool { return a.word == in.Action }); i >= 0 {
+		p.action = &bulkActions[i]
+	} else {
+		bad.failf("action", "is %q, must be one of %s", clip(in.Action), strings.Join(BulkActions(), ", "))
+	}
+	if in.Action == "move" {
+		if msg := checkQueueName(in.MoveTo); msg != "" {
+			bad.failf("move_to_queue", "%s", msg)
+		}
+	} else if in.MoveTo != "" {
+		bad.failf("move_to_queue", "is only for the action move")
+	}
+	if in.Action == "change_priority" {
+		var known bool
+		if p.priority, known = job.ParsePriority(in.Priority); !known || in.Priority == "" {
+			bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
+		}
+	} else if in.Priority != "" {
+		bad.failf("priority", "is only for the action change_priority")
+	}
+	switch {
+	case len(in.JobIDs) > 0 && in.Filter != nil:
+		bad.failf("filter", "can't be combined with job_ids; send one of them")
+	case len(in.JobIDs) > BulkNowMax:
+		bad.failf("job_ids", "%s; send several calls, or a filter", rangeMessage("items", 1, BulkNowMax, len(in.JobIDs)))
+	case in.Filter != nil:
+		p.checkFilter(&bad)
+	case len(in.JobIDs) == 0:
+		bad.failf("job_ids", "is required unless you send a filter")
+	}
+	if len(bad) > 0 {
+		return nil, fault.InvalidFields(bad)
+	}
+	return p, nil
+}
+
+// checkFilter refuses a filter that wants everything: it is more often a mistake than
+// a wish, and what it does may be for good.
+func (p *bulkPlan) checkFilter(bad *checker) {
+	filter := *p.in.Filter
+	p.in.Filter = &filter
+	if filter.Cursor != "" {
+		bad.failf("filter.cursor", "isn't supported here: the call applies to all matching jobs; use limit to cap how many")
+		filter.Cursor = ""
+	}
+	limit := filter.Limit
+	if limit < 0 {
+		bad.failf("filter.limit", "must be at least 1")
+	}
+	filter.Limit = 0
+	f, fields := filter.filter()
+	*bad = append(*bad, under("filter", fields)...)
+	conditions := filter
+	conditions.Order, conditions.Sort = "", ""
+	if reflect.DeepEqual(conditions, JobFilter{}) {
+		bad.failf("filter", "has no conditions, so it would match every job in the namespace; add a queue, states or a time")
+	}
+	filter.Limit, p.fits = limit, f
+}
+
+// bulkRun is one plan under way.
+type bulkRun struct {
+	bulk   *Bulk
+	caller Caller
+	plan   *bulkPlan
+	done   BulkDone
+	walked int // Jobs that were met, whatever became of them.
+	// part is what the audit log says of it; its parts become one record.
+	part *command.Audit
+	// told is called as it goes on.
+	told func(*bulkRun)
+}
+
+// all goes through all jobs of the plan. What it did before an error is done.
+func (r *bulkRun) all(ctx context.Context) error {
+	err := r.each(ctx)
+	if r.done.Affected == 0 {
+		return err
+	}
+	// Also of what was stopped: what it did is done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	_ = r.bulk.views.service.actDone(ctx, r.act(0)) // If it fails, a timer of the shard does it.
+	return err
+}
+
+// act has the next commands recorded as a part of this run.
+func (r *bulkRun) act(covers int) *command.Audit {
+	if r.part == nil {
+		r.part = r.plan.act().said(r.caller, 0)
+		r.part.Op = r.bulk.views.service.ids.next(r.bulk.views.service.now())
+	}
+	part := *r.part
+	part.Covers = uint32(covers)
+	return &part
+}
+
+func (r *bulkRun) each(ctx context.Context) error {
+	if r.plan.in.Filter != nil {
+		return r.byFilter(ctx)
+	}
+	seen := make(map[job.ID]bool, len(r.plan.in.JobIDs))
+	var ids []job.ID
+	for _, text := range r.plan.in.JobIDs {
+		id, err := job.ParseID(text)
+		if err != nil {
+			r.walked++
+			r.done.refuse(clip(text), fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist"))
+			continue
+		}
+		if !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return r.some(ctx, ids)
+}
+
+// byFilter walks the list of the jobs that fit. Their order is by what never changes,
+// so each is met once whatever is done to it; what is enqueued meanwhile is not met.
+func (r *bulkRun) byFilter(ctx context.Context) error {
+	f := *r.plan.in.Filter
+	if f.Order == "asc" { // The other way new jobs are behind the start.
+		if now := r.bulk.views.service.now().Add(1); f.CreatedBefore.IsZero() || now.Before(f.CreatedBefore) {
+			f.CreatedBefore = now
+		}
+	}
+	left := f.Limit
+	for f.Limit = ListMax; ; {
+		if left > 0 {
+			f.Limit = min(ListMax, left)
+		}
+		page, err := r.bulk.upToDate(ctx, r.caller, f)
+		if err != nil {
+			return err
+		}
+		f.asItIs = true // What it does itself need not be seen.
+		ids := make([]job.ID, len(page.Jobs))
+		for i := range page.Jobs {
+			ids[i] = page.Jobs[i].ID
+		}
+		if err := r.some(ctx, ids); err != nil {
+			return err
+		}
+		f.Cursor = page.Cursor
+		if left -= len(ids); f.Cursor == "" || r.plan.in.Filter.Limit > 0 && left <= 0 {
+			return nil
+		}
+	}
+}
+
+// errBulkRebuilding: acting on what happens to be listed would look like all.
+func errBulkRebuilding() error {
+	return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt, so some jobs would be missed; try again in a moment, or send job_ids")
+}
+
+// some does the jobs in groups, each in one request.
+func (r *bulkRun) some(ctx context.Context, ids []job.ID) error {
+	for group := range slices.Chunk(ids, bulkGroup) {
+		if err := r.group(ctx, group); err != nil {
+			return err
+		}
+		r.told(r)
+	}
+	return nil
+}
+
+func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var cmds []command.Command
+	var of []job.ID
+	var done BulkDone
+	for _, id := range ids {
+		h, err := stateread.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
+		if errors.Is(err, statedb.ErrNotFound) {
+			if r.plan.in.Filter == nil {
+				done.refuse(id.String(), errNoJob(id))
+			}
+			continue
+		}
+		meant := false
+		if err == nil {
+			meant, err = r.stillMeant(id, &h)
+		}
+		if err != nil {
+			return err
+		}
+		if meant {
+			cmds, of = append(cmds, r.plan.action.ask(r.caller, r.plan, id, &h)), append(of, id)
+		}
+	}
+	if len(cmds) > 0 {
+		rep, err := r.propose(ctx, append([]command.Command{r.act(len(cmds))}, cmds...))
+		if err != nil {
+			return err
+		}
+		settled := rep.Settled[1:]
+		for i := range settled {
+			if err := r.refusal(of[i], cmds[i], &settled[i]); err != nil {
+				done.refuse(of[i].String(), err)
+			} else {
+				done.Affected++
+			}
+		}
+	}
+	r.walked += len(ids)
+	r.done.Affected += done.Affected
+	r.done.Errors += done.Errors
+	r.done.Refused = append(r.done.Refused, done.Refused[:min(len(done.Refused), BulkRefusedMax-len(r.done.Refused))]...)
+	return nil
+}
+
+// stillMeant looks again at a job that a filter found: the list may be late.
+func (r *bulkRun) stillMeant(id job.ID, h *records.Head) (bool, error) {
+	f := &r.plan.fits
+	if r.plan.in.Filter == nil {
+		return true, nil
+	}
+	if !f.StillFits(h) || f.Cause == 0 {
+		return f.StillFits(h), nil
+	}
+	now, err := readmodel.CauseNow(r.bulk.views.shard.Store(), r.caller.Namespace, id, h)
+	return now == f.Cause, err
+}
+
+// propose waits while the shard has too much to do.
+func (r *bulkRun) propose(ctx context.Context, cmds []command.Command) (shard.Reply, error) {
+	for {
+		rep, err := r.bulk.views.shard.Do(ctx, shard.Request{Settle: cmds})
+		busy := fault.As(err)
+		if busy == nil || busy.Code != fault.Exhausted || busy.RetryAfter == 0 {
+			return rep, err
+		}
+		select {
+		case <-time.After(busy.RetryAfter):
+		case <-ctx.Done():
+			return rep, ctx.Err()
+		}
+	}
+}
+
+func (r *bulkRun) refusal(id job.ID, cmd command.Command, res *state.Result) error {
+	if _, requeue := cmd.(*command.Requeue); requeue && res.Requeued == 0 {
+		return fault.New(fault.Conflict, "CONFLICT", "cannot requeue job %s: it must be %s", id, mustBe["requeue"])
+	}
+	return adminRefusal(id, res, r.plan.action.verb)
+}
+
+// stopped says how far it got before err.
+func (r *bulkRun) stopped(err error) error {
+	f := fault.As(err)
+	if f == nil || r.walked == 0 {
+		return err
+	}
+	stopped := *f
+	if stopped.Message = fmt.Sprintf("stopped after %d jobs, %d of them done: %s; send the call again to do the rest",
+		r.walked, r.done.Affected, f.Message); f.Code == fault.NotLeader || f.Code == fault.Unavailable {
+		stopped.Code = fault.UnknownOutcome // Something was done: nobody repeats it unasked.
+	}
+	return &stopped
+}

@@ -1,0 +1,60 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of getting many jobs at once.
+const (
+	BulkGetMax = 1000
+	// BulkGetBytesMax bounds what the jobs of one answer carry.
+	BulkGetBytesMax = 32 << 20
+)
+
+// Jobs reads whole jobs, in the order of their ids as they are given and each once.
+// What names no job of the namespace is left out.
+func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error) {
+	if len(ids) > BulkGetMax {
+		return nil, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
+	}
+	return shard.Read(ctx, v.shard, func(g *statedb.Group) (out []Job, err error) {
+		left := BulkGetBytesMax
+		seen := make(map[job.ID]bool, len(ids))
+		for _, text := range ids {
+			id, err := job.ParseID(text)
+			if err != nil || seen[id] {
+				continue
+			}
+			seen[id] = true
+			j, err := stateread.ReadJob(g, c.Namespace, id)
+			if errors.Is(err, statedb.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if left -= carried(&j); left < 0 {
+				return nil, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
+					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out), 1))
+			}
+			out = append(out, viewJob(id, &j))
+		}
+		return out, nil
+	})
+}
+
+// carried is how many bytes of others' a job has.
+func carried(j *stateread.Job) int {
+	n := len(j.Body.Payload) + len(j.Result) + len(j.Checkpoint) + len(j.Progress)
+	for i := range j.Errors {
+		n += len(j.Errors[i].Error) + len(j.Errors[i].Backtrace)
+	}
+	return n
+}

@@ -1,0 +1,302 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Limits of the operations of one namespace.
+const (
+	BulkWaitingMax = 10 // Not finished: one is under way, the others wait for it.
+	bulkKept       = 20 // Finished ones that can still be asked for,
+	bulkKeptFor    = time.Hour
+	// bulkPatience is how long a call waits for the list to have what was there before it.
+	bulkPatience = 10 * time.Second
+)
+
+// BulkStatus is how far an operation is.
+type BulkStatus string
+
+const (
+	BulkQueued    BulkStatus = "queued"
+	BulkRunning   BulkStatus = "running"
+	BulkCompleted BulkStatus = "completed"
+	BulkFailed    BulkStatus = "failed"
+)
+
+// Ended reports whether nothing more happens.
+func (s BulkStatus) Ended() bool { return s == BulkCompleted || s == BulkFailed }
+
+// BulkOperation is a large change under way, or what became of it.
+type BulkOperation struct {
+	ID     string
+	Action string
+	Status BulkStatus
+	// Total is what it found when it was asked for. Jobs come and go meanwhile.
+	Total     int
+	Processed int
+	BulkDone
+	Error      string // Why it failed.
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+	FinishedAt time.Time
+}
+
+// BulkResult is what a call did, or the operation that does it.
+type BulkResult struct {
+	BulkDone
+	Operation *BulkOperation
+}
+
+// Bulk does one thing to many jobs of one shard. Operations are in the memory of this
+// process: what they did is in the log, but who asks another leader about one is told
+// that there is none.
+type Bulk struct {
+	views  *Views
+	logger *slog.Logger
+	wake   chan struct{} // Holds one: idle namespaces have something to do.
+
+	patience time.Duration
+
+	mu    sync.Mutex // Guards begin, books and everything in them.
+	begin []job.Namespace
+	books map[job.Namespace]*bulkBook
+}
+
+// bulkBook is the operations of one namespace, oldest first.
+type bulkBook struct {
+	last    int // Number of the latest.
+	running bool
+	ops     []*bulkOp
+}
+
+type bulkOp struct {
+	view    BulkOperation
+	run     *bulkRun      // Nil when it has ended.
+	changed chan struct{} // Closed, and made anew, when view changes.
+}
+
+// NewBulk makes the bulk use cases of the shard of v. Operations need Run.
+func NewBulk(v *Views, logger *slog.Logger) *Bulk {
+	return &Bulk{views: v, logger: logger, patience: bulkPatience, wake: make(chan struct{}, 1), books: make(map[job.Namespace]*bulkBook)}
+}
+
+// Run works on operations until ctx ends, one of a namespace at a time.
+func (b *Bulk) Run(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return
+		}
+		b.mu.Lock()
+		begin := b.begin
+		b.begin = nil
+		b.mu.Unlock()
+		for _, ns := range begin {
+			work.Go(func() { b.work(ctx, ns) })
+		}
+	}
+}
+
+// Do does it at once, or as an operation if that was asked for or it is large.
+func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, error) {
+	plan, err := in.plan()
+	if err != nil {
+		return BulkResult{}, err
+	}
+	total, large := len(in.JobIDs), false
+	if plan.in.Filter != nil {
+		if total, large, err = b.size(ctx, c, plan); err != nil {
+			return BulkResult{}, err
+		}
+	}
+	run := &bulkRun{bulk: b, caller: c, plan: plan, told: func(*bulkRun) {}}
+	if in.Async || large {
+		op, err := b.enlist(run, total)
+		return BulkResult{Operation: &op}, err
+	}
+	if err := run.all(ctx); err != nil {
+		return BulkResult{}, run.stopped(err)
+	}
+	return BulkResult{BulkDone: run.done}, nil
+}
+
+// size counts the jobs that a filter finds, and says whether they are too many for a call.
+func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, large bool, err error) {
+	f := *p.in.Filter
+	f.Limit = 1
+	if _, err := b.upToDate(ctx, c, f); err != nil {
+		return 0, false, err
+	}
+	limit := p.in.Filter.Limit
+	if limit > 0 && limit <= BulkNowMax {
+		return limit, false, nil
+	}
+	f.countTo = bulkCountMax
+	page, err := b.views.ListJobs(ctx, c, f)
+	if broad := fault.As(err); broad != nil && broad.Reason == "SEARCH_TOO_BROAD" {
+		return BulkNowMax, true, nil // To look at all takes longer than a query may: it is an operation.
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if total = page.Total; limit > 0 {
+		total = min(total, limit)
+	}
+	return total, page.Total > BulkNowMax || !page.TotalExact, nil
+}
+
+// upToDate lists jobs once the list has everything that was there before the call:
+// what is missing would be passed over without a word.
+func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, error) {
+	for began := time.Now(); ; {
+		page, err := b.views.ListJobs(ctx, c, f) // Waits for a moment itself.
+		switch {
+		case err != nil:
+			return JobPage{}, err
+		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
+			return page, nil
+		case time.Since(began) <= b.patience: // A small list is whole again in no time.
+		case page.Rebuilding:
+			return JobPage{}, errBulkRebuilding()
+		default:
+			return JobPage{}, fault.New(fault.Unavailable, "LIST_BEHIND",
+				"the list of jobs is %s behind, so some jobs would be missed; try again in a moment, or send job_ids", page.Lag.Round(time.Second))
+		}
+	}
+}
+
+// enlist makes an operation and sees to it that somebody works on it.
+func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ns := run.caller.Namespace
+	book := b.books[ns]
+	if book == nil {
+		book = &bulkBook{}
+		b.books[ns] = book
+	}
+	if n := book.unfinished(); n >= BulkWaitingMax {
+		return BulkOperation{}, &fault.Error{
+			Code: fault.Exhausted, Reason: "TOO_MANY_OPERATIONS", RetryAfter: 5 * time.Second,
+			Message: fmt.Sprintf("%d bulk operations of this namespace are unfinished; wait for one of them to end", n),
+		}
+	}
+	now := time.Now().UTC()
+	book.last++
+	op := &bulkOp{run: run, changed: make(chan struct{}), view: BulkOperation{
+		ID: "bulk_" + strconv.FormatInt(now.UnixNano(), 36) + "_" + strconv.Itoa(book.last), Action: run.plan.in.Action,
+		Status: BulkQueued, Total: total, CreatedAt: now, UpdatedAt: now,
+	}}
+	run.told = func(*bulkRun) { b.update(op, BulkRunning, nil) }
+	book.ops = append(book.ops, op)
+	if !book.running {
+		book.running = true
+		b.begin = append(b.begin, ns)
+		select {
+		case b.wake <- struct{}{}:
+		default: // Run is on its way.
+		}
+	}
+	return op.view, nil
+}
+
+func (k *bulkBook) unfinished() (n int) {
+	for _, op := range k.ops {
+		if op.run != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// work does the operations of a namespace, one after the other, until there are none.
+func (b *Bulk) work(ctx context.Context, ns job.Namespace) {
+	for op := b.next(ns); op != nil; op = b.next(ns) {
+		b.update(op, BulkRunning, nil)
+		if err := op.run.all(ctx); err != nil {
+			if fault.As(err) == nil && ctx.Err() == nil {
+				b.logger.Error("bulk operation failed", "namespace", ns, "operation", op.view.ID, "err", err)
+			}
+			b.update(op, BulkFailed, op.run.stopped(err))
+			continue
+		}
+		b.update(op, BulkCompleted, nil)
+	}
+}
+
+// next is the oldest operation that waits; with none left the namespace is idle, and
+// forgets its oldest.
+func (b *Bulk) next(ns job.Namespace) *bulkOp {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	book := b.books[ns]
+	for over := len(book.ops) - book.unfinished() - bulkKept; over > 0; over-- {
+		book.ops = slices.Delete(book.ops, 0, 1) // They end in their order.
+	}
+	b.forget(time.Now())
+	for _, op := range book.ops {
+		if op.run != nil {
+			return op
+		}
+	}
+	book.running = false
+	return nil
+}
+
+// forget drops what ended long ago, of all namespaces. Its caller holds mu.
+func (b *Bulk) forget(now time.Time) {
+	for ns, book := range b.books {
+		book.ops = slices.DeleteFunc(book.ops, func(op *bulkOp) bool { return op.run == nil && now.Sub(op.view.FinishedAt) > bulkKeptFor })
+		if len(book.ops) == 0 && !book.running {
+			delete(b.books, ns)
+		}
+	}
+}
+
+// update shows how far an operation is.
+func (b *Bulk) update(op *bulkOp, s BulkStatus, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := &op.view
+	v.Status, v.UpdatedAt = s, time.Now().UTC()
+	v.Processed, v.BulkDone = op.run.walked, op.run.done
+	v.Refused = slices.Clone(v.Refused)
+	if s.Ended() {
+		v.FinishedAt, op.run = v.UpdatedAt, nil
+	}
+	if err != nil {
+		v.Error = "internal error; send the call again to do the rest"
+		if f := fault.As(err); f != nil {
+			v.Error = f.Error()
+		}
+	}
+	close(op.changed)
+	op.changed = make(chan struct{})
+}
+
+// Operation answers how far an operation is; changed is closed when that is no longer so.
+func (b *Bulk) Operation(c Caller, id string) (view BulkOperation, changed <-chan struct{}, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if book := b.books[c.Namespace]; book != nil {
+		for _, op := range book.ops {
+			if op.view.ID == id {
+				return op.view, op.changed, nil
+			}
+		}
+	}
+	return BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND",
+		"this bulk operation doesn't exist: it ended a while ago, or the node that ran it stopped. What it did is done; send the call again to do the rest")
+}

@@ -1,0 +1,59 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// drainLook is how often a caller who waits for a queue to run empty looks at its
+// counters; each look reads one record.
+const drainLook = 50 * time.Millisecond
+
+// DrainQueue lets no more jobs into a queue, while those it has are handed out. It
+// answers how many are left, as soon as there are none or when wait is over.
+func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait time.Duration) (remaining int64, err error) {
+	var bad checker
+	if msg := checkQueueName(name); msg != "" {
+		bad.failf("queue", "%s", msg)
+	}
+	if wait < 0 || wait > WaitMax {
+		bad.failf("wait", "is %s, must be between 0 and %s", wait, WaitMax)
+	}
+	if len(bad) > 0 {
+		return 0, fault.InvalidFields(bad)
+	}
+	if _, err := s.Queue(ctx, c, name); err != nil {
+		return 0, err // Draining makes no queue: there is nothing to wait for.
+	}
+	drain := &command.SetQueue{NS: c.Namespace, Queue: name, Set: command.SetDraining, Draining: true}
+	if _, err := s.act(ctx, c, queueAct("queue.drain", name), drain); err != nil {
+		return 0, err
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		if remaining, err = s.remaining(ctx, c, name); err != nil || remaining == 0 {
+			return remaining, err
+		}
+		select {
+		case <-time.After(drainLook):
+		case <-over.C:
+			return remaining, nil
+		case <-ctx.Done():
+			return remaining, nil // It drains all the same.
+		}
+	}
+}
+
+// remaining counts the jobs of a queue that go on by themselves.
+func (s *Service) remaining(ctx context.Context, c Caller, name string) (n int64, err error) {
+	info, err := s.Queue(ctx, c, name)
+	for _, st := range []job.State{job.Pending, job.Scheduled, job.Retrying, job.Active, job.Cancelling} {
+		n += info.Counts[st]
+	}
+	return n, err
+}

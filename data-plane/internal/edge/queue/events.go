@@ -1,0 +1,247 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// EventFilterMax bounds each list of an event filter.
+const EventFilterMax = 100
+
+// EventFilter says which events are wanted; empty lists want all.
+type EventFilter struct {
+	Queues []string
+	JobIDs []string
+	Types  []string
+	// After is the number of the last event that was seen; nil begins with what
+	// happens next.
+	After *uint64
+}
+
+// NamespaceEvent is one event of a namespace, numbered without gaps.
+type NamespaceEvent struct {
+	Seq     uint64
+	Type    string // Such as job.started or queue.paused.
+	At      time.Time
+	JobID   job.ID // Zero for events of queues.
+	Queue   string
+	State   string // Of the job after the event; "" when it is gone.
+	From    string // Before it, if the event changed it; "" also for a new job.
+	Attempt int
+}
+
+// ErrEventsLost: events after the number asked for are no longer kept. The reader
+// has to look at the whole again and go on from now.
+var ErrEventsLost = errors.New("the events after that number are no longer kept")
+
+// EventReader reads a namespace's events in order. It is for one goroutine.
+type EventReader struct {
+	v        *Views
+	ns       job.Namespace
+	listener *notify.Listener
+	moved    <-chan struct{} // Leadership may have changed.
+	seq      uint64
+	pending  []uint64 // Entries to read, oldest first.
+
+	queues map[string]bool
+	ids    map[job.ID]bool
+	types  map[feed.Type]bool
+}
+
+// Events begins to read; Close ends it.
+func (v *Views) Events(c Caller, in EventFilter) (*EventReader, error) {
+	r := &EventReader{v: v, ns: c.Namespace, moved: v.shard.Group().LeadershipChanged()}
+	if fields := r.wants(&in); len(fields) > 0 {
+		return nil, fault.InvalidFields(fields)
+	}
+	if err := v.leads(); err != nil {
+		return nil, err
+	}
+	r.listener = v.hub.Listen(c.Namespace)
+	if in.After != nil {
+		r.seq = *in.After
+		return r, nil
+	}
+	if err := r.GoOnFromNow(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close ends the reading.
+func (r *EventReader) Close() { r.listener.Stop() }
+
+// GoOnFromNow passes over everything that happened so far, after ErrEventsLost.
+func (r *EventReader) GoOnFromNow() error {
+	m, err := feed.MarkOf(r.v.shard.Store(), r.ns)
+	r.seq, r.pending = m.Seq, nil
+	return err
+}
+
+// Seq is the number of the last event that was read or passed over.
+func (r *EventReader) Seq() uint64 { return r.seq }
+
+// Next waits for events and returns those that are wanted; possibly none, so that
+// Seq moves on past what is not. It costs what the namespace itself did: a slow reader
+// reads later, from what is kept, and holds nothing in memory. When another node
+// leads it answers a NotLeader fault.
+func (r *EventReader) Next(ctx context.Context) ([]NamespaceEvent, error) {
+	for {
+		if len(r.pending) > 0 {
+			return r.read()
+		}
+		select { // Before looking, so that what comes after the look is heard.
+		case <-r.listener.C:
+		default:
+		}
+		pending, err := feed.Since(r.v.shard.Store(), r.ns, r.seq, pendingMax)
+		switch {
+		case errors.Is(err, feed.ErrTrimmed), errors.Is(err, feed.ErrAhead):
+			return nil, ErrEventsLost
+		case err != nil:
+			return nil, err
+		}
+		if r.pending = pending; len(pending) > 0 {
+			continue
+		}
+		if err := r.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pendingMax entries are listed at a time for a reader that is behind.
+const pendingMax = 256
+
+func (r *EventReader) wait(ctx context.Context) error {
+	select {
+	case <-r.listener.C:
+		return nil
+	case <-r.moved:
+		r.moved = r.v.shard.Group().LeadershipChanged()
+		return r.v.leads()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// read reads the next entry.
+func (r *EventReader) read() ([]NamespaceEvent, error) {
+	b, err := feed.At(r.v.shard.Store(), r.pending[0])
+	if errors.Is(err, feed.ErrTrimmed) {
+		return nil, ErrEventsLost
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.pending = r.pending[1:]
+	var out []NamespaceEvent
+	for i := range b.Events {
+		e := &b.Events[i]
+		if e.NS != r.ns || e.Seq <= r.seq {
+			continue
+		}
+		r.seq = e.Seq
+		if r.wanted(e) {
+			out = append(out, viewEvent(e, b.Now))
+		}
+	}
+	return out, nil
+}
+
+func (r *EventReader) wanted(e *feed.Event) bool {
+	return (r.queues == nil || r.queues[e.Queue]) && (r.ids == nil || r.ids[e.ID]) && (r.types == nil || r.types[e.Type])
+}
+
+// wants reads the filter and lists everything that is wrong with it.
+func (r *EventReader) wants(in *EventFilter) (fields []fault.Field) {
+	wrong := func(path, format string, args ...any) {
+		fields = append(fields, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
+	}
+	for _, list := range []struct {
+		path  string
+		words []string
+	}{{"queues", in.Queues}, {"job_ids", in.JobIDs}, {"types", in.Types}} {
+		if len(list.words) > EventFilterMax {
+			wrong(list.path, "%s", rangeMessage("items", 0, EventFilterMax, len(list.words)))
+			return fields
+		}
+	}
+	for _, q := range in.Queues {
+		if msg := checkQueueName(q); msg != "" {
+			wrong("queues", "%q: %s", q, msg)
+		}
+		note(&r.queues, q)
+	}
+	for _, word := range in.JobIDs {
+		id, err := job.ParseID(word)
+		if err != nil {
+			wrong("job_ids", "%q is not a job id", word)
+		}
+		note(&r.ids, id)
+	}
+	for _, word := range in.Types {
+		t, ok := typeOf(word)
+		if !ok {
+			wrong("types", "%q is not an event type; use %s", word, strings.Join(EventTypes(), ", "))
+		}
+		note(&r.types, t)
+	}
+	return fields
+}
+
+func note[K comparable](set *map[K]bool, k K) {
+	if *set == nil {
+		*set = make(map[K]bool)
+	}
+	(*set)[k] = true
+}
+
+func typeOf(word string) (feed.Type, bool) {
+	for _, t := range feed.Types() {
+		if word == eventType(t) {
+			return t, true
+		}
+	}
+	return 0, false
+}
+
+// EventTypes are the words of all types of events.
+func EventTypes() []string {
+	var words []string
+	for _, t := range feed.Types() {
+		words = append(words, eventType(t))
+	}
+	slices.Sort(words)
+	return words
+}
+
+// eventType is what a type is called on the wire: jobs by the bare word, as existing
+// clients know them, and queues as queue.paused.
+func eventType(t feed.Type) string {
+	if of, ok := strings.CutPrefix(t.String(), "queue_"); ok {
+		return "queue." + of
+	}
+	return t.String()
+}
+
+func viewEvent(e *feed.Event, now int64) NamespaceEvent {
+	v := NamespaceEvent{Seq: e.Seq, Type: eventType(e.Type), At: when(now), JobID: e.ID, Queue: e.Queue, Attempt: int(e.Attempt)}
+	if e.State.Valid() {
+		v.State = e.State.String()
+	}
+	if e.From.Valid() {
+		v.From = e.From.String()
+	}
+	return v
+}

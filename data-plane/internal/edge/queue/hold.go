@@ -1,0 +1,53 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Hold stops a waiting job until a person decides, or asks the worker of an active
+// one to let go of it first; the state tells which: Held or Cancelling.
+func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) (job.State, error) {
+	if err := checkReason("reason", reason); err != nil {
+		return 0, err
+	}
+	res, err := s.act(ctx, c, jobAct("job.hold", id).with("reason", reason), &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal})
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(id, &res, "hold")
+}
+
+// Approve lets a held job run.
+func (s *Service) Approve(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
+	return s.decide(ctx, c, "approve", &command.Decide{ID: id, Approve: true, Comment: comment})
+}
+
+// Reject ends a held job: it is dead.
+func (s *Service) Reject(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
+	return s.decide(ctx, c, "reject", &command.Decide{ID: id, Comment: comment})
+}
+
+func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *command.Decide) (job.State, error) {
+	if err := checkReason("comment", cmd.Comment); err != nil {
+		return 0, err
+	}
+	cmd.NS, cmd.By = c.Namespace, c.Principal
+	res, err := s.act(ctx, c, jobAct("job."+verb, cmd.ID).with("comment", cmd.Comment), cmd)
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(cmd.ID, &res, verb)
+}
+
+func checkReason(path, text string) error {
+	var bad checker
+	bad.text(path, text, ReasonBytesMax)
+	if len(bad) > 0 {
+		return fault.InvalidFields(bad)
+	}
+	return nil
+}

@@ -1,0 +1,446 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cron"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of cron schedules.
+const (
+	ScheduleNameBytesMax = 128
+	JitterMax            = 24 * time.Hour
+	NextRunsShown        = 5
+	SchedulesDefault     = 50 // Of one page.
+	SchedulesMax         = 1000
+)
+
+// onTime is how late a tick may be that nothing has gone wrong with: the policy of
+// catching up is about older ones. A change of leader takes less.
+const onTime = 10 * time.Second
+
+// ScheduleInput describes a schedule whole: what is left out has its default.
+type ScheduleInput struct {
+	Name     string
+	Cron     string
+	Timezone string // "" is UTC.
+	Jitter   time.Duration
+	Overlap  string // "" is allow.
+	CatchUp  string // "" is once.
+	// Paused: nil leaves it as it is; a new schedule is not paused.
+	Paused *bool
+	// Job is what each tick enqueues; it has no time and no idempotency key.
+	Job EnqueueInput
+}
+
+// Schedule is a cron schedule as stored, with what comes next.
+type Schedule struct {
+	ID       job.ScheduleID
+	Version  uint64
+	Name     string
+	Cron     string
+	Timezone string
+	Jitter   time.Duration
+	Overlap  string
+	CatchUp  string
+	Paused   bool
+
+	Queue        string
+	Payload      json.RawMessage
+	Priority     job.Priority
+	Tags         map[string]string
+	UniqueKey    string
+	UniquePeriod time.Duration
+	ExpireAfter  time.Duration // 0: never.
+	Retry        RetrySettings // What is not set is decided by the queue.
+
+	NextRunAt time.Time // Zero: paused, or nothing comes.
+	NextRuns  []time.Time
+	LastRunAt time.Time // Zero: it never ran.
+	LastJob   job.ID
+	Missed    uint64 // Ticks that made no job.
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// SchedulePage is part of a list.
+type SchedulePage struct {
+	Schedules []Schedule // Without NextRuns.
+	Cursor    string     // "" at the end of the list.
+}
+
+//nolint:gochecknoglobals // Constant tables.
+var (
+	overlapWords = []string{command.OverlapAllow: "allow", command.OverlapSkip: "skip", command.OverlapCancel: "cancel"}
+	catchUpWords = []string{command.CatchUpOnce: "once", command.CatchUpSkip: "skip", command.CatchUpAll: "all"}
+)
+
+// CreateSchedule makes a schedule. Its name is taken by no other.
+func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput) (Schedule, error) {
+	now := s.now()
+	if fields := in.Check(c, now); len(fields) > 0 {
+		return Schedule{}, fault.InvalidFields(fields)
+	}
+	id := job.ScheduleID(s.ids.next(now))
+	cmd := &command.PutSchedule{NS: c.Namespace, ID: id, Schedule: in.stamp()}
+	cmd.Schedule.Paused = in.Paused != nil && *in.Paused
+	if err := s.putSchedule(ctx, c, "schedule.create", cmd, now); err != nil {
+		return Schedule{}, err
+	}
+	return s.Schedule(ctx, c, id)
+}
+
+// PutSchedule replaces what a schedule is. A version that is not 0 must be the one it has.
+func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, version uint64, in ScheduleInput) (Schedule, error) {
+	if fields := in.Check(c, s.now()); len(fields) > 0 {
+		return Schedule{}, fault.InvalidFields(fields)
+	}
+	err := s.changeSchedule(ctx, c, "schedule.update", id, version, func(old *command.Schedule) command.Schedule {
+		put := in.stamp()
+		put.Paused = old.Paused
+		if in.Paused != nil {
+			put.Paused = *in.Paused
+		}
+		return put
+	})
+	if err != nil {
+		return Schedule{}, err
+	}
+	return s.Schedule(ctx, c, id)
+}
+
+// PauseSchedule stops the ticks of a schedule; none of them is made good later.
+func (s *Service) PauseSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
+	return s.pauseSchedule(ctx, c, id, true)
+}
+
+// ResumeSchedule lets a schedule tick again, from now on.
+func (s *Service) ResumeSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
+	return s.pauseSchedule(ctx, c, id, false)
+}
+
+func (s *Service) pauseSchedule(ctx context.Context, c Caller, id job.ScheduleID, paused bool) error {
+	act := "schedule.resume"
+	if paused {
+		act = "schedule.pause"
+	}
+	return s.changeSchedule(ctx, c, act, id, 0, func(old *command.Schedule) command.Schedule {
+		put := *old
+		put.Paused = paused
+		return put
+	})
+}
+
+// changesMax bounds how often a change is tried that others get ahead of.
+const changesMax = 8
+
+// changeSchedule proposes what change makes of the schedule, again when somebody
+// changed it meanwhile.
+func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
+	for range changesMax {
+		old, err := s.readSchedule(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		if version != 0 && version != old.Version {
+			break
+		}
+		cmd := &command.PutSchedule{NS: c.Namespace, ID: id, Schedule: change(&old.Schedule), Change: true, Version: old.Version}
+		err = s.putSchedule(ctx, c, act, cmd, s.now())
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fault.New(fault.Conflict, "CONFLICT", "schedule %s was changed by somebody else; read it again", id)
+}
+
+var errChanged = errors.New("the schedule was changed")
+
+func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *command.PutSchedule, now time.Time) error {
+	rule, err := ruleOf(cmd.ID, cmd.Schedule.Cron, cmd.Schedule.Zone)
+	if err != nil { // It was good once.
+		return fault.InvalidFields([]fault.Field{{Path: "cron", Message: err.Error()}})
+	}
+	cmd.Next = nanos(rule.Next(now))
+	res, err := s.act(ctx, c, scheduleAct(act, cmd.ID).with("name", cmd.Schedule.Name), cmd)
+	if err != nil {
+		return err
+	}
+	switch res.Refusal {
+	case state.Accepted:
+		return nil
+	case state.Exists:
+		return &fault.Error{
+			Code: fault.Conflict, Reason: "CONFLICT", Message: "another schedule in this namespace has this name",
+			Fields: []fault.Field{{Path: "name", Message: "is taken"}},
+		}
+	case state.NotFound:
+		return errNoSchedule(cmd.ID)
+	case state.TooMany:
+		return fault.New(fault.Conflict, "TOO_MANY_SCHEDULES", "this namespace has %d schedules, which is the limit; delete some of them first", state.SchedulesMax)
+	default:
+		return errChanged
+	}
+}
+
+// DeleteSchedule removes a schedule. Jobs that it made stay.
+func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
+	res, err := s.act(ctx, c, scheduleAct("schedule.delete", id), &command.DeleteSchedule{NS: c.Namespace, ID: id})
+	if err == nil && res.Refusal == state.NotFound {
+		return errNoSchedule(id)
+	}
+	return err
+}
+
+// RunSchedule makes a job of a schedule now, paused or not. The ticks stay where they are.
+func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (EnqueueResult, error) {
+	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+		return EnqueueResult{}, err
+	}
+	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, scheduleAct("schedule.run", id), &command.Tick{NS: c.Namespace, ID: id, Manual: true})})
+	if err != nil {
+		return EnqueueResult{}, err
+	}
+	switch res := &rep.After[1]; res.Refusal {
+	case state.Accepted:
+		return enqueueResult(res), nil
+	case state.NotFound:
+		return EnqueueResult{}, errNoSchedule(id)
+	case state.Exists:
+		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT", "schedule %s enqueued no job: job %s has its unique key", id, res.ID)
+	case state.WrongState:
+		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT",
+			"schedule %s enqueued no job: its previous job %s is still %s, and its jobs can't overlap", id, res.ID, res.State)
+	default:
+		of, err := s.readSchedule(ctx, c, id)
+		if err != nil {
+			return EnqueueResult{}, err
+		}
+		return EnqueueResult{}, enqueueRefusal("", &EnqueueInput{Queue: of.Job.Queue}, res)
+	}
+}
+
+// Schedule reads one schedule.
+func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Schedule, error) {
+	rec, err := s.readSchedule(ctx, c, id)
+	if err != nil {
+		return Schedule{}, err
+	}
+	v := viewSchedule(id, &rec)
+	if rule, err := ruleOf(id, rec.Cron, rec.Zone); err == nil && !rec.Paused {
+		v.NextRuns = nextRuns(rule, s.now())
+	}
+	return v, nil
+}
+
+// Schedules lists the schedules of a namespace in the order they were made.
+func (s *Service) Schedules(ctx context.Context, c Caller, cursor string, limit int) (SchedulePage, error) {
+	var bad checker
+	var after job.ScheduleID
+	if cursor != "" {
+		var err error
+		if after, err = job.ParseScheduleID(cursor); err != nil {
+			bad.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
+		}
+	}
+	if limit == 0 {
+		limit = SchedulesDefault
+	}
+	if limit < 1 || limit > SchedulesMax {
+		bad.failf("limit", "must be between 1 and %d", SchedulesMax)
+	}
+	if len(bad) > 0 {
+		return SchedulePage{}, fault.InvalidFields(bad)
+	}
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page SchedulePage, err error) {
+		list, err := stateread.ReadSchedules(g, c.Namespace, after, limit+1)
+		for i := range list {
+			if i == limit {
+				page.Cursor = list[i-1].ID.String()
+				break
+			}
+			page.Schedules = append(page.Schedules, viewSchedule(list[i].ID, &list[i].Schedule))
+		}
+		return page, err
+	})
+}
+
+// PreviewSchedule says when an expression would run next.
+func (s *Service) PreviewSchedule(_ context.Context, expression, timezone string) ([]time.Time, error) {
+	var bad checker
+	now := s.now()
+	rule := bad.rule(expression, timezone, now)
+	if len(bad) > 0 {
+		return nil, fault.InvalidFields(bad)
+	}
+	return nextRuns(rule, now), nil
+}
+
+func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
+	var runs []time.Time
+	for range NextRunsShown {
+		if after = rule.Next(after); after.IsZero() {
+			break
+		}
+		runs = append(runs, after.UTC())
+	}
+	return runs
+}
+
+func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec records.Schedule, err error) {
+	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Schedule, error) {
+		return stateread.ReadSchedule(g, c.Namespace, id)
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		err = errNoSchedule(id)
+	}
+	return rec, err
+}
+
+func errNoSchedule(id job.ScheduleID) error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no schedule %s in this namespace", id)
+}
+
+// Check lists everything that is wrong with the input.
+func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
+	var bad checker
+	switch {
+	case in.Name == "":
+		bad.failf("name", "is required")
+	case strings.ContainsFunc(in.Name, unicode.IsControl) || strings.TrimSpace(in.Name) != in.Name:
+		bad.failf("name", "can't contain control characters, or start or end with a space")
+	}
+	bad.text("name", in.Name, ScheduleNameBytesMax)
+	bad.rule(in.Cron, in.Timezone, now)
+	bad.delay("jitter", &in.Jitter, 0, JitterMax)
+	if _, ok := wordIn(overlapWords, in.Overlap); !ok {
+		bad.failf("overlap", "is %q, must be %s", clip(in.Overlap), strings.Join(overlapWords, ", "))
+	}
+	if _, ok := wordIn(catchUpWords, in.CatchUp); !ok {
+		bad.failf("catch_up", "is %q, must be %s", clip(in.CatchUp), strings.Join(catchUpWords, ", "))
+	}
+	if in.Overlap == overlapWords[command.OverlapCancel] && in.Job.UniqueKey != "" {
+		bad.failf("unique_key", "can't be combined with overlap cancel, which would cancel the job that has this key; leave one of them out")
+	}
+	return append(bad, in.Job.validate(c, now)...)
+}
+
+// rule reads an expression and a time zone, or says what is wrong with them.
+func (c *checker) rule(expression, timezone string, now time.Time) *cron.Rule {
+	zone, err := cron.Zone(timezone)
+	if err != nil {
+		c.failf("timezone", "%q %s", clip(timezone), err)
+		zone = time.UTC
+	}
+	if expression == "" {
+		c.failf("cron", "is required")
+		return nil
+	}
+	rule, err := cron.Parse(expression, zone, now)
+	if err != nil {
+		c.failf("cron", "%s", err)
+	}
+	return rule
+}
+
+// wordIn finds a word; "" is the first.
+func wordIn(words []string, word string) (int, bool) {
+	if word == "" {
+		return 0, true
+	}
+	i := slices.Index(words, word)
+	return i, i >= 0
+}
+
+// stamp is what is stored of a valid input.
+func (in *ScheduleInput) stamp() command.Schedule {
+	overlap, _ := wordIn(overlapWords, in.Overlap)
+	catchUp, _ := wordIn(catchUpWords, in.CatchUp)
+	priority, _ := job.ParsePriority(in.Job.Priority)
+	put := command.Schedule{
+		Name: in.Name, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Jitter: in.Jitter,
+		Overlap: command.Overlap(overlap), CatchUp: command.CatchUp(catchUp),
+		Job: command.Template{
+			Queue: in.Job.Queue, Payload: said(in.Job.Payload), Priority: priority,
+			ExpireAfter: or(in.Job.ExpireAfter, 0), Tags: sortedTags(in.Job.Tags), UniqueKey: in.Job.UniqueKey,
+		},
+	}
+	put.Job.Retry, put.Job.RetryOpen = retryPolicy(in.Job.retrySettings())
+	if put.Zone == "" {
+		put.Zone = time.UTC.String()
+	}
+	if len(put.Job.Payload) == 0 {
+		put.Job.Payload = emptyObject
+	}
+	if put.Job.UniqueKey != "" {
+		put.Job.UniqueFor = cmp.Or(or(in.Job.UniquePeriod, 0), job.DefaultUniqueFor)
+	}
+	return put
+}
+
+func viewSchedule(id job.ScheduleID, rec *records.Schedule) Schedule {
+	t := &rec.Job
+	v := Schedule{
+		ID: id, Version: rec.Version, Name: rec.Name, Cron: rec.Cron, Timezone: rec.Zone, Jitter: rec.Jitter,
+		Overlap: overlapWords[rec.Overlap], CatchUp: catchUpWords[rec.CatchUp], Paused: rec.Paused,
+		Queue: t.Queue, Payload: t.Payload, Priority: t.Priority, Tags: tagMap(t.Tags), UniqueKey: t.UniqueKey, UniquePeriod: t.UniqueFor,
+		ExpireAfter: t.ExpireAfter, NextRunAt: when(rec.Next), LastRunAt: when(rec.LastRun), LastJob: rec.LastJob,
+		Missed: rec.Missed, CreatedAt: when(rec.CreatedAt), UpdatedAt: when(rec.UpdatedAt),
+		Retry: viewRetry(t.Retry, command.RetryAll&^t.RetryOpen),
+	}
+	return v
+}
+
+// ruleOf is when a stored schedule runs. "@every" counts from when the schedule was
+// made, which its id tells: like every id it begins with the time.
+func ruleOf(id job.ScheduleID, expression, zone string) (*cron.Rule, error) {
+	z, err := cron.Zone(zone)
+	if err != nil {
+		return nil, err
+	}
+	made := binary.BigEndian.Uint64(id[:8]) >> 16
+	return cron.Parse(expression, z, time.UnixMilli(int64(made)))
+}
+
+// Plan says what a schedule that is due does now; see shard.Options. Ticks that are on
+// time are all made. Of older ones, which nobody could make in their time, the policy
+// of catching up takes some.
+func Plan(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error) {
+	rule, err := ruleOf(id, s.Cron, s.Zone)
+	if err != nil {
+		return nil, err
+	}
+	from, until := time.Unix(0, s.Since-1), time.Unix(0, now)
+	recent := until.Add(-onTime)
+	if recent.Before(from) {
+		recent = from
+	}
+	ticks := rule.Between(recent, until, command.TicksMax)
+	switch {
+	case s.CatchUp == command.CatchUpAll:
+		ticks = rule.Between(from, until, command.TicksMax)
+	case s.CatchUp == command.CatchUpOnce && len(ticks) == 0:
+		ticks = rule.Between(from, until, 1)
+	}
+	c := &command.Tick{Next: nanos(rule.Next(until)), Missed: uint64(rule.Count(from, until)) - uint64(len(ticks))}
+	for _, at := range ticks {
+		c.Ticks = append(c.Ticks, at.UnixNano())
+	}
+	return c, nil
+}

@@ -1,0 +1,404 @@
+// Package queue holds the use cases of one shard's jobs: validate everything at
+// once, stamp what replicas may not decide (id, time, defaults), propose, and
+// shape the answer. It knows no protocol and no storage layout.
+//
+// Every method returns *fault.Error for what the caller may be told. NotLeader
+// means the shard moved: route again.
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Service runs the use cases on one shard. It is safe for concurrent use.
+type Service struct {
+	shard   *shard.Shard
+	ids     *idSource
+	gate    *admission
+	workers *roster
+}
+
+// New makes the service of a shard that enqueues as fast as it can.
+func New(s *shard.Shard) *Service {
+	return NewLimited(s, func(job.Namespace) int64 { return 0 })
+}
+
+// NewLimited makes the service of a shard whose namespaces may enqueue no more
+// jobs a second than perSecond says; 0 is unlimited.
+func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newRoster()}
+}
+
+// releaseTimeout bounds giving back jobs that their fetcher did not wait for.
+const releaseTimeout = 5 * time.Second
+
+// Enqueue adds one job. Its answer means a quorum has it on disk.
+func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
+	if fields := in.validate(c, s.now()); len(fields) > 0 {
+		return EnqueueResult{}, fault.InvalidFields(fields)
+	}
+	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+		return EnqueueResult{}, err
+	}
+	rep, err := s.do(ctx, c, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
+	if err != nil {
+		return EnqueueResult{}, err
+	}
+	if err := enqueueRefusal("", &in, &rep.After[0]); err != nil {
+		return EnqueueResult{}, err
+	}
+	return enqueueResult(&rep.After[0]), nil
+}
+
+// EnqueueBatch adds all jobs in one commit, or none if any is invalid.
+func (s *Service) EnqueueBatch(ctx context.Context, c Caller, in []EnqueueInput) ([]EnqueueResult, error) {
+	cmds, err := s.stampEnqueues(c, "jobs", in)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := s.do(ctx, c, shard.Request{After: cmds})
+	if err != nil {
+		return nil, err
+	}
+	return enqueueResults("jobs", in, rep.After)
+}
+
+// do runs a request whose enqueues were admitted.
+func (s *Service) do(ctx context.Context, c Caller, r shard.Request) (shard.Reply, error) {
+	rep, err := s.shard.Do(ctx, r)
+	if n := enqueuesOf(r.After); err != nil && n > 0 && fault.CodeOf(err) != fault.UnknownOutcome {
+		s.gate.giveBack(c.Namespace, n, time.Now())
+	}
+	return rep, err
+}
+
+func enqueuesOf(cmds []command.Command) (n int) {
+	for _, c := range cmds {
+		if _, ok := c.(*command.Enqueue); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// now is calendar time.
+func (s *Service) now() time.Time { return time.Unix(0, s.shard.Group().Now().Calendar) }
+
+// stampEnqueues validates and stamps a list whose wire name is list.
+func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]command.Command, error) {
+	if len(in) == 0 || len(in) > BatchMax {
+		return nil, fault.InvalidFields([]fault.Field{{Path: list, Message: rangeMessage("items", 1, BatchMax, len(in))}})
+	}
+	var fields []fault.Field
+	now := s.now()
+	for i := range in {
+		fields = append(fields, at(list, i, in[i].validate(c, now))...)
+	}
+	if len(fields) > 0 {
+		return nil, fault.InvalidFields(fields)
+	}
+	if err := s.gate.admit(c.Namespace, len(in), time.Now()); err != nil {
+		return nil, err
+	}
+	cmds := make([]command.Command, 0, len(in)+1)
+	if len(in) > 1 {
+		cmds = append(cmds, &command.Together{Count: uint32(len(in))})
+	}
+	for i := range in {
+		cmds = append(cmds, s.stampEnqueue(c, &in[i]))
+	}
+	return cmds, nil
+}
+
+// enqueueResults shapes what became of the commands that stampEnqueues made.
+func enqueueResults(list string, in []EnqueueInput, results []state.Result) ([]EnqueueResult, error) {
+	if r := &results[0]; r.Refusal != state.Accepted {
+		return nil, enqueueRefusal(fmt.Sprintf("%s[%d].", list, r.Culprit), &in[r.Culprit], r)
+	}
+	results = results[len(results)-len(in):] // Without that of Together.
+	out := make([]EnqueueResult, len(in))
+	for i := range in {
+		out[i] = enqueueResult(&results[i])
+	}
+	return out, nil
+}
+
+func enqueueResult(r *state.Result) EnqueueResult {
+	res := EnqueueResult{
+		JobID: r.ID, Status: EnqueueStatus(r.State.String()), UniqueExisting: r.Duplicate, Replayed: r.Replayed,
+		Chain: r.Chain, Batch: r.Batch,
+	}
+	if r.Duplicate {
+		res.Status = StatusDuplicate
+	}
+	return res
+}
+
+// Fetch leases up to in.Count jobs, waiting up to in.Wait for the first. No jobs
+// in time is an empty answer, not an error.
+func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, error) {
+	if fields := in.validate(); len(fields) > 0 {
+		return nil, fault.InvalidFields(fields)
+	}
+	s.workers.hear(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
+	f := s.fetchOf(c, &in)
+	f.Wait = in.Wait > 0
+	waitCtx, cancel := ctx, context.CancelFunc(func() {})
+	if f.Wait {
+		waitCtx, cancel = context.WithTimeout(ctx, in.Wait)
+	}
+	defer cancel()
+	rep, err := s.shard.Do(waitCtx, shard.Request{Fetch: f})
+	if ctx.Err() != nil { // The worker is gone: what it was granted goes back.
+		s.release(c, rep.Grants)
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.load(c, rep.Grants)
+}
+
+func (s *Service) fetchOf(c Caller, in *FetchInput) *shard.Fetch {
+	lease, count := in.Lease, in.Count
+	if lease == 0 {
+		lease = job.DefaultLease
+	}
+	if count == 0 {
+		count = 1
+	}
+	return &shard.Fetch{
+		NS: c.Namespace, Queues: in.Queues, Count: count,
+		Worker: in.WorkerID, Hostname: in.Hostname, Peer: peerHash(c), Lease: lease,
+	}
+}
+
+// load reads what a worker needs of the granted jobs. Bodies never change, so
+// this happens here, off the path of the log. A job deleted meanwhile is left out.
+func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
+	out := make([]Grant, 0, len(grants))
+	for i := range grants {
+		g := &grants[i]
+		body, err := stateread.ReadBody(s.shard.Store(), c.Namespace, g.ID)
+		if errors.Is(err, statedb.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Grant{
+			JobID: g.ID, Queue: g.Queue, Payload: body.Payload, Tags: tagMap(body.Tags),
+			Attempt: int(g.Attempt), MaxRetries: int(g.MaxRetries), Lease: g.Lease,
+			Token:       FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
+			TraceParent: body.TraceParent, ExpireAt: when(g.ExpireAt), Places: placesOf(&body),
+		})
+		if g.Iteration > 0 {
+			used, err := stateread.ReadJobUsage(s.shard.Store(), c.Namespace, g.ID)
+			if err != nil {
+				return nil, err
+			}
+			out[len(out)-1].Agent = viewAgent(&body, g.Iteration, used)
+		}
+		if g.HasCheckpoint {
+			if out[len(out)-1].Checkpoint, err = stateread.ReadCheckpoint(s.shard.Store(), c.Namespace, g.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func tagMap(tags []command.Tag) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(tags))
+	for _, t := range tags {
+		m[t.Key] = t.Value
+	}
+	return m
+}
+
+// release gives grants back whose fetcher did not wait for them. If it fails the
+// leases run out by themselves.
+func (s *Service) release(c Caller, grants []state.Grant) {
+	if len(grants) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	cmds := make([]command.Command, len(grants))
+	for i, g := range grants {
+		cmds[i] = &command.Fail{
+			NS: c.Namespace, ID: g.ID, Release: true,
+			By: command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}},
+		}
+	}
+	_, _ = s.shard.Do(ctx, shard.Request{Settle: cmds}) // Said above.
+}
+
+// Ack completes jobs. The slice holds, per item, nil or the reason it was refused.
+func (s *Service) Ack(ctx context.Context, c Caller, in []AckInput) ([]error, error) {
+	if len(in) > AckBatchMax {
+		return nil, fault.InvalidFields([]fault.Field{{Path: "acks", Message: rangeMessage("items", 0, AckBatchMax, len(in))}})
+	}
+	res, err := s.Frame(ctx, c, FrameInput{Acks: in})
+	return res.Acks, err
+}
+
+// Fail ends attempts without success.
+func (s *Service) Fail(ctx context.Context, c Caller, in []FailInput) ([]FailOutcome, error) {
+	res, err := s.Frame(ctx, c, FrameInput{Fails: in})
+	return res.Fails, err
+}
+
+// Heartbeat renews leases and stores the news they bring. A beat without news
+// writes nothing. News that is refused is an error, but costs nobody a lease.
+func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]HeartbeatStatus, error) {
+	res, err := s.Frame(ctx, c, FrameInput{Heartbeats: in})
+	if err == nil {
+		err = res.HeartbeatErr
+	}
+	return res.Heartbeats, err
+}
+
+// Job reads a whole job from the leader.
+func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (Job, error) {
+	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Job, error) {
+		return stateread.ReadJob(g, c.Namespace, id)
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Job{}, errNoJob(id)
+	}
+	if err != nil {
+		return Job{}, err
+	}
+	return viewJob(id, &j), nil
+}
+
+// Queues lists the namespace's queues with exact counts.
+func (s *Service) Queues(ctx context.Context, c Caller) ([]QueueInfo, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []QueueInfo, err error) {
+		queues, err := stateread.ReadQueues(g, c.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		for i := range queues {
+			info, err := viewQueue(g, c.Namespace, &queues[i])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, info)
+		}
+		return out, nil
+	})
+}
+
+// PauseQueue stops handing out the queue's jobs; enqueueing goes on.
+func (s *Service) PauseQueue(ctx context.Context, c Caller, name string) error {
+	return s.setPaused(ctx, c, name, true)
+}
+
+// ResumeQueue undoes PauseQueue and DrainQueue.
+func (s *Service) ResumeQueue(ctx context.Context, c Caller, name string) error {
+	return s.setPaused(ctx, c, name, false)
+}
+
+func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused bool) error {
+	if msg := checkQueueName(name); msg != "" {
+		return fault.InvalidFields([]fault.Field{{Path: "queue", Message: msg}})
+	}
+	act := queueAct("queue.resume", name)
+	if paused {
+		act.act = "queue.pause"
+	}
+	_, err := s.act(ctx, c, act, &command.Pause{NS: c.Namespace, Queue: name, Paused: paused})
+	return err
+}
+
+// Cancel ends a waiting job, or asks the worker of an active one to let go; the
+// state tells which: Cancelled or Cancelling.
+func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
+	res, err := s.act(ctx, c, jobAct("job.cancel", id), &command.Cancel{NS: c.Namespace, ID: id})
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(id, &res, "cancel")
+}
+
+// Retry makes a finished job pending again with fresh counters, and one that waits for its
+// time pending now.
+func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
+	res, err := s.act(ctx, c, jobAct("job.retry", id), &command.Retry{NS: c.Namespace, ID: id})
+	if err != nil {
+		return err
+	}
+	return adminRefusal(id, &res, "retry")
+}
+
+// Delete removes every trace of a job that no worker holds.
+func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
+	res, err := s.act(ctx, c, jobAct("job.delete", id), &command.Delete{NS: c.Namespace, ID: id})
+	if err != nil {
+		return err
+	}
+	return adminRefusal(id, &res, "delete")
+}
+
+func (s *Service) one(ctx context.Context, cmd command.Command) (state.Result, error) {
+	rep, err := s.shard.Do(ctx, shard.Request{Settle: []command.Command{cmd}})
+	if err != nil {
+		return state.Result{}, err
+	}
+	return rep.Settled[0], nil
+}
+
+func errNoJob(id job.ID) error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no job %s in this namespace", id)
+}
+
+// mustBe is what a job must be for what people do to it.
+var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
+	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
+	"delete": "not leased by a worker (cancel it first)", "move": "not leased by a worker",
+	"hold": "pending, scheduled, retrying or active", "approve": "held", "reject": "held",
+	"requeue": "dead", "change the priority of": "pending, scheduled, retrying or held",
+}
+
+// adminRefusal is why a job is left as it is, or nil.
+func adminRefusal(id job.ID, r *state.Result, verb string) error {
+	switch r.Refusal {
+	case state.Accepted:
+		return nil
+	case state.NotFound:
+		return errNoJob(id)
+	case state.Exists:
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s has its unique key in the other queue", verb, id, r.ID)
+	case state.NotApprover:
+		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: you aren't one of its approvers", verb, id)
+	default:
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, mustBe[verb])
+	}
+}
+
+// peerHash identifies a caller that shows no lease token.
+func peerHash(c Caller) uint64 { return xxhash.Sum64String(c.Principal + "\x00" + c.Peer) }
+
+var emptyObject = json.RawMessage("{}")

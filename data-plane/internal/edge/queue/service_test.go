@@ -1,0 +1,508 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+func TestEnqueueBatch_NamesEveryItemAndAddsNone(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	_, err := r.EnqueueBatch(r.ctx(), r.caller, []EnqueueInput{{Queue: "q"}, {Queue: ""}, {Queue: "q", Priority: "x", MaxRetries: ptr(-1)}})
+	equal(t, "refused", paths(err), []string{"jobs[1].queue", "jobs[2].priority", "jobs[2].max_retries"})
+	_, err = r.EnqueueBatch(r.ctx(), r.caller, nil)
+	equal(t, "an empty batch", paths(err), []string{"jobs"})
+	_, err = r.EnqueueBatch(r.ctx(), r.caller, make([]EnqueueInput, BatchMax+1))
+	equal(t, "too long a batch", paths(err), []string{"jobs"})
+	if got := r.fetch(FetchInput{}); len(got) != 0 {
+		t.Fatalf("a refused batch added %+v", got)
+	}
+	all := make([]EnqueueInput, BatchMax)
+	for i := range all {
+		all[i] = EnqueueInput{Queue: "q"}
+	}
+	res, err := r.EnqueueBatch(r.ctx(), r.caller, all)
+	if err != nil || len(res) != BatchMax {
+		t.Fatalf("%d results, %v", len(res), err)
+	}
+	got := r.fetch(FetchInput{Count: 3})
+	for i := range got {
+		if got[i].JobID != res[i].JobID {
+			t.Fatalf("grant %d is %s, want %s: a batch keeps its order", i, got[i].JobID, res[i].JobID)
+		}
+	}
+}
+
+func TestEnqueue_ThePathsOfASingleJobHaveNoIndex(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	_, err := r.Enqueue(r.ctx(), r.caller, EnqueueInput{Queue: "-", UniquePeriod: ptr(time.Hour)})
+	equal(t, "refused", paths(err), []string{"queue", "unique_period"})
+	_, err = r.Ack(r.ctx(), r.caller, make([]AckInput, AckBatchMax+1))
+	equal(t, "too many acks", paths(err), []string{"acks"})
+	equal(t, "pause", paths(r.PauseQueue(r.ctx(), r.caller, "-")), []string{"queue"})
+}
+
+func TestEnqueue_AgainWithTheSameKeys(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	in := EnqueueInput{Queue: "q", IdempotencyKey: "i"}
+	first, err := r.Enqueue(r.ctx(), r.caller, in)
+	if err != nil || first.Status != StatusPending || first.Replayed {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	g := r.one()
+	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: g.JobID, Token: g.Token}}); err != nil || errs[0] != nil {
+		t.Fatal(errs, err)
+	}
+	again, err := r.Enqueue(r.ctx(), r.caller, in)
+	if err != nil || again.JobID != first.JobID || again.Status != StatusPending || !again.Replayed {
+		t.Fatalf("the first answer again: %+v, %v", again, err)
+	}
+	other := in
+	other.Queue = "other"
+	if res, err := r.Enqueue(r.ctx(), r.caller, other); err != nil || res.Replayed {
+		t.Fatalf("the key of another queue: %+v, %v", res, err)
+	}
+	unique := EnqueueInput{Queue: "q", UniqueKey: "u", ScheduledAt: time.Now().Add(time.Hour)}
+	holder, err := r.Enqueue(r.ctx(), r.caller, unique)
+	if err != nil || holder.Status != StatusScheduled {
+		t.Fatalf("%+v, %v", holder, err)
+	}
+	dup, err := r.Enqueue(r.ctx(), r.caller, unique)
+	if err != nil || dup.Status != StatusDuplicate || !dup.UniqueExisting || dup.JobID != holder.JobID {
+		t.Fatalf("duplicate: %+v, %v", dup, err)
+	}
+	stranger := r.caller
+	stranger.Namespace = job.Namespace{6}
+	if res, err := r.Enqueue(r.ctx(), stranger, unique); err != nil || res.UniqueExisting {
+		t.Fatalf("another namespace: %+v, %v", res, err)
+	}
+	if _, err := r.Job(r.ctx(), stranger, holder.JobID); fault.CodeOf(err) != fault.NotFound {
+		t.Fatalf("another namespace reads the job: %v", err)
+	}
+}
+
+func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	from := r.shard.Group().Status().LastIndex
+	began := time.Now()
+	if got := r.fetch(FetchInput{Wait: 50 * time.Millisecond}); len(got) != 0 || time.Since(began) < 50*time.Millisecond {
+		t.Fatalf("%+v after %s", got, time.Since(began))
+	}
+	if r.shard.Group().Status().LastIndex != from {
+		t.Fatal("an empty fetch was written")
+	}
+	got := make(chan []Grant, 1)
+	go func() {
+		g, err := r.Fetch(context.Background(), r.caller, FetchInput{Queues: []string{"q"}, Wait: WaitMax})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- g
+	}()
+	r.eventually("it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
+	id := r.enqueue(EnqueueInput{Payload: json.RawMessage(`{"a":1}`), Tags: map[string]string{"k": "v"}, Checkpoint: json.RawMessage(`[1]`)})
+	select {
+	case g := <-got:
+		if len(g) != 1 || g[0].JobID != id || string(g[0].Payload) != `{"a":1}` || g[0].Tags["k"] != "v" || string(g[0].Checkpoint) != "[1]" ||
+			g[0].Attempt != 1 || g[0].MaxRetries != job.DefaultMaxRetries || g[0].Lease != job.DefaultLease || g[0].Token == "" {
+			t.Fatalf("grant %+v", g)
+		}
+	case <-time.After(patience):
+		t.Fatal("the job did not wake the fetch")
+	}
+}
+
+// A fetch that does not wait passes by the jobs that a spent budget holds when they are
+// to start.
+func TestFetch_WithoutWaitingPassesJobsThatABudgetHolds(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	if _, err := r.SetBudget(r.ctx(), r.caller, Budget{Scope: "tag", Target: "team:a", Daily: job.NanosPerDollar}); err != nil {
+		t.Fatal(err)
+	}
+	tagged := EnqueueInput{Tags: map[string]string{"team": "a"}}
+	r.enqueue(tagged)
+	spender := r.one()
+	for range 3 {
+		r.enqueue(tagged)
+	}
+	first, second := r.enqueue(EnqueueInput{}), r.enqueue(EnqueueInput{})
+	_, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: spender.JobID, Token: spender.Token, Usage: &UsageReport{Cost: 2 * job.NanosPerDollar}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.one(); g.JobID != first {
+		t.Fatalf("got %s, want %s", g.JobID, first)
+	}
+	for range 3 {
+		r.enqueue(tagged)
+	}
+	if g := r.one(); g.JobID != second {
+		t.Fatalf("got %s, want %s", g.JobID, second)
+	}
+	if g := r.fetch(FetchInput{}); len(g) != 0 {
+		t.Fatalf("got %+v, want none", g)
+	}
+}
+
+// A worker that is gone keeps nothing: what was granted to it is ready again and
+// has cost no attempt.
+func TestFetch_WhatAGoneClientWasGrantedIsReleased(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Fetch(ctx, r.caller, FetchInput{Queues: []string{"q"}, Wait: WaitMax})
+			done <- err
+		}()
+		r.eventually("it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
+		go cancel() // At the same time as the job.
+		id := r.enqueue(EnqueueInput{})
+		if err := <-done; err == nil {
+			continue // It was quicker: the job is the client's.
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if j := r.job(id); j.State != job.Pending || j.Attempt != 0 {
+			t.Fatalf("job is %s at attempt %d", j.State, j.Attempt)
+		}
+		if g := r.one(); g.JobID != id || g.Attempt != 1 {
+			t.Fatalf("grant %+v", g)
+		}
+	}
+}
+
+func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	for range 4 {
+		r.enqueue(EnqueueInput{})
+	}
+	a, b, c := r.one(), r.one(), r.one()
+	from := r.shard.Group().Status().LastIndex
+	res, err := r.Frame(r.ctx(), r.caller, FrameInput{
+		Acks: []AckInput{
+			{JobID: a.JobID, Token: "not a token"},
+			{JobID: a.JobID, Token: b.Token},
+			{JobID: a.JobID, Token: a.Token, Result: json.RawMessage("{")},
+			{JobID: a.JobID, Token: a.Token, Result: json.RawMessage(`{"ok":true}`)},
+			{JobID: job.ID{1}, Token: a.Token},
+		},
+		Fails:      []FailInput{{JobID: b.JobID, Token: b.Token, Error: strings.Repeat("€", ErrorBytesMax)}, {JobID: b.JobID}},
+		Heartbeats: []HeartbeatInput{{JobID: c.JobID, Token: c.Token, Progress: json.RawMessage(`5`)}, {JobID: c.JobID, Token: a.Token}, {JobID: c.JobID, Token: c.Token, Lease: 1}},
+		Fetch:      &FetchInput{Queues: []string{"q"}},
+		Enqueues:   []EnqueueInput{{Queue: "q2"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "bad token", paths(res.Acks[0]), []string{"lease_token"})
+	equal(t, "bad result", paths(res.Acks[2]), []string{"result"})
+	if reason(res.Acks[1]) != "LEASE_LOST" || res.Acks[3] != nil || reason(res.Acks[4]) != "NOT_FOUND" {
+		t.Errorf("acks %v", res.Acks)
+	}
+	if f := res.Fails[0]; f.Err != nil || f.State != job.Retrying || f.AttemptsRemaining != 2 || f.NextAttemptAt.IsZero() {
+		t.Errorf("fail %+v", f)
+	}
+	if reason(res.Fails[1].Err) != "NOT_ACTIVE" {
+		t.Errorf("fail without a lease: %v", res.Fails[1].Err)
+	}
+	if h := res.Heartbeats; h[0] != HeartbeatOK || h[1] != HeartbeatLost || h[2] != HeartbeatOK {
+		t.Errorf("heartbeats %v", h)
+	}
+	equal(t, "bad heartbeat", paths(res.HeartbeatErr), []string{"lease"})
+	if len(res.Grants) != 1 || len(res.Enqueues) != 1 || res.FetchErr != nil || res.EnqueueErr != nil {
+		t.Errorf("frame %+v", res)
+	}
+	if n := r.shard.Group().Status().LastIndex - from; n != 1 {
+		t.Errorf("the frame took %d entries", n)
+	}
+	if e := r.job(b.JobID).Errors; len(e) != 1 || len(e[0].Error) > ErrorBytesMax || !strings.HasPrefix(e[0].Error, "€€") {
+		t.Errorf("errors %+v", e)
+	}
+}
+
+func TestFrame_AnInvalidFetchOrEnqueueIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.enqueue(EnqueueInput{})
+	g := r.one()
+	res, err := r.Frame(r.ctx(), r.caller, FrameInput{
+		Acks: []AckInput{{JobID: g.JobID, Token: g.Token}}, Fetch: &FetchInput{}, Enqueues: []EnqueueInput{{Queue: "q"}, {Queue: "-"}},
+	})
+	if err != nil || res.Acks[0] != nil {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	equal(t, "fetch", paths(res.FetchErr), []string{"queues"})
+	equal(t, "enqueues", paths(res.EnqueueErr), []string{"enqueues[1].queue"})
+	if got := r.fetch(FetchInput{}); len(got) != 0 || res.Enqueues != nil {
+		t.Fatal("a job of a refused list was added")
+	}
+	if res, err := r.Frame(r.ctx(), r.caller, FrameInput{}); err != nil || res.Acks != nil {
+		t.Fatalf("an empty frame: %+v, %v", res, err)
+	}
+}
+
+func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	id := r.enqueue(EnqueueInput{})
+	g := r.one()
+	beat := func(in HeartbeatInput) HeartbeatStatus {
+		t.Helper()
+		res, err := r.Heartbeat(r.ctx(), r.caller, []HeartbeatInput{in})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res[0]
+	}
+	from := r.shard.Group().Status().LastIndex
+	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatOK || r.shard.Group().Status().LastIndex != from {
+		t.Fatalf("%s; a beat without news is not written", s)
+	}
+	if s := beat(HeartbeatInput{JobID: id, Token: g.Token, Progress: json.RawMessage(`{"p":1}`), Checkpoint: json.RawMessage(`2`)}); s != HeartbeatOK {
+		t.Fatal(s)
+	}
+	if j := r.job(id); string(j.Progress) != `{"p":1}` || string(j.Checkpoint) != "2" {
+		t.Fatalf("job %+v", j)
+	}
+	if s, err := r.Cancel(r.ctx(), r.caller, id); err != nil || s != job.Cancelling {
+		t.Fatal(s, err)
+	}
+	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatCancel {
+		t.Fatal(s)
+	}
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.Token}})
+	if err != nil || out[0].Err != nil || out[0].State != job.Cancelled {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatLost {
+		t.Fatal(s)
+	}
+	if s := beat(HeartbeatInput{JobID: job.ID{9}}); s != HeartbeatLost {
+		t.Fatal(s)
+	}
+}
+
+func TestFail_AShutdownReleasesAndCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	id := r.enqueue(EnqueueInput{MaxRetries: ptr(1)})
+	for _, in := range []FailInput{{Error: workerShutdown}, {Release: true, Error: "leaving"}} {
+		g := r.one()
+		in.JobID, in.Token = id, g.Token
+		out, err := r.Fail(r.ctx(), r.caller, []FailInput{in})
+		if err != nil || out[0].Err != nil || out[0].State != job.Pending || out[0].AttemptsRemaining != 1 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	if j := r.job(id); j.Attempt != 0 || len(j.Errors) != 0 {
+		t.Fatalf("job %+v", j)
+	}
+	g := r.one()
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.Token, Error: "boom", Backtrace: "at x"}})
+	if err != nil || out[0].State != job.Dead || out[0].AttemptsRemaining != 0 || !out[0].NextAttemptAt.IsZero() {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	j := r.job(id)
+	if j.DeadReason != "max_retries" || len(j.Errors) != 1 || j.Errors[0].Error != "boom" || j.Errors[0].Backtrace != "at x" || j.Errors[0].Attempt != 1 {
+		t.Fatalf("job %+v", j)
+	}
+}
+
+func TestJob_ShowsItsWholeStory(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	at := time.Now().Add(30 * time.Millisecond).UTC()
+	id := r.enqueue(EnqueueInput{
+		Payload: json.RawMessage(`{"x":1}`), Priority: "high", MaxRetries: ptr(5), RetryBackoff: "fixed", RetryBaseDelay: ptr(time.Duration(0)),
+		RetryMaxDelay: ptr(time.Minute), ScheduledAt: at, Tags: map[string]string{"a": "b"}, UniqueKey: "u",
+	})
+	if j := r.job(id); j.State != job.Scheduled || !j.ScheduledAt.Equal(at) || j.Priority != job.High || j.MaxRetries != 5 ||
+		j.RetryBackoff != job.BackoffFixed || j.RetryBaseDelay != 0 || j.RetryMaxDelay != time.Minute || j.UniqueKey != "u" || j.Tags["a"] != "b" {
+		t.Fatalf("scheduled %+v", j)
+	}
+	g := r.fetch(FetchInput{WorkerID: "w1", Hostname: "h1", Wait: time.Minute, Lease: time.Minute})
+	if j := r.job(id); j.State != job.Active || j.WorkerID != "w1" || j.Hostname != "h1" || j.LeaseExpiresAt.Sub(j.StartedAt) != time.Minute {
+		t.Fatalf("active %+v", j)
+	}
+	if _, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g[0].Token, Error: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	g = r.fetch(FetchInput{Wait: time.Minute})
+	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g[0].Token, Result: json.RawMessage(`"done"`), Checkpoint: json.RawMessage(`1`)}}); err != nil || errs[0] != nil {
+		t.Fatal(errs, err)
+	}
+	j := r.job(id)
+	if j.State != job.Completed || string(j.Result) != `"done"` || string(j.Checkpoint) != "1" || j.CompletedAt.IsZero() || j.Attempt != 2 || j.FailedAt.IsZero() || j.DeadReason != "" {
+		t.Fatalf("completed %+v", j)
+	}
+	var story []string
+	last := time.Time{}
+	for _, e := range j.Timeline {
+		story = append(story, e.Event)
+		if e.At.Before(last) {
+			t.Fatalf("timeline goes back: %+v", j.Timeline)
+		}
+		last = e.At
+	}
+	equal(t, "timeline", story, []string{"scheduled", "promoted", "started", "failed", "promoted", "started", "completed"})
+	if len(j.Errors) != 1 || j.Errors[0].Error != "one" || j.Errors[0].Attempt != 1 {
+		t.Fatalf("errors %+v", j.Errors)
+	}
+	if err := r.Retry(r.ctx(), r.caller, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Delete(r.ctx(), r.caller, id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Job(r.ctx(), r.caller, id); reason(err) != "NOT_FOUND" {
+		t.Fatal(err)
+	}
+}
+
+func TestAdmin_RefusesWhatTheStateDoesNotAllow(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	id := r.enqueue(EnqueueInput{})
+	if err := r.Retry(r.ctx(), r.caller, id); reason(err) != "CONFLICT" {
+		t.Error(err)
+	}
+	g := r.one()
+	if err := r.Delete(r.ctx(), r.caller, id); reason(err) != "CONFLICT" {
+		t.Error(err)
+	}
+	if _, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g.Token}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Cancel(r.ctx(), r.caller, id); reason(err) != "CONFLICT" {
+		t.Error(err)
+	}
+	for _, err := range []error{r.Retry(r.ctx(), r.caller, job.ID{1}), r.Delete(r.ctx(), r.caller, job.ID{1})} {
+		if reason(err) != "NOT_FOUND" {
+			t.Error(err)
+		}
+	}
+}
+
+func TestQueues_CountExactlyAndKnowTheOldest(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	low := r.enqueue(EnqueueInput{})
+	r.enqueue(EnqueueInput{Priority: "critical"})
+	r.enqueue(EnqueueInput{ScheduledAt: time.Now().Add(time.Hour)})
+	r.enqueue(EnqueueInput{Queue: "other"})
+	if err := r.PauseQueue(r.ctx(), r.caller, "paused"); err != nil {
+		t.Fatal(err)
+	}
+	info := func() QueueInfo {
+		t.Helper()
+		all, err := r.Queues(r.ctx(), r.caller)
+		if err != nil || len(all) != 3 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		for _, q := range all {
+			if len(q.Counts) != len(job.States()) || q.CreatedAt.IsZero() || q.Paused != (q.Name == "paused") {
+				t.Fatalf("queue %+v", q)
+			}
+			if q.Name == "q" {
+				return q
+			}
+		}
+		t.Fatal("no queue q")
+		return QueueInfo{}
+	}
+	q := info()
+	if q.Counts[job.Pending] != 2 || q.Counts[job.Scheduled] != 1 || q.Enqueued != 3 || !q.OldestPendingAt.Equal(r.job(low).CreatedAt) {
+		t.Fatalf("queue %+v", q)
+	}
+	g := r.one() // The critical one.
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g.JobID, Token: g.Token}})
+	if err != nil || out[0].Err != nil {
+		t.Fatal(out, err)
+	}
+	r.one()
+	if q = info(); q.Counts[job.Pending] != 0 || q.Counts[job.Active] != 1 || q.Counts[job.Retrying] != 1 || q.Failed != 1 || !q.OldestPendingAt.IsZero() {
+		t.Fatalf("queue %+v", q)
+	}
+}
+
+func TestPause_HandsOutNothingUntilResumed(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	if err := r.PauseQueue(r.ctx(), r.caller, "q"); err != nil {
+		t.Fatal(err)
+	}
+	id := r.enqueue(EnqueueInput{})
+	if g := r.fetch(FetchInput{Wait: 30 * time.Millisecond}); len(g) != 0 {
+		t.Fatalf("grants %+v", g)
+	}
+	if err := r.ResumeQueue(r.ctx(), r.caller, "q"); err != nil {
+		t.Fatal(err)
+	}
+	if g := r.one(); g.JobID != id {
+		t.Fatalf("grant %+v", g)
+	}
+}
+
+// Generation-1 workers show no token: the first lease is open to them, after a
+// crash only to its holder.
+func TestAck_WithoutATokenAfterACrashIsTheHoldersAlone(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	id := r.enqueue(EnqueueInput{})
+	r.fetch(FetchInput{WorkerID: "w1", Lease: LeaseMin})
+	g := r.fetch(FetchInput{WorkerID: "w2", Wait: time.Minute}) // After the first lease ran out.
+	if len(g) != 1 || g[0].JobID != id {
+		t.Fatalf("grants %+v", g)
+	}
+	ack := func(worker string) error {
+		t.Helper()
+		errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, WorkerID: worker}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errs[0]
+	}
+	if err := ack("w1"); reason(err) != "LEASE_LOST" {
+		t.Fatalf("the former holder: %v", err)
+	}
+	if err := ack("w2"); err != nil {
+		t.Fatalf("the holder: %v", err)
+	}
+	if j := r.job(id); j.State != job.Completed || j.Crashes != 1 {
+		t.Fatalf("job %+v", j)
+	}
+}
+
+// Lists by id show what was made in the order of its making, also within a millisecond
+// and over a clock that is set back.
+func TestIDs_MadeLaterSortLater(t *testing.T) {
+	t.Parallel()
+	ids := newIDSource()
+	now := time.UnixMilli(1_700_000_000_000)
+	last := ids.next(now)
+	for n := range 10_000 {
+		id := ids.next(now.Add(time.Duration(n%3-1) * time.Millisecond))
+		if bytes.Compare(id[:], last[:]) <= 0 {
+			t.Fatalf("%s came after %s", id, last)
+		}
+		last = id
+	}
+	if id := ids.next(now.Add(time.Hour)); bytes.Compare(id[:], last[:]) <= 0 {
+		t.Fatalf("%s an hour after %s", id, last)
+	}
+}

@@ -1,0 +1,122 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Queue reads one queue with exact counts.
+func (s *Service) Queue(ctx context.Context, c Caller, name string) (QueueInfo, error) {
+	if err := checkQueuePath(name); err != nil {
+		return QueueInfo{}, err
+	}
+	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (QueueInfo, error) {
+		q, err := stateread.ReadQueue(g, c.Namespace, name)
+		if err != nil {
+			return QueueInfo{}, err
+		}
+		return viewQueue(g, c.Namespace, &q)
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return QueueInfo{}, errNoQueue(name)
+	}
+	return info, err
+}
+
+// SetQueue makes a queue exist, whether it has jobs or not, and changes its
+// settings. It answers what the queue is then.
+func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (QueueInfo, error) {
+	if fields := in.validate(name); len(fields) > 0 {
+		return QueueInfo{}, fault.InvalidFields(fields)
+	}
+	was, err := s.Queue(ctx, c, name)
+	if err != nil && fault.CodeOf(err) != fault.NotFound {
+		return QueueInfo{}, err
+	}
+	res, err := s.act(ctx, c, in.act(name, &was), in.command(c, name))
+	if err != nil {
+		return QueueInfo{}, err
+	}
+	if res.Refusal == state.Changed {
+		return QueueInfo{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s have changed since you read them; read them again", name)
+	}
+	return s.Queue(ctx, c, name)
+}
+
+// DeleteQueue removes a queue with all its jobs. Workers that hold some are told
+// NOT_FOUND when they settle; the name may be used again at once.
+func (s *Service) DeleteQueue(ctx context.Context, c Caller, name string) error {
+	if err := checkQueuePath(name); err != nil {
+		return err
+	}
+	res, err := s.act(ctx, c, queueAct("queue.delete", name), &command.DeleteQueue{NS: c.Namespace, Queue: name})
+	if err != nil {
+		return err
+	}
+	if res.Refusal == state.NotFound {
+		return errNoQueue(name)
+	}
+	return nil
+}
+
+func checkQueuePath(name string) error {
+	if msg := checkQueueName(name); msg != "" {
+		return fault.InvalidFields([]fault.Field{{Path: "queue", Message: msg}})
+	}
+	return nil
+}
+
+func errNoQueue(name string) error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no queue %s in this namespace", name)
+}
+
+func (in *QueueSettings) validate(name string) []fault.Field {
+	var bad checker
+	if msg := checkQueueName(name); msg != "" {
+		bad.failf("queue", "%s", msg)
+	}
+	if n := in.MaxConcurrency; n != nil && (*n < 0 || *n > ConcurrencyMax) {
+		bad.failf("max_concurrency", "is %d, must be between 0 (no limit) and %d", *n, ConcurrencyMax)
+	}
+	if t := in.Throttle; t != nil && *t != (Throttle{}) {
+		if t.Limit < 1 || t.Limit > ThrottleMax {
+			bad.failf("throttle.limit", "is %d, must be between 1 and %d", t.Limit, ThrottleMax)
+		}
+		if t.Window < WindowMin || t.Window > WindowMax {
+			bad.failf("throttle.window_ms", "is %d, must be between %d and %d", t.Window.Milliseconds(), WindowMin.Milliseconds(), WindowMax.Milliseconds())
+		}
+	}
+	if in.Retry != nil {
+		bad.retry(in.Retry)
+	}
+	return bad
+}
+
+func (in *QueueSettings) command(c Caller, name string) command.Command {
+	cmd := &command.SetQueue{NS: c.Namespace, Queue: name, IfSettings: in.IfFingerprint}
+	if in.Paused != nil {
+		cmd.Set |= command.SetPaused
+		cmd.Paused = *in.Paused
+	}
+	if in.MaxConcurrency != nil {
+		cmd.Set |= command.SetConcurrency
+		cmd.MaxConcurrency = uint32(*in.MaxConcurrency)
+	}
+	if in.Throttle != nil {
+		cmd.Set |= command.SetThrottle
+		cmd.Throttle = command.Throttle{Limit: uint32(in.Throttle.Limit), Window: in.Throttle.Window}
+	}
+	if in.Retry != nil {
+		cmd.Set |= command.SetRetry
+		retry, open := retryPolicy(in.Retry)
+		cmd.Retry, cmd.RetrySet = retry, command.RetryAll&^open
+	}
+	return cmd
+}

@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/codec"
+)
+
+// idSource makes job ids: ULIDs, so that ids made later sort later. In the millisecond of
+// the one before, an id is larger by 48 random bits.
+type idSource struct {
+	mu      sync.Mutex // Guards the rest.
+	entropy *ulid.MonotonicEntropy
+	last    uint64 // Milliseconds; a clock that is set back makes no smaller ids.
+}
+
+func newIDSource() *idSource {
+	return &idSource{entropy: ulid.Monotonic(bufio.NewReader(rand.Reader), 1<<48)}
+}
+
+func (s *idSource) next(now time.Time) job.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, ulid.Timestamp(now))
+	id, err := ulid.New(s.last, s.entropy)
+	if err != nil { // The millisecond has no larger ids.
+		s.last++
+		id = ulid.MustNew(s.last, s.entropy) // Fails only without entropy.
+	}
+	return job.ID(id)
+}
+
+// stampEnqueue decides everything that replicas may not: after it nothing about
+// the job is open.
+func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
+	now := s.now()
+	priority, _ := job.ParsePriority(in.Priority) // Validated.
+	cmd := &command.Enqueue{
+		NS: c.Namespace, ID: s.ids.next(now), Queue: in.Queue,
+		Payload: said(in.Payload), Checkpoint: said(in.Checkpoint), Priority: priority,
+		Tags:      sortedTags(in.Tags),
+		UniqueKey: in.UniqueKey, IdempotencyKey: in.IdempotencyKey, TraceParent: in.TraceParent,
+	}
+	cmd.Agent = in.Agent.command()
+	cmd.Parent, _ = parentID(in.ParentID) // Validated.
+	if in.ExpireAfter != nil {
+		cmd.ExpireAt = now.Add(*in.ExpireAfter).UnixNano()
+	}
+	s.stampGroups(in, cmd)
+	if len(cmd.Payload) == 0 {
+		cmd.Payload = emptyObject
+	}
+	cmd.Retry, cmd.RetryOpen = retryPolicy(in.retrySettings())
+	if cmd.RetryOpen == command.RetryAll {
+		cmd.RetryOpen = 0 // As a policy of zeros says already.
+	}
+	if at := in.due(now); at.After(now) {
+		cmd.ScheduledAt = at.UnixNano()
+	}
+	if in.UniqueKey != "" {
+		cmd.UniqueFor = cmp.Or(or(in.UniquePeriod, 0), job.DefaultUniqueFor)
+	}
+	if in.IdempotencyKey != "" {
+		cmd.IdempotencyFor = job.IdempotencyFor
+	}
+	return cmd
+}
+
+// due is the time before which the job is not to run.
+func (in *EnqueueInput) due(now time.Time) time.Time {
+	if in.Delay != nil {
+		return now.Add(*in.Delay)
+	}
+	return in.ScheduledAt
+}
+
+// said is a JSON value that was given: null is what clients write for one that was
+// not, and means the same on every protocol.
+func said(v json.RawMessage) json.RawMessage {
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 || string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+// retryPolicy is what was said of retries, and which parts were left open.
+func retryPolicy(in *RetrySettings) (p command.RetryPolicy, open command.RetryParts) {
+	open = command.RetryAll
+	if in.MaxRetries != nil {
+		p.MaxRetries = uint32(*in.MaxRetries)
+		open &^= command.RetryMax
+	}
+	if in.Backoff != "" {
+		p.Backoff, _ = job.ParseBackoff(in.Backoff) // Validated.
+		open &^= command.RetryBackoff
+	}
+	if in.BaseDelay != nil {
+		p.BaseDelay = *in.BaseDelay
+		open &^= command.RetryBaseDelay
+	}
+	if in.MaxDelay != nil {
+		p.MaxDelay = *in.MaxDelay
+		open &^= command.RetryMaxDelay
+	}
+	return p, open
+}
+
+func or(d *time.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return *d
+}
+
+// errToken is returned for text that FormatToken did not make.
+var errToken = errors.New("malformed lease token")
+
+// FormatToken writes a lease token for the wire.
+func FormatToken(t command.Token) string {
+	f := codec.Writing(codec.Writer{})
+	t.Fields(&f)
+	return base64.RawURLEncoding.EncodeToString(f.Written())
+}
+
+// ParseToken reads a lease token; "" is the zero token of a caller that has none.
+func ParseToken(s string) (command.Token, error) {
+	if s == "" {
+		return command.Token{}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return command.Token{}, fmt.Errorf("%w: %w", errToken, err)
+	}
+	f := codec.Reading(b)
+	var t command.Token
+	t.Fields(&f)
+	if err := f.Reader().Close(); err != nil {
+		return command.Token{}, fmt.Errorf("%w: %w", errToken, err)
+	}
+	if t.IsZero() {
+		return command.Token{}, fmt.Errorf("%w: zero", errToken)
+	}
+	return t, nil
+}

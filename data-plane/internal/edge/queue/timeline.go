@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// JobEvent is one line of a job's life.
+type JobEvent struct {
+	Seq      int // From 1, in the order of the list.
+	Type     string
+	At       time.Time
+	Attempt  int
+	WorkerID string
+	Error    string
+	// Until is when the wait that began ends: the next attempt, or the time asked.
+	Until  time.Time
+	Reason string // Of a death or a hold.
+}
+
+// Timeline is the life of a job. The oldest lines but the first are dropped from a
+// long one.
+type Timeline struct {
+	Events    []JobEvent
+	Truncated bool
+}
+
+// Timeline reads the life of a job from the leader's state; it is never late.
+func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, error) {
+	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Job, error) {
+		return stateread.ReadJob(g, c.Namespace, id)
+	})
+	if errors.Is(err, statedb.ErrNotFound) {
+		return Timeline{}, errNoJob(id)
+	}
+	if err != nil {
+		return Timeline{}, err
+	}
+	return timelineOf(&j), nil
+}
+
+func timelineOf(j *stateread.Job) Timeline {
+	t := Timeline{Truncated: len(j.Timeline) == records.TimelineMax}
+	for i, m := range j.Timeline {
+		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
+		last := i == len(j.Timeline)-1
+		switch m.What {
+		case records.WasStarted:
+			e.WorkerID = workerOf(j, i)
+		case records.WasFailed, records.WasLeaseExpired:
+			failed := errorAt(j.Errors, m)
+			e.Error, e.WorkerID = failed.Error, failed.Worker
+		case records.WasScheduled:
+			e.Until = when(j.Body.ScheduledAt)
+		case records.WasDead:
+			e.Reason = j.Reason.String()
+		case records.WasHeld:
+			e.Reason = holdReason(j, i)
+		}
+		t.Events = append(t.Events, e)
+		if last && j.State == job.Retrying {
+			t.Events = append(t.Events, JobEvent{Type: job.Retrying.String(), At: e.At, Attempt: e.Attempt, Until: when(j.DueAt())})
+		}
+	}
+	for i := range t.Events {
+		t.Events[i].Seq = i + 1
+	}
+	return t
+}
+
+// holdReason is known of the latest hold alone.
+func holdReason(j *stateread.Job, i int) string {
+	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == records.WasHeld })
+	if j.Hold == nil || later {
+		return ""
+	}
+	return j.Hold.Reason
+}
+
+// workerOf is who was given the attempt that began at a line: the head knows the
+// latest worker, errors know those of attempts that failed.
+func workerOf(j *stateread.Job, i int) string {
+	for _, m := range j.Timeline[i+1:] {
+		switch m.What {
+		case records.WasFailed, records.WasLeaseExpired:
+			return errorAt(j.Errors, m).Worker
+		case records.WasStarted, records.WasReleased:
+			return "" // Given back; nobody wrote down whose it was.
+		}
+	}
+	return j.Worker
+}
+
+// errorAt is what was reported at a moment: both were stamped by the same entry.
+func errorAt(errs []records.AttemptError, m records.Moment) records.AttemptError {
+	for _, e := range errs {
+		if e.At == m.At && e.Attempt == m.Attempt {
+			return e
+		}
+	}
+	return records.AttemptError{}
+}

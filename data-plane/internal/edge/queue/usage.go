@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of usage and money. A report is far below what a sum can hold.
+const (
+	UsageTokensMax    = 1_000_000_000_000
+	UsageNameBytesMax = 128 // Of models and providers.
+	DollarsMax        = 1_000_000
+	costMax           = DollarsMax * job.NanosPerDollar
+	UsagePeriodMax    = state.UsageKept
+	UsageGroupsMax    = 1000    // Of a summary; the cheapest of more are one group.
+	usageRowsMax      = 500_000 // Read for a summary.
+)
+
+// UsageReport is what a model was used for, as a worker tells it.
+type UsageReport struct {
+	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
+	Cost                                                            int64 // Nano-dollars.
+	Model, Provider                                                 string
+	// Kind is "total", which is the default: the numbers count from the start of the
+	// attempt; or "delta": they count from the report before.
+	Kind string
+}
+
+// CheckReport lists what is wrong with a report; nil is none.
+func (u *UsageReport) CheckReport() []fault.Field {
+	var bad checker
+	if u == nil {
+		return nil
+	}
+	for _, n := range []struct {
+		path  string
+		value int64
+	}{
+		{"input_tokens", u.InputTokens}, {"output_tokens", u.OutputTokens},
+		{"cache_creation_tokens", u.CacheCreationTokens}, {"cache_read_tokens", u.CacheReadTokens},
+	} {
+		if n.value < 0 || n.value > UsageTokensMax {
+			bad.failf("usage."+n.path, "is %d, must be between 0 and %d", n.value, int64(UsageTokensMax))
+		}
+	}
+	bad.dollars("usage.cost_usd", u.Cost)
+	bad.text("usage.model", u.Model, UsageNameBytesMax)
+	bad.text("usage.provider", u.Provider, UsageNameBytesMax)
+	if u.Kind != "" && u.Kind != "total" && u.Kind != "delta" {
+		bad.failf("usage.kind", "is %q, must be total or delta", clip(u.Kind))
+	}
+	return bad
+}
+
+// dollars checks an amount of nano-dollars.
+func (c *checker) dollars(path string, nanos int64) {
+	if nanos < 0 || nanos > costMax {
+		c.failf(path, "is %s, must be between 0 and %d dollars", job.FormatDollars(nanos), DollarsMax)
+	}
+}
+
+func (u *UsageReport) command() *command.Usage {
+	if u == nil {
+		return nil
+	}
+	return &command.Usage{
+		Input: u.InputTokens, Output: u.OutputTokens, CacheCreation: u.CacheCreationTokens, CacheRead: u.CacheReadTokens,
+		Cost: u.Cost, Model: u.Model, Provider: u.Provider, Total: u.Kind != "delta",
+	}
+}
+
+// Usage counts what models were used for.
+type Usage struct {
+	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
+	Cost                                                            int64 // Nano-dollars.
+	Count                                                           int64 // Attempts that reported, each once per model.
+}
+
+func viewUsage(m records.Meter) Usage {
+	return Usage{
+		InputTokens: m.Input, OutputTokens: m.Output, CacheCreationTokens: m.CacheCreation, CacheReadTokens: m.CacheRead,
+		Cost: m.Cost, Count: m.Attempts,
+	}
+}
+
+// JobUsage is what a job reported over all its attempts.
+type JobUsage struct {
+	Usage
+	Models []ModelUsage
+}
+
+// ModelUsage is what a job used one model for.
+type ModelUsage struct {
+	Provider, Model string
+	Usage
+}
+
+func viewJobUsage(u *records.JobUsage) *JobUsage {
+	if u == nil {
+		return nil
+	}
+	v := &JobUsage{Usage: viewUsage(u.Sum())}
+	for i := range u.Lines {
+		l := &u.Lines[i]
+		v.Models = append(v.Models, ModelUsage{Provider: l.Provider, Model: l.Model, Usage: viewUsage(l.Sum)})
+	}
+	return v
+}
+
+// UsageQuery asks for a summary; empty members take their defaults.
+type UsageQuery struct {
+	Period  string // Such as 24h, which is the default, or 7d.
+	GroupBy string // queue, which is the default, model or provider.
+}
+
+// UsageGroup is the usage of what shares a key.
+type UsageGroup struct {
+	Key string
+	Usage
+}
+
+// UsageSummary is what a namespace used in whole hours, the current one included.
+type UsageSummary struct {
+	Period   string
+	From, To time.Time
+	Totals   Usage
+	Groups   []UsageGroup // The dearest first.
+}
+
+// usageOther is the key of the groups beyond UsageGroupsMax, together.
+const usageOther = "(other)"
+
+// UsageSummary adds up what the hours of a period counted.
+func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (UsageSummary, error) {
+	in.Period, in.GroupBy = cmp.Or(in.Period, "24h"), cmp.Or(in.GroupBy, "queue")
+	period, key, fields := in.read()
+	if len(fields) > 0 {
+		return UsageSummary{}, fault.InvalidFields(fields)
+	}
+	now := s.now().UTC()
+	from := now.Add(-period).Truncate(time.Hour)
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (UsageSummary, error) {
+		var total records.Meter
+		groups := map[string]records.Meter{}
+		rows := 0
+		to := uint64(now.Unix()/3600) + 1
+		err := stateread.ReadUsage(g, c.Namespace, uint64(from.Unix()/3600), to, func(u stateread.HourUsage) bool {
+			total = total.Plus(u.Meter)
+			groups[key(&u)] = groups[key(&u)].Plus(u.Meter)
+			rows++
+			return rows <= usageRowsMax
+		})
+		if err == nil && rows > usageRowsMax {
+			err = fault.InvalidFields([]fault.Field{{Path: "period", Message: "covers too much data; use a shorter period"}})
+		}
+		return UsageSummary{Period: in.Period, From: from, To: now, Totals: viewUsage(total), Groups: usageGroups(groups)}, err
+	})
+}
+
+func usageGroups(groups map[string]records.Meter) []UsageGroup {
+	out := make([]UsageGroup, 0, len(groups))
+	for key, m := range groups {
+		out = append(out, UsageGroup{Key: key, Usage: viewUsage(m)})
+	}
+	slices.SortFunc(out, func(a, b UsageGroup) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.InputTokens, a.InputTokens), cmp.Compare(a.Key, b.Key))
+	})
+	if len(out) <= UsageGroupsMax {
+		return out
+	}
+	var rest records.Meter
+	for _, g := range out[UsageGroupsMax-1:] {
+		rest = rest.Plus(groups[g.Key])
+	}
+	return append(out[:UsageGroupsMax-1], UsageGroup{Key: usageOther, Usage: viewUsage(rest)})
+}
+
+// read lists everything that is wrong.
+func (in *UsageQuery) read() (period time.Duration, key func(*stateread.HourUsage) string, fields []fault.Field) {
+	period, err := parsePeriod(in.Period)
+	if err != nil || period <= 0 || period > UsagePeriodMax {
+		fields = append(fields, fault.Field{
+			Path: "period", Message: fmt.Sprintf("is %q, must be a duration such as 24h or 7d, at most %dd", clip(in.Period), UsagePeriodMax/(24*time.Hour)),
+		})
+	}
+	switch in.GroupBy {
+	case "queue":
+		key = func(u *stateread.HourUsage) string { return u.Queue }
+	case "model":
+		key = func(u *stateread.HourUsage) string { return u.Model }
+	case "provider":
+		key = func(u *stateread.HourUsage) string { return u.Provider }
+	default:
+		fields = append(fields, fault.Field{Path: "group_by", Message: fmt.Sprintf("is %q, must be queue, model or provider", clip(in.GroupBy))})
+	}
+	return period, key, fields
+}
+
+func parsePeriod(text string) (time.Duration, error) {
+	days, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	return time.Duration(n) * 24 * time.Hour, err
+}

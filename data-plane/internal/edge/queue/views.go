@@ -1,0 +1,306 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of lists.
+const (
+	ListDefault  = 50
+	ListMax      = readmodel.LimitMax
+	FilterTagMax = 10
+	// FilterStatesMax is above the number of states: some may be named twice.
+	FilterStatesMax = 64
+	// TotalMax bounds how many jobs a search looks at to say how many there are.
+	TotalMax = 10_000
+	// PagePayloadsMax bounds the payloads of one page, in bytes.
+	PagePayloadsMax = 4 << 20
+)
+
+// Views are the use cases that look at many jobs: lists from the read model,
+// timelines from the state, events from the feed. They change nothing.
+type Views struct {
+	service *Service
+	shard   *shard.Shard
+	model   *readmodel.Projector
+	hub     *notify.Hub
+}
+
+// NewViews makes the views of the shard of a service.
+func NewViews(s *Service, model *readmodel.Projector, hub *notify.Hub) *Views {
+	return &Views{service: s, shard: s.shard, model: model, hub: hub}
+}
+
+// Lag is how late the lists of the shard are, on the node that leads it.
+func (v *Views) Lag() (time.Duration, error) { return v.model.Lag(time.Now()) }
+
+// JobFilter says which jobs are wanted; zero values want everything. Times are
+// exclusive bounds.
+type JobFilter struct {
+	Queue                           string
+	ErrorGroup                      string // Of dead jobs: the id that DeadGroups told.
+	States                          []string
+	Tags                            []JobTag
+	Priority                        string
+	WorkerID                        string
+	CreatedAfter, CreatedBefore     time.Time
+	ScheduledAfter, ScheduledBefore time.Time
+	StartedAfter, StartedBefore     time.Time
+	CompletedAfter, CompletedBefore time.Time
+	AttemptMin, AttemptMax          *int
+	HasErrors                       *bool
+	Sort                            string // Only created_at.
+	Order                           string // desc, which is the default, or asc.
+	Limit                           int    // 0 is ListDefault.
+	Cursor                          string
+	// Whole asks for the bodies of the jobs and for their total.
+	Whole bool
+
+	countTo int  // How many jobs may be looked at for the total; 0 is none.
+	asItIs  bool // The list need not have what was there before the call.
+}
+
+// JobTag is one tag that a job must have.
+type JobTag struct{ Key, Value string }
+
+// JobRow is a job in a list: no result, and no Body unless it was asked for.
+type JobRow struct {
+	ID          job.ID
+	Queue       string
+	State       job.State
+	Priority    job.Priority
+	Attempt     int
+	MaxRetries  int
+	Crashes     int
+	Tags        map[string]string
+	CreatedAt   time.Time
+	ScheduledAt time.Time
+	StartedAt   time.Time
+	CompletedAt time.Time
+	FailedAt    time.Time
+	WorkerID    string
+	LastError   string
+	DeadReason  string
+	HoldReason  string
+	Body        *RowBody
+}
+
+// RowBody is what never changes about a job.
+type RowBody struct {
+	Payload json.RawMessage
+	// PayloadOmitted: the payload would have made the page larger than PagePayloadsMax, or
+	// the job was deleted since.
+	PayloadOmitted bool
+	UniqueKey      string
+	Parent         job.ID
+	Places
+}
+
+// JobPage is part of a list.
+type JobPage struct {
+	Jobs   []JobRow
+	Cursor string // "" at the end of the list.
+	// AsOf is when what the page shows was true, Lag how long ago that is.
+	AsOf time.Time
+	Lag  time.Duration
+	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
+	Rebuilding bool
+	// Rebuilt jobs were read anew, of about ToRebuild.
+	Rebuilt, ToRebuild uint64
+	// Total of all pages, if it was asked for; without TotalExact the copy has at least so many.
+	Total      int
+	TotalExact bool
+}
+
+// ListJobs lists jobs from the read model, newest first.
+func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, error) {
+	f, fields := in.filter()
+	if len(fields) > 0 {
+		return JobPage{}, fault.InvalidFields(fields)
+	}
+	if err := v.leads(); err != nil {
+		return JobPage{}, err
+	}
+	p, err := v.model.List(ctx, c.Namespace, &f)
+	switch {
+	case errors.Is(err, readmodel.ErrCursor):
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over"}})
+	case errors.Is(err, readmodel.ErrOtherFilter):
+		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to start over"}})
+	case err != nil:
+		return JobPage{}, err
+	}
+	out := JobPage{
+		Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Rebuilt: p.Rebuilt, ToRebuild: p.ToRebuild, Jobs: make([]JobRow, len(p.Rows)),
+		Total: p.Total.Jobs, TotalExact: p.Total.Exact,
+	}
+	for i := range p.Rows {
+		out.Jobs[i] = viewRow(&p.Rows[i])
+	}
+	if in.Whole {
+		err = v.addBodies(c, out.Jobs)
+	}
+	return out, err
+}
+
+// addBodies reads what the copy does not have. It can not contradict the filter that
+// found the jobs, because it never changes.
+func (v *Views) addBodies(c Caller, jobs []JobRow) error {
+	left := PagePayloadsMax
+	for i := range jobs {
+		b, err := stateread.ReadBody(v.shard.Store(), c.Namespace, jobs[i].ID)
+		if errors.Is(err, statedb.ErrNotFound) {
+			jobs[i].Body = &RowBody{PayloadOmitted: true} // Deleted since.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		body := &RowBody{UniqueKey: b.UniqueKey, Parent: b.Parent, Places: placesOf(&b)}
+		if body.PayloadOmitted = len(b.Payload) > left; !body.PayloadOmitted {
+			body.Payload = b.Payload
+			left -= len(b.Payload)
+		}
+		jobs[i].Body = body
+	}
+	return nil
+}
+
+// leads refuses where another node's read model and feed are ahead.
+func (v *Views) leads() error {
+	if !v.shard.Group().Leading() {
+		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
+	}
+	return nil
+}
+
+func viewRow(r *readmodel.Row) JobRow {
+	row := JobRow{
+		ID: r.ID, Queue: r.Queue, State: r.State, Priority: r.Priority, Attempt: int(r.Attempt), MaxRetries: int(r.MaxRetries),
+		Crashes: int(r.Crashes), Tags: tagMap(r.Tags), CreatedAt: when(r.CreatedAt), ScheduledAt: when(r.ScheduledAt),
+		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: r.Reason.String(), HoldReason: r.HoldReason,
+	}
+	if r.State == job.Completed {
+		row.CompletedAt = when(r.FinishedAt)
+	}
+	return row
+}
+
+// filter translates and lists everything that is wrong.
+func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
+	f := readmodel.Filter{
+		Queue: in.Queue, Worker: in.WorkerID, HasErrors: in.HasErrors, Limit: in.Limit, Cursor: in.Cursor, Ascending: in.Order == "asc",
+		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
+		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
+	}
+	f.AsItIs = in.asItIs
+	if f.CountTo = in.countTo; in.Whole {
+		f.CountTo = TotalMax
+	}
+	var fields []fault.Field
+	wrong := func(bad bool, path, format string, args ...any) {
+		if bad {
+			fields = append(fields, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	if in.Queue != "" {
+		msg := checkQueueName(in.Queue)
+		wrong(msg != "", "queue", "%s", msg)
+	}
+	wrong(len(in.States) > FilterStatesMax, "state", "%s", rangeMessage("states", 0, FilterStatesMax, len(in.States)))
+	for _, word := range in.States[:min(len(in.States), FilterStatesMax)] {
+		s, ok := parseState(word)
+		wrong(!ok, "state", "%q is not a state; use %s", word, stateWords())
+		if ok && !slices.Contains(f.States, s) {
+			f.States = append(f.States, s)
+		}
+	}
+	slices.Sort(f.States)
+	if in.ErrorGroup != "" {
+		var ok bool
+		f.Cause, ok = readmodel.ParseCause(in.ErrorGroup)
+		wrong(!ok, "error_group", "%q is no id of an error group; GET /api/v1/dead/groups lists them", clip(in.ErrorGroup))
+		wrong(len(f.States) > 0 && !slices.Equal(f.States, []job.State{job.Dead}), "state", "must be dead, or left out, beside error_group: only dead jobs are in one")
+	}
+	wrong(len(in.Tags) > FilterTagMax, "tags", "%s", rangeMessage("tags", 0, FilterTagMax, len(in.Tags)))
+	for _, t := range in.Tags[:min(len(in.Tags), FilterTagMax)] {
+		wrong(t.Key == "" || len(t.Key) > TagBytesMax || len(t.Value) > TagBytesMax, "tags", "%q is not a tag; use key:value", t.Key)
+		f.Tags = append(f.Tags, command.Tag(t))
+	}
+	sort.Slice(f.Tags, func(i, j int) bool {
+		return f.Tags[i].Key < f.Tags[j].Key || f.Tags[i].Key == f.Tags[j].Key && f.Tags[i].Value < f.Tags[j].Value
+	})
+	if in.Priority != "" {
+		p, ok := job.ParsePriority(in.Priority)
+		wrong(!ok, "priority", "must be critical, high or normal")
+		f.Priority = &p
+	}
+	f.AttemptMin, f.AttemptMax = attempts(in.AttemptMin, "attempt_min", wrong), attempts(in.AttemptMax, "attempt_max", wrong)
+	wrong(len(in.WorkerID) > WorkerNameBytesMax, "worker_id", "is too long")
+	wrong(in.Sort != "" && in.Sort != "created_at", "sort", "must be created_at")
+	wrong(in.Order != "" && in.Order != "desc" && in.Order != "asc", "order", "must be desc or asc")
+	if f.Limit == 0 {
+		f.Limit = ListDefault
+	}
+	wrong(f.Limit < 1 || f.Limit > ListMax, "limit", "must be between 1 and %d", ListMax)
+	return f, fields
+}
+
+func attempts(n *int, path string, wrong func(bool, string, string, ...any)) *uint32 {
+	if n == nil {
+		return nil
+	}
+	wrong(*n < 0 || *n > RetriesMax, path, "must be between 0 and %d", RetriesMax)
+	v := uint32(max(*n, 0))
+	return &v
+}
+
+func span(after, before time.Time) readmodel.Span {
+	return readmodel.Span{After: nanos(after), Before: nanos(before)}
+}
+
+// nanos keeps a bound inside the times that can be stored.
+func nanos(t time.Time) int64 {
+	switch {
+	case t.IsZero():
+		return 0
+	case t.Year() < 1970:
+		return 1
+	case t.Year() > 2261:
+		return 1<<63 - 1
+	}
+	return t.UnixNano()
+}
+
+func parseState(word string) (job.State, bool) {
+	for _, s := range job.States() {
+		if s.String() == word {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+func stateWords() string {
+	var words []string
+	for _, s := range job.States() {
+		words = append(words, s.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0).UTC()
+	soon, later := now.Add(time.Minute), now.Add(time.Hour)
+	here := []string{"w1"}
+	for _, c := range []struct {
+		name  string
+		is    standing
+		codes string
+		eta   time.Time
+		says  string
+	}{
+		{"completed", standing{state: job.Completed, paused: true, finished: now}, WhyFinished, time.Time{}, "won't run again"},
+		{"dead", standing{state: job.Dead, deadReason: "crash_loop"}, WhyFinished, time.Time{}, "(crash_loop)"},
+		{"running", standing{state: job.Active, worker: "w1", attempt: 2, maxRetries: 3, lease: soon, paused: true}, WhyRunning, time.Time{}, "w1 is running attempt 2 of 3"},
+		{"let go", standing{state: job.Cancelling}, WhyCancelling, time.Time{}, "Its worker was asked"},
+		{"next", standing{state: job.Pending, workers: here}, WhyNext, now, "Ready to run"},
+		{"draining", standing{state: job.Pending, workers: here, draining: true}, WhyDraining + " " + WhyNext, now, "still runs the ones it has"},
+		{"paused", standing{state: job.Pending, workers: here, paused: true}, WhyPaused, time.Time{}, "after it is resumed"},
+		{"throttled", standing{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
+		{"concurrency", standing{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, WhyConcurrency, time.Time{}, "3 jobs of queue mail are active"},
+		{"room", standing{state: job.Pending, workers: here, leased: 2, maxConcurrency: 3}, WhyNext, now, ""},
+		{"blocked", standing{state: job.Pending, workers: here, blocked: true, waitsFor: []string{"job_a", "job_b"}}, WhyWaiting, time.Time{}, "job_a, job_b"},
+		{"held", standing{state: job.Held, workers: here, hold: &Hold{Reason: "too dear."}}, WhyHeld, time.Time{}, "rejected: too dear."},
+		{"held for a time", standing{state: job.Held, workers: here, hold: &Hold{Until: later}, approvedAtLast: true}, WhyHeld, later, ""},
+		{"held to its end", standing{state: job.Held, workers: here, hold: &Hold{Until: later}}, WhyHeld, time.Time{}, ""},
+		{"budget", standing{state: job.Pending, workers: here, shut: later}, WhyBudget, later, "A daily budget is spent"},
+		{"budget of a tag", standing{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team:a is spent"},
+		{"backing off", standing{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, WhyBackingOff, soon, "Attempt 1 of 3 failed"},
+		{"scheduled", standing{state: job.Scheduled, workers: here, due: later}, WhyScheduled, later, "start later"},
+		{"expires before", standing{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},
+		{"the latest counts", standing{state: job.Scheduled, workers: here, due: soon, opens: later}, WhyThrottled + " " + WhyScheduled, later, ""},
+		{"one ahead", standing{state: job.Pending, workers: here, ahead: 1}, WhyBehind, time.Time{}, "1 job in the queue is ahead"},
+		{"many ahead", standing{state: job.Pending, workers: here, ahead: stateread.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
+		{"nobody there", standing{state: job.Pending}, WhyNoWorker, time.Time{}, "No worker has fetched"},
+		{
+			"everything", standing{state: job.Retrying, paused: true, draining: true, opens: soon, leased: 1, maxConcurrency: 1, due: soon},
+			strings.Join([]string{WhyPaused, WhyDraining, WhyThrottled, WhyConcurrency, WhyBackingOff, WhyNoWorker}, " "), time.Time{}, "",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.is.now, c.is.queue = now, "mail"
+			w := c.is.why()
+			var codes []string
+			var all strings.Builder
+			for _, r := range w.Reasons {
+				codes = append(codes, r.Code)
+				all.WriteString(r.Message)
+			}
+			if got := strings.Join(codes, " "); got != c.codes {
+				t.Errorf("codes %s, want %s", got, c.codes)
+			}
+			if !w.ETA.Equal(c.eta) {
+				t.Errorf("eta %s, want %s", w.ETA, c.eta)
+			}
+			if !strings.Contains(all.String(), c.says) {
+				t.Errorf("says %q", all.String())
+			}
+		})
+	}
+}
+
+func (r *rig) why(v *Views, id job.ID) (codes []string) {
+	r.t.Helper()
+	w, err := v.Why(r.ctx(), r.caller, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, reason := range w.Reasons {
+		codes = append(codes, reason.Code)
+	}
+	return codes
+}
+
+func TestWhy_OfARealShard(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	v := r.views()
+	wants := func(id job.ID, want ...string) {
+		t.Helper()
+		if got := r.why(v, id); !slices.Equal(got, want) {
+			t.Fatalf("reasons %v, want %v", got, want)
+		}
+	}
+	first := r.enqueue(EnqueueInput{Queue: "mail"})
+	second := r.enqueue(EnqueueInput{Queue: "mail"})
+	wants(first, WhyNoWorker)
+	wants(second, WhyBehind, WhyNoWorker)
+	urgent := r.enqueue(EnqueueInput{Queue: "mail", Priority: "critical"})
+	wants(first, WhyBehind, WhyNoWorker)
+	wants(urgent, WhyNoWorker)
+	r.fetch(FetchInput{Queues: []string{"mail"}, WorkerID: "w1", Count: 1})
+	wants(urgent, WhyRunning)
+	wants(first, WhyNext)
+	if err := r.PauseQueue(r.ctx(), r.caller, "mail"); err != nil {
+		t.Fatal(err)
+	}
+	wants(first, WhyPaused)
+	wants(second, WhyPaused, WhyBehind)
+	waits := r.enqueue(EnqueueInput{Queue: "print", DependsOn: []string{first.String(), second.String()}})
+	w, err := v.Why(r.ctx(), r.caller, waits)
+	if err != nil || w.Reasons[0].Code != WhyWaiting || !slices.Equal(w.Reasons[0].Detail["job_ids"].([]string), []string{first.String(), second.String()}) {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	if _, err := v.Why(r.ctx(), r.caller, job.ID{1}); fault.CodeOf(err) != fault.NotFound {
+		t.Fatalf("of no job: %v", err)
+	}
+}
+
+func TestRecent_PagesByNumber(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	v := r.views()
+	for range 7 {
+		r.enqueue(EnqueueInput{Queue: "mail"})
+	}
+	var seqs []uint64
+	for after := uint64(0); ; after = seqs[len(seqs)-1] {
+		p, err := v.Recent(r.ctx(), r.caller, after, 3)
+		if err != nil || p.Lost {
+			t.Fatal(p, err)
+		}
+		for _, e := range p.Events {
+			seqs = append(seqs, e.Seq)
+		}
+		if len(p.Events) < 3 {
+			break
+		}
+	}
+	for i, seq := range seqs {
+		if seq != uint64(i)+1 {
+			t.Fatalf("numbers %v", seqs)
+		}
+	}
+	if len(seqs) < 7 {
+		t.Fatalf("%d events of 7 jobs", len(seqs))
+	}
+	if p, err := v.Recent(r.ctx(), r.caller, 1<<40, 3); err != nil || !p.Lost || len(p.Events) != 0 {
+		t.Fatal(p, err)
+	}
+	if _, err := v.Recent(r.ctx(), r.caller, 0, RecentMax+1); fault.CodeOf(err) != fault.Invalid {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,141 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+)
+
+// Count is how many jobs fit a filter: exactly so many, or at least.
+type Count struct {
+	Jobs  int
+	Exact bool
+}
+
+// count counts the jobs that fit f, whatever its cursor says. It looks at no more than
+// f.CountTo entries of an index: what it did not look at makes it inexact. Of a group of dead
+// jobs the count is there, and may be more.
+func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (_ Count, err error) {
+	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
+		return Count{Exact: err == nil}, err
+	}
+	if f.isGroup() {
+		return countGroup(ctx, db, f, gone)
+	}
+	byTag, err := leadingTag(ctx, db, f)
+	if err != nil {
+		return Count{}, err
+	}
+	s := &statement{}
+	// By queue and generation, because some of them may be gone.
+	s.add(`SELECT queue, generation, state, count(*), sum(fits) FROM (`)
+	if f.hasLead(byTag) {
+		s.add(`SELECT j.queue, j.generation, j.state, (1`)
+		f.conditionsByLead(s, byTag)
+		s.add(`) AS fits`)
+		f.lead(s, byTag)
+		f.between(s, "l.", nil)
+	} else {
+		for i, st := range f.states() {
+			if i > 0 {
+				s.add(` UNION ALL `)
+			}
+			s.add(`SELECT j.queue, j.generation, j.state, (1`)
+			f.rest(s, -1)
+			s.add(`) AS fits FROM job j `)
+			f.in(s, st)
+			f.between(s, "j.", nil)
+		}
+	}
+	s.add(` LIMIT ?) GROUP BY 1, 2, 3`, f.CountTo+1)
+	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return Count{}, fmt.Errorf("count jobs: %w", err)
+	}
+	defer func() { err = errors.Join(err, found.Close()) }()
+	walked, fits := 0, 0
+	for found.Next() {
+		var queue string
+		var generation uint64
+		var st job.State
+		var some, fit int
+		if err := found.Scan(&queue, &generation, &st, &some, &fit); err != nil {
+			return Count{}, fmt.Errorf("count jobs: %w", err)
+		}
+		walked += some
+		if q, deleted := gone[queue]; !deleted || q.Has(generation, st.Leased()) {
+			fits += fit
+		}
+	}
+	if err := found.Err(); err != nil {
+		return Count{}, fmt.Errorf("count jobs: %w", err)
+	}
+	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
+}
+
+// isGroup reports that all jobs of a cause fit. A new condition is one until it is named here.
+func (f *Filter) isGroup() bool {
+	none := Filter{
+		Cause: f.Cause, Queue: f.Queue, States: f.States, // The cause implies them, or isNothing.
+		Ascending: f.Ascending, Limit: f.Limit, Cursor: f.Cursor, CountTo: f.CountTo, AsItIs: f.AsItIs,
+	}
+	return f.Cause != 0 && reflect.DeepEqual(*f, none)
+}
+
+// countGroup reads the count of a cause, which is exact whatever it is.
+func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (c Count, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
+	if err != nil {
+		return Count{}, fmt.Errorf("count cause: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		g := groupKey{cause: f.Cause}
+		var jobs int
+		if err := rows.Scan(&g.queue, &g.generation, &jobs); err != nil {
+			return Count{}, fmt.Errorf("count cause: %w", err)
+		}
+		if !g.isGone(gone) && (f.Queue == "" || f.Queue == g.queue) {
+			c.Jobs += jobs
+		}
+	}
+	c.Exact = true
+	return c, rows.Err()
+}
+
+// states are those that are wanted.
+func (f *Filter) states() []job.State {
+	if len(f.States) == 0 {
+		return job.States()
+	}
+	return f.States
+}
+
+// in picks the index that lists the jobs in a state.
+func (f *Filter) in(s *statement, st job.State) {
+	if f.Queue != "" {
+		s.add(`INDEXED BY job_by_queue WHERE j.queue = ? AND j.state = ?`, f.Queue, int64(st))
+		return
+	}
+	s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
+}
+
+// conditionsByLead is everything that the walk over one tag or cause has to check.
+func (f *Filter) conditionsByLead(s *statement, tag int) {
+	if f.Queue != "" {
+		s.add(` AND j.queue = ?`, f.Queue)
+	}
+	if len(f.States) > 0 {
+		s.add(` AND j.state IN (?` + strings.Repeat(`,?`, len(f.States)-1) + `)`)
+		for _, st := range f.States {
+			s.args = append(s.args, int64(st))
+		}
+	}
+	f.rest(s, tag)
+}

@@ -1,0 +1,149 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+// Minutes are how many of the last minutes a namespace's throughput is kept of.
+const Minutes = 60
+
+// Minute is what happened in a namespace in one minute.
+type Minute struct {
+	At        time.Time // Its beginning.
+	Enqueued  int64
+	Completed int64
+	Failed    int64 // Attempts that failed or whose worker was lost.
+}
+
+// minutes are counts by the beginning of their minute, Unix nanoseconds.
+type minutes map[int64]*Minute
+
+func (m *minutes) at(ns int64) *Minute {
+	at := ns - ns%int64(time.Minute)
+	if *m == nil {
+		*m = make(minutes, 1)
+	}
+	of := (*m)[at]
+	if of == nil {
+		of = new(Minute)
+		(*m)[at] = of
+	}
+	return of
+}
+
+// event counts an event of the entry that was applied at now.
+func (m *minutes) event(t feed.Type, now int64) {
+	switch t {
+	case feed.Enqueued, feed.Scheduled:
+		m.at(now).Enqueued++
+	case feed.Completed:
+		m.at(now).Completed++
+	case feed.Failed, feed.LeaseExpired:
+		m.at(now).Failed++
+	}
+}
+
+// row counts what a job tells of itself, for a rebuild that has no events: of
+// failures only the last, and nothing of jobs that were deleted.
+func (m *minutes) row(r *Row, until int64) {
+	since := until - Minutes*int64(time.Minute)
+	lately := func(at int64) bool { return at > since && at <= until }
+	if lately(r.CreatedAt) {
+		m.at(r.CreatedAt).Enqueued++
+	}
+	if r.State == job.Completed && lately(r.FinishedAt) {
+		m.at(r.FinishedAt).Completed++
+	}
+	if lately(r.FailedAt) {
+		m.at(r.FailedAt).Failed++
+	}
+}
+
+func (f *file) putMinutes(ctx context.Context, tx *sql.Tx, c *change) error {
+	if c.newMinutes {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM minute`); err != nil {
+			return fmt.Errorf("clear minutes: %w", err)
+		}
+	}
+	if len(c.minutes) == 0 {
+		return nil
+	}
+	add := tx.StmtContext(ctx, f.minute)
+	newest := int64(0)
+	for at, m := range c.minutes {
+		newest = max(newest, at)
+		if _, err := add.ExecContext(ctx, at, m.Enqueued, m.Completed, m.Failed); err != nil {
+			return fmt.Errorf("write minute: %w", err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM minute WHERE at < ?`, newest-Minutes*int64(time.Minute)); err != nil {
+		return fmt.Errorf("remove old minutes: %w", err)
+	}
+	return nil
+}
+
+// Throughput reads the last minutes of a namespace, oldest first, the one that runs
+// at last, and when they were true.
+func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.Time) (_ []Minute, asOf time.Time, err error) {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	page := p.freshen(ctx, ns, m.Seq)
+	ctx, cancel := context.WithTimeout(ctx, queryMax)
+	defer cancel()
+	out := make([]Minute, Minutes)
+	last := now.Truncate(time.Minute)
+	for i := range out {
+		out[i].At = last.Add(time.Duration(i-Minutes+1) * time.Minute).UTC()
+	}
+	least := p.look(ns).seq
+	err = p.models.query(ctx, ns, func(file *file) error {
+		if err := file.reaches(ctx, least); err != nil {
+			return err
+		}
+		return readMinutes(ctx, file.read, out)
+	})
+	if err = damagedBy(err); err != nil {
+		return nil, time.Time{}, p.refuse(ctx, ns, err)
+	}
+	return out, page.AsOf, nil
+}
+
+func readMinutes(ctx context.Context, db *sql.DB, to []Minute) (err error) {
+	first := to[0].At.UnixNano()
+	rows, err := db.QueryContext(ctx, `SELECT at, enqueued, completed, failed FROM minute WHERE at >= ?`, first)
+	if err != nil {
+		return fmt.Errorf("read minutes: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var at int64
+		var m Minute
+		if err := rows.Scan(&at, &m.Enqueued, &m.Completed, &m.Failed); err != nil {
+			return fmt.Errorf("read minutes: %w", err)
+		}
+		if i := (at - first) / int64(time.Minute); i < int64(len(to)) {
+			m.At = to[i].At
+			to[i] = m
+		}
+	}
+	return rows.Err()
+}
+
+// beginning is the log's time at a namespace's last event; 0 if that entry is no
+// longer kept, and with it nothing that happened lately.
+func (p *Projector) beginning(m feed.Mark) (int64, error) {
+	b, err := feed.At(p.store, m.Index)
+	if m.Seq == 0 || errors.Is(err, feed.ErrTrimmed) {
+		return 0, nil
+	}
+	return b.Now, err
+}

@@ -1,0 +1,151 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+const (
+	// freshWait is how long a query waits for what was committed before it; after
+	// that it answers what is there and says how late it is.
+	freshWait = 500 * time.Millisecond
+	// mendWait is the same for a file that is being rebuilt: a small one is whole by then.
+	mendWait = 200 * time.Millisecond
+	// queryMax bounds one query; only conditions without an index can reach it.
+	queryMax = 3 * time.Second
+)
+
+// Page is part of a list.
+type Page struct {
+	Rows   []Row
+	Cursor string // Continues the list; "" at its end.
+	// AsOf is when what the page shows was true.
+	AsOf time.Time
+	Lag  time.Duration
+	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
+	Rebuilding bool
+	// Progress of the rebuild: jobs that were read anew, of about so many.
+	Rebuilt, ToRebuild uint64
+	// Total is of all pages, if Filter.CountTo asked for it.
+	Total Count
+}
+
+// List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter tell
+// what is wrong with a cursor.
+func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page, error) {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return Page{}, err
+	}
+	if _, err := f.position(); err != nil {
+		return Page{}, err
+	}
+	if f.AsItIs {
+		m.Seq = 0
+	}
+	page := p.freshen(ctx, ns, m.Seq)
+	// The rows of a deleted queue go as its jobs are swept; they do not show meanwhile.
+	gone, err := stateread.ReadDeletedQueues(p.store, ns)
+	if err != nil {
+		return Page{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryMax)
+	defer cancel()
+	var got found
+	least := p.look(ns).seq
+	err = p.models.query(ctx, ns, func(file *file) error {
+		if err := file.reaches(ctx, least); err != nil {
+			return err
+		}
+		if got, err = list(ctx, file.read, f, gone); err != nil || f.CountTo == 0 {
+			return err
+		}
+		if f.Cursor == "" && !got.more {
+			page.Total = Count{Jobs: len(got.rows), Exact: true}
+			return nil
+		}
+		page.Total, err = count(ctx, file.read, f, gone)
+		if ctx.Err() != nil {
+			page.Total, err = Count{}, nil // The page stands without its total.
+		}
+		page.Total.Jobs = max(page.Total.Jobs, len(got.rows))
+		return err
+	})
+	if err = damagedBy(err); err != nil {
+		return Page{}, p.refuse(ctx, ns, err)
+	}
+	page.Rows = got.rows
+	if got.more {
+		page.Cursor = got.next.encode(f)
+	}
+	return page, nil
+}
+
+// refuse says what a query that failed means for the caller.
+func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) error {
+	if errors.Is(err, errDamaged) {
+		p.logger.Warn("a query met a damaged read model", "namespace", ns, "err", err)
+		p.update(ns, func(t *track) { t.damaged = true })
+		p.wake()
+		return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt; try again in a moment")
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fault.New(fault.Exhausted, "SEARCH_TOO_BROAD", "the search took longer than %s; add a queue, state, tag or time", queryMax)
+	}
+	return err
+}
+
+// freshen waits until the file has the event seq, and says how late it is.
+func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) Page {
+	limit, mended := time.NewTimer(freshWait), time.NewTimer(mendWait)
+	defer limit.Stop()
+	defer mended.Stop()
+	for {
+		p.mu.Lock()
+		round, asOf := p.round, p.asOf
+		var t track
+		if known := p.tracks[ns]; known != nil {
+			t = *known
+		}
+		p.mu.Unlock()
+		now := time.Now()
+		rebuilding := t.rebuilding || t.behind || t.damaged || !t.known && seq > 0
+		if t.seq >= seq && !rebuilding {
+			return Page{AsOf: now}
+		}
+		p.wake()
+		giveUp := limit.C
+		if t.rebuilding {
+			giveUp = mended.C
+		}
+		select {
+		case <-round:
+			continue
+		case <-giveUp:
+		case <-ctx.Done():
+		}
+		page := Page{AsOf: asOf, Rebuilding: rebuilding, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
+		if t.seq < seq {
+			page.Lag = max(now.Sub(asOf), 0)
+		}
+		if rebuilding {
+			page.Lag = max(page.Lag, t.missing(now), time.Millisecond)
+			page.AsOf = now.Add(-page.Lag)
+		}
+		return page
+	}
+}
+
+// wake asks for a round without gathering.
+func (p *Projector) wake() {
+	select {
+	case p.hurry <- struct{}{}:
+	default: // It was asked already.
+	}
+}

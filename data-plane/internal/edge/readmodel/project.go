@@ -1,0 +1,636 @@
+package readmodel
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+const (
+	// gatherFor: changes are gathered for so long, so that a job which passes through
+	// several states meanwhile is written once.
+	gatherFor = 500 * time.Millisecond
+	// hurriedGap is the least time between two rounds that queries asked for.
+	hurriedGap = 10 * time.Millisecond
+	// roundMax events are read from the feed before their jobs are written; one entry may
+	// go over it by what an entry can hold. So many that a late projector meets the whole
+	// life of most jobs in one round, and few enough for 2 MB of memory.
+	roundMax = 16384
+	// sliceMax rows are written in one transaction, then others get the processor.
+	sliceMax = 1000
+	// chainMax entries of a namespace are caught up with in one step.
+	chainMax = 256
+	// surveyMax namespaces are looked at in one step after leadership was won.
+	surveyMax = 64
+	// retryAfter is the pause after a file could not be written.
+	retryAfter = 5 * time.Second
+)
+
+// Projector keeps the read models of one shard's namespaces while this node leads
+// the shard. One goroutine, Run, does all writing; that is why the feed and a
+// rebuild never meet in the middle of a row.
+type Projector struct {
+	store   *statedb.Group
+	hub     *notify.Hub
+	applied func() uint64
+	models  *Dir
+	logger  *slog.Logger
+	hurry   chan struct{} // Somebody waits for a round.
+
+	// Only Run uses these.
+	index    uint64        // The feed was read up to this entry.
+	surveyed job.Namespace // Up to here every namespace was looked at in this term.
+	surveyOn bool
+	ended    time.Time // Of the last round.
+
+	mu     sync.Mutex // Guards the rest.
+	upTo   uint64     // Index, as others may read it.
+	tracks map[job.Namespace]*track
+	asOf   time.Time     // The feed had been read to its end at this time.
+	round  chan struct{} // Closed after each round.
+}
+
+// track is what is known of a namespace's file.
+type track struct {
+	mark
+	known   bool // The file's mark was read, in this process.
+	behind  bool // Events before those of the next round are missing.
+	damaged bool // A query found that the file can not be read.
+	again   time.Time
+	// since is from when on the rows may be incomplete; zero while they are whole.
+	since time.Time
+}
+
+// left is how many jobs a rebuild has still to read.
+func (t *track) left() uint64 { return max(t.jobs, t.rebuilt) - t.rebuilt }
+
+// whole reports whether the rows have everything up to the mark.
+func (t *track) whole() bool { return !t.behind && !t.rebuilding && !t.damaged }
+
+// missing is for how long the rows have been incomplete: at least a millisecond, so that
+// it is never shown as nothing.
+func (t *track) missing(now time.Time) time.Duration {
+	if t.whole() {
+		return 0
+	}
+	return max(now.Sub(t.since), time.Millisecond)
+}
+
+// NewProjector makes the projector of a shard over its committed state. It hears
+// of new events from hub, applied is the shard's applied index.
+func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, applied func() uint64, logger *slog.Logger) *Projector {
+	return &Projector{
+		store: store, hub: hub, applied: applied, models: models, logger: logger.With("shard", store.ID()),
+		hurry: make(chan struct{}, 1), tracks: make(map[job.Namespace]*track), round: make(chan struct{}),
+	}
+}
+
+// Run projects until ctx ends. It is called for each term of leadership, and what
+// it learned in one it knows in the next.
+func (p *Projector) Run(ctx context.Context) {
+	p.begin()
+	for ctx.Err() == nil {
+		busy, err := p.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.logger.Error("the read model does not advance", "err", err)
+			sleep(ctx, retryAfter)
+		}
+		if !busy {
+			p.wait(ctx)
+		}
+	}
+}
+
+// Lag is for how long the lists of the shard have missed something: the age of the oldest
+// event that is not in the rows, or of a rebuild, whichever is older. feed.ErrTrimmed means
+// that the event is not even in the feed any more, and every file will be rebuilt. It says
+// something only on the node that leads.
+func (p *Projector) Lag(now time.Time) (time.Duration, error) {
+	p.mu.Lock()
+	upTo, missing := p.upTo, time.Duration(0)
+	for _, t := range p.tracks {
+		missing = max(missing, t.missing(now))
+	}
+	p.mu.Unlock()
+	oldest := now.UnixNano()
+	err := feed.Walk(p.store, upTo, func(b feed.Batch) bool {
+		oldest = b.Now
+		return false
+	})
+	return max(missing, now.Sub(time.Unix(0, oldest))), err
+}
+
+// begin starts a term at the end of the feed; what happened before is found by the
+// survey, namespace by namespace.
+func (p *Projector) begin() {
+	p.index = p.applied()
+	p.surveyed, p.surveyOn = job.Namespace{}, true
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upTo = p.index
+	for _, t := range p.tracks {
+		t.behind = true // Another node may have led in between.
+	}
+}
+
+// step does one piece of each kind of work and reports whether there is more.
+func (p *Projector) step(ctx context.Context) (busy bool, err error) {
+	more, err := p.roundOnce(ctx)
+	if err != nil {
+		return false, err
+	}
+	surveying, err := p.survey(ctx)
+	if err != nil {
+		return false, err
+	}
+	return p.mend(ctx) || more || surveying, nil
+}
+
+// wait sleeps until there is something to do, gathering for a while.
+func (p *Projector) wait(ctx context.Context) {
+	again := p.nextRetry()
+	select {
+	case <-p.hub.Any():
+		gather := time.NewTimer(time.Until(p.ended.Add(gatherFor)))
+		defer gather.Stop()
+		select {
+		case <-gather.C:
+			return
+		case <-p.hurry:
+		case <-ctx.Done():
+			return
+		}
+	case <-p.hurry:
+	case <-again:
+		return
+	case <-ctx.Done():
+		return
+	}
+	sleep(ctx, time.Until(p.ended.Add(hurriedGap)))
+}
+
+// nextRetry fires when a file that could not be written is to be tried again.
+func (p *Projector) nextRetry() <-chan time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var first time.Time
+	for _, t := range p.tracks {
+		if !t.again.IsZero() && (first.IsZero() || t.again.Before(first)) {
+			first = t.again
+		}
+	}
+	if first.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(first))
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// changes are the jobs of a namespace that events named.
+type changes struct {
+	first, last uint64 // Numbers of the events.
+	ids         []job.ID
+	seen        map[job.ID]struct{}
+	minutes     minutes
+}
+
+// add takes in an event of the entry that was applied at now.
+func (c *changes) add(e *feed.Event, now int64) {
+	if c.first == 0 {
+		c.first, c.seen = e.Seq, make(map[job.ID]struct{})
+	}
+	c.last = e.Seq
+	c.minutes.event(e.Type, now)
+	if e.ID.IsZero() {
+		return
+	}
+	if _, twice := c.seen[e.ID]; !twice {
+		c.seen[e.ID] = struct{}{}
+		c.ids = append(c.ids, e.ID)
+	}
+}
+
+// roundOnce reads what is new in the feed and writes it; more tells that it did not
+// reach the end.
+func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
+	r, err := p.gather(ctx)
+	if errors.Is(err, feed.ErrTrimmed) {
+		// The feed was cut off behind us: every namespace finds out by itself.
+		p.begin()
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read feed after %d: %w", p.index, err)
+	}
+	for _, ns := range r.order {
+		if err := p.write(ctx, ns, r.found[ns]); err != nil {
+			return false, err
+		}
+	}
+	p.index, p.ended = r.index, time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asOf, p.upTo = r.asOf, r.index
+	close(p.round)
+	p.round = make(chan struct{})
+	return r.more, nil
+}
+
+// round is what was new in the feed.
+type round struct {
+	found map[job.Namespace]*changes
+	order []job.Namespace
+	index uint64    // It was read up to this entry,
+	more  bool      // which is not the last,
+	asOf  time.Time // and nothing is missing that happened before.
+}
+
+func (p *Projector) gather(ctx context.Context) (round, error) {
+	piece := p.models.pace.begin(ctx)
+	defer piece.end()
+	r := round{found: make(map[job.Namespace]*changes), index: p.index, asOf: time.Now()}
+	n, at := 0, int64(0)
+	err := feed.Walk(p.store, p.index, func(b feed.Batch) bool {
+		for i := range b.Events {
+			e := &b.Events[i]
+			c := r.found[e.NS]
+			if c == nil {
+				c = new(changes)
+				r.found[e.NS] = c
+				r.order = append(r.order, e.NS)
+			}
+			c.add(e, b.Now)
+		}
+		r.index, at = b.Index, b.Now
+		n += len(b.Events)
+		r.more = n >= roundMax
+		return !r.more
+	})
+	piece.free = n == 0
+	if r.more {
+		r.asOf = time.Unix(0, at)
+	}
+	return r, err
+}
+
+// write brings the changes of one namespace into its file. Changes that do not
+// follow on what the file has make it behind; mend does the rest.
+func (p *Projector) write(ctx context.Context, ns job.Namespace, c *changes) error {
+	t, err := p.meet(ctx, ns)
+	if err != nil || !t.known || c.last <= t.seq {
+		return err
+	}
+	if t.behind || c.first != t.seq+1 || time.Now().Before(t.again) {
+		p.update(ns, func(t *track) { t.behind = true })
+		return nil
+	}
+	return p.writeJobs(ctx, ns, t, c)
+}
+
+// writeJobs writes the jobs that changed as they are now. The last transaction moves
+// the mark, and counts the events up to it.
+func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) error {
+	ids := changed.ids
+	for first := true; first || len(ids) > 0; first = false {
+		slice := ids[:min(sliceMax, len(ids))]
+		ids = ids[len(slice):]
+		c := change{mark: t.mark, was: t.seq}
+		if len(ids) == 0 {
+			c.mark.seq, c.minutes = changed.last, changed.minutes
+		}
+		if ok, err := p.writeSlice(ctx, ns, slice, &c); !ok || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
+	defer p.models.pace.begin(ctx).end()
+	if err := p.read(ns, ids, c); err != nil {
+		return false, err
+	}
+	return p.apply(ctx, ns, c)
+}
+
+// read fills a change with jobs as they are now.
+func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
+	slices.SortFunc(ids, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
+	return stateread.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
+		if h == nil {
+			c.gone = append(c.gone, id)
+			return nil
+		}
+		r, err := rowFrom(p.store, ns, id, h, b)
+		c.rows = append(c.rows, r)
+		return err
+	})
+}
+
+// apply writes one change; ok is false if the file could not take it, which is then
+// noted in the track.
+func (p *Projector) apply(ctx context.Context, ns job.Namespace, c *change) (ok bool, err error) {
+	f, err := p.models.take(ctx, ns)
+	if err == nil {
+		err = f.apply(ctx, c)
+		p.models.giveBack(f)
+	}
+	if err != nil {
+		return false, p.failed(ctx, ns, err)
+	}
+	p.update(ns, func(t *track) { t.mark, t.again = c.mark, time.Time{} })
+	return true, nil
+}
+
+// failed decides what becomes of a file that could not be read or written. Only the
+// end of ctx is an error: one bad file must not stop the others.
+func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, errRetired) {
+		p.mu.Lock()
+		delete(p.tracks, ns)
+		p.mu.Unlock()
+		return nil
+	}
+	if errors.Is(err, errDamaged) {
+		p.logger.Warn("a read model is damaged and will be rebuilt", "namespace", ns, "err", err)
+		if derr := p.models.discard(ns); derr != nil {
+			err = errors.Join(err, derr)
+		} else {
+			p.update(ns, func(t *track) { *t = track{behind: true, since: t.since} })
+			return nil
+		}
+	}
+	p.logger.Warn("a read model can not be written; trying again", "namespace", ns, "err", err)
+	p.update(ns, func(t *track) { t.behind, t.again = true, time.Now().Add(retryAfter) })
+	return nil
+}
+
+// meet returns the track of ns, reading the file's mark the first time.
+func (p *Projector) meet(ctx context.Context, ns job.Namespace) (track, error) {
+	t := p.look(ns)
+	if t.known || time.Now().Before(t.again) {
+		return t, nil
+	}
+	f, err := p.models.take(ctx, ns)
+	var m mark
+	if err == nil {
+		m, err = f.mark(ctx)
+		p.models.giveBack(f)
+	}
+	if err != nil {
+		return track{}, p.failed(ctx, ns, err)
+	}
+	p.update(ns, func(t *track) { *t = track{mark: m, known: true, behind: t.behind, since: t.since} })
+	return p.look(ns), nil
+}
+
+func (p *Projector) look(ns job.Namespace) track {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t := p.tracks[ns]; t != nil {
+		return *t
+	}
+	return track{}
+}
+
+func (p *Projector) update(ns job.Namespace, f func(*track)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.tracks[ns]
+	if t == nil {
+		t = new(track)
+		p.tracks[ns] = t
+	}
+	f(t)
+	switch {
+	case t.whole():
+		t.since = time.Time{}
+	case t.since.IsZero():
+		t.since = p.asOf // The rows were whole when the feed was last read to its end.
+		if t.since.IsZero() {
+			t.since = time.Now()
+		}
+	}
+}
+
+// survey compares some namespaces of the state with their files.
+func (p *Projector) survey(ctx context.Context) (more bool, err error) {
+	if !p.surveyOn {
+		return false, nil
+	}
+	list, err := stateread.ReadNamespaces(p.store, p.surveyed, surveyMax)
+	if err != nil {
+		return false, fmt.Errorf("list namespaces: %w", err)
+	}
+	for _, ns := range list {
+		t, err := p.meet(ctx, ns)
+		if err != nil {
+			return false, err
+		}
+		m, err := feed.MarkOf(p.store, ns)
+		if err != nil {
+			return false, err
+		}
+		if !t.known && p.models.isRetired(ns) {
+			p.surveyed = ns
+			continue
+		}
+		p.update(ns, func(up *track) { up.behind = !t.known || t.seq != m.Seq || m.Seq == 0 })
+		p.surveyed = ns
+	}
+	p.surveyOn = len(list) == surveyMax
+	return p.surveyOn, nil
+}
+
+// mend takes one step with each namespace that is behind or being rebuilt, and
+// reports whether there is more to do now.
+func (p *Projector) mend(ctx context.Context) (more bool) {
+	for _, ns := range p.unwell() {
+		if ctx.Err() != nil {
+			return false
+		}
+		if err := p.mendOne(ctx, ns); err != nil && ctx.Err() == nil {
+			p.logger.Warn("a read model is behind; trying again", "namespace", ns, "err", err)
+			p.update(ns, func(t *track) { t.again = time.Now().Add(retryAfter) })
+		}
+	}
+	return len(p.unwell()) > 0
+}
+
+// unwell lists the namespaces that need mending and may be tried, those first that have
+// the fewest jobs to read: a small one is whole after one slice, and does not wait for the
+// slices of a large one.
+func (p *Projector) unwell() []job.Namespace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []job.Namespace
+	now := time.Now()
+	for ns, t := range p.tracks {
+		if (t.behind || t.rebuilding || t.damaged) && now.After(t.again) {
+			out = append(out, ns)
+		}
+	}
+	slices.SortFunc(out, func(a, b job.Namespace) int {
+		return cmp.Or(cmp.Compare(p.tracks[a].left(), p.tracks[b].left()), bytes.Compare(a[:], b[:]))
+	})
+	return out
+}
+
+func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
+	if p.look(ns).damaged {
+		return p.failed(ctx, ns, errDamaged)
+	}
+	t, err := p.meet(ctx, ns)
+	if err != nil || !t.known {
+		return err
+	}
+	if t.behind {
+		if err := p.catchUp(ctx, ns, t); err != nil {
+			return err
+		}
+		// The first slice at once: then a small namespace is whole.
+		if t = p.look(ns); t.behind || !t.rebuilding || !t.rebuiltTo.IsZero() {
+			return nil
+		}
+	}
+	return p.rebuildSlice(ctx, ns, t)
+}
+
+// catchUp reads the namespace's own entries from where its file stands. If they
+// are gone, the file is rebuilt.
+func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) error {
+	if t.seq == 0 {
+		return p.beginRebuild(ctx, ns)
+	}
+	c, all, err := p.chain(ctx, ns, t.seq)
+	if errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead) {
+		return p.beginRebuild(ctx, ns)
+	}
+	if err != nil {
+		return err
+	}
+	if c.last > 0 {
+		if err := p.writeJobs(ctx, ns, t, &c); err != nil {
+			return err
+		}
+	}
+	// The feed's own cursor may stand behind: what it finds again is passed over.
+	if now := p.look(ns); all && now.seq == max(c.last, t.seq) {
+		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
+	}
+	return nil
+}
+
+// chain reads the next of the namespace's own entries after an event; all tells that there
+// are no more.
+func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all bool, err error) {
+	defer p.models.pace.begin(ctx).end()
+	entries, err := feed.Since(p.store, ns, seq, chainMax)
+	if err != nil {
+		return c, false, err
+	}
+	for _, index := range entries {
+		b, err := feed.At(p.store, index)
+		if err != nil {
+			return c, false, err
+		}
+		for i := range b.Events {
+			if e := &b.Events[i]; e.NS == ns && e.Seq > seq {
+				c.add(e, b.Now)
+			}
+		}
+	}
+	return c, len(entries) < chainMax, nil
+}
+
+// beginRebuild notes in the file that it has to be filled from the state. The mark
+// is read before any job is: whatever an event up to it changed, the jobs read
+// from now on show.
+func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return err
+	}
+	from, err := p.beginning(m)
+	if err != nil {
+		return err
+	}
+	total, err := p.jobsOf(ns)
+	if err != nil {
+		return err
+	}
+	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: from, jobs: total}, newMinutes: true, anyhow: true})
+	if ok {
+		p.logger.Info("a read model is being rebuilt", "namespace", ns)
+		p.update(ns, func(t *track) { t.behind = false })
+	}
+	return err
+}
+
+// jobsOf is how many jobs a rebuild has to read, by the queues' counters.
+func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
+	queues, err := stateread.ReadQueues(p.store, ns)
+	for i := range queues {
+		for _, jobs := range queues[i].Counts.Jobs {
+			n += uint64(max(jobs, 0))
+		}
+	}
+	return n, err
+}
+
+// rebuildSlice replaces the rows of the next jobs by what the state has.
+func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
+	piece := p.models.pace.begin(ctx)
+	piece.least = shareRebuild
+	defer piece.end()
+	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
+	to, last, err := stateread.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *records.Head, b *records.Body) error {
+		r, err := rowFrom(p.store, ns, id, h, b)
+		c.rows = append(c.rows, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range c.rows {
+		c.minutes.row(&c.rows[i], t.rebuiltFrom)
+	}
+	if last {
+		c.mark = mark{seq: t.seq}
+	} else {
+		c.clearTo, c.mark.rebuiltTo = to, to
+		c.mark.rebuilt += uint64(len(c.rows))
+	}
+	ok, err := p.apply(ctx, ns, &c)
+	if ok && last {
+		p.logger.Info("a read model is rebuilt", "namespace", ns)
+	}
+	return err
+}

@@ -1,0 +1,350 @@
+package readmodel
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+)
+
+// Span is a time range without its ends, Unix nanoseconds; 0 is open.
+type Span struct{ After, Before int64 }
+
+// Filter says which jobs of a namespace are wanted. The zero value wants all,
+// newest first.
+type Filter struct {
+	Queue string // "" is every queue.
+	// Cause is that of a group of dead jobs, which it implies; 0 is every job.
+	Cause  Cause
+	States []job.State // Empty is every state.
+	Tags   []command.Tag
+	Worker string
+	// Created and the other times.
+	Created, Scheduled, Started, Completed Span
+	Priority                               *job.Priority
+	AttemptMin, AttemptMax                 *uint32
+	HasErrors                              *bool
+	Ascending                              bool // Oldest first.
+	Limit                                  int
+	// Cursor continues a list; "" begins it.
+	Cursor string
+	// CountTo counts the jobs that fit as well, looking at no more than so many; 0 does not.
+	CountTo int
+	// AsItIs does not wait for what was committed before the query.
+	AsItIs bool
+}
+
+// LimitMax bounds one page.
+const LimitMax = 1000
+
+// tagIsRare is how many jobs with a tag make it worth walking them all.
+const tagIsRare = 2000
+
+const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
+
+// statement gathers constant pieces of SQL and the values bound to them: no text
+// of a caller ever becomes part of a statement.
+type statement struct {
+	sql  strings.Builder
+	args []any
+}
+
+func (s *statement) add(sql string, args ...any) {
+	s.sql.WriteString(sql)
+	s.args = append(s.args, args...)
+}
+
+// walkMax rows are read at a time while a list passes over rows that are not shown.
+const walkMax = 4096
+
+// found is what a list found: a page, whether there is more, and from where on. A walk
+// that was broken off in the middle of rows that are not shown may have found less than
+// a page, or nothing, and still more may be to come.
+type found struct {
+	rows []Row
+	more bool
+	next Position
+}
+
+// list reads one page. Rows of deleted queues are passed over here and not in SQL: there
+// may be thousands of such queues, and what one row costs must not depend on how many.
+func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (found, error) {
+	from, err := f.position()
+	if err != nil {
+		return found{}, err
+	}
+	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
+		return found{}, err
+	}
+	byTag, err := leadingTag(ctx, db, f)
+	if err != nil {
+		return found{}, err
+	}
+	return onePage(ctx, f.Limit, from, gone, func(from *Position, n int) ([]Row, error) {
+		return listSome(ctx, db, f, byTag, from, n)
+	})
+}
+
+// onePage gathers limit rows that are there, of those that read returns behind a position.
+func onePage(ctx context.Context, limit int, from *Position, gone map[string]stateread.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
+	var out found
+	for n := limit + 1; ; n = min(2*n, walkMax) {
+		rows, err := read(from, n)
+		if err != nil {
+			if ctx.Err() != nil && out.next != (Position{}) {
+				out.more = true // The next page goes on here.
+				return out, nil
+			}
+			return found{}, err
+		}
+		for i := range rows {
+			r := &rows[i]
+			if q, deleted := gone[r.Queue]; deleted && !q.Has(r.generation, r.State.Leased()) {
+				out.next = r.position()
+				continue
+			}
+			if len(out.rows) == limit {
+				out.more = true
+				return out, nil
+			}
+			out.rows, out.next = append(out.rows, *r), r.position()
+		}
+		if len(rows) < n {
+			return out, nil
+		}
+		from = &out.next
+	}
+}
+
+// listSome reads n rows behind a position.
+func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (rows []Row, err error) {
+	s := &statement{}
+	if f.hasLead(byTag) {
+		f.byLead(s, byTag, from, n)
+	} else {
+		f.byState(s, from, n)
+	}
+	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	defer func() { err = errors.Join(err, found.Close()) }()
+	for found.Next() {
+		r, err := scanRow(found)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	if err := found.Err(); err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	return rows, nil
+}
+
+func (f *Filter) position() (*Position, error) {
+	if f.Cursor == "" {
+		return nil, nil
+	}
+	p, err := decodeCursor(f.Cursor, f)
+	return &p, err
+}
+
+// leadingTag is the tag whose few jobs are the shortest way, or -1: a tag that
+// many jobs have is checked while the states' indexes are walked.
+func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
+	best, fewest := -1, tagIsRare
+	for i, t := range f.Tags {
+		var n int
+		err := db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM tag WHERE key = ? AND value = ? LIMIT ?)`, t.Key, t.Value, tagIsRare).Scan(&n)
+		if err != nil {
+			return -1, fmt.Errorf("look at tag: %w", err)
+		}
+		if n < fewest {
+			best, fewest = i, n
+		}
+	}
+	return best, nil
+}
+
+// isNothing reports that no job can fit, without a look at the jobs of a group: a cause is
+// of dead jobs and of one queue.
+func (f *Filter) isNothing(ctx context.Context, db *sql.DB) (bool, error) {
+	if f.Cause == 0 {
+		return false, nil
+	}
+	if len(f.States) > 0 && !slices.Contains(f.States, job.Dead) {
+		return true, nil
+	}
+	var groups int
+	err := db.QueryRowContext(ctx, `SELECT count(*) FROM cause WHERE cause = ? AND ? IN ('', queue)`, int64(f.Cause), f.Queue).Scan(&groups)
+	if err != nil {
+		return false, fmt.Errorf("look at cause: %w", err)
+	}
+	return groups == 0, nil
+}
+
+// hasLead tells that the rows of one tag, or of a cause, lead to all jobs that are wanted.
+func (f *Filter) hasLead(tag int) bool { return tag >= 0 || f.Cause != 0 }
+
+// lead begins the walk over those rows.
+func (f *Filter) lead(s *statement, tag int) {
+	if tag >= 0 {
+		s.add(` FROM tag l CROSS JOIN job j ON j.id = l.id WHERE l.key = ? AND l.value = ?`, f.Tags[tag].Key, f.Tags[tag].Value)
+		return
+	}
+	s.add(` FROM dead l INDEXED BY dead_by_cause CROSS JOIN job j ON j.id = l.id WHERE l.cause = ?`, int64(f.Cause))
+}
+
+func (f *Filter) byLead(s *statement, tag int, from *Position, n int) {
+	s.add(`SELECT ` + columns)
+	f.lead(s, tag)
+	f.between(s, "l.", from)
+	f.conditionsByLead(s, tag)
+	f.order(s, "l.", n)
+}
+
+// byState walks an index per state, each in order and no further than the page
+// needs, and merges them.
+func (f *Filter) byState(s *statement, from *Position, n int) {
+	s.add(`SELECT ` + columns + ` FROM (`)
+	for i, st := range f.states() {
+		if i > 0 {
+			s.add(` UNION ALL `)
+		}
+		s.add(`SELECT * FROM (SELECT ` + columns + ` FROM job j `)
+		f.in(s, st)
+		f.between(s, "j.", from)
+		f.rest(s, -1)
+		f.order(s, "j.", n)
+		s.add(`)`)
+	}
+	s.add(`) j`)
+	f.order(s, "j.", n)
+}
+
+// between bounds the created time, by the filter and by where the page begins.
+func (f *Filter) between(s *statement, table string, from *Position) {
+	if f.Created.After != 0 {
+		s.add(` AND `+table+`created_at > ?`, f.Created.After)
+	}
+	if f.Created.Before != 0 {
+		s.add(` AND `+table+`created_at < ?`, f.Created.Before)
+	}
+	if from != nil {
+		than := ` < (?, ?)`
+		if f.Ascending {
+			than = ` > (?, ?)`
+		}
+		s.add(` AND (`+table+`created_at, `+table+`id)`+than, from.CreatedAt, from.ID[:])
+	}
+}
+
+// rest are the conditions without an index; but is the tag that leads the walk. Without one,
+// a cause leads it.
+func (f *Filter) rest(s *statement, but int) {
+	for i, t := range f.Tags {
+		if i != but {
+			s.add(` AND EXISTS (SELECT 1 FROM tag x WHERE x.key = ? AND x.value = ? AND x.created_at = j.created_at AND x.id = j.id)`, t.Key, t.Value)
+		}
+	}
+	for _, span := range []struct {
+		column string
+		Span
+	}{{`j.scheduled_at`, f.Scheduled}, {`j.started_at`, f.Started}} {
+		span.add(s, span.column)
+	}
+	if f.Completed != (Span{}) {
+		s.add(` AND j.state = ?`, int64(job.Completed))
+		f.Completed.add(s, `j.finished_at`)
+	}
+	if f.Cause != 0 && but >= 0 {
+		s.add(` AND EXISTS (SELECT 1 FROM dead x WHERE x.id = j.id AND x.cause = ?)`, int64(f.Cause))
+	}
+	if f.Priority != nil {
+		s.add(` AND j.priority = ?`, int64(*f.Priority))
+	}
+	if f.AttemptMin != nil {
+		s.add(` AND j.attempt >= ?`, int64(*f.AttemptMin))
+	}
+	if f.AttemptMax != nil {
+		s.add(` AND j.attempt <= ?`, int64(*f.AttemptMax))
+	}
+	if f.Worker != "" {
+		s.add(` AND j.worker = ?`, f.Worker)
+	}
+	if f.HasErrors != nil {
+		s.add(` AND (j.failed_at <> 0) = ?`, optional(f.HasErrors))
+	}
+}
+
+// StillFits reports whether a job that a list found fits by all that may have changed
+// since, but its cause (see CauseNow): who acts on it looks again.
+func (f *Filter) StillFits(h *records.Head) bool {
+	waits := h.State == job.Scheduled || h.State == job.Retrying
+	switch {
+	case f.Queue != "" && h.Queue != f.Queue:
+	case len(f.States) > 0 && !slices.Contains(f.States, h.State):
+	case f.Priority != nil && h.Priority != *f.Priority:
+	case f.Worker != "" && h.Worker != f.Worker:
+	case f.AttemptMin != nil && h.Attempt < *f.AttemptMin:
+	case f.AttemptMax != nil && h.Attempt > *f.AttemptMax:
+	case f.HasErrors != nil && (h.FailedAt != 0) != *f.HasErrors:
+	case !f.Started.has(h.Started):
+	case waits && !f.Scheduled.has(h.DueAt()):
+	case f.Completed != (Span{}) && (h.State != job.Completed || !f.Completed.has(h.Finished)):
+	default:
+		return true
+	}
+	return false
+}
+
+func (sp Span) has(at int64) bool {
+	return (sp.After == 0 || at > sp.After) && (sp.Before == 0 || at < sp.Before && at != 0)
+}
+
+// add bounds a time that is 0 when it never was.
+func (sp Span) add(s *statement, column string) {
+	if sp.After != 0 {
+		s.add(` AND `+column+` > ?`, sp.After)
+	}
+	if sp.Before != 0 {
+		s.add(` AND `+column+` < ? AND `+column+` <> 0`, sp.Before)
+	}
+}
+
+func (f *Filter) order(s *statement, table string, n int) {
+	way := ` DESC`
+	if f.Ascending {
+		way = ` ASC`
+	}
+	s.add(` ORDER BY `+table+`created_at`+way+`, `+table+`id`+way+` LIMIT ?`, n)
+}
+
+func scanRow(found *sql.Rows) (Row, error) {
+	var r Row
+	var id, tags []byte
+	var st, priority, reason uint8
+	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation)
+	if err != nil {
+		return Row{}, fmt.Errorf("read row: %w", err)
+	}
+	if len(id) != len(r.ID) {
+		return Row{}, fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
+	}
+	copy(r.ID[:], id)
+	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), records.DeadReason(reason)
+	if r.Tags, err = decodeTags(tags); err != nil {
+		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)
+	}
+	return r, nil
+}

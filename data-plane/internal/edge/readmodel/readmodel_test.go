@@ -1,0 +1,235 @@
+package readmodel
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+const (
+	epoch    = int64(1_700_000_000_000_000_000)
+	patience = 20 * time.Second
+)
+
+var nsA, nsB = job.Namespace{0xa}, job.Namespace{0xb}
+
+// rig is the state machine of a shard without raft, and a projector over it.
+type rig struct {
+	testing.TB
+	dir     string
+	db      *statedb.DB
+	store   *statedb.Group
+	machine *state.Machine
+	hub     *notify.Hub
+	index   uint64
+	done    atomic.Uint64
+	now     int64
+	next    uint32
+
+	models *Dir
+	*Projector
+	stop func()
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{TB: t, dir: t.TempDir(), db: db, store: db.Group(2), hub: notify.New(), now: epoch}
+	r.machine = state.New(r.store, nil)
+	r.machine.RingOnCommit(r.hub.Notify)
+	t.Cleanup(func() {
+		r.halt()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.open()
+	return r
+}
+
+// open makes models and projector anew, as a process that starts does.
+func (r *rig) open() {
+	r.Helper()
+	models, err := OpenDir(r.dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.models = models
+	// Other tests may use the whole machine: they are not what is to be yielded to.
+	models.pace.load = func() (float64, float64, bool) { return 1, 2, true }
+	r.Projector = NewProjector(models, r.store, r.hub, r.done.Load, slog.New(slog.DiscardHandler))
+}
+
+// run begins a term of leadership.
+func (r *rig) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	r.stop = func() { cancel(); <-done; r.stop = nil }
+}
+
+// halt ends the term and the process.
+func (r *rig) halt() {
+	if r.stop != nil {
+		r.stop()
+	}
+	if err := r.models.Close(); err != nil {
+		r.Error(err)
+	}
+}
+
+// apply runs commands in one entry.
+func (r *rig) apply(cmds ...command.Command) *state.Applied {
+	r.Helper()
+	r.index++
+	r.now += int64(time.Millisecond)
+	txn := r.store.NewTxn()
+	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Payload: command.Encode(cmds)})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if _, err := txn.EndEntry(0, r.index); err != nil {
+		r.Fatal(err)
+	}
+	if err := txn.Commit(); err != nil {
+		r.Fatal(err)
+	}
+	r.done.Store(r.index)
+	r.machine.Committed(r.index)
+	return res.(*state.Applied)
+}
+
+// newJob is a command that adds a job with the next id.
+func (r *rig) newJob(ns job.Namespace, queue string, tags ...command.Tag) *command.Enqueue {
+	r.next++
+	n := r.next
+	return &command.Enqueue{
+		NS: ns, ID: job.ID{0: 1, 12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n)}, Queue: queue, Payload: []byte(`{"n":1}`),
+		Priority: job.Normal, Retry: command.RetryPolicy{MaxRetries: 2, BaseDelay: time.Second, MaxDelay: time.Minute}, Tags: tags,
+	}
+}
+
+func (r *rig) enqueue(ns job.Namespace, queue string, tags ...command.Tag) job.ID {
+	c := r.newJob(ns, queue, tags...)
+	r.apply(c)
+	return c.ID
+}
+
+func (r *rig) start(ns job.Namespace, id job.ID) keys.Position {
+	a := r.apply(&command.Fetch{NS: ns, Jobs: []job.ID{id}, Worker: "w1", Lease: time.Minute})
+	return a.Results[0].Grants[0].Epoch
+}
+
+func (r *rig) finish(ns job.Namespace, id job.ID) {
+	by := command.Holder{Token: command.Token{Attempt: 1, Epoch: r.start(ns, id)}}
+	r.apply(&command.Ack{NS: ns, ID: id, By: by})
+}
+
+func (r *rig) fail(ns job.Namespace, id job.ID, text string) {
+	by := command.Holder{Token: command.Token{Attempt: 1, Epoch: r.start(ns, id)}}
+	r.apply(&command.Fail{NS: ns, ID: id, By: by, Error: text})
+}
+
+// page lists and fails unless the answer is current.
+func (r *rig) page(ns job.Namespace, f Filter) Page {
+	r.Helper()
+	if f.Limit == 0 {
+		f.Limit = 50
+	}
+	p, err := r.List(r.ctx(), ns, &f)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return p
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.Cleanup(cancel)
+	return ctx
+}
+
+// settled waits until the namespace's model is whole and current.
+func (r *rig) settled(ns job.Namespace) { r.Helper(); r.settledWithin(ns, patience) }
+
+func (r *rig) settledWithin(ns job.Namespace, limit time.Duration) {
+	r.Helper()
+	for deadline := time.Now().Add(limit); ; {
+		p := r.page(ns, Filter{Limit: 1})
+		if p.Lag == 0 && !p.Rebuilding {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("not settled: %+v", p)
+		}
+	}
+}
+
+func ids(p Page) []job.ID {
+	out := []job.ID{}
+	for _, row := range p.Rows {
+		out = append(out, row.ID)
+	}
+	return out
+}
+
+func TestList_ShowsTheCallersLastWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.enqueue(nsA, "mail")
+	r.settled(nsA)
+	for range 20 {
+		id := r.enqueue(nsA, "mail")
+		p := r.page(nsA, Filter{})
+		if len(p.Rows) == 0 || p.Rows[0].ID != id || p.Lag != 0 || p.Rebuilding {
+			t.Fatalf("after %s: %+v", id, p)
+		}
+		r.finish(nsA, id)
+		if p := r.page(nsA, Filter{}); p.Rows[0].State != job.Completed || p.Rows[0].Worker != "w1" {
+			t.Fatalf("after the ack: %+v", p.Rows[0])
+		}
+	}
+	if p := r.page(nsB, Filter{}); len(p.Rows) != 0 || p.Rebuilding {
+		t.Fatalf("a namespace without jobs: %+v", p)
+	}
+}
+
+func TestLag_IsTheAgeOfTheOldestChangeThatDoesNotShow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	r.enqueue(nsA, "mail")
+	r.settled(nsA)
+	want := func(at int64, want time.Duration) {
+		t.Helper()
+		got, err := r.Lag(time.Unix(0, at))
+		if err != nil || got != want {
+			t.Fatalf("%v late (%v), want %v", got, err, want)
+		}
+	}
+	want(r.now+int64(time.Hour), 0) // Nothing happened since.
+	r.stop()
+	r.enqueue(nsA, "mail")
+	since := r.now
+	r.enqueue(nsB, "mail")
+	want(since+int64(3*time.Second), 3*time.Second)
+	r.run()
+	r.settled(nsB)
+	want(since+int64(time.Hour), 0)
+}

@@ -1,0 +1,148 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// body reads the request within the limit and within bodyTimeout.
+func (c *call) body() ([]byte, error) {
+	if c.raw != nil {
+		return c.raw, nil // It was carried elsewhere and came back.
+	}
+	if c.r.ContentLength > RequestBytesMax {
+		return nil, errTooLarge()
+	}
+	if c.r.ContentLength == 0 {
+		return nil, nil
+	}
+	late := c.bodyFuse()
+	defer late.put()
+	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
+	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
+	if _, err := buf.ReadFrom(in); err != nil {
+		return nil, bodyError(err)
+	}
+	c.raw = buf.Bytes()
+	return c.raw, nil
+}
+
+// bodyFuse ends a body that comes too slowly. A timer instead of a deadline: on
+// HTTP/2 setting one is a round through the connection's loop, and nearly every
+// body is there already.
+func (c *call) bodyFuse() *fuse {
+	rc := http.NewResponseController(c.w)
+	f := newFuse(func() { _ = rc.SetReadDeadline(past) }) // Where it is not supported nothing can be done.
+	f.light(bodyTimeout)
+	return f
+}
+
+// timedBody is a body that somebody else reads, under bodyFuse until its end: a
+// deadline that outlived the body would end a long poll.
+type timedBody struct {
+	io.ReadCloser
+	late *fuse
+}
+
+func (b timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.late.put()
+	}
+	return n, err
+}
+
+func (b timedBody) Close() error {
+	b.late.put()
+	return b.ReadCloser.Close()
+}
+
+func bodyError(err error) error {
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		return errTooLarge()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Invalid, "PARSE_ERROR", "the body is cut short")
+	}
+	return fault.New(fault.Invalid, "PARSE_ERROR", "the body did not arrive")
+}
+
+func errTooLarge() error {
+	return fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE", "the body is larger than %d bytes", RequestBytesMax)
+}
+
+// parse reads the body as one strict JSON value; an empty body is {}.
+func (c *call) parse() ([]byte, error) {
+	b, err := c.body()
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.Trim(b, " \t\r\n")
+	if len(b) == 0 {
+		return []byte("{}"), nil
+	}
+	if err := shape.Check(b); err != nil {
+		return nil, fault.New(fault.Invalid, "PARSE_ERROR", "%s", err)
+	}
+	return b, nil
+}
+
+// decode reads the body by its shape, naming every problem at once.
+func decode[T any](c *call, sh *shape.Shape[T], into *T) error {
+	b, err := c.parse()
+	if err != nil {
+		return err
+	}
+	var d shape.Decoder
+	sh.Read(&d, "", b, into)
+	return d.Err()
+}
+
+// jobID is the {id} of the path.
+func (c *call) jobID() (job.ID, error) { return pathID(c, "id", job.ParseID, "the job does not exist") }
+
+// pathID reads an id of the path. What is not an id names nothing.
+func pathID[T any](c *call, name string, parse func(string) (T, error), missing string) (T, error) {
+	id, err := parse(c.r.PathValue(name))
+	if err != nil {
+		return id, fault.New(fault.NotFound, "NOT_FOUND", "%s", missing)
+	}
+	return id, nil
+}
+
+// done answers what became of it, unless err.
+func (c *call) done(word string, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.reply(wire.Status{Status: word})
+}
+
+// each puts the elements of a list into other words.
+func each[A, B any](in []A, word func(*A) B) []B {
+	out := make([]B, len(in))
+	for i := range in {
+		out[i] = word(&in[i])
+	}
+	return out
+}
+
+func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist") }
+
+// reply sends a 200 answer.
+func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
+
+func (c *call) replyStatus(status int, v any) error {
+	if err := writeAnswer(c.w, c.r, status, "application/json", v); err != nil {
+		c.s.log.Debug("answer not delivered", "request_id", c.id, "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"encoding/json"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+func (c *call) chain() error {
+	id, err := pathID(c, "id", job.ParseChainID, "the chain does not exist")
+	if err != nil {
+		return err
+	}
+	ch, err := c.place.Local.Chain(c.r.Context(), c.who.Caller, id)
+	if err != nil {
+		return err
+	}
+	a := wire.Chain{
+		ID: ch.ID.String(), Status: wire.ChainStatus(ch.Status), CurrentStep: ch.Current, ExitReason: ch.ExitReason,
+		CreatedAt: ch.CreatedAt.UTC(), FinishedAt: ch.FinishedAt.UTC(), Steps: make([]wire.ChainJob, len(ch.StepJobs)),
+		ContinueOnFailure: ch.GoOn, OnFailure: newChainStep(wire.StepOnFailure, ch.OnFailure), OnExit: newChainStep(wire.StepOnExit, ch.OnExit),
+	}
+	for i := range ch.StepJobs {
+		a.Steps[i] = *newChainStep(i, &ch.StepJobs[i])
+	}
+	return c.reply(a)
+}
+
+func newChainStep(step int, s *queue.ChainStep) *wire.ChainJob {
+	if s == nil {
+		return nil
+	}
+	return &wire.ChainJob{Step: step, Queue: s.Queue, JobID: idOrNone(s.JobID), State: stateOf(s.State)}
+}
+
+func (c *call) chains() error {
+	page, err := c.pageFromQuery()
+	if err != nil {
+		return err
+	}
+	p, err := c.place.Local.Chains(c.r.Context(), c.who.Caller, page)
+	if err != nil {
+		return err
+	}
+	a := wire.ChainList{Chains: make([]wire.ChainRow, len(p.Chains)), Cursor: p.Cursor, HasMore: p.Cursor != ""}
+	for i, s := range p.Chains {
+		a.Chains[i] = wire.ChainRow{
+			ID: s.ID.String(), Status: wire.ChainStatus(s.Status), Steps: s.Steps, CurrentStep: s.Current, ExitReason: s.ExitReason,
+			CreatedAt: s.CreatedAt.UTC(), FinishedAt: s.FinishedAt.UTC(),
+		}
+	}
+	return c.reply(a)
+}
+
+// onFailureField reads a job, or the word that generation-1 clients send.
+func onFailureField() shape.Field[queue.ChainInput] {
+	f := shape.Object("on_failure", `Enqueued when a step becomes dead. Or a string: "stop" (enqueue nothing) or "continue" (run the next step anyway).`,
+		stepShape, func(in *queue.ChainInput) *queue.StepInput {
+			in.OnFailure = new(queue.StepInput)
+			return in.OnFailure
+		})
+	f.Schema = shape.Schema{OneOf: []shape.Schema{{Ref: shape.Ref(stepShape.Name)}, {Type: "string", Examples: []any{"stop", "continue"}}}}
+	object := f.Read
+	f.Read = func(d *shape.Decoder, path string, v []byte, into *queue.ChainInput) string {
+		if shape.KindOf(v) != '"' {
+			return object(d, path, v, into)
+		}
+		switch shape.Unquote(v) {
+		case "", "stop":
+		case "continue":
+			into.GoOn = true
+		default:
+			return `must be a job, "stop" or "continue"`
+		}
+		return ""
+	}
+	return f
+}
+
+func chainField() shape.Field[queue.EnqueueInput] {
+	return shape.Object("chain", "Steps that run after the job.", chainShape, func(in *queue.EnqueueInput) *queue.ChainInput {
+		in.Chain = new(queue.ChainInput)
+		return in.Chain
+	})
+}
+
+// chainStep is nil for a job that is in no chain.
+func chainStep(p *queue.Places) *int {
+	if p.Chain.IsZero() {
+		return nil
+	}
+	return &p.ChainStep
+}
+
+// idOrNone is "" for an id that is not set.
+func idOrNone[T interface {
+	IsZero() bool
+	String() string
+}](id T) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}
+
+// stepShape and chainShape are the part of an enqueue that is about the jobs after it.
+//
+//nolint:gochecknoglobals // Constant tables.
+var (
+	stepShape = shape.New("ChainStep",
+		shape.Text("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),
+		shape.Any("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
+			func(in *queue.StepInput) *json.RawMessage { return &in.Payload }),
+	).Strictly()
+
+	chainShape = shape.New("ChainRequest",
+		shape.List("steps", "The steps in order; the enqueued job is the first.", queue.ChainStepsMax, stepShape,
+			func(in *queue.ChainInput) *[]queue.StepInput { return &in.Steps }).Must(),
+		onFailureField(),
+		shape.Object("on_exit", "Enqueued after the last step, or when a worker acks with step_status exit.", stepShape, func(in *queue.ChainInput) *queue.StepInput {
+			in.OnExit = new(queue.StepInput)
+			return in.OnExit
+		}),
+	).Strictly()
+)

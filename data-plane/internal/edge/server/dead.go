@@ -1,0 +1,61 @@
+package server
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+var deadGroupsParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("queue", "Only jobs of this queue."),
+	shape.WholeParam("limit", "How many groups, at most 1000; 100 if it is not given."),
+}
+
+func (c *call) deadGroups() error {
+	var d shape.Decoder
+	q := c.query(&d)
+	limit := limitParam(&d, q, queue.ErrorGroupsDefault, queue.ErrorGroupsMax)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	g, err := c.place.Views.ErrorGroups(c.r.Context(), c.who.Caller, q.Get("queue"), limit)
+	if err != nil {
+		return err
+	}
+	p := c.pageOf(&g.JobPage)
+	a := wire.ErrorGroupList{
+		Groups: make([]wire.ErrorGroup, len(g.Groups)), TotalGroups: g.All, TotalJobs: g.TotalJobs, TotalExact: g.Exact,
+		HasMore: g.All > len(g.Groups), LagMS: p.LagMS, Rebuilding: p.Rebuilding, Rebuild: p.Rebuild, AsOf: p.AsOf, DurationMS: p.DurationMS,
+	}
+	for i := range g.Groups {
+		one := &g.Groups[i]
+		a.Groups[i] = wire.ErrorGroup{
+			ID: one.ID, Queue: one.Queue, Error: one.Pattern, DeadReason: wire.DeadReason(one.DeadReason), Count: one.Jobs,
+			FirstAt: nullable(one.FirstAt), LastAt: nullable(one.LastAt), Sample: wire.ErrorSample{JobID: one.SampleID.String(), Error: one.SampleError},
+		}
+	}
+	return c.reply(a)
+}
+
+// deadParams are those of the list that mean something of dead jobs.
+var deadParams = listParamsBut("state") //nolint:gochecknoglobals // A constant table.
+
+func listParamsBut(name string) (out []shape.Param) {
+	for _, p := range listParams {
+		if p.Name != name {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// deadJobs lists dead letters: newest first, of one queue or of all.
+func (c *call) deadJobs() error {
+	in, err := c.filterFromQuery()
+	if err != nil {
+		return err
+	}
+	in.States = []string{job.Dead.String()}
+	return c.list(in)
+}

@@ -1,0 +1,275 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// frame is one stream frame in the words of the use cases.
+type frame struct {
+	req   *frameIn
+	acks  *items[queue.AckInput]
+	fails *items[queue.FailInput]
+	beats heartbeats
+	adds  []queue.EnqueueInput
+	wait  time.Duration // Of the fetch.
+	// addsErr is a problem of their encoding; the other parts of the frame still count.
+	addsErr error
+}
+
+func parseFrame(req *frameIn) *frame {
+	f := &frame{
+		req:   req,
+		acks:  acksFromProto(req.GetAcks(), req.GetWorkerId()),
+		fails: failsFromProto(req.GetFails(), req.GetWorkerId()),
+		beats: heartbeatsFromProto("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
+	}
+	if n := len(req.GetEnqueues()); n > 0 {
+		var d shape.Decoder
+		f.adds = make([]queue.EnqueueInput, n)
+		for i, m := range req.GetEnqueues() {
+			f.adds[i] = enqueueFromProto(&d, fmt.Sprintf("enqueues[%d]", i), m)
+		}
+		f.addsErr = d.Err()
+	}
+	return f
+}
+
+func (f *frame) fetches() bool { return f.req.GetFetchCount() > 0 }
+
+// settles: the frame ends or renews attempts.
+func (f *frame) settles() bool {
+	return len(f.req.GetAcks())+len(f.req.GetFails())+len(f.req.GetHeartbeats()) > 0
+}
+
+// works: the frame does something besides fetching.
+func (f *frame) works() bool { return f.settles() || len(f.adds) > 0 }
+
+func (f *frame) empty() bool { return !f.works() && !f.fetches() }
+
+func (f *frame) fetchInput() *queue.FetchInput {
+	if !f.fetches() {
+		return nil
+	}
+	return &queue.FetchInput{
+		Queues: f.req.GetQueues(), WorkerID: f.req.GetWorkerId(), Hostname: f.req.GetHostname(),
+		Count: int(f.req.GetFetchCount()), Lease: time.Duration(f.req.GetLeaseDuration()) * time.Second, Wait: f.wait,
+	}
+}
+
+// input leaves out the parts that could not be read; what fails in one part does
+// not cost the others.
+func (f *frame) input() queue.FrameInput {
+	in := queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: f.beats.in, Fetch: f.fetchInput()}
+	if f.addsErr == nil {
+		in.Enqueues = f.adds
+	}
+	return in
+}
+
+// part is the word that existing clients see before an error of the frame.
+func (f *frame) part() string {
+	switch {
+	case f.settles():
+		return "ack"
+	case f.fetches():
+		return "fetch"
+	}
+	return "enqueue"
+}
+
+// handle does a frame: permission, leader, then the use case, and words the answer.
+func (st *stream) handle(ctx context.Context, f *frame) reply {
+	if err := st.permit(f); err != nil {
+		return st.failed(f, f.part(), err)
+	}
+	if f.works() {
+		if st.s.streams.frames.Add(1) > int64(st.s.opts.FramesMax) {
+			st.s.streams.frames.Add(-1)
+			return reply{msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
+		}
+		defer st.s.streams.frames.Add(-1)
+	}
+	r, err := st.atLeader(ctx, f)
+	if err != nil {
+		return st.failed(f, f.part(), err)
+	}
+	return r
+}
+
+// atLeader does the frame here or says where the leader is.
+func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
+	ns := st.c.who.Caller.Namespace
+	p, err := st.s.place(ctx, ns)
+	if err != nil {
+		return reply{}, err
+	}
+	if p.Local != nil {
+		r, err := st.do(ctx, p.Local, f)
+		if !fault.NothingDone(err) {
+			return r, err
+		}
+		if p, err = st.s.router.Route(ns); err != nil {
+			return reply{}, err
+		}
+	}
+	return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil
+}
+
+// permit checks rights and sizes before anything is done.
+func (st *stream) permit(f *frame) error {
+	for _, list := range [...]struct {
+		name string
+		n    int
+	}{{"acks", len(f.req.GetAcks())}, {"fails", len(f.req.GetFails())}, {"heartbeats", len(f.req.GetHeartbeats())}} {
+		if list.n > queue.AckBatchMax {
+			var d shape.Decoder
+			d.Problem(list.name, "has %d items; at most %d are allowed", list.n, queue.AckBatchMax)
+			return d.Err()
+		}
+	}
+	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {
+		return mayNot(identity.Work)
+	}
+	if len(f.adds) > 0 && !st.c.who.May(identity.Enqueue) {
+		return mayNot(identity.Enqueue)
+	}
+	return nil
+}
+
+// do runs the frame. A fetch that came alone may wait; in a frame that does other
+// work it takes what is ready, so that the answers of the work are not held up.
+func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
+	if !f.works() && f.wait > 0 {
+		return st.fetch(ctx, jobs, f)
+	}
+	res, err := jobs.Frame(ctx, st.c.who.Caller, f.input())
+	if err != nil {
+		return reply{}, err
+	}
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	st.settled(msg, f, res)
+	if !st.pipelined.Load() {
+		st.word(msg, "ack", f.invalid()) // An old client reads no outcomes.
+	}
+	st.added(msg, res.Enqueues)
+	st.word(msg, "heartbeat", f.beats.err(res.HeartbeatErr))
+	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
+	st.word(msg, "fetch", res.FetchErr)
+	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	if msg.GetError() != "" && !st.pipelined.Load() {
+		// An old client that reads an error looks for no jobs.
+		st.undo(r)
+		r.grants = nil
+	}
+	msg.Jobs = grantsToProto(r.grants)
+	return r, nil
+}
+
+func (st *stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	grants, err := jobs.Fetch(ctx, st.c.who.Caller, *f.fetchInput())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return reply{msg: msg}, nil // Given up.
+	case err != nil:
+		return reply{}, err
+	}
+	msg.Jobs = grantsToProto(grants)
+	return reply{msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+}
+
+func (st *stream) failed(f *frame, part string, err error) reply {
+	msg := &frameOut{RequestId: f.req.GetRequestId()}
+	st.word(msg, part, err)
+	return reply{msg: msg}
+}
+
+// word adds err, if there is one, to msg as existing clients match it.
+func (st *stream) word(msg *frameOut, part string, err error) {
+	if err == nil {
+		return
+	}
+	f := shown(st.c.r.Context(), st.s.log, protoPaths(err))
+	text := part + ": " + f.Error()
+	if f.Code == fault.Exhausted {
+		text = "OVERLOADED: " + text
+	}
+	if msg.Error != "" {
+		text = msg.Error + "; " + text
+	}
+	msg.Error, msg.Code = text, cmp.Or(msg.Code, wordOf(f))
+	for _, v := range f.Fields {
+		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
+	}
+}
+
+// settled writes the outcomes of acks, fails and heartbeats.
+func (st *stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
+	if len(f.acks.errs) > 0 {
+		f.acks.settle(res.Acks)
+		msg.AckOutcomes, msg.Acked = st.c.outcomesToProto(f.req.GetAcks(), f.acks.errs)
+	}
+	if len(f.fails.errs) > 0 {
+		msg.FailOutcomes = st.failOutcomes(f, res.Fails)
+	}
+	msg.Heartbeats = f.beats.toProto(res.Heartbeats)
+}
+
+// invalid is the first refusal of an ack or a fail for what is wrong with it: its worker
+// would send it again for ever. A job that is gone or somebody else's is no error.
+func (f *frame) invalid() error {
+	for _, list := range [...]struct {
+		name string
+		errs []error
+	}{{"acks", f.acks.errs}, {"fails", f.fails.errs}} {
+		for i, err := range list.errs {
+			if err != nil && fault.CodeOf(err) == fault.Invalid {
+				return respell(err, func(path string) string { return fmt.Sprintf("%s[%d].%s", list.name, i, protoPath(path)) })
+			}
+		}
+	}
+	return nil
+}
+
+func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
+	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.errs))
+	for k := range results {
+		f.fails.errs[f.fails.at[k]] = results[k].Err
+	}
+	for i, m := range f.req.GetFails() {
+		out[i] = &corvov1.LifecycleFailOutcome{JobId: m.GetJobId()}
+		if err := f.fails.errs[i]; err != nil {
+			out[i].Code, out[i].Error = st.c.wordAndText(err)
+		}
+	}
+	for k, r := range results {
+		if r.Err != nil {
+			continue
+		}
+		o := out[f.fails.at[k]]
+		o.Status = r.State.String()
+		o.NextAttemptAt = timeToProto(r.NextAttemptAt)
+		o.AttemptsRemaining = int32(r.AttemptsRemaining)
+	}
+	return out
+}
+
+func (st *stream) added(msg *frameOut, results []queue.EnqueueResult) {
+	if len(results) == 0 {
+		return
+	}
+	msg.EnqueueResults = enqueuesToProto(results)
+	msg.EnqueuedJobIds = make([]string, len(results))
+	for i := range results {
+		msg.EnqueuedJobIds[i] = msg.EnqueueResults[i].GetJobId()
+	}
+}

@@ -1,0 +1,290 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// public marks the few routes that ask for no credential.
+const public identity.Action = 0
+
+// Route is one door of the server.
+type Route struct {
+	Method  string
+	Pattern string // As http.ServeMux understands it, without the method.
+	// Action is what the caller's role must allow; 0 is a public route.
+	Action identity.Action
+	// Or is a second action that opens the same door (a stream works and enqueues;
+	// each frame is checked again).
+	Or identity.Action
+	// Leader routes are carried to the leader of the caller's shard.
+	Leader bool
+	// RPC routes speak Connect, gRPC and gRPC-Web.
+	RPC bool
+	// Process routes tell about the process itself, which tenants share: behind a
+	// proxy they are for the parts of the cell alone.
+	Process bool
+
+	summary string
+	stream  bool
+	events  bool          // Server-sent events, or Subscribe.
+	waits   bool          // A long poll.
+	once    bool          // Takes an idempotency key.
+	query   []shape.Param // Any other is refused, but for public routes. See call.query.
+	request string        // Name of the request shape; "" has no body.
+	status  int           // Of success; 0 is 200.
+	answer  any           // A value of the answer's type, for the document.
+	// accepted is that of a 202, if there is one.
+	accepted any
+	handle   func(*call) error
+}
+
+func (rt *Route) allows(who *Principal) bool {
+	if rt.Process && (who.Identity.IsCell() || who.Identity.TenantID != "") {
+		return who.Identity.IsCell()
+	}
+	return who.May(rt.Action) || rt.Or != 0 && who.May(rt.Or)
+}
+
+// Routes lists every door. Tests of isolation and the OpenAPI document walk it.
+func Routes() []Route { return append(httpRoutes(), rpcRoutes()...) }
+
+func httpRoutes() []Route {
+	const (
+		get  = http.MethodGet
+		post = http.MethodPost
+		put  = http.MethodPut
+		del  = http.MethodDelete
+	)
+	return []Route{
+		{Method: post, Pattern: "/api/v1/enqueue", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).enqueue,
+			summary: "Enqueue a job", request: "EnqueueRequest", status: 201, answer: wire.Enqueued{}},
+		{Method: post, Pattern: "/api/v1/enqueue/batch", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).enqueueBatch,
+			summary: "Enqueue many jobs, all or none", request: "EnqueueBatchRequest", status: 201, answer: wire.EnqueuedBatch{}},
+		{Method: post, Pattern: "/api/v1/webhooks/{name}", Action: identity.Enqueue, Leader: true, once: true, handle: (*call).webhook,
+			summary: "Enqueue a job with the request body as its payload", query: webhookParams, request: webhookPayload,
+			status: 201, answer: wire.Enqueued{}},
+		{Method: post, Pattern: "/api/v1/fetch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetch,
+			summary: "Lease one job, or wait for one", request: "FetchRequest", answer: wire.FetchedJob{}},
+		{Method: post, Pattern: "/api/v1/fetch/batch", Action: identity.Work, Leader: true, waits: true, handle: (*call).fetchBatch,
+			summary: "Lease up to count jobs", request: "FetchRequest", answer: wire.FetchedJobs{}},
+		{Method: post, Pattern: "/api/v1/ack/{id}", Action: identity.Work, Leader: true, handle: (*call).ack,
+			summary: "Complete a job", request: "AckRequest", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/ack/batch", Action: identity.Work, Leader: true, handle: (*call).ackBatch,
+			summary: "Complete many jobs", request: "AckBatchRequest", answer: wire.AckBatchResult{}},
+		{Method: post, Pattern: "/api/v1/fail/{id}", Action: identity.Work, Leader: true, handle: (*call).fail,
+			summary: "Report a failed attempt", request: "FailRequest", answer: wire.FailResult{}},
+		{Method: post, Pattern: "/api/v1/heartbeat", Action: identity.Work, Leader: true, handle: (*call).heartbeat,
+			summary: "Renew leases, report progress, learn of cancellations", request: "HeartbeatRequest", answer: wire.HeartbeatResult{}},
+		{Method: post, Pattern: "/api/v1/batches", Action: identity.Enqueue, Leader: true, handle: (*call).makeBatch,
+			summary: "Open a batch", request: "BatchRequest", status: 201, answer: wire.BatchMade{}},
+		{Method: get, Pattern: "/api/v1/batches", Action: identity.Read, Leader: true, handle: (*call).batches,
+			summary: "List batches, newest first", query: pageParams, answer: wire.BatchList{}},
+		{Method: get, Pattern: "/api/v1/batches/{id}", Action: identity.Read, Leader: true, handle: (*call).batch,
+			summary: "Get a batch with a page of its jobs", query: pageParams, answer: wire.BatchPage{}},
+		{Method: post, Pattern: "/api/v1/batches/{id}/seal", Action: identity.Enqueue, Leader: true, handle: (*call).sealBatch,
+			summary: "Seal a batch so that no more jobs can join", answer: wire.Batch{}},
+		{Method: get, Pattern: "/api/v1/chains", Action: identity.Read, Leader: true, handle: (*call).chains,
+			summary: "List chains, newest first", query: pageParams, answer: wire.ChainList{}},
+		{Method: get, Pattern: "/api/v1/chains/{id}", Action: identity.Read, Leader: true, handle: (*call).chain,
+			summary: "Get a chain with the jobs of its steps", answer: wire.Chain{}},
+
+		{Method: get, Pattern: "/api/v1/jobs", Action: identity.Read, Leader: true, handle: (*call).listJobs,
+			summary: "List jobs, newest first", query: listParams, answer: wire.JobList{}},
+		{Method: post, Pattern: "/api/v1/jobs/search", Action: identity.Read, Leader: true, handle: (*call).searchJobs,
+			summary: "Search jobs with every filter", request: "JobSearchRequest", answer: wire.JobSearch{}},
+		{Method: post, Pattern: "/api/v1/jobs/bulk-get", Action: identity.ReadJob, Leader: true, handle: (*call).bulkGet,
+			summary: "Get many jobs by id", request: "BulkGetRequest", answer: wire.Jobs{}},
+		{Method: post, Pattern: "/api/v1/jobs/bulk", Action: identity.Operate, Leader: true, handle: (*call).bulk,
+			summary: "Apply one action to many jobs, by id or by filter", request: "BulkRequest", answer: wire.BulkResult{}, accepted: wire.BulkBegun{}},
+		{Method: get, Pattern: "/api/v1/bulk/{id}", Action: identity.Read, Leader: true, handle: (*call).bulkStatus,
+			summary: "Get the progress of a bulk operation", answer: wire.BulkOperation{}},
+		{Method: get, Pattern: "/api/v1/bulk/{id}/progress", Action: identity.Read, Leader: true, events: true, handle: (*call).bulkProgress,
+			summary: "Stream the progress of a bulk operation", answer: wire.BulkProgress{}},
+		{Method: get, Pattern: "/api/v1/jobs/{id}/events", Action: identity.ReadJob, Leader: true, handle: (*call).jobEvents,
+			summary: "Get the timeline of a job", answer: wire.Timeline{}},
+		{Method: get, Pattern: "/api/v1/events", Action: identity.Read, Leader: true, events: true, handle: (*call).events,
+			summary: "Stream the namespace's events (server-sent events)", query: eventParams, answer: wire.Event{}},
+		{Method: get, Pattern: "/api/v1/jobs/{id}/why", Action: identity.ReadJob, Leader: true, handle: (*call).why,
+			summary: "Explain why a job isn't running", answer: wire.Why{}},
+		{Method: get, Pattern: "/api/v1/cluster/events", Action: identity.Read, Leader: true, handle: (*call).recentEvents,
+			summary: "List the namespace's events by number", query: recentParams, answer: wire.EventPage{}},
+		{Method: get, Pattern: "/api/v1/workers", Action: identity.Read, Leader: true, handle: (*call).workers,
+			summary: "List workers", answer: []wire.Worker{}},
+		{Method: get, Pattern: "/api/v1/metrics/throughput", Action: identity.Read, Leader: true, handle: (*call).throughput,
+			summary: "Get throughput for each of the last 60 minutes", answer: []wire.Minute{}},
+		{Method: get, Pattern: "/api/v1/jobs/{id}", Action: identity.ReadJob, Leader: true, handle: (*call).job,
+			summary: "Get a job", answer: wire.Job{}},
+		{Method: del, Pattern: "/api/v1/jobs/{id}", Action: identity.Operate, Leader: true, handle: (*call).deleteJob,
+			summary: "Delete a job", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/retry", Action: identity.Operate, Leader: true, handle: (*call).retryJob,
+			summary: "Retry an ended job, or run a scheduled or retrying job now", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/cancel", Action: identity.Operate, Leader: true, handle: (*call).cancelJob,
+			summary: "Cancel a job", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/hold", Action: identity.Operate, Leader: true, handle: (*call).holdJob,
+			summary: "Hold a job for approval", request: "HoldRequest", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/approve", Action: identity.Operate, Leader: true, handle: (*call).approveJob,
+			summary: "Approve a held job", request: "DecideRequest", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/reject", Action: identity.Operate, Leader: true, handle: (*call).rejectJob,
+			summary: "Reject a held job", request: "DecideRequest", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/move", Action: identity.Operate, Leader: true, handle: (*call).moveJob,
+			summary: "Move a job to another queue", request: "MoveRequest", answer: wire.Status{}},
+		{Method: get, Pattern: "/api/v1/dead", Action: identity.Read, Leader: true, handle: (*call).deadJobs,
+			summary: "List dead jobs, newest first", query: deadParams, answer: wire.JobList{}},
+		{Method: get, Pattern: "/api/v1/dead/groups", Action: identity.Read, Leader: true, handle: (*call).deadGroups,
+			summary: "Count dead jobs by queue and error, the largest group first", query: deadGroupsParams, answer: wire.ErrorGroupList{}},
+		{Method: get, Pattern: "/api/v1/queues", Action: identity.Read, Leader: true, handle: (*call).queues,
+			summary: "List queues with exact counts", answer: []wire.Queue{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseQueue,
+			summary: "Pause a queue", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/resume", Action: identity.Operate, Leader: true, handle: (*call).resumeQueue,
+			summary: "Resume a paused or draining queue", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/drain", Action: identity.Operate, Leader: true, waits: true, handle: (*call).drainQueue,
+			summary: "Drain a queue, and wait until it is empty", query: drainParams, answer: wire.Drained{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/clear", Action: identity.Operate, Leader: true, handle: (*call).clearQueue,
+			summary: "Clear a queue: remove all jobs that no worker has", answer: wire.Cleared{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/requeue", Action: identity.Operate, Leader: true, handle: (*call).requeueDead,
+			summary: "Retry all dead jobs of a queue", answer: wire.Requeued{}},
+		{Method: get, Pattern: "/api/v1/queues/{name}", Action: identity.Read, Leader: true, handle: (*call).queue,
+			summary: "Get a queue with exact counts", answer: wire.Queue{}},
+		{Method: put, Pattern: "/api/v1/queues/{name}", Action: identity.Operate, Leader: true, handle: (*call).putQueue,
+			summary: "Create a queue or replace its settings", request: "QueueRequest", answer: wire.Queue{}},
+		{Method: del, Pattern: "/api/v1/queues/{name}", Action: identity.Operate, Leader: true, handle: (*call).deleteQueue,
+			summary: "Delete a queue with all its jobs", query: deleteParams, answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/concurrency", Action: identity.Operate, Leader: true, handle: (*call).limitQueue,
+			summary: "Limit how many jobs of a queue are leased at a time", request: "QueueConcurrencyRequest", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/queues/{name}/throttle", Action: identity.Operate, Leader: true, handle: (*call).throttleQueue,
+			summary: "Limit how many jobs of a queue start in a time window", request: "QueueThrottleRequest", answer: wire.Status{}},
+		{Method: del, Pattern: "/api/v1/queues/{name}/throttle", Action: identity.Operate, Leader: true, handle: (*call).unthrottleQueue,
+			summary: "Remove a queue's throttle", answer: wire.Status{}},
+
+		{Method: get, Pattern: "/api/v1/jobs/{id}/iterations", Action: identity.ReadJob, Leader: true, handle: (*call).iterations,
+			summary: "List the finished iterations of an agent job", query: iterationParams, answer: wire.IterationList{}},
+		{Method: post, Pattern: "/api/v1/jobs/{id}/replay", Action: identity.Operate, Leader: true, once: true, handle: (*call).replay,
+			summary: "Create a job that continues from an iteration of this one", request: "ReplayRequest", status: 201, answer: wire.Enqueued{}},
+		{Method: get, Pattern: "/api/v1/budgets", Action: identity.Read, Leader: true, handle: (*call).budgets,
+			summary: "List budgets with what is spent today", answer: []wire.Budget{}},
+		{Method: post, Pattern: "/api/v1/budgets", Action: identity.Operate, Leader: true, handle: (*call).setBudget,
+			summary: "Create a budget, or update the one with the same scope and target", request: "BudgetRequest", answer: wire.Budget{}},
+		{Method: del, Pattern: "/api/v1/budgets/{scope}/{target}", Action: identity.Operate, Leader: true, handle: (*call).deleteBudget,
+			summary: "Delete a budget", answer: wire.Status{}},
+		{Method: del, Pattern: "/api/v1/budgets/{budget}", Action: identity.Operate, Leader: true, handle: (*call).deleteBudgetByID,
+			summary: "Delete a budget by id", answer: wire.Status{}},
+		{Method: get, Pattern: "/api/v1/approval-policies", Action: identity.Read, Leader: true, handle: (*call).policies,
+			summary: "List approval policies", answer: []wire.ApprovalPolicy{}},
+		{Method: post, Pattern: "/api/v1/approval-policies", Action: identity.Operate, Leader: true, handle: (*call).setPolicy,
+			summary: "Create or update an approval policy", request: "ApprovalPolicyRequest", answer: wire.ApprovalPolicy{}},
+		{Method: del, Pattern: "/api/v1/approval-policies/{policy}", Action: identity.Operate, Leader: true, handle: (*call).deletePolicy,
+			summary: "Delete an approval policy; jobs it holds stay held", answer: wire.Status{}},
+		{Method: get, Pattern: "/api/v1/usage/summary", Action: identity.Read, Leader: true, handle: (*call).usageSummary,
+			summary: "Get model usage and cost", query: usageParams, answer: wire.UsageSummary{}},
+
+		{Method: get, Pattern: "/api/v1/schedules", Action: identity.Read, Leader: true, handle: (*call).schedules,
+			summary: "List cron schedules", query: scheduleParams, answer: wire.ScheduleList{}},
+		{Method: post, Pattern: "/api/v1/schedules", Action: identity.Operate, Leader: true, handle: (*call).createSchedule,
+			summary: "Create a cron schedule", request: "ScheduleRequest", status: 201, answer: wire.Schedule{}},
+		{Method: post, Pattern: "/api/v1/schedules/preview", Action: identity.Read, Leader: true, handle: (*call).previewSchedule,
+			summary: "Preview when an expression would run", request: "SchedulePreviewRequest", answer: wire.SchedulePreview{}},
+		{Method: get, Pattern: "/api/v1/schedules/{id}", Action: identity.Read, Leader: true, handle: (*call).schedule,
+			summary: "Get a cron schedule and its next runs", answer: wire.Schedule{}},
+		{Method: put, Pattern: "/api/v1/schedules/{id}", Action: identity.Operate, Leader: true, handle: (*call).putSchedule,
+			summary: "Replace a cron schedule", request: "ScheduleRequest", answer: wire.Schedule{}},
+		{Method: del, Pattern: "/api/v1/schedules/{id}", Action: identity.Operate, Leader: true, handle: (*call).deleteSchedule,
+			summary: "Delete a cron schedule; its jobs stay", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseSchedule,
+			summary: "Pause a cron schedule", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/resume", Action: identity.Operate, Leader: true, handle: (*call).resumeSchedule,
+			summary: "Resume a cron schedule", answer: wire.Status{}},
+		{Method: post, Pattern: "/api/v1/schedules/{id}/run", Action: identity.Operate, Leader: true, handle: (*call).runSchedule,
+			summary: "Enqueue the job of a cron schedule now", status: 201, answer: wire.ScheduleRun{}},
+
+		{Method: get, Pattern: "/api/v1/audit", Action: identity.Administer, Leader: true, handle: (*call).audit,
+			summary: "List the audit log of queues and jobs, newest first", query: auditParams, answer: wire.AuditPage{}},
+
+		{Method: get, Pattern: "/api/v1/info", handle: (*call).info, summary: "Get versions", answer: wire.Info{}},
+		{Method: get, Pattern: "/healthz", handle: (*call).healthz, summary: "Check whether this process works", answer: wire.Health{}},
+		{Method: get, Pattern: "/readyz", handle: (*call).readyz, summary: "Check whether to send this process traffic", answer: wire.Health{}},
+		{Method: get, Pattern: "/openapi.json", handle: (*call).openAPI, summary: "Get this document", answer: map[string]any{}},
+		{Method: get, Pattern: "/api/v1/debug/runtime", Action: identity.Administer, Process: true, handle: (*call).runtime,
+			summary: "Get goroutines, memory and CPU of this process", answer: wire.Runtime{}},
+		{Method: get, Pattern: "/api/v1/cluster/status", Action: identity.Administer, Process: true, handle: (*call).clusterStatus,
+			summary: "Get groups and nodes as seen by this process", answer: wire.ClusterStatus{}},
+	}
+}
+
+func rpcRoutes() []Route {
+	rpc := func(procedure string, a identity.Action, leader bool) Route {
+		return Route{Method: http.MethodPost, Pattern: procedure, Action: a, Leader: leader, RPC: true}
+	}
+	fetch := rpc(corvov1connect.WorkerServiceFetchProcedure, identity.Work, true)
+	fetchBatch := rpc(corvov1connect.WorkerServiceFetchBatchProcedure, identity.Work, true)
+	fetch.waits, fetchBatch.waits = true, true
+	stream := rpc(corvov1connect.WorkerServiceStreamLifecycleProcedure, identity.Work, true)
+	stream.Or, stream.stream = identity.Enqueue, true
+	subscribe := rpc(corvov1connect.WorkerServiceSubscribeProcedure, identity.Read, true)
+	subscribe.events = true
+	return []Route{
+		rpc(corvov1connect.WorkerServiceEnqueueProcedure, identity.Enqueue, true),
+		rpc(corvov1connect.WorkerServiceEnqueueBatchProcedure, identity.Enqueue, true),
+		fetch,
+		fetchBatch,
+		rpc(corvov1connect.WorkerServiceAckProcedure, identity.Work, true),
+		rpc(corvov1connect.WorkerServiceAckBatchProcedure, identity.Work, true),
+		rpc(corvov1connect.WorkerServiceFailProcedure, identity.Work, true),
+		rpc(corvov1connect.WorkerServiceHeartbeatProcedure, identity.Work, true),
+		stream,
+		subscribe,
+		rpc(corvov1connect.WorkerServiceGetServerInfoProcedure, public, false),
+	}
+}
+
+// mount builds the mux from the table.
+func (s *Server) mount() {
+	workers := s.workerService()
+	routes := Routes()
+	for i := range routes {
+		rt := &routes[i]
+		if rt.RPC {
+			rt.handle = func(c *call) error { c.serveRPC(workers); return nil }
+		}
+		s.mux.Handle(rt.Method+" "+rt.Pattern, s.door(rt))
+	}
+	s.mountReflection()
+	s.nothing = s.unknown(routes)
+	s.mux.Handle("/", s.nothing)
+	s.openAPI = sync.OnceValue(func() []byte { return openAPIDocument(s.opts.Version, routes) })
+}
+
+// unknown answers what no route matches: 405 when another method would have, else
+// 404, as a problem like every refusal.
+func (s *Server) unknown(routes []Route) http.Handler {
+	byPattern := http.NewServeMux()
+	allow := make(map[string][]string)
+	for _, rt := range routes {
+		if allow[rt.Pattern] == nil {
+			byPattern.Handle(rt.Pattern, http.NotFoundHandler())
+		}
+		allow[rt.Pattern] = append(allow[rt.Pattern], rt.Method)
+	}
+	refused := &Route{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{s: s, w: w, route: refused, start: s.now()}
+		c.r = contextWithCall(r, c)
+		c.nameRequest("")
+		_, pattern := byPattern.Handler(r)
+		if methods := allow[pattern]; methods != nil && !slices.Contains(methods, r.Method) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			writeStatus(w, c.r, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "this path does not support "+r.Method)
+			return
+		}
+		writeProblem(w, c.r, s.log, fault.New(fault.NotFound, "NOT_FOUND", "this path doesn't exist"))
+	})
+}

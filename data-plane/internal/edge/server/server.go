@@ -1,0 +1,393 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/forward"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Limits of the door. What is inside a request has limits of its own in queue.
+const (
+	// RequestBytesMax bounds a request body and one stream frame.
+	RequestBytesMax = 4 << 20
+	// StreamsMax and FramesMax are the contract's bounds on worker streams.
+	StreamsMax = 4096
+	FramesMax  = 2048
+	// LeaderWait is how long a call is held while its shard has no leader: an
+	// election takes about a second.
+	LeaderWait = 3 * time.Second
+
+	bodyTimeout = 30 * time.Second
+	// releaseTimeout bounds giving back jobs that could not be delivered.
+	releaseTimeout = 5 * time.Second
+)
+
+// APIVersion is the version of the worker protocol that clients compare.
+const APIVersion = "1.0.0"
+
+// Options of a Server. Zero values leave the part out.
+type Options struct {
+	// Version is the server's own version, a semver text.
+	Version string
+	// Signer signs what is carried to a leader. Nil: nothing is carried.
+	Signer *identity.Signer
+	// OtherOrigins lets pages of any origin call with a key of their own.
+	OtherOrigins bool
+	// Transport reaches other nodes; nil makes one with the pings of a cell.
+	Transport http.RoundTripper
+	// Health says whether this process works; ready whether to send it traffic.
+	Health func(ctx context.Context) Health
+	// Cluster answers GET /api/v1/cluster/status.
+	Cluster func() wire.ClusterStatus
+	// StreamsMax and FramesMax replace the defaults in tests.
+	StreamsMax int
+	FramesMax  int
+	// LeaderWait and KeepaliveEvery replace the defaults in tests.
+	LeaderWait     time.Duration
+	KeepaliveEvery time.Duration
+}
+
+// Server is the HTTP handler of a node.
+type Server struct {
+	log     *slog.Logger
+	router  Router
+	auth    Authenticator
+	opts    Options
+	now     func() time.Time
+	mux     *http.ServeMux
+	nothing http.Handler // Answers what no route matches.
+	forward *forward.Forwarder
+	rpcErr  *connect.ErrorWriter
+	openAPI func() []byte // Made when it is first asked for.
+	// events opens a reader; a test says itself what happens.
+	events func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error)
+
+	streams  streamSet
+	draining context.Context // Ends when Drain is called.
+	drain    context.CancelFunc
+}
+
+// New makes a Server that asks router who serves a namespace.
+func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticator, opts Options) *Server {
+	if opts.StreamsMax == 0 {
+		opts.StreamsMax = StreamsMax
+	}
+	if opts.FramesMax == 0 {
+		opts.FramesMax = FramesMax
+	}
+	if opts.LeaderWait == 0 {
+		opts.LeaderWait = LeaderWait
+	}
+	if opts.KeepaliveEvery == 0 {
+		opts.KeepaliveEvery = keepaliveEvery
+	}
+	if opts.Transport == nil {
+		opts.Transport = forward.NewTransport(forward.TransportOptions{})
+	}
+	s := &Server{
+		log: log, router: router, auth: auth, opts: opts, now: now,
+		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
+	}
+	s.events = func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) { return v.Events(c, in) }
+	s.draining, s.drain = context.WithCancel(context.Background())
+	s.streams.open = make(map[openStream]struct{})
+	s.mount()
+	return s
+}
+
+// nosniff is shared by all answers: nobody changes a header's values in place.
+var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // A constant.
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["X-Content-Type-Options"] = nosniff
+	if s.opts.OtherOrigins && r.Header["Origin"] != nil {
+		browser.AllowOrigins(w.Header())
+		if r.Method == http.MethodOptions {
+			browser.Preflight(w)
+			return
+		}
+	}
+	if p := r.URL.Path; path.Clean(p) != p {
+		// The mux would redirect; two spellings of one door only help attackers.
+		s.nothing.ServeHTTP(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Drain begins the end: readiness turns off, long polls answer, streams are told
+// where to go and close; streams carried to a leader are half-closed, so that the
+// leader ends them in good order. It returns when no stream is left; when ctx ends
+// first it cuts the rest. Unary calls go on until the http.Server is shut down.
+func (s *Server) Drain(ctx context.Context) error {
+	s.drain()
+	return s.streams.drain(ctx)
+}
+
+func (s *Server) isDraining() bool { return s.draining.Err() != nil }
+
+// untilDrain is ctx that also ends when the server drains.
+func (s *Server) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.draining, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// call is one request on its way through the door.
+type call struct {
+	s     *Server
+	w     http.ResponseWriter
+	r     *http.Request
+	route *Route
+	start time.Time
+	id    string // Request id.
+	who   *Principal
+	place Placement
+	raw   []byte // The body, once it was read.
+}
+
+type callKey struct{}
+
+func contextWithCall(r *http.Request, c *call) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+}
+
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+func requestID(ctx context.Context) string {
+	if c := callOf(ctx); c != nil {
+		return c.id
+	}
+	return ""
+}
+
+// door wraps a route: authenticate, authorise, find the leader, then handle.
+func (s *Server) door(rt *Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{s: s, w: w, route: rt, start: s.now()}
+		c.r = contextWithCall(r, c)
+		if err := s.enter(c); err != nil {
+			s.refuse(c, err)
+		}
+	})
+}
+
+// mayNot refuses a credential that is good for other things.
+func mayNot(a identity.Action) error {
+	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential can't %s: this requires the role %s", a, identity.LeastRole(a))
+}
+
+func (s *Server) enter(c *call) error {
+	if c.route.Action == public {
+		c.nameRequest("")
+		return c.route.handle(c)
+	}
+	who, err := s.auth.Authenticate(c.r)
+	if err != nil {
+		c.nameRequest("")
+		return err
+	}
+	c.who = who
+	c.nameRequest(who.Identity.RequestID)
+	if !c.route.allows(who) {
+		return mayNot(c.route.Action)
+	}
+	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
+		var d shape.Decoder
+		c.query(&d)
+		if err := d.Err(); err != nil {
+			return err
+		}
+	}
+	if !c.route.Leader {
+		return c.route.handle(c)
+	}
+	if c.place, err = s.place(c.r.Context(), who.Caller.Namespace); err != nil {
+		return err
+	}
+	switch {
+	case c.route.stream:
+		return s.enterStream(c)
+	case c.route.events:
+		return s.enterEvents(c)
+	}
+	if c.place.Local == nil {
+		return s.carry(c)
+	}
+	return s.serveHere(c)
+}
+
+// serveHere handles a call whose shard is led by this node. The shard holds the call
+// while leadership moves; if another node leads then, the call goes after the leader.
+func (s *Server) serveHere(c *call) error {
+	ns := c.who.Caller.Namespace
+	err := c.route.handle(c)
+	if !fault.NothingDone(err) || c.route.RPC {
+		return err // An RPC's body was read by connect; its client asks again.
+	}
+	p, perr := s.place(c.r.Context(), ns)
+	if perr != nil || p.Local != nil || p.LeaderURL == "" {
+		return err
+	}
+	c.place = p
+	return s.carry(c)
+}
+
+func (c *call) nameRequest(id string) {
+	if id == "" {
+		id = rand.Text()[:16]
+	}
+	c.id = id
+	c.w.Header().Set(headerRequestID, id)
+}
+
+// place finds who serves ns and holds the call for a moment while nobody does.
+func (s *Server) place(ctx context.Context, ns job.Namespace) (Placement, error) {
+	p, err := s.router.Route(ns)
+	if err != nil || p.Local != nil || p.LeaderURL != "" || p.Silent {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.LeaderWait)
+	defer cancel()
+	return s.router.WaitLeader(ctx, ns)
+}
+
+func (s *Server) refuse(c *call, err error) {
+	if c.route.RPC && s.rpcErr.IsSupported(c.r) {
+		rerr := rpcError(c.r.Context(), s.log, err)
+		if refusal.GRPC(c.w, c.r, rerr) {
+			return
+		}
+		if werr := s.rpcErr.Write(c.w, c.r, rerr); werr != nil {
+			s.log.Debug("refusal not delivered", "request_id", c.id, "err", werr)
+		}
+		return
+	}
+	writeProblem(c.w, c.r, s.log, err)
+}
+
+// stamp sets what is only known when the answer is: how long it took, and the
+// index that a later read has to reach in order to see what this call did.
+func stamp(ctx context.Context, h http.Header) {
+	c := callOf(ctx)
+	if c == nil {
+		return
+	}
+	var buf [32]byte
+	b := append(buf[:0], "proc;dur="...)
+	ms := float64(c.s.now().Sub(c.start)) / float64(time.Millisecond)
+	h.Set("Server-Timing", string(strconv.AppendFloat(b, ms, 'f', 3, 64)))
+	if c.place.Local == nil {
+		return
+	}
+	if p, err := c.s.router.Route(c.who.Caller.Namespace); err == nil && p.Local != nil && p.Index > 0 {
+		h.Set(identity.HeaderIndex, string(strconv.AppendUint(buf[:0], p.Index, 10)))
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }} //nolint:gochecknoglobals // A pool has no state.
+
+// bufferKeepMax is the largest buffer that goes back to the pool.
+const bufferKeepMax = 256 << 10
+
+func getBuffer() *bytes.Buffer {
+	b, _ := buffers.Get().(*bytes.Buffer)
+	b.Reset()
+	return b
+}
+
+func putBuffer(b *bytes.Buffer) {
+	if b.Cap() <= bufferKeepMax {
+		buffers.Put(b)
+	}
+}
+
+// openStream is a stream served here or carried to a leader. end asks it to close
+// in good order, cut closes it now; neither blocks.
+type openStream interface {
+	end()
+	cut()
+}
+
+// streamSet is the open streams of a server.
+type streamSet struct {
+	frames atomic.Int64 // In flight.
+
+	mu    sync.Mutex // Guards open and empty.
+	open  map[openStream]struct{}
+	empty chan struct{} // Closed when open becomes empty while draining; nil before.
+}
+
+func (t *streamSet) add(st openStream, limit int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= limit {
+		return false
+	}
+	t.open[st] = struct{}{}
+	return true
+}
+
+func (t *streamSet) remove(st openStream) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, st)
+	if len(t.open) == 0 && t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+}
+
+// drain tells every open stream to end and waits until none is left.
+func (t *streamSet) drain(ctx context.Context) error {
+	t.mu.Lock()
+	if len(t.open) == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	empty := make(chan struct{})
+	t.empty = empty
+	for st := range t.open {
+		st.end()
+	}
+	t.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		t.cut()
+		return ctx.Err()
+	}
+}
+
+// cut ends the streams whose clients did not leave when they were told.
+func (t *streamSet) cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for st := range t.open {
+		st.cut()
+	}
+}

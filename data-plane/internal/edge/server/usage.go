@@ -1,0 +1,149 @@
+package server
+
+import (
+	"math"
+	"strconv"
+
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+// dollars writes nano-dollars as the exact decimal number.
+func dollars(nanos int64) wire.Dollars {
+	if nanos == 0 {
+		return "" // Which is left out where the member is optional, and 0 elsewhere.
+	}
+	return wire.Dollars(job.FormatDollars(nanos))
+}
+
+// dollarsField reads a number of dollars.
+func dollarsField[T any](name, doc string, at func(*T) *int64) shape.Field[T] {
+	return shape.Field[T]{Name: name, Doc: doc, Schema: shape.Schema{Type: "number"}, Read: func(_ *shape.Decoder, _ string, v []byte, into *T) string {
+		if k := shape.KindOf(v); k < '0' || k > '9' || v[0] == '-' {
+			return "must be an amount in dollars, 0 or more"
+		}
+		n, err := job.ParseDollars(string(v))
+		if err != nil {
+			return err.Error()
+		}
+		*at(into) = n
+		return ""
+	}}
+}
+
+// dollarsFromProto reads the shortest decimal number that the sender's double stands
+// for, so that 0.1 is exactly that.
+func dollarsFromProto(d *shape.Decoder, path string, v float64) int64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		d.Problem(path, "must be an amount in dollars, 0 or more")
+		return 0
+	}
+	n, err := job.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
+	if err != nil {
+		d.Problem(path, "%s", err)
+	}
+	return n
+}
+
+// dollarsToProto is the double nearest to the amount.
+func dollarsToProto(nanos int64) float64 { return float64(nanos) / job.NanosPerDollar }
+
+var usageShape = shape.New("UsageReport", //nolint:gochecknoglobals // A constant table.
+	tokensField("input_tokens", func(in *queue.UsageReport) *int64 { return &in.InputTokens }),
+	tokensField("output_tokens", func(in *queue.UsageReport) *int64 { return &in.OutputTokens }),
+	tokensField("cache_creation_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheCreationTokens }),
+	tokensField("cache_read_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheReadTokens }),
+	dollarsField("cost_usd", "Cost in dollars.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
+	shape.Text("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
+	shape.Text("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
+	shape.Word("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
+		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *string { return &in.Kind }),
+)
+
+func tokensField(name string, at func(*queue.UsageReport) *int64) shape.Field[queue.UsageReport] {
+	return shape.Whole(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
+}
+
+// usageField reads a report; one of zeros and no name says nothing.
+func usageField[T any](at func(*T) **queue.UsageReport) shape.Field[T] {
+	f := shape.Object("usage", "Model usage.", usageShape, func(into *T) *queue.UsageReport {
+		*at(into) = new(queue.UsageReport)
+		return *at(into)
+	})
+	read := f.Read
+	f.Read = func(d *shape.Decoder, path string, v []byte, into *T) string {
+		msg := read(d, path, v, into)
+		if u := *at(into); u != nil && !usageSaid(u) {
+			*at(into) = nil
+		}
+		return msg
+	}
+	return f
+}
+
+// usageSaid: clients send an empty report when their user gave none.
+func usageSaid(u *queue.UsageReport) bool {
+	return *u != queue.UsageReport{Kind: u.Kind}
+}
+
+func usageFromProto(d *shape.Decoder, path string, m *corvov1.UsageReport) *queue.UsageReport {
+	if m == nil {
+		return nil
+	}
+	u := &queue.UsageReport{
+		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(),
+		CacheCreationTokens: m.GetCacheCreationTokens(), CacheReadTokens: m.GetCacheReadTokens(),
+		Cost:  dollarsFromProto(d, shape.Join(path, "cost_usd"), m.GetCostUsd()),
+		Model: m.GetModel(), Provider: m.GetProvider(), Kind: m.GetKind(),
+	}
+	if !usageSaid(u) {
+		return nil
+	}
+	return u
+}
+
+func newUsageAnswer(u queue.Usage) wire.Usage {
+	return wire.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheCreationTokens: u.CacheCreationTokens,
+		CacheReadTokens: u.CacheReadTokens, CostUSD: dollars(u.Cost), Count: u.Count,
+	}
+}
+
+func newJobUsageAnswer(u *queue.JobUsage) *wire.JobUsage {
+	if u == nil {
+		return nil
+	}
+	a := &wire.JobUsage{Usage: newUsageAnswer(u.Usage), Models: make([]wire.ModelUsage, len(u.Models))}
+	for i, m := range u.Models {
+		a.Models[i] = wire.ModelUsage{Provider: m.Provider, Model: m.Model, Usage: newUsageAnswer(m.Usage)}
+	}
+	return a
+}
+
+var usageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+	shape.TextParam("period", "Period such as 24h (default) or 7d, in whole hours."),
+	shape.TextParam("group_by", "queue (default), model or provider."),
+}
+
+func (c *call) usageSummary() error {
+	var d shape.Decoder
+	q := c.query(&d)
+	if err := d.Err(); err != nil {
+		return err
+	}
+	sum, err := c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")})
+	if err != nil {
+		return err
+	}
+	a := wire.UsageSummary{
+		Period: sum.Period, From: sum.From.UTC(), To: sum.To.UTC(),
+		Totals: newUsageAnswer(sum.Totals), Groups: make([]wire.UsageGroup, len(sum.Groups)),
+	}
+	for i, g := range sum.Groups {
+		a.Groups[i] = wire.UsageGroup{Key: g.Key, Usage: newUsageAnswer(g.Usage)}
+	}
+	return c.reply(a)
+}

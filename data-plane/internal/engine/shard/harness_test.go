@@ -1,0 +1,67 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// rig is one shard on its own, with real raft and real stores.
+type rig struct {
+	*Shard
+	stores *grouptest.Stores
+}
+
+// rigDisks are the file systems under the log and the state.
+type rigDisks struct {
+	grouptest.Disks
+	acceptLoss bool
+}
+
+func memDisks() rigDisks { return rigDisks{Disks: grouptest.InMemory()} }
+
+const testShardID = 2
+
+// start opens a shard over the disks and waits until it leads.
+func start(tb testing.TB, d rigDisks, dir string, o raftlog.Options) *rig {
+	tb.Helper()
+	return startWith(tb, d, dir, o, Options{})
+}
+
+func startWith(tb testing.TB, d rigDisks, dir string, o raftlog.Options, of Options) *rig {
+	tb.Helper()
+	stores := grouptest.OpenWith(tb, d.Disks, dir, o, statedb.Options{})
+	g := stores.Replica(tb, testShardID, grouptest.Setup{Group: group.Options{AcceptLoss: d.acceptLoss}})
+	r := &rig{New(g.Group, g.Store, of), stores}
+	r.waitLeading(tb)
+	return r
+}
+
+func (r *rig) waitLeading(tb testing.TB) {
+	tb.Helper()
+	grouptest.Eventually(tb, "the shard leads", func() bool { return r.term.Load() != nil })
+}
+
+func (r *rig) stop(tb testing.TB) {
+	tb.Helper()
+	if err := errors.Join(r.Group().Shutdown(), r.stores.Close()); err != nil {
+		tb.Error(err)
+	}
+}
+
+func (r *rig) must(tb testing.TB, q Request) Reply {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	rep, err := r.Do(ctx, q)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rep
+}

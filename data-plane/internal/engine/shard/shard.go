@@ -1,0 +1,293 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Limits of a shard. Reaching one refuses with OVERLOADED; nothing is queued
+// without bound (law 8).
+const (
+	inboxMax      = 16384 // Requests admitted but not yet in an entry.
+	inboxBytesMax = 256 << 20
+	entryBytesMax = 1 << 20 // An entry closes once it is this large.
+	entryCmdsMax  = 8192
+	parkedMax     = 65536
+	firesPerEntry = 512  // By each clock.
+	offersMax     = 2048 // Parked fetches that one entry answers.
+	requestMax    = 4096 // Commands of one request.
+	overloadRetry = 5 * time.Millisecond
+)
+
+// No entry has more commands than replicas read: what fills it, the request that
+// overfills it, and the trim.
+const _ = uint(command.CommandsMax - (2*firesPerEntry + entryCmdsMax + requestMax + offersMax + 1))
+
+// Options of a shard.
+type Options struct {
+	Logger *slog.Logger
+	// Fatal ends the process on a storage error; it does not return. Nil panics.
+	Fatal func(error)
+	// Plan says what a cron schedule that is due does at now: ticks, what is missed and
+	// the next tick of the answer count. It must not block. Without it schedules wait.
+	Plan func(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error)
+	// Namespaces knows which namespaces of the shard were deleted. Nil: none ever is.
+	Namespaces Namespaces
+	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
+	FeedKeep uint64
+	// LeaderWait is how long a call of which nothing was done is held while leadership
+	// moves. 0: it is refused at once.
+	LeaderWait time.Duration
+}
+
+const defaultFeedKeep = 100_000
+
+// Shard is one replica of a job group on this node.
+type Shard struct {
+	group  *group.Group
+	store  *statedb.Group
+	opts   Options
+	logger *slog.Logger
+
+	term    atomic.Pointer[term] // Nil while this replica does not lead.
+	holdOff atomic.Bool          // No new leases: the disk stalls or the node leaves.
+	full    atomic.Bool          // No new jobs: the disk is nearly full.
+	stats   Stats
+
+	leaving chan struct{} // Closed by leave: no call is held any more.
+	leave   func()
+}
+
+// Stats counts what the proposal loop did since the process started.
+type Stats struct {
+	Entries  atomic.Uint64
+	Commands atomic.Uint64
+	Requests atomic.Uint64
+	Parked   atomic.Int64
+	Refused  atomic.Uint64 // OVERLOADED.
+	Held     atomic.Int64  // Calls that wait for a leader.
+}
+
+// New makes the shard of a group opened over the machine of state.New.
+func New(g *group.Group, store *statedb.Group, o Options) *Shard {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fatal == nil {
+		o.Fatal = func(err error) { panic(err) }
+	}
+	if o.Plan == nil {
+		o.Plan = func(job.ScheduleID, *records.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
+	}
+	if o.FeedKeep == 0 {
+		o.FeedKeep = defaultFeedKeep
+	}
+	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID()), leaving: make(chan struct{})}
+	s.leave = sync.OnceFunc(func() { close(s.leaving) })
+	g.Lead(s.lead)
+	return s
+}
+
+// Group is the raft group under the shard.
+func (s *Shard) Group() *group.Group { return s.group }
+
+// Store is the shard's committed state.
+func (s *Shard) Store() *statedb.Group { return s.store }
+
+// Stats are the loop's counters.
+func (s *Shard) Stats() *Stats { return &s.stats }
+
+// HoldOff stops (or resumes) granting leases; settlements go on.
+func (s *Shard) HoldOff(on bool) {
+	s.holdOff.Store(on)
+	if t := s.term.Load(); t != nil {
+		select {
+		case t.nudge <- struct{}{}:
+		default: // It will look anyway.
+		}
+	}
+}
+
+// RefuseJobs stops (or resumes) taking new jobs; everything else goes on.
+func (s *Shard) RefuseJobs(on bool) { s.full.Store(on) }
+
+// TakesJobs is nil, or why the shard takes no new jobs at the moment.
+func (s *Shard) TakesJobs() error {
+	if s.full.Load() {
+		return errDiskFull
+	}
+	return nil
+}
+
+func (s *Shard) lead(ctx context.Context, ready func()) {
+	t := newTerm(s)
+	s.term.Store(t)
+	ready()
+	var others sync.WaitGroup
+	others.Go(func() { s.sweep(ctx, t) })
+	others.Go(func() { s.endNamespaces(ctx) })
+	t.run(ctx)
+	s.term.CompareAndSwap(t, nil)
+	t.end()
+	others.Wait()
+}
+
+var errOverloaded = &fault.Error{
+	Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: overloadRetry,
+	Message: "the shard is overloaded; nothing was done, try again in a moment",
+}
+
+var errDiskFull = &fault.Error{
+	Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
+	Message: "the cell's disks are nearly full: new jobs are refused until the operator frees space; other calls still work",
+}
+
+var errNamespaceGone = fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "the namespace was deleted")
+
+func errNotLeader() error {
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
+}
+
+// Do runs a request and waits for its reply. When ctx ends first, the outcome is
+// unknown and said so. A request that fetches is different, because what it was
+// granted must be given back: a parked fetch is taken back, any other is waited for,
+// and the caller looks at the context itself.
+//
+// A request of which nothing was done because leadership moves is held (see hold). It
+// ends with NotLeader or Unavailable when another replica leads or nobody does.
+func (s *Shard) Do(ctx context.Context, r Request) (Reply, error) {
+	rep, err := s.heldOnce(ctx, r)
+	for n := 1; n < fetchTries && err == nil && len(rep.Grants) == 0 && rep.skipped > 0 && ctx.Err() == nil; n++ {
+		more, failed := s.once(ctx, Request{Fetch: r.Fetch})
+		if failed != nil {
+			break // What was settled is settled: it is answered, and nothing was granted.
+		}
+		rep.Grants, rep.skipped = more.Grants, more.skipped
+		if more.Index > 0 {
+			rep.Index, rep.Now = more.Index, more.Now
+		}
+	}
+	return rep, err
+}
+
+// fetchTries bounds how often a fetch that does not wait is tried whose jobs turned out
+// not to be ready when they were to start: a budget holds them, for example.
+const fetchTries = 16
+
+func (s *Shard) heldOnce(ctx context.Context, r Request) (Reply, error) {
+	h := hold{shard: s}
+	for {
+		rep, err := s.once(ctx, r)
+		if h.again(ctx, err) {
+			continue
+		}
+		if fault.NothingDone(err) && r.Fetch != nil && r.Fetch.Wait && ctx.Err() != nil {
+			err = ctx.Err() // No job came in time.
+		}
+		return rep, err
+	}
+}
+
+func (s *Shard) once(ctx context.Context, r Request) (Reply, error) {
+	t := s.term.Load()
+	if t == nil {
+		return Reply{}, errNotLeader()
+	}
+	if err := s.TakesJobs(); err != nil && len(r.After) > 0 {
+		return Reply{}, err
+	}
+	if n := len(r.Settle) + len(r.Renew) + len(r.After); n > requestMax {
+		return Reply{}, fault.New(fault.TooLarge, "", "the request has %d parts; at most %d are allowed, so split it", n, requestMax)
+	}
+	if err := s.checkVersion(&r); err != nil {
+		return Reply{}, err
+	}
+	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
+	if !t.admit(q) {
+		s.stats.Refused.Add(1)
+		return Reply{}, errOverloaded
+	}
+	select {
+	case rep := <-q.done:
+		return rep, rep.Err
+	case <-t.ended:
+		return q.afterTerm()
+	case <-ctx.Done():
+		return s.giveUp(ctx, t, q)
+	}
+}
+
+// afterTerm: the loop has answered everything it took; what it did not take was
+// never proposed.
+func (q *request) afterTerm() (Reply, error) {
+	select {
+	case rep := <-q.done:
+		return rep, rep.Err
+	default:
+		return Reply{}, errNotLeader()
+	}
+}
+
+func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) {
+	if q.Fetch == nil {
+		return Reply{}, fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
+			"no response in time: the call may or may not have taken effect; repeat it with the same idempotency key or lease token")
+	}
+	// A fetch that takes what is ready is in an entry by now or soon: the caller
+	// must learn what it was granted, to give it back.
+	if q.Fetch.Wait {
+		select {
+		case t.cancels <- q:
+		case <-t.ended:
+			return q.afterTerm()
+		}
+	}
+	select {
+	case rep := <-q.done:
+		if q.Fetch.Wait && rep.Err == nil && len(rep.Grants) == 0 {
+			rep.Err = ctx.Err()
+		}
+		return rep, rep.Err
+	case <-t.ended:
+		return q.afterTerm()
+	}
+}
+
+// Read runs f over the committed state and confirms afterwards that this replica
+// still led, so that the answer is not stale (R22). Like a request, a read is held while
+// leadership moves: f may run more than once, and its last result is the answer.
+func Read[T any](ctx context.Context, s *Shard, f func(*statedb.Group) (T, error)) (T, error) {
+	h := hold{shard: s}
+	for {
+		v, err := readOnce(s, f)
+		if !h.again(ctx, err) {
+			return v, err
+		}
+	}
+}
+
+func readOnce[T any](s *Shard, f func(*statedb.Group) (T, error)) (v T, err error) {
+	if !s.group.Leading() {
+		return v, errNotLeader()
+	}
+	v, err = f(s.store)
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return v, err
+	}
+	// That something is not there is an answer too.
+	if verr := s.group.VerifyLeader(); verr != nil {
+		return v, verr
+	}
+	return v, err
+}

@@ -1,0 +1,274 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/dispatch"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+)
+
+// turnedAwayPause is how long the loop leaves a raft alone that takes no entries.
+const turnedAwayPause = 5 * time.Millisecond
+
+// term is the leader's memory and loop for one term of leadership. Everything
+// but the channels belongs to the loop.
+type term struct {
+	shard   *Shard
+	inbox   chan *request
+	queued  atomic.Int64  // Bytes of the requests in the inbox.
+	cancels chan *request // Parked fetches whose callers gave up.
+	nudge   chan struct{} // Holds one: look again.
+	deleted chan struct{} // Holds one: a queue was deleted and is to be swept.
+	ended   chan struct{} // Closed after the last reply.
+
+	table    *dispatch.Table
+	parked   map[*dispatch.Waiter]*request
+	renewals map[job.ID]renewed
+	due      dueTimer // In calendar time.
+	leases   dueTimer // In lease time: ends of leases, and retries.
+	// first is the log index at which the term began: leases granted before it get
+	// a fresh full length (R-T3).
+	first   uint64
+	began   int64 // In lease time.
+	pace    pace
+	trimmed uint64 // Last entry index at which the feed was trimmed.
+}
+
+func newTerm(s *Shard) *term {
+	return &term{
+		shard: s, inbox: make(chan *request, inboxMax), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
+		deleted: make(chan struct{}, 1),
+		table:   dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
+		first: s.group.AppliedIndex(), began: s.group.Now().Lease, leases: dueTimer{lease: true},
+	}
+}
+
+// admit puts a request into the inbox, or reports that there is no room for it.
+func (t *term) admit(q *request) bool {
+	if t.queued.Add(int64(q.bytes)) > inboxBytesMax {
+		t.take(q)
+		return false
+	}
+	select {
+	case t.inbox <- q:
+		return true
+	default:
+		t.take(q)
+		return false
+	}
+}
+
+// take notes that a request is not in the inbox any more.
+func (t *term) take(q *request) { t.queued.Add(-int64(q.bytes)) }
+
+// run is the proposal loop. It returns when the term is over.
+func (t *term) run(ctx context.Context) {
+	t.due.reset()
+	t.leases.reset()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if t.table.Hot() && !t.shard.holdOff.Load() { // Jobs became ready that somebody waits for.
+			if !t.round(nil) {
+				return
+			}
+			continue
+		}
+		timer.Reset(t.sleep(t.shard.group.Now()))
+		var first *request
+		select {
+		case first = <-t.inbox:
+			t.take(first)
+		case q := <-t.cancels:
+			t.unpark(q)
+			continue
+		case <-timer.C:
+		case <-t.nudge:
+		case <-ctx.Done():
+			return
+		}
+		if !t.round(first) {
+			return
+		}
+	}
+}
+
+// sleep is how long nothing is due and no throttle opens for a waiter. It is never long:
+// a wall clock that jumps has to be noticed.
+func (t *term) sleep(now group.Times) time.Duration {
+	lease, calendar := t.leases.sleep(now.Lease), t.due.sleep(now.Calendar)
+	if opens := t.table.Opens(); !t.shard.holdOff.Load() {
+		if opens.Lease != 0 {
+			lease = min(lease, time.Duration(max(opens.Lease-now.Lease, 0)))
+		}
+		if opens.Calendar != 0 {
+			calendar = min(calendar, time.Duration(max(opens.Calendar-now.Calendar, 0)))
+		}
+	}
+	if calendar > 0 {
+		calendar += t.shard.group.Standstill()
+	}
+	return min(lease, calendar, group.LookEvery)
+}
+
+// round builds one entry, commits it and answers. It reports whether the term goes on.
+func (t *term) round(first *request) bool {
+	b := t.gather(first)
+	if err := t.build(b); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
+	if len(b.cmds) == 0 {
+		t.answer(b, nil, 0)
+		return true
+	}
+	if err := t.checkEntry(b); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
+	began := time.Now()
+	applied, index, err := t.commit(b)
+	if err != nil {
+		t.refuse(b.requests, err)
+		t.refuseMatched(b, err)
+		return t.turnedAway(err)
+	}
+	t.pace.committed(time.Since(began))
+	if err := t.absorb(b, applied); err != nil {
+		t.refuse(b.requests, err)
+		return t.stop(err)
+	}
+	t.answer(b, applied, index)
+	return true
+}
+
+// turnedAway: the entry was not committed. If raft did not even take it (it is
+// handing the leadership over, which may come to nothing, or the entry is larger than
+// any message) the term goes on, and the memory, which has given out jobs for the
+// entry, starts again from the state.
+func (t *term) turnedAway(err error) bool {
+	if code := fault.CodeOf(err); code != fault.Unavailable && code != fault.TooLarge {
+		return false
+	}
+	for w, q := range t.parked {
+		delete(t.parked, w)
+		t.shard.stats.Parked.Add(-1)
+		q.done <- Reply{Err: err}
+	}
+	t.table = dispatch.New(t.shard.store)
+	t.due.reset()
+	t.leases.reset()
+	time.Sleep(turnedAwayPause) // What is due comes up again at once.
+	return true
+}
+
+// stop ends the node because of an error of the store, not of raft.
+func (t *term) stop(err error) bool {
+	t.shard.opts.Fatal(fmt.Errorf("proposal loop of shard %d: %w", t.shard.store.ID(), err))
+	return false
+}
+
+func (t *term) commit(b *batch) (*state.Applied, uint64, error) {
+	g := t.shard.group
+	res, index, err := g.Propose(b.now, command.Encode(b.cmds)).Wait()
+	if err != nil {
+		return nil, 0, err
+	}
+	t.shard.stats.Entries.Add(1)
+	t.shard.stats.Commands.Add(uint64(len(b.cmds)))
+	t.shard.stats.Requests.Add(uint64(len(b.requests)))
+	applied, ok := res.(*state.Applied)
+	if !ok {
+		return nil, 0, fmt.Errorf("entry %d was applied to %T", index, res)
+	}
+	return applied, index, nil
+}
+
+// gather collects requests for one entry: everything that is there, and for a
+// moment the callers that were just answered (see pace).
+func (t *term) gather(first *request) *batch {
+	b := &batch{}
+	if first != nil {
+		b.add(first)
+	}
+	until := t.pace.deadline()
+	for !b.full() {
+		select {
+		case q := <-t.inbox:
+			t.take(q)
+			b.add(q)
+			continue
+		default:
+		}
+		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), until) {
+			break
+		}
+	}
+	return b
+}
+
+// unpark takes a waiting fetch back. One that was answered already finds its
+// answer; one that the loop has not met yet is answered when it does.
+func (t *term) unpark(q *request) {
+	if q.waiter == nil {
+		q.cancelled = true
+		return
+	}
+	if _, ok := t.parked[q.waiter]; ok {
+		t.dropWaiter(q)
+		q.done <- Reply{}
+	}
+}
+
+func (t *term) dropWaiter(q *request) {
+	delete(t.parked, q.waiter)
+	t.table.Leave(q.waiter)
+	t.shard.stats.Parked.Add(-1)
+}
+
+func (t *term) refuse(list []*request, err error) {
+	for _, q := range list {
+		if q.waiter != nil {
+			if _, ok := t.parked[q.waiter]; !ok {
+				continue
+			}
+			t.dropWaiter(q)
+		}
+		q.done <- Reply{Err: err}
+	}
+}
+
+// refuseMatched answers the parked fetches whose grant was in a failed entry.
+func (t *term) refuseMatched(b *batch, err error) {
+	for _, o := range b.offers {
+		if q, ok := t.parked[o.waiter]; ok {
+			t.dropWaiter(q)
+			q.done <- Reply{Err: err}
+		}
+	}
+}
+
+// end answers everybody who is still waiting; nothing of theirs was proposed.
+func (t *term) end() {
+	for _, q := range t.parked {
+		q.done <- Reply{Err: errNotLeader()}
+	}
+	t.shard.stats.Parked.Add(-int64(len(t.parked)))
+	for {
+		select {
+		case q := <-t.inbox:
+			q.done <- Reply{Err: errNotLeader()}
+			continue
+		default:
+		}
+		break
+	}
+	close(t.ended)
+}

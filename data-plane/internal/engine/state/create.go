@@ -1,0 +1,94 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+)
+
+// create makes a job, the first of its chain if it carries one.
+func (x *entry) create(c *command.Enqueue) (Result, error) {
+	var place chainPlace
+	if c.Chain != nil && len(c.Chain.Steps) > 0 {
+		place.id = c.Chain.ID
+		x.beginChain(c.NS, c.ID, c.Chain)
+	}
+	return x.createAt(c, place)
+}
+
+// createAt makes a job at its place in a chain. Every job is made here.
+func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
+	body := records.Body{
+		Queue: c.Queue, Payload: c.Payload, CreatedAt: x.now, ScheduledAt: c.ScheduledAt,
+		Tags: c.Tags, UniqueKey: c.UniqueKey, IdempotencyKey: c.IdempotencyKey, TraceParent: c.TraceParent,
+		ExpireAt: c.ExpireAt, Agent: c.Agent, Parent: c.Parent, Batch: c.Batch, Chain: place.id, ChainStep: place.step,
+		DependsOn: c.DependsOn, OnDependency: c.OnDependency,
+	}
+	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.Encode())
+	q, err := x.queue(c.NS, c.Queue)
+	if err != nil {
+		return Result{}, err
+	}
+	h := records.Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), Gen: q.gen}
+	if c.UniqueKey != "" {
+		h.Flags |= records.FlagUnique
+	}
+	if c.ExpireAt != 0 {
+		h.ExpireAt = max(c.ExpireAt, x.now)
+		x.watchExpiry(c.NS, c.ID, &h)
+	}
+	if c.Agent != nil {
+		h.Flags |= records.FlagAgent
+		h.Iteration = 1
+	}
+	unmet, err := x.join(c, &h, place)
+	if err != nil {
+		return Result{}, err
+	}
+	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
+	x.touched(q).Enqueued++
+	approval, err := x.policyFor(c.NS, c.Queue, c.Tags)
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case approval != nil:
+		err = x.enterApproval(c.NS, c.ID, &h, approval)
+	case c.ScheduledAt > x.now:
+		err = x.enterTimed(c.NS, c.ID, &h, job.Scheduled, c.ScheduledAt)
+		h.Note(records.WasScheduled, x.now)
+		x.event(feed.Scheduled, c.NS, c.ID, &h)
+	default:
+		err = x.enterPending(c.NS, c.ID, &h)
+		h.Note(records.WasEnqueued, x.now)
+		x.event(feed.Enqueued, c.NS, c.ID, &h)
+	}
+	if err == nil && unmet {
+		err = x.endUnmet(c.NS, c.ID, &h, c.OnDependency)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	x.putHead(c.NS, c.ID, &h)
+	return Result{ID: c.ID, State: h.State, Batch: c.Batch, Chain: place.id}, nil
+}
+
+// join ties a new job to its batch, its chain and the jobs that it waits for. It
+// reports whether one of those has ended as the job does not allow.
+func (x *entry) join(c *command.Enqueue, h *records.Head, place chainPlace) (unmet bool, err error) {
+	if !place.id.IsZero() {
+		h.Flags |= records.FlagChain
+	}
+	if !c.Batch.IsZero() {
+		h.Flags |= records.FlagBatch
+		if err := x.joinBatch(c.NS, c.Batch, c.ID); err != nil {
+			return false, err
+		}
+	}
+	if len(c.DependsOn) == 0 {
+		return false, nil
+	}
+	return x.block(c, h)
+}

@@ -1,0 +1,113 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+)
+
+// What the end of a job does to other jobs. Every ending and every removal of a job
+// calls deliver, and nothing else makes follow-up jobs: a namespace spread over
+// several shards could come later by changing this file alone (law 6).
+
+// delivery is an ending that others are still to learn of.
+type delivery struct {
+	ns      job.Namespace
+	id      job.ID
+	head    records.Head
+	body    records.Body // Only of jobs that follow-ups, a batch or a chain need it of.
+	outcome records.Outcome
+	ending
+}
+
+// deliver notes that a job ended or is removed. What that does to others is done
+// when its command is: a job is written, and told to the feed, before what follows
+// on it. Of nearly all jobs nothing follows, and nothing is read for them.
+func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.Outcome, how ending) error {
+	d := delivery{ns: ns, id: id, head: *h, outcome: o, ending: how}
+	if d.failure == "" {
+		d.failure = h.Reason.String()
+	}
+	if h.Has(records.FlagChain | records.FlagBatch) {
+		var err error
+		if d.body, err = x.body(ns, id); err != nil {
+			return err
+		}
+	} else if !h.Has(records.FlagDependents) {
+		return nil
+	}
+	x.ended = append(x.ended, d)
+	return nil
+}
+
+// carryOut does what was noted. A chain comes before the batch: a next step joins the
+// batch of its job before that job is counted, so that the batch does not end between
+// two steps.
+func (x *entry) carryOut() error {
+	for i := 0; i < len(x.ended); i++ {
+		d := x.ended[i]
+		if d.head.Has(records.FlagChain) {
+			if err := x.advance(&d); err != nil {
+				return fmt.Errorf("chain of job %s: %w", d.id, err)
+			}
+		}
+		if d.head.Has(records.FlagBatch) {
+			if err := x.countMember(&d); err != nil {
+				return fmt.Errorf("batch of job %s: %w", d.id, err)
+			}
+		}
+		if d.head.Has(records.FlagDependents) {
+			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, records.EncodeOutcome(d.outcome))
+		}
+	}
+	x.ended = x.ended[:0]
+	return nil
+}
+
+// revived tells the batch, the chain and the dependents of a job that its end did not
+// last. It is called before the head forgets when that was.
+func (x *entry) revived(ns job.Namespace, id job.ID, h *records.Head) error {
+	if h.Has(records.FlagDependents) { // They learn of its next end instead.
+		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: ns, ID: id}))
+	}
+	if !h.Has(records.FlagChain | records.FlagBatch) {
+		return nil
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return err
+	}
+	if h.Has(records.FlagChain) {
+		if err := x.resumeChain(ns, id, &body); err != nil {
+			return err
+		}
+	}
+	if h.Has(records.FlagBatch) {
+		return x.reopenMember(ns, id, body.Batch)
+	}
+	return nil
+}
+
+// follow enqueues the job that the end of another one calls for. It inherits what the
+// other one was given, its time to live anew, and takes the ordinary way in.
+func (x *entry) follow(d *delivery, id job.ID, s *command.Step, payload []byte, place chainPlace) error {
+	c := &command.Enqueue{
+		NS: d.ns, ID: id, Queue: s.Queue, Payload: payload, Priority: d.head.Priority, Retry: d.head.Retry,
+		Tags: d.body.Tags, TraceParent: d.body.TraceParent, Parent: d.id, Agent: d.body.Agent,
+	}
+	if d.body.ExpireAt != 0 {
+		c.ExpireAt = x.after(d.body.ExpireAt - d.body.CreatedAt)
+	}
+	open, err := x.stillJoinable(d.ns, d.body.Batch)
+	if err != nil {
+		return err
+	}
+	if open {
+		c.Batch = d.body.Batch
+	}
+	_, err = x.createAt(c, place)
+	return err
+}

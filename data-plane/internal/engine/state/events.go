@@ -1,0 +1,82 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// marksCached bounds the event marks kept between entries.
+const marksCached = 10_000
+
+// chainEnd is the decoded event mark of a namespace.
+type chainEnd struct {
+	feed.Mark
+	entry uint64 // That was linked last.
+}
+
+// event notes a fact about a job. The first event of a change tells the state
+// before it.
+func (x *entry) event(t feed.Type, ns job.Namespace, id job.ID, h *records.Head) {
+	e := feed.Event{Type: t, NS: ns, Queue: h.Queue, ID: id, State: h.State, Attempt: h.Attempt}
+	if x.leftID == id {
+		e.From, x.left, x.leftID = x.left, 0, job.ID{}
+	}
+	x.events = append(x.events, e)
+}
+
+// writeEvents numbers the entry's events, per namespace and without gaps, and
+// stores them with the marks they move.
+func (x *entry) writeEvents() error {
+	if len(x.events) == 0 {
+		return nil
+	}
+	var end *chainEnd
+	var last job.Namespace
+	for i := range x.events {
+		ns := x.events[i].NS
+		if end == nil || ns != last { // Neighbours mostly share a namespace.
+			var err error
+			if end, err = x.chain(ns); err != nil {
+				return err
+			}
+			last = ns
+		}
+		end.Seq++
+	}
+	for _, l := range x.links {
+		end := x.m.marks[l.NS]
+		x.txn.Set(x.m.space.EventMark(l.NS), end.Encode())
+		if n := len(x.m.touched); x.m.ring != nil && (n == 0 || x.m.touched[n-1] != l.NS) {
+			x.m.touched = append(x.m.touched, l.NS)
+		}
+	}
+	x.txn.SetNew(x.m.space.Feed(x.index), feed.Encode(x.now, x.links, x.events))
+	x.m.events = x.events
+	return nil
+}
+
+// chain returns the end of a namespace's chain, linked into this entry.
+func (x *entry) chain(ns job.Namespace) (*chainEnd, error) {
+	end, ok := x.m.marks[ns]
+	if !ok {
+		end = new(chainEnd)
+		v, err := x.txn.Get(x.m.space.EventMark(ns))
+		if err == nil {
+			end.Mark, err = feed.DecodeMark(v)
+		}
+		if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+			return nil, fmt.Errorf("event mark of %s: %w", ns, err)
+		}
+		x.m.marks[ns] = end
+	}
+	if end.entry != x.index {
+		end.entry = x.index
+		x.links = append(x.links, end.Next(ns, x.index))
+	}
+	return end, nil
+}

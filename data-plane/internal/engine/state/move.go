@@ -1,0 +1,65 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+)
+
+// move puts a job that no worker holds into another queue. It keeps its state, its
+// time and its priority, and takes a new place at the end. Its unique key goes along,
+// if it is free there. Draining is about producers: who moves a job knows where to.
+func (x *entry) move(c *command.Move) (Result, error) {
+	h, ok, err := x.head(c.NS, c.ID)
+	if err != nil || !ok {
+		return Result{Refusal: NotFound}, err
+	}
+	if h.State.Leased() {
+		return Result{Refusal: WrongState, State: h.State}, nil
+	}
+	if h.Queue == c.Queue {
+		return Result{State: h.State}, nil
+	}
+	if owner, free, err := x.moveKey(c, &h); err != nil || !free {
+		return Result{Refusal: Exists, ID: owner, State: h.State}, err
+	}
+	if err := x.replace(c.NS, c.ID, &h, c.Queue, h.Priority); err != nil {
+		return Result{}, err
+	}
+	h.Note(records.WasMoved, x.now)
+	x.event(feed.Moved, c.NS, c.ID, &h)
+	x.putHead(c.NS, c.ID, &h)
+	return Result{State: h.State}, nil
+}
+
+// moveKey takes the unique key of a job along to the queue it is moved to; free is
+// false, and owner who has it, if it is taken there. One whose time is over stays
+// behind.
+func (x *entry) moveKey(c *command.Move, h *records.Head) (owner job.ID, free bool, err error) {
+	if !h.Has(records.FlagUnique) {
+		return job.ID{}, true, nil
+	}
+	body, err := x.body(c.NS, c.ID)
+	if err != nil {
+		return job.ID{}, false, err
+	}
+	l, held, err := x.lock(c.NS, keys.Unique, h.Queue, body.UniqueKey)
+	if err != nil {
+		return job.ID{}, false, err
+	}
+	if held = held && l.Owner == c.ID; held {
+		if there, taken, err := x.lock(c.NS, keys.Unique, c.Queue, body.UniqueKey); err != nil || taken {
+			return there.Owner, false, err
+		}
+	}
+	if err := x.dropLock(c.NS, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, c.ID); err != nil {
+		return job.ID{}, false, err
+	}
+	if !held {
+		h.Flags &^= records.FlagUnique
+		return job.ID{}, true, nil
+	}
+	return job.ID{}, true, x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, body.UniqueKey, l)
+}

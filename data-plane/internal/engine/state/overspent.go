@@ -1,0 +1,88 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+)
+
+// overspent finds the strictest budget that a job alone is over; nil if there is none.
+func (x *entry) overspent(ns job.Namespace, id job.ID, h *records.Head) (*records.Budget, error) {
+	p, err := x.budgets(ns)
+	if err != nil || p.perJob == 0 || !h.Has(records.FlagUsage) {
+		return nil, err
+	}
+	body, err := x.body(ns, id)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.jobUsage(ns, id, h)
+	if err != nil {
+		return nil, err
+	}
+	var worst *records.Budget
+	for _, b := range p.of(h.Queue, body.Tags) {
+		if b.PerJob > 0 && u.Sum().Cost > b.PerJob && (worst == nil || severity(b.On) > severity(worst.On)) {
+			worst = &b
+		}
+	}
+	return worst, nil
+}
+
+func severity(on command.OnExceed) int {
+	switch on {
+	case command.ExceedReject:
+		return 2
+	case command.ExceedHold:
+		return 1
+	default:
+		return 0
+	}
+}
+
+func whyHeld(b *records.Budget) string { return overspentText(b.PerJob, b.Scope, b.Target) }
+
+// tellOverspent tells, once, that a job costs more than a budget allows for one.
+func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) error {
+	if h.Has(records.FlagOverBudget) {
+		return nil
+	}
+	over, err := x.overspent(ns, id, h)
+	if err != nil || over == nil {
+		return err
+	}
+	h.Flags |= records.FlagOverBudget
+	x.event(feed.BudgetExceeded, ns, id, h)
+	return nil
+}
+
+// stopOverspent asks the worker of a job to let go of it, because of a budget.
+func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *records.Head, over *records.Budget) error {
+	switch over.On {
+	case command.ExceedHold:
+		return x.holdNext(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
+	case command.ExceedReject:
+		if err := x.askToLetGo(ns, id, h); err != nil {
+			return err
+		}
+		h.Flags |= records.FlagDeadNext
+	}
+	return nil
+}
+
+// endOverspent holds or ends a job that left its state, and would run again, if it is
+// over its budget; done tells that it did. A death is still to be told.
+func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head, failure string) (done bool, err error) {
+	over, err := x.overspent(ns, id, h)
+	if err != nil || over == nil {
+		return false, err
+	}
+	switch over.On {
+	case command.ExceedHold:
+		return true, x.hold(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
+	case command.ExceedReject:
+		return true, x.endDead(ns, id, h, records.DeadBudget, failure)
+	}
+	return false, nil
+}

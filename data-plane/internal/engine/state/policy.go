@@ -1,0 +1,58 @@
+package state
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+)
+
+// PoliciesMax bounds the approval policies of a namespace: each is compared with each
+// new job.
+const PoliciesMax = 100
+
+// policies are the approval policies of a namespace, the oldest first; cached like
+// budgets.
+func (x *entry) policies(ns job.Namespace) ([]records.Policy, error) {
+	if list, ok := x.m.policies[ns]; ok {
+		return list, nil
+	}
+	list, err := stateread.ReadPolicies(x.m.store, ns)
+	if err != nil {
+		return nil, fmt.Errorf("policies of %s: %w", ns, err)
+	}
+	x.m.policies[ns] = list
+	return list, nil
+}
+
+// policyFor finds the oldest policy that a new job must be approved by; nil if none.
+func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*records.Policy, error) {
+	list, err := x.policies(ns)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Enabled && list[i].Matches(queue, tags) {
+			return &list[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// enterApproval holds a new job for a policy. A time it was scheduled for is given up:
+// approved, it runs.
+func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *records.Policy) error {
+	why := records.Hold{
+		Reason: policyText(p.Name), At: x.now, Policy: p.ID, Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
+	}
+	if p.Expires > 0 {
+		why.Until = x.after(int64(p.Expires))
+	}
+	h.State = job.Held
+	h.Note(records.WasEnqueued, x.now)
+	x.event(feed.Enqueued, ns, id, h)
+	return x.hold(ns, id, h, why)
+}

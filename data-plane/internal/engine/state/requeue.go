@@ -1,0 +1,26 @@
+package state
+
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+)
+
+// requeue retries those of the named jobs that are dead in the queue now. Who is alive
+// again, or elsewhere, since the leader looked is left alone.
+func (x *entry) requeue(c *command.Requeue) (Result, error) {
+	var res Result
+	for _, id := range c.Jobs {
+		h, ok, err := x.head(c.NS, id)
+		if err != nil {
+			return Result{}, err
+		}
+		if !ok || h.State != job.Dead || h.Queue != c.Queue {
+			continue
+		}
+		if _, err := x.retry(&command.Retry{NS: c.NS, ID: id}); err != nil {
+			return Result{}, err
+		}
+		res.Requeued++
+	}
+	return res, nil
+}

@@ -1,0 +1,29 @@
+package stateread
+
+import (
+	"fmt"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+func ReadWaits(r getter, space keys.Space, ns job.Namespace, id job.ID) ([]job.ID, error) {
+	v, err := optional(r.Get(space.Job(ns, keys.Waits, id)))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return records.DecodeIDs(fmt.Sprintf("waits of job %s", id), v)
+}
+
+func ReadWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (records.Waiters, error) {
+	w, _, err := Get(r, space.Job(ns, keys.Waiters, on), records.DecodeWaiters)
+	return w, err
+}
+
+// ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
+func ReadTold(g *statedb.Group, d keys.Due) (int, error) {
+	w, err := ReadWaiters(g, keys.In(g.Prefix()), d.NS, d.ID)
+	return int(w.Next()), err
+}

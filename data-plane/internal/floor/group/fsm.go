@@ -1,0 +1,304 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+)
+
+// Entry is one committed command entry as the Machine sees it.
+type Entry struct {
+	Index uint64
+	// Now is calendar time, Lease lease time in Unix nanoseconds. Both strictly increase
+	// from entry to entry (INV-19).
+	Now     time.Time
+	Lease   int64
+	Version cellversion.Version // Of the cell. It never goes back either.
+	Payload []byte              // Valid only during Apply.
+}
+
+// Machine is the deterministic part of a group. Its methods are called by one
+// goroutine at a time, in log order.
+type Machine interface {
+	// Apply runs one entry. All its changes go through txn, all its reads too;
+	// it reads no clock and no random source (law 2). The result reaches the
+	// proposer. An error is a failure of storage or an entry this version does
+	// not understand: the node stops (never skips). What it stores hangs on the entry's
+	// version of the cell, not on what this program could do.
+	Apply(txn *statedb.Txn, e Entry) (any, error)
+	// Committed is called after the batch that contains index was committed.
+	Committed(index uint64)
+	// Reset drops everything derived from the store: at start and after the
+	// state was replaced by a snapshot.
+	Reset() error
+}
+
+// ErrDiverged: this replica's state at an index differs from the leader's.
+var ErrDiverged = errors.New("state diverged from the leader")
+
+// fsm adapts a Machine to raft.BatchingFSM.
+type fsm struct {
+	store   *statedb.Group
+	machine Machine
+	clock   Clock
+	// fatal ends the node; it does not return.
+	fatal       func(error)
+	commitBytes int // Of entries in one commit: see commitBytesMax.
+	speaks      cellversion.Range
+
+	mu      sync.RWMutex // Guards applied; write also while the state changes.
+	applied applied
+	at      time.Duration // When that was, by the monotonic clock.
+
+	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
+	version      atomic.Uint32 // Copy of applied.version for readers.
+	bytes        atomic.Uint64 // Log bytes applied since start.
+	changed      notifier      // Fires when appliedIndex moves.
+}
+
+var _ raft.BatchingFSM = (*fsm)(nil)
+
+// Apply is never called: hashicorp/raft prefers ApplyBatch.
+func (f *fsm) Apply(l *raft.Log) any { return f.ApplyBatch([]*raft.Log{l})[0] }
+
+// commitBytesMax bounds the entries of one Pebble commit, unless a single one is larger.
+// What they write, two or three times as much, stays below half a memtable, beyond
+// which Pebble makes a batch a table of its own.
+const commitBytesMax = 4 << 20
+
+// ApplyBatch applies the entries in order. Raft bounds their number only, so they are
+// committed in parts; each leaves the state at an entry, as a batch of its own would.
+func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	results := make([]any, 0, len(logs))
+	for len(logs) > 0 {
+		n := applicable(logs, f.commitBytes)
+		results = append(results, f.applyPart(logs[:n])...)
+		logs = logs[n:]
+	}
+	return results
+}
+
+// applicable is how many of the entries go into one commit of so many bytes.
+func applicable(logs []*raft.Log, bytesMax int) int {
+	bytes := 0
+	for i, l := range logs {
+		if bytes += len(l.Data); bytes > bytesMax && i > 0 {
+			return i
+		}
+	}
+	return len(logs)
+}
+
+// applyPart applies the entries in order within one Pebble commit. Entries at or below
+// the applied index were applied before a restart and are skipped.
+func (f *fsm) applyPart(logs []*raft.Log) []any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	results := make([]any, len(logs))
+	txn := f.store.NewTxn()
+	next := f.applied
+	for i, l := range logs {
+		if l.Index <= next.index {
+			continue
+		}
+		res, err := f.applyLog(txn, &next, l)
+		if err != nil {
+			f.fatal(fmt.Errorf("apply entry %d of group %d: %w", l.Index, f.store.ID(), err))
+		}
+		results[i] = res
+		next.index, next.term = l.Index, l.Term
+		f.bytes.Add(uint64(len(l.Data)))
+	}
+	if next.index == f.applied.index {
+		f.check(txn.Discard())
+		return results
+	}
+	f.check(txn.SetApplied(appliedKey(f.store), next.encode()))
+	f.check(txn.Commit())
+	f.publish(next)
+	f.machine.Committed(next.index)
+	return results
+}
+
+func (f *fsm) check(err error) {
+	if err != nil {
+		f.fatal(fmt.Errorf("commit group %d: %w", f.store.ID(), err))
+	}
+}
+
+func (f *fsm) publish(a applied) {
+	f.applied = a
+	_, f.at = f.clock.Now()
+	f.version.Store(a.version)
+	f.appliedIndex.Store(a.index)
+	f.changed.fire()
+}
+
+func (f *fsm) applyLog(txn *statedb.Txn, a *applied, l *raft.Log) (any, error) {
+	switch l.Type {
+	case raft.LogConfiguration:
+		a.configIndex = l.Index
+		a.config = append([]byte(nil), l.Data...)
+		return nil, nil
+	case raft.LogCommand:
+		return f.applyCommand(txn, a, l)
+	default:
+		return nil, fmt.Errorf("unexpected log type %d", l.Type)
+	}
+}
+
+func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, error) {
+	e, err := decodeEnvelope(l.Data)
+	if err != nil {
+		return nil, err
+	}
+	// The check was taken when the proposer stood at checkIndex; if other entries
+	// came between (a lost proposal of an earlier term), it says nothing.
+	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest {
+		return nil, fmt.Errorf("%w: at index %d digest is %016x, the leader's is %016x", ErrDiverged, a.index, a.digest, e.checkDigest)
+	}
+	a.now, a.version = a.now.after(e.stamp), max(a.version, e.version)
+	if err := f.speaks.Check(a.version); err != nil {
+		return nil, err
+	}
+	res, err := f.machine.Apply(txn, Entry{
+		Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Version: a.version, Payload: e.payload,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.digest, err = txn.EndEntry(a.digest, l.Index)
+	return res, err
+}
+
+// Snapshot captures nothing: the state carries its own index. Persist makes it durable.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) { return fsmSnapshot{}, nil }
+
+type fsmSnapshot struct{}
+
+// Persist is called after the library chose (index, term) for the snapshot; the
+// sink knows them.
+func (fsmSnapshot) Persist(sink raft.SnapshotSink) error {
+	m, ok := sink.(*markSink)
+	if !ok {
+		return fmt.Errorf("snapshot persisted into a %T", sink)
+	}
+	return m.mark()
+}
+
+func (fsmSnapshot) Release() {}
+
+// raise lifts the applied record to (index, term) when entries that never reach
+// the FSM (no-ops, barriers) were the last before a snapshot; without it the log
+// could be cut above what the record says. Then it makes the state durable and
+// notes that it is.
+func (f *fsm) raise(index, term uint64) error {
+	f.mu.Lock()
+	if f.applied.index < index {
+		next := f.applied
+		next.index, next.term = index, term
+		txn := f.store.NewTxn()
+		if err := errors.Join(txn.SetApplied(appliedKey(f.store), next.encode()), txn.Commit()); err != nil {
+			f.mu.Unlock()
+			return err
+		}
+		f.publish(next)
+	}
+	f.mu.Unlock()
+	// Syncs everything before it too; from here on the log may go up to index.
+	return f.store.MarkCovered(applied{index: index, term: term}.encode())
+}
+
+// Restore installs a received transfer; the reader is the store's own.
+func (f *fsm) Restore(rc io.ReadCloser) error {
+	if w, wrapped := rc.(raft.ReadCloserWrapper); wrapped {
+		rc = w.WrappedReadCloser() // The library counts the bytes of what it restores.
+	}
+	in, ok := rc.(*received)
+	if !ok {
+		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in.meta.Index <= f.applied.index {
+		return fmt.Errorf("a snapshot at %d is older than the state of group %d at %d", in.meta.Index, f.store.ID(), f.applied.index)
+	}
+	// Before the state moves ahead of the log, the log's shortness is excused.
+	if err := f.store.MarkCovered(applied{index: in.meta.Index, term: in.meta.Term}.encode()); err != nil {
+		return err
+	}
+	if err := in.data.Install(context.Background()); err != nil {
+		return err
+	}
+	a, err := loadApplied(f.store)
+	if err != nil {
+		return err
+	}
+	if a.index != in.meta.Index {
+		f.fatal(fmt.Errorf("installed state of group %d stands at %d, its metadata says %d", f.store.ID(), a.index, in.meta.Index))
+	}
+	if err := f.speaks.Check(a.version); err != nil {
+		f.fatal(fmt.Errorf("installed state of group %d: %w", f.store.ID(), err))
+	}
+	if err := f.machine.Reset(); err != nil {
+		return fmt.Errorf("reset machine of group %d: %w", f.store.ID(), err)
+	}
+	f.publish(a)
+	f.machine.Committed(a.index)
+	return nil
+}
+
+// status returns index and digest that belong together.
+func (f *fsm) status() (index, digest uint64) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.applied.index, f.applied.digest
+}
+
+// waitApplied blocks until the applied index reaches index.
+func (f *fsm) waitApplied(ctx context.Context, index uint64) error {
+	for {
+		moved := f.changed.wait()
+		if f.appliedIndex.Load() >= index {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// notifier wakes everybody who waits. The zero value is ready.
+type notifier struct {
+	mu sync.Mutex
+	ch chan struct{} // Closed and forgotten by fire; nil when nobody waits.
+}
+
+func (n *notifier) wait() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ch == nil {
+		n.ch = make(chan struct{})
+	}
+	return n.ch
+}
+
+func (n *notifier) fire() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ch != nil {
+		close(n.ch)
+		n.ch = nil
+	}
+}

@@ -1,0 +1,96 @@
+package group
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Status is what a replica can say of itself.
+type Status struct {
+	Group        uint32
+	Role         string // leader, follower, candidate, learner, stopped.
+	Leader       string
+	Term         uint64
+	LastIndex    uint64
+	CommitIndex  uint64
+	AppliedIndex uint64
+	// Digest belongs to DigestIndex.
+	Digest      uint64
+	DigestIndex uint64
+	// Version of the cell under which the last entry was applied.
+	Version  cellversion.Version
+	Voters   []string
+	Learners []string
+}
+
+// Status reads the replica's position and its view of the membership.
+func (g *Group) Status() Status {
+	s := Status{
+		Group: g.id, Leader: g.Leader(), Term: g.raft.CurrentTerm(),
+		LastIndex: g.raft.LastIndex(), CommitIndex: g.raft.CommitIndex(),
+		Role: strings.ToLower(g.raft.State().String()),
+	}
+	s.DigestIndex, s.Digest = g.fsm.status()
+	s.AppliedIndex, s.Version = s.DigestIndex, g.fsm.version.Load()
+	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.Silent() {
+		s.Role = "stopped" // Stuck in a write, raft believes that it leads for as long.
+	}
+	f := g.raft.GetConfiguration()
+	if f.Error() != nil {
+		return s
+	}
+	for _, srv := range f.Configuration().Servers {
+		if srv.Suffrage == raft.Voter {
+			s.Voters = append(s.Voters, string(srv.ID))
+			continue
+		}
+		s.Learners = append(s.Learners, string(srv.ID))
+		if string(srv.ID) == g.nodeID && s.Role == "follower" {
+			s.Role = "learner"
+		}
+	}
+	return s
+}
+
+// AddLearner takes a node in without a vote. Adding a member again changes nothing.
+func (g *Group) AddLearner(nodeID string) error {
+	return g.change("add learner "+nodeID, g.raft.AddNonvoter(raft.ServerID(nodeID), raft.ServerAddress(nodeID), 0, changeTimeout))
+}
+
+// Promote gives a learner its vote. The caller has seen it caught up.
+func (g *Group) Promote(nodeID string) error {
+	return g.change("promote "+nodeID, g.raft.AddVoter(raft.ServerID(nodeID), raft.ServerAddress(nodeID), 0, changeTimeout))
+}
+
+// Remove takes a node out of the group.
+func (g *Group) Remove(nodeID string) error {
+	return g.change("remove "+nodeID, g.raft.RemoveServer(raft.ServerID(nodeID), 0, changeTimeout))
+}
+
+// Transfer gives the leadership to nodeID, or to the follower the library
+// prefers when it is empty. It returns when the transfer is over.
+func (g *Group) Transfer(nodeID string) error {
+	if nodeID == "" {
+		return g.change("transfer leadership", g.raft.LeadershipTransfer())
+	}
+	return g.change("transfer leadership to "+nodeID,
+		g.raft.LeadershipTransferToServer(raft.ServerID(nodeID), raft.ServerAddress(nodeID)))
+}
+
+func (g *Group) change(what string, f raft.Future) error {
+	err := g.await(f)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost):
+		return notLeader()
+	default:
+		return fault.New(fault.Unavailable, "MEMBERSHIP_ERROR", "%s", fmt.Sprintf("%s in group %d: %v", what, g.id, err))
+	}
+}

@@ -1,0 +1,165 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
+)
+
+// Now are the leader's times for the next entry.
+func (g *Group) Now() Times { return g.clock.read() }
+
+// Standstill is how long calendar time stands still, as far as the last reading knew:
+// the wall was set back and has to catch up first.
+func (g *Group) Standstill() time.Duration { return g.clock.standstill() }
+
+// Version is that of the cell under which the next entry of this replica is applied at
+// least. A replica that leads has applied what came before its term, so what it knows of
+// its group, and of the cell, never goes back.
+func (g *Group) Version() cellversion.Version {
+	return max(g.cellVersion(), g.fsm.version.Load(), g.fsm.speaks.Lowest)
+}
+
+// Proposal is an entry on its way.
+type Proposal struct {
+	future  raft.ApplyFuture
+	group   *Group
+	refused error // It never went on its way.
+}
+
+// Propose hands an entry to raft, stamped with now (from Now). The caller must
+// Wait on the result; the entry itself can not be taken back.
+func (g *Group) Propose(now Times, payload []byte) Proposal {
+	version := g.Version()
+	if err := g.fsm.speaks.Check(version); err != nil {
+		return Proposal{refused: err}
+	}
+	e := envelope{version: version, stamp: now, payload: payload}
+	if g.proposals.Add(1)%checkEvery == 0 {
+		e.check = true
+		e.checkIndex, e.checkDigest = g.fsm.status()
+	}
+	entry := e.encode()
+	if len(entry) > transport.EntryBytesMax {
+		return Proposal{refused: fault.New(fault.TooLarge, "",
+			"what this call writes takes %d bytes in the log, and at most %d fit into one entry; split it", len(entry), transport.EntryBytesMax)}
+	}
+	return Proposal{future: g.raft.Apply(entry, enqueueTimeout), group: g}
+}
+
+// Wait blocks until the entry is applied here or its fate is unknown. It returns
+// the machine's result and the entry's index.
+func (p Proposal) Wait() (any, uint64, error) {
+	if p.refused != nil {
+		return nil, 0, p.refused
+	}
+	err := p.group.await(p.future)
+	p.group.watchTransfer(err)
+	if err != nil {
+		return nil, 0, proposeFault(err)
+	}
+	return p.future.Response(), p.future.Index(), nil
+}
+
+// errSilenced: the node may not speak as a leader (R4). The entry may be committed
+// all the same, later or by another leader.
+var errSilenced = errors.New("this node's disk or clock does not let it lead")
+
+// await is f's outcome, or why nobody should wait for it: a raft that is shut down
+// forgets what it had not looked at yet, and one that is stuck in a write answers
+// when the disk does.
+func (g *Group) await(f raft.Future) error {
+	answered := make(chan error, 1)
+	go func() { answered <- f.Error() }()
+	for {
+		changed := g.health.Changed()
+		if g.health.Silent() {
+			return errSilenced
+		}
+		select {
+		case err := <-answered:
+			return err
+		case <-changed:
+		case <-g.dead:
+			return raft.ErrRaftShutdown
+		}
+	}
+}
+
+// watchTransfer ends the node when a leader refuses writes because of a transfer
+// that is over: interrupted by a step-down, the library never forgets it, and only
+// a restart helps (R5, hashicorp/raft#696).
+func (g *Group) watchTransfer(err error) {
+	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		g.transferring.Store(0)
+		return
+	}
+	now := time.Now().UnixNano()
+	if g.transferring.CompareAndSwap(0, now) {
+		return
+	}
+	if since := time.Duration(now - g.transferring.Load()); since > transferStuck {
+		g.fatal(fmt.Errorf("group %d: a leadership transfer has not ended for %s", g.id, since))
+	}
+}
+
+// ProposeAndWait proposes with the current time and waits as long as ctx allows;
+// an outcome not seen in time is unknown, not failed (R8, R9).
+func (g *Group) ProposeAndWait(ctx context.Context, payload []byte) (any, uint64, error) {
+	if !g.Leading() {
+		return nil, 0, notLeader()
+	}
+	type outcome struct {
+		res   any
+		index uint64
+		err   error
+	}
+	ch := make(chan outcome, 1)
+	p := g.Propose(g.Now(), payload)
+	go func() {
+		res, index, err := p.Wait()
+		ch <- outcome{res, index, err}
+	}()
+	select {
+	case o := <-ch:
+		return o.res, o.index, o.err
+	case <-ctx.Done():
+		return nil, 0, unknownOutcome(ctx.Err())
+	}
+}
+
+func proposeFault(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader):
+		return notLeader()
+	case errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fault.New(fault.Unavailable, "LEADER_UNAVAILABLE", "the shard is changing its leader; nothing was done, try again")
+	default:
+		return unknownOutcome(err)
+	}
+}
+
+func notLeader() error {
+	return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
+}
+
+func unknownOutcome(err error) error {
+	return fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME",
+		"the call may or may not have taken effect (%v); repeat it with the same idempotency key or lease token", err)
+}
+
+// VerifyLeader confirms with a quorum that this replica still leads. Read first,
+// verify, then answer (R22).
+func (g *Group) VerifyLeader() error {
+	if err := g.await(g.raft.VerifyLeader()); err != nil {
+		return notLeader()
+	}
+	return nil
+}

@@ -1,0 +1,433 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
+)
+
+// afterCrash opens what a power loss at this moment leaves of fs. percent is the
+// chance of each unsynced block to have reached the disk all the same.
+func afterCrash(t testing.TB, fs *vfs.MemFS, percent int) *Store {
+	t.Helper()
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))}
+	return open(t, fs.CrashClone(cfg), Options{})
+}
+
+func TestCrash_EveryStoreThatReturnedIsThere(t *testing.T) {
+	t.Parallel()
+	const groups, rounds = 8, 12
+	fs := vfs.NewCrashableMem()
+	// Small memtables put flushes and compactions among the crashes.
+	s := open(t, fs, Options{MemTableBytes: 64 << 10})
+	var acknowledged [groups]atomic.Uint64
+	var progress atomic.Uint64
+	tokens := make(chan struct{}, 1024) // One per batch; closed at the end.
+	var writers sync.WaitGroup
+	for i := range groups {
+		writers.Go(func() {
+			g := s.Group(uint32(i + 1))
+			next := uint64(1)
+			for range tokens {
+				if err := errors.Join(g.StoreLogs(entries(next, next+4, next)), g.SetUint64([]byte("CurrentTerm"), next)); err != nil {
+					t.Errorf("group %d: %v", i+1, err)
+					return
+				}
+				acknowledged[i].Store(next + 4)
+				progress.Add(1)
+				next += 5
+			}
+		})
+	}
+	defer writers.Wait()
+	defer close(tokens)
+	for round := range rounds {
+		for range 60 {
+			tokens <- struct{}{}
+		}
+		// The crash comes while the last batches of the round are being written.
+		for target := uint64(round*60 + 40); progress.Load() < target && !t.Failed(); {
+			runtime.Gosched()
+		}
+		var want [groups]uint64
+		for i := range want {
+			want[i] = acknowledged[i].Load()
+		}
+		crashed := afterCrash(t, fs, []int{0, 50}[round%2])
+		for i, last := range want {
+			checkSurvivor(t, crashed.Group(uint32(i+1)), last)
+		}
+	}
+}
+
+// checkSurvivor checks that the log goes at least to acknowledged and is whole.
+func checkSurvivor(t *testing.T, g *Group, acknowledged uint64) {
+	t.Helper()
+	last, err := g.LastIndex()
+	if err != nil || last < acknowledged {
+		t.Fatalf("group %d ends at %d (%v) after the crash, %d was acknowledged", g.id, last, err, acknowledged)
+	}
+	if last%5 != 0 {
+		t.Errorf("group %d ends at %d: half a batch survived", g.id, last)
+	}
+	for i := uint64(1); i <= last; i++ {
+		var got raft.Log
+		if err := g.GetLog(i, &got); err != nil {
+			t.Fatalf("group %d entry %d of %d: %v", g.id, i, last, err)
+		}
+		if want := entry(i, (i-1)/5*5+1, string(got.Data)); !sameLog(&got, want) {
+			t.Fatalf("group %d entry %d = %+v", g.id, i, got)
+		}
+	}
+	term, err := g.GetUint64([]byte("CurrentTerm"))
+	if err != nil || term+4 < acknowledged {
+		t.Errorf("group %d term %d (%v) after the crash, %d was acknowledged", g.id, term, err, acknowledged-4)
+	}
+}
+
+// The same crash must lose data without syncs. If it does not, the test above
+// would pass on a disk that never forgets.
+func TestCrash_RelaxedLosesWhatReturned(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, Options{Relaxed: true})
+	g := s.Group(1)
+	store(t, g, entries(1, 100, 1))
+	if err := g.SetUint64([]byte("CurrentTerm"), 7); err != nil {
+		t.Fatal(err)
+	}
+	crashed := afterCrash(t, fs, 0)
+	if last, err := crashed.Group(1).LastIndex(); err != nil || last >= 100 {
+		t.Errorf("last index %d (%v) after a crash without syncs: nothing was lost", last, err)
+	}
+	if term, err := crashed.Group(1).GetUint64([]byte("CurrentTerm")); err != nil || term == 7 {
+		t.Errorf("term %d (%v) after a crash without syncs: nothing was lost", term, err)
+	}
+	// A clean end loses nothing even so.
+	s = reopen(t, s)
+	wantLog(t, s.Group(1), entries(1, 100, 1))
+}
+
+func TestCrash_DeletionsAreDurableToo(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	g := open(t, fs, Options{}).Group(1)
+	store(t, g, entries(1, 100, 1))
+
+	if err := g.DeleteRange(61, 100); err != nil {
+		t.Fatal(err)
+	}
+	// A truncated entry that came back would be an entry of a history that lost.
+	wantLog(t, afterCrash(t, fs, 0).Group(1), entries(1, 60, 1))
+
+	store(t, g, entries(61, 70, 2))
+	if err := g.DeleteRange(1, 50); err != nil {
+		t.Fatal(err)
+	}
+	want := append(entries(51, 60, 1), entries(61, 70, 2)...)
+	wantLog(t, afterCrash(t, fs, 0).Group(1), want)
+
+	store(t, g, entries(900, 905, 3))
+	wantLog(t, afterCrash(t, fs, 0).Group(1), entries(900, 905, 3))
+}
+
+func TestSyncProbe_IsSyncedEvenWhenRelaxed(t *testing.T) {
+	t.Parallel()
+	fs := disk.Counting(vfs.NewMem())
+	s := open(t, fs, Options{Relaxed: true})
+	before := fs.FileSyncs()
+	for range 5 {
+		if err := s.SyncProbe(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := fs.FileSyncs() - before; n < 5 {
+		t.Errorf("5 probes made %d syncs", n)
+	}
+}
+
+func TestGroups_CommittingTogetherShareSyncs(t *testing.T) {
+	t.Parallel()
+	const groups, each = 32, 15
+	fs := disk.Counting(disk.DelayedSync(vfs.NewMem(), 2*time.Millisecond))
+	s := open(t, fs, Options{})
+	before := fs.FileSyncs()
+	var all sync.WaitGroup
+	for i := range groups {
+		all.Go(func() {
+			g := s.Group(uint32(i + 1))
+			for n := uint64(1); n <= each; n++ {
+				if err := g.StoreLogs(entries(n, n, 1)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	shared := fs.FileSyncs() - before
+	if commits := s.Metrics().Commits - 1; commits != groups*each { // One more wrote the layout.
+		t.Errorf("%d commits, want %d", commits, groups*each)
+	}
+	if shared > groups*each/4 {
+		t.Errorf("%d commits of %d groups took %d syncs", groups*each, groups, shared)
+	}
+	// A group that commits alone pays one sync for each.
+	before = fs.FileSyncs()
+	for n := uint64(1); n <= each; n++ {
+		store(t, s.Group(99), entries(n, n, 1))
+	}
+	if alone := fs.FileSyncs() - before; alone < each || alone > each+1 {
+		t.Errorf("%d commits of one group took %d syncs", each, alone)
+	}
+	if m := s.Metrics(); m.Syncs != uint64(fs.FileSyncs()) {
+		t.Errorf("metrics count %d syncs, the disk %d", m.Syncs, fs.FileSyncs())
+	}
+}
+
+func TestFailedSync_IsTerminal(t *testing.T) {
+	t.Parallel()
+	fs := &failingFS{FS: vfs.NewMem()}
+	fatal := make(chan error, 16)
+	s, err := Open("log", Options{FS: fs, OnFatal: func(err error) {
+		fatal <- err
+		runtime.Goexit() // Stands for the end of the process.
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Group(1)
+	store(t, g, entries(1, 10, 1))
+
+	fs.broken.Store(true)
+	returned := make(chan bool, 1)
+	go func() {
+		ok := false
+		defer func() { returned <- ok }()
+		_ = g.StoreLogs(entries(11, 11, 1))
+		ok = true
+	}()
+	if <-returned {
+		t.Error("StoreLogs returned after a failed sync")
+	}
+	if err := <-fatal; !errors.Is(err, s.Err()) {
+		t.Errorf("OnFatal got %v, Err is %v", err, s.Err())
+	}
+
+	// The disk is well again, and still nothing may be written: the failed sync
+	// may have dropped what it was to write.
+	fs.broken.Store(false)
+	for name, err := range map[string]error{
+		"StoreLogs":   g.StoreLogs(entries(11, 11, 1)),
+		"DeleteRange": g.DeleteRange(1, 5),
+		"Set":         g.Set([]byte("k"), nil),
+		"SyncProbe":   s.SyncProbe(),
+	} {
+		if err == nil || !errors.Is(err, s.Err()) {
+			t.Errorf("%s after a failed sync: %v, want %v", name, err, s.Err())
+		}
+	}
+	if last, err := g.LastIndex(); err != nil || last != 10 {
+		t.Errorf("last index = %d, %v: the failed entry counts", last, err)
+	}
+	// Only for the leak check; a real process has ended.
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.Close()
+	}()
+}
+
+// A flipped bit in the synced part of the write-ahead log must not end the
+// replay there as if the rest had never been written.
+func TestCrash_AnyFlippedBitInTheWriteAheadLogIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, synced := range map[string]uint64{"within one block": 6, "over several blocks": 30} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fs := vfs.NewCrashableMem()
+			g := open(t, fs, Options{}).Group(1)
+			for i := uint64(1); i <= synced; i++ {
+				log := entry(i, 1, fmt.Sprintf("entry %d", i))
+				if synced > 6 {
+					log.Data = append(log.Data, make([]byte, 4000)...)
+				}
+				store(t, g, []*raft.Log{log})
+			}
+			crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+			wal := "log/" + writeAheadLog(t, crashed, "log")
+			content := readFile(t, crashed, wal)
+			end := len(bytes.TrimRight(content, "\x00"))
+			step := max(1, end*8/600) // Every bit of a small log, a sample of a large one.
+			if synced <= 6 {
+				step = 1
+			}
+			for bit := 0; bit < end*8; bit += step {
+				content[bit/8] ^= 1 << (bit % 8)
+				damaged := crashed.CrashClone(vfs.CrashCloneCfg{})
+				writeFile(t, damaged, wal, content)
+				content[bit/8] ^= 1 << (bit % 8)
+				refuseOrKeep(t, damaged, bit, synced)
+			}
+			// Whole again, it opens.
+			if err := checkWAL(crashed, "log"); err != nil {
+				t.Errorf("undamaged: %v", err)
+			}
+		})
+	}
+}
+
+// refuseOrKeep checks that nothing went missing without a word.
+func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
+	t.Helper()
+	err := checkWAL(fs, "log")
+	if err != nil {
+		if !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("bit %d: %v", bit, err)
+		}
+		return
+	}
+	// Pebble itself has to notice, or lose nothing.
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := Open("log", Options{FS: fs, Logger: quiet, OnFatal: func(err error) { panic(err) }})
+	if err != nil {
+		return
+	}
+	if last, err := s.Group(1).LastIndex(); err == nil && last != synced {
+		t.Errorf("bit %d flipped: opened, log ends at %d of %d", bit, last, synced)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A write that the power loss tore is normal and must not be taken for damage.
+func TestCrash_TornTailOpens(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, Options{})
+	for i := uint64(1); i <= 20; i++ {
+		store(t, s.Group(1), entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	at := bytes.Index(content, []byte("entry 20 of term 1"))
+	if at < 0 {
+		t.Fatal("entry 20 is not in the write-ahead log")
+	}
+	for cut := at - 60; cut < at+20; cut++ {
+		for _, filler := range []byte{0, 0xff} {
+			torn := bytes.Clone(content)
+			for i := cut; i < len(torn); i++ {
+				torn[i] = filler
+			}
+			damaged := crashed.CrashClone(vfs.CrashCloneCfg{})
+			writeFile(t, damaged, name, torn)
+			s, err := Open("log", Options{FS: damaged, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatalf("torn at %d with %#x: %v", cut, filler, err)
+			}
+			if last, err := s.Group(1).LastIndex(); err != nil || last < 19 {
+				t.Errorf("torn at %d with %#x: log ends at %d, %v", cut, filler, last, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// More than one flipped bit shows by the valid records behind it.
+func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	g := open(t, fs, Options{}).Group(1)
+	for i := uint64(1); i <= 20; i++ {
+		store(t, g, entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	last := bytes.Index(content, []byte("entry 19 of term 1"))
+	for at := 0; at < last; at += 7 {
+		damaged := bytes.Clone(content)
+		for i := range 16 {
+			damaged[at+i] = byte(i * 37)
+		}
+		writeFile(t, crashed, name, damaged)
+		if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("damaged at %d: %v, want ErrCorrupt", at, err)
+		}
+	}
+}
+
+func TestCrash_DamageOpensOnlyWithTheLossAccepted(t *testing.T) {
+	t.Parallel()
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs, Options{})
+	for i := uint64(1); i <= 20; i++ {
+		store(t, s.Group(1), entries(i, i, 1))
+	}
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	name := "log/" + writeAheadLog(t, crashed, "log")
+	content := readFile(t, crashed, name)
+	content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
+	writeFile(t, crashed, name, content)
+	if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
+		t.Fatalf("open: %v, want ErrCorrupt", err)
+	}
+	wantLog(t, open(t, crashed, Options{AcceptLoss: true}).Group(1), entries(1, 9, 1))
+}
+
+// writeAheadLog is the name of the newest WAL in dir.
+func writeAheadLog(t *testing.T, fs vfs.FS, dir string) (newest string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			newest = max(newest, name)
+		}
+	}
+	return newest
+}
+
+func readFile(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func writeFile(t *testing.T, fs vfs.FS, name string, content []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(bytes.Clone(content)) // Write may change what it is given.
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,182 @@
+// Package witness remembers what the other nodes of the cell have said of themselves,
+// and keeps out a node whose folder has less than that.
+//
+// It owns the records of the peers, which are stored with a sync beside the raft log,
+// and the judgement of a peer's statement. It must not know raft's rules beyond this
+// one: terms and committed indexes of a node never go back. Nor does it know where
+// nodes are, or what an entry means.
+//
+// Surprising: a record is what a node has said itself, not what others saw of it. A
+// node that forgot is held against its own words.
+package witness
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
+)
+
+// Store keeps values durably, each under a name.
+type Store interface {
+	NodeValue(name string) ([]byte, error)
+	SetNodeValue(name string, value []byte) error
+}
+
+// Self is what the book asks about its own node and its cell.
+type Self interface {
+	// Standings is how far this node is: in one group, or in all for group 0.
+	Standings(group uint32) []transport.Standing
+	// Folder is the folder that the cell has recorded for a node, "" for none, and
+	// whether the node was removed.
+	Folder(node string) (folder string, removed bool)
+	// Speaks is what this node's program speaks.
+	Speaks() cellversion.Range
+	// CellVersion is the version of the cell, 0 before it is known.
+	CellVersion() cellversion.Version
+	// Refused hears that a peer refuses this node.
+	Refused(*transport.Refusal)
+}
+
+// Book is the memory of one node. It is a transport.Guard.
+type Book struct {
+	store  Store
+	folder string
+	self   Self
+	log    *slog.Logger
+
+	mu    sync.Mutex // Guards known; held while a record is stored.
+	known map[string]record
+}
+
+// record is what one peer has said, the highest of each.
+type record struct {
+	folder string
+	groups map[uint32]transport.Standing // Last is not remembered.
+}
+
+// New makes the book of the node whose folder has that name.
+func New(store Store, folder string, self Self, log *slog.Logger) *Book {
+	return &Book{store: store, folder: folder, self: self, log: log, known: make(map[string]record)}
+}
+
+// Statement implements transport.Guard.
+func (b *Book) Statement(group uint32) transport.Statement {
+	speaks := b.self.Speaks()
+	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.Standings(group)}
+}
+
+// Memory implements transport.Guard: what is known now judges what is said later.
+func (b *Book) Memory(peer string) func(transport.Statement) *transport.Refusal {
+	b.mu.Lock()
+	rec, err := b.recordOf(peer)
+	b.mu.Unlock()
+	folder, removed := b.self.Folder(peer)
+	return func(s transport.Statement) *transport.Refusal {
+		switch {
+		case err != nil:
+			return transport.Refuse(transport.ErrOlderCopy, "what node %s has said before cannot be read: %v", peer, err)
+		case removed:
+			return transport.Refuse(transport.ErrRemoved, "the id %s was taken out of the cell and never comes back", peer)
+		case folder != "" && s.Folder != folder:
+			return otherFolder(peer, folder, s.Folder)
+		}
+		if err := (cellversion.Range{Lowest: s.Lowest, Highest: s.Highest}).Check(b.self.CellVersion()); err != nil {
+			return transport.Refuse(transport.ErrVersion, "%v", err)
+		}
+		return rec.judge(peer, s)
+	}
+}
+
+func otherFolder(peer, known, shown string) *transport.Refusal {
+	return transport.Refuse(transport.ErrOtherFolder, "node %s has folder %s, not %s: what it confirmed is in the other one", peer, known, shown)
+}
+
+func (r record) judge(peer string, s transport.Statement) *transport.Refusal {
+	if r.folder != "" && s.Folder != r.folder {
+		return otherFolder(peer, r.folder, s.Folder)
+	}
+	for _, g := range s.Groups {
+		said, ok := r.groups[g.Group]
+		switch {
+		case !ok:
+		case g.Last < said.Committed:
+			return transport.Refuse(transport.ErrOlderCopy, "in group %d its folder ends at index %d, and it has confirmed %d", g.Group, g.Last, said.Committed)
+		case g.Term < said.Term:
+			return transport.Refuse(transport.ErrOlderCopy, "in group %d its folder is in term %d, and it has been in term %d", g.Group, g.Term, said.Term)
+		}
+	}
+	return nil
+}
+
+// Told implements transport.Guard: it returns when the record is durable.
+func (b *Book) Told(peer string, s transport.Statement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rec, err := b.recordOf(peer)
+	if err == nil {
+		var grown bool
+		if rec, grown = rec.with(s); !grown {
+			return
+		}
+		err = b.store.SetNodeValue(name(peer), rec.encode())
+	}
+	if err != nil {
+		b.log.Error("what another node said is not remembered", "peer", peer, "err", err)
+		return
+	}
+	b.known[peer] = rec
+}
+
+// Refused implements transport.Guard.
+func (b *Book) Refused(r *transport.Refusal) { b.self.Refused(r) }
+
+// recordOf reads a peer's record. The caller holds mu.
+func (b *Book) recordOf(peer string) (record, error) {
+	if rec, ok := b.known[peer]; ok {
+		return rec, nil
+	}
+	stored, err := b.store.NodeValue(name(peer))
+	if err != nil {
+		return record{}, err
+	}
+	rec := record{groups: make(map[uint32]transport.Standing)}
+	if stored != nil {
+		s, err := transport.DecodeStatement(stored)
+		if err != nil {
+			return record{}, fmt.Errorf("record of node %s: %w", peer, err)
+		}
+		rec, _ = rec.with(s)
+	}
+	b.known[peer] = rec
+	return rec, nil
+}
+
+func name(peer string) string { return "said/" + peer }
+
+// with is the record and what s adds to it, and whether that is anything. It does
+// not change r, which others may be judging by.
+func (r record) with(s transport.Statement) (_ record, grown bool) {
+	out := record{folder: s.Folder, groups: make(map[uint32]transport.Standing, len(s.Groups))}
+	grown = r.folder != s.Folder
+	for id, g := range r.groups {
+		out.groups[id] = g
+	}
+	for _, g := range s.Groups {
+		old := out.groups[g.Group]
+		next := transport.Standing{Group: g.Group, Term: max(old.Term, g.Term), Committed: max(old.Committed, g.Committed)}
+		grown = grown || next != old
+		out.groups[g.Group] = next
+	}
+	return out, grown
+}
+
+func (r record) encode() []byte {
+	s := transport.Statement{Folder: r.folder}
+	for _, g := range r.groups {
+		s.Groups = append(s.Groups, g)
+	}
+	return s.Encode()
+}

@@ -1,0 +1,87 @@
+package witness
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
+)
+
+// shelf keeps values in memory, as a disk does over a restart.
+type shelf map[string][]byte
+
+func (s shelf) NodeValue(name string) ([]byte, error) { return s[name], nil }
+
+func (s shelf) SetNodeValue(name string, value []byte) error {
+	s[name] = value
+	return nil
+}
+
+// self is a node of a cell that has recorded folders and removed ids.
+type self struct {
+	folders map[string]string
+	removed map[string]bool
+	version cellversion.Version
+}
+
+func (self) Standings(uint32) []transport.Standing { return nil }
+func (self) Refused(*transport.Refusal)            {}
+func (self) Speaks() cellversion.Range             { return cellversion.Spoken() }
+func (s self) CellVersion() cellversion.Version    { return s.version }
+
+func (s self) Folder(node string) (string, bool) { return s.folders[node], s.removed[node] }
+
+func said(folder string, term, last, committed uint64) transport.Statement {
+	return transport.Statement{Folder: folder, Groups: []transport.Standing{{Group: 2, Term: term, Last: last, Committed: committed}}}
+}
+
+func TestBook_HoldsANodeAgainstItsOwnWords(t *testing.T) {
+	t.Parallel()
+	disk := shelf{}
+	of := func() *Book {
+		return New(disk, "mine", self{folders: map[string]string{"n3": "f3"}, removed: map[string]bool{"n4": true}}, slog.New(slog.DiscardHandler))
+	}
+	b := of()
+	b.Told("n2", said("f2", 5, 120, 100))
+	b.Told("n2", said("f2", 4, 90, 90)) // Overtaken on the way: takes nothing back.
+	for name, c := range map[string]struct {
+		peer string
+		s    transport.Statement
+		want error
+	}{
+		"further on":                 {"n2", said("f2", 6, 130, 130), nil},
+		"where it was":               {"n2", said("f2", 5, 120, 100), nil},
+		"an uncommitted end was cut": {"n2", said("f2", 6, 100, 0), nil},
+		"committed entries missing":  {"n2", said("f2", 6, 99, 0), transport.ErrOlderCopy},
+		"an earlier term":            {"n2", said("f2", 4, 120, 0), transport.ErrOlderCopy},
+		"another folder":             {"n2", said("fx", 6, 130, 0), transport.ErrOtherFolder},
+		"not the recorded folder":    {"n3", said("fx", 1, 1, 0), transport.ErrOtherFolder},
+		"the recorded folder":        {"n3", said("f3", 1, 1, 0), nil},
+		"removed":                    {"n4", said("f4", 9, 900, 900), transport.ErrRemoved},
+		"never heard of":             {"n5", said("f5", 1, 1, 1), nil},
+	} {
+		for when, book := range map[string]*Book{"": b, " after a restart": of()} {
+			r := book.Memory(c.peer)(c.s)
+			if (r == nil) != (c.want == nil) || r != nil && !errors.Is(r, c.want) {
+				t.Errorf("%s%s: %v, want %v", name, when, r, c.want)
+			}
+		}
+	}
+}
+
+// What is heard after the question is no reason to refuse the answer.
+func TestBook_AStatementIsNotHeldAgainstSomethingNewer(t *testing.T) {
+	t.Parallel()
+	b := New(shelf{}, "mine", self{}, slog.New(slog.DiscardHandler))
+	b.Told("n2", said("f2", 5, 100, 100))
+	judge := b.Memory("n2")
+	b.Told("n2", said("f2", 6, 200, 200))
+	if r := judge(said("f2", 5, 110, 105)); r != nil {
+		t.Errorf("a statement of before: %v", r)
+	}
+	if r := b.Memory("n2")(said("f2", 5, 110, 105)); r == nil {
+		t.Error("an older copy was not refused")
+	}
+}
