@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { JobState } from "~/lib/states";
 import { applyToPages, applyToQueues, decodeEvent, type LiveEvent } from "./events";
 import type { JobRow, Queue } from "./jobs-api";
 
@@ -20,7 +21,7 @@ const queue = (name: string): Queue => ({
   enqueued: 1,
   failed: 0,
 });
-const event = (type: string, more: Partial<LiveEvent> = {}): LiveEvent => ({
+const event = (type: LiveEvent["type"], more: Partial<LiveEvent> = {}): LiveEvent => ({
   seq: 1,
   type,
   at: "2026-11-21T12:00:00Z",
@@ -43,7 +44,7 @@ describe("decodeEvent", () => {
 });
 
 describe("applyToQueues", () => {
-  const move = (type: string, from: string | undefined, state: string) =>
+  const move = (type: LiveEvent["type"], from: JobState | undefined, state: JobState) =>
     event(type, { data: from ? { from, state } : { state } });
   it("moves a job as each event says", () => {
     const after = applyToQueues(
@@ -102,15 +103,13 @@ describe("applyToPages", () => {
   };
   it("brings rows up to date where they stand", () => {
     const after = applyToPages(data, [
-      event("started", { data: { state: "active", attempt: 1, worker_id: "w" } }),
-      event("retrying", { data: { state: "retrying", error: "no" } }),
+      event("started", { data: { state: "active", attempt: 1 } }),
+      event("retrying", { data: { state: "retrying" } }),
     ]);
     expect(after.pages[0]?.jobs.map((job) => job.id)).toEqual(["j", "k"]);
     expect(after.pages[0]?.jobs[0]).toMatchObject({
       state: "retrying",
       attempt: 1,
-      worker_id: "w",
-      last_error: "no",
     });
   });
   it("keeps what did not change", () => {

@@ -1,52 +1,17 @@
 import type { InfiniteData } from "@tanstack/react-query";
+import type { Event } from "~/gen/openapi";
 import { isJobState, type JobState } from "~/lib/states";
 import type { JobRow, JobsPage, Queue } from "./jobs-api";
 
-/** One event of a namespace's stream. */
-export interface LiveEvent {
-  seq: number;
-  /** enqueued, started, completed, … of a job; queue.paused, queue.resumed, … of a queue. */
-  type: string;
-  at: string;
-  job_id?: string;
-  queue?: string;
-  data?: EventData;
-}
-
-export interface EventData {
-  attempt?: number;
-  state?: string;
-  /** The state before; only in the first of several events of one change. */
-  from?: string;
-  error?: string;
-  worker_id?: string;
-  [key: string]: unknown;
-}
-
-interface WireEvent {
-  seq: number;
-  type: string;
-  at_ns?: number;
-  at?: string;
-  job_id?: string;
-  queue?: string;
-  data?: EventData;
-}
+/** One event of a namespace's stream, its time as the other answers write theirs. */
+export type LiveEvent = Omit<Event, "at_ns"> & { at: string };
 
 /** Reads the data line of a frame; null for what is not an event. */
 export function decodeEvent(text: string): LiveEvent | null {
   try {
-    const wire = JSON.parse(text) as WireEvent;
-    if (typeof wire.seq !== "number" || typeof wire.type !== "string" || wire.type === "") return null;
-    const at = wire.at ?? new Date(wire.at_ns ? wire.at_ns / 1e6 : Date.now()).toISOString();
-    return {
-      seq: wire.seq,
-      type: wire.type,
-      at,
-      ...(wire.job_id ? { job_id: wire.job_id } : {}),
-      ...(wire.queue ? { queue: wire.queue } : {}),
-      ...(wire.data && typeof wire.data === "object" ? { data: wire.data } : {}),
-    };
+    const { at_ns, ...event } = JSON.parse(text) as Event;
+    if (typeof event.seq !== "number" || typeof event.type !== "string" || !event.type) return null;
+    return { ...event, at: new Date(at_ns ? at_ns / 1e6 : Date.now()).toISOString() };
   } catch {
     return null;
   }
@@ -101,8 +66,6 @@ function moved(queue: Queue, event: LiveEvent): Queue {
 export function applyToRow(row: JobRow, event: LiveEvent): JobRow {
   const next: JobRow = { ...row, state: stateAfter(event) ?? row.state };
   if (typeof event.data?.attempt === "number") next.attempt = event.data.attempt;
-  if (typeof event.data?.worker_id === "string") next.worker_id = event.data.worker_id;
-  if (typeof event.data?.error === "string") next.last_error = event.data.error;
   if (event.type === "moved" && event.queue) next.queue = event.queue;
   if (event.type === "started") next.started_at = event.at;
   if (event.type === "completed") next.completed_at = event.at;

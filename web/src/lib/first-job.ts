@@ -6,10 +6,8 @@ export interface FirstJob {
   queue?: string;
   enqueuedAt?: string;
   startedAt?: string;
-  worker?: string;
   doneAt?: string;
   failedAt?: string;
-  error?: string;
 }
 
 /** The first job after an event. It follows the job that got furthest, and stays with one that is done. */
@@ -32,17 +30,8 @@ export function advance(state: FirstJob, event: LiveEvent): FirstJob {
     state.job === event.job_id
       ? state
       : { job: event.job_id, ...(event.queue ? { queue: event.queue } : {}), enqueuedAt: event.at };
-  if (event.type === "started") {
-    const worker = event.data?.worker_id;
-    return {
-      ...base,
-      startedAt: event.at,
-      failedAt: undefined,
-      error: undefined,
-      ...(worker ? { worker } : {}),
-    };
-  }
+  if (event.type === "started") return { ...base, startedAt: event.at, failedAt: undefined };
   if (event.type === "completed")
     return { ...base, startedAt: base.startedAt ?? event.at, doneAt: event.at, failedAt: undefined };
-  return { ...base, failedAt: event.at, error: event.data?.error ?? base.error };
+  return { ...base, failedAt: event.at };
 }

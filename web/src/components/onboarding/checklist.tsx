@@ -53,17 +53,13 @@ export function Checklist({ scope, status, first }: ChecklistProps) {
     },
     {
       title: "Worker connected",
-      detail: first.startedAt
-        ? first.worker
-          ? `${first.worker} fetched it`
-          : "A worker fetched it"
-        : "Waiting for a worker",
+      detail: first.startedAt ? "A worker fetched it" : "Waiting for a worker",
       done: Boolean(first.startedAt),
     },
     {
       title: "Running",
       detail: first.failedAt
-        ? (first.error ?? "The attempt failed and will be retried")
+        ? "The attempt failed and will be retried"
         : first.startedAt
           ? `After ${took(first.enqueuedAt, first.startedAt)} in the queue`
           : "The worker holds a lease",
