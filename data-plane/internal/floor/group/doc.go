@@ -10,24 +10,9 @@
 //
 // # How it is used
 //
-//	g, err := group.Open(store, log, transport, machine, options) // Log and state fit together, or an error.
-//	g.Lead(func(ctx context.Context, ready func()) {
-//		// Runs in each term that this replica leads, after the barrier. It prepares
-//		// what it needs from the state, then serves until ctx ends:
-//		ready()
-//		for ctx.Err() == nil {
-//			p := g.Propose(g.Now(), payload)
-//			...
-//		}
-//	})
+// The package example runs this:
 //
-// Every replica, leading or not, applies what was committed: group calls Machine.Apply in
-// log order and commits its transaction with the applied record. A result goes to whoever
-// proposed the entry here. Shutdown ends the term, then the replica.
-//
-// A node uses it in this order (the package example runs it):
-//
-//	g, err := group.Open(db.Group(id), log.Group(id), transport, machine, options)
+//	g, err := group.Open(db.Group(id), log.Group(id), transport, machine, options) // Log and state fit together, or an error.
 //	g.Lead(func(ctx context.Context, ready func()) {
 //		// Called once per term, after the barrier. Load what leading needs,
 //		ready() // then take proposals,
@@ -35,7 +20,11 @@
 //	})
 //	result, index, err := g.ProposeAndWait(ctx, payload) // machine.Apply ran on this replica.
 //	err = g.VerifyLeader()                               // After a read, before its answer.
-//	err = g.Shutdown()                                   // Then close the stores.
+//	err = g.Shutdown()                                   // Ends the term, then the replica. Then close the stores.
+//
+// Every replica, leading or not, applies what was committed: group calls Machine.Apply in
+// log order and commits its transaction with the applied record. A result goes to whoever
+// proposed the entry here.
 //
 // It must not know what a payload means: jobs live in state and shard, desired
 // state in cell. Its surprising fact: there are no snapshot files. A snapshot is

@@ -6,6 +6,19 @@
 // the call returns (rule R1); Options.Relaxed turns that off for throw-away
 // single nodes and nothing else may.
 //
+// A node opens one Store. Each raft group has a Group of it, which is both of raft's
+// stores:
+//
+//	store, err := raftlog.Open(dir, options)    // Or ErrCorrupt, ErrRelaxedCrash, ErrInUse.
+//	record, err := store.NodeValue(name)        // What the node keeps beside its groups.
+//	log := store.Group(id)
+//	r, err := raft.NewRaft(config, fsm, log, log, snapshots, transport)
+//	                                            // Raft calls StoreLogs, GetLog, DeleteRange, Set.
+//	err = r.Shutdown().Error()
+//	err = store.Close()                         // After the groups.
+//
+// A failed write has no error that a caller could handle: Options.OnFatal ends the process.
+//
 // It must not know what an entry means, which groups exist, or who leads them.
 //
 // One surprising fact: Pebble shows a batch to readers before the batch is
