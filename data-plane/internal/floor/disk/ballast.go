@@ -13,12 +13,12 @@ import (
 const ballastChunkBytes = 1 << 20
 
 // Ballast is a file that reserves room on a disk until the disk is full. The first
-// write that meets ENOSPC deletes it and is tried again; the node then has that
-// room to give leadership away in and to be shut down in order, where a write-ahead
-// log that cannot be written would end it at once. Space should keep it from ever
-// coming to that.
+// write that gets ENOSPC deletes it and is tried again. That leaves the node room
+// to give leadership away and to be shut down in order; without it, the write-ahead
+// log that cannot be written would end it at once. Space should keep it from coming
+// to that.
 type Ballast struct {
-	vfs.FS // Writes through it are tried again when the ballast was given back.
+	vfs.FS // Writes through it are tried again once the ballast is deleted.
 
 	inner  vfs.FS
 	path   string
@@ -30,9 +30,9 @@ type Ballast struct {
 	laid bool
 }
 
-// NewBallast lays size bytes down at path. A disk that has no room for them is no
-// reason not to start: jobs can be deleted only on a node that runs. onFull is
-// called each time the ballast is given back; all writes wait for it.
+// NewBallast reserves size bytes at path. A disk without room for them is no reason
+// not to start: jobs can be deleted only on a node that runs. onFull is called each
+// time the ballast is deleted; all writes wait for it.
 func NewBallast(fs vfs.FS, path string, size int64, logger *slog.Logger, onFull func()) (*Ballast, error) {
 	b := &Ballast{inner: fs, path: path, size: size, onFull: onFull, logger: logger}
 	b.FS = vfs.OnDiskFull(fs, b.giveBack)
@@ -42,8 +42,8 @@ func NewBallast(fs vfs.FS, path string, size int64, logger *slog.Logger, onFull 
 	return b, nil
 }
 
-// Lay lays the ballast down, also again after it was given back. Without the room
-// for it there is none, which is logged and no error.
+// Lay makes the ballast, also again after it was deleted. If there is no room for
+// it, that is logged and no error.
 func (b *Ballast) Lay() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *Ballast) giveBack() {
 	b.laid = false
 	b.mu.Unlock()
 	if !laid {
-		return // The write fails for good, and that is told by whoever wrote.
+		return // The write fails for good; its caller reports it.
 	}
 	b.logger.Error("the disk is full; the ballast file is given back", "path", b.path, "bytes", b.size)
 	if err := b.inner.Remove(b.path); err != nil {
@@ -86,13 +86,13 @@ func layBallast(fs vfs.FS, path string, size int64) (err error) {
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			err = errors.Join(err, fs.Remove(path)) // Half a ballast only takes room.
+			err = errors.Join(err, fs.Remove(path)) // A partial ballast only takes room.
 		}
 	}()
 	if err := f.Preallocate(0, size); err != nil && !unsupported(err) {
 		return err
 	} else if err == nil {
-		// The end makes the size of the file tell what it is for.
+		// Writing the last byte gives the file its size.
 		_, err := f.WriteAt([]byte{0}, size-1)
 		return errors.Join(err, f.Sync())
 	}

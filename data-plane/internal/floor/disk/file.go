@@ -13,8 +13,8 @@ const (
 	privateMode = 0o600
 )
 
-// WriteFile writes a small file whole or not at all: when it returns, content and
-// name survive a power loss, and only the file's owner can read it.
+// WriteFile writes a small file atomically. When it returns, content and name
+// survive a power loss. Only the file's owner can read it.
 func WriteFile(fs vfs.FS, path string, content []byte) error {
 	temp := path + tempSuffix // One writer: its folder belongs to this process.
 	if err := writeSynced(fs, temp, content); err != nil {

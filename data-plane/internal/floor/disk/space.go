@@ -41,8 +41,8 @@ const (
 	// no emergency.
 	roomyBytes = 16 << 30
 
-	// A level is left this far below where it began, so that a node at the edge
-	// does not flap.
+	// A level ends this far below where it begins, so that a node at the edge does
+	// not flap.
 	hysteresisPercent = 2
 
 	spaceInterval = 5 * time.Second
@@ -123,7 +123,7 @@ func (s *Space) poll() {
 		case <-s.stop:
 			return
 		case <-ticker.C:
-			// The last level stays: not knowing is no reason to open up.
+			// Keep the last level: a failed measurement is no reason to lift it.
 			if err := s.measure(); err != nil {
 				s.opts.Logger.Error("disk space cannot be measured", "dir", s.dir, "error", err)
 			}

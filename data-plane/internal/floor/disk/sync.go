@@ -7,10 +7,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// DelayedSync returns fs with d added before every sync: of files (Sync,
-// SyncData and a full SyncTo) and of directories, as a delay injected into the
-// fsync and fdatasync system calls would. It is the benchmark's standard
-// setting, which gives a fast test disk the latency of a user's.
+// DelayedSync returns fs with d added before every sync: of files (Sync, SyncData
+// and a full SyncTo) and of directories, as a delay injected into the fsync and
+// fdatasync system calls would. The benchmark uses it to give a fast test disk the
+// latency of a user's.
 func DelayedSync(fs vfs.FS, d time.Duration) vfs.FS {
 	return syncFS{fs, func(bool) { time.Sleep(d) }}
 }

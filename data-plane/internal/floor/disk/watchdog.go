@@ -29,7 +29,7 @@ const (
 type WatchdogOptions struct {
 	Warn, Stall, Dead time.Duration // 0 means 1 s, 3 s and 10 s.
 
-	// OnStall is called when a write passes Stall and no other one had: grant no
+	// OnStall is called when a write passes Stall and none had before: grant no
 	// more leases, give leadership away.
 	OnStall func(op string, since time.Time)
 
@@ -37,8 +37,8 @@ type WatchdogOptions struct {
 	OnRecover func()
 
 	// OnDead is called at most once, when a write passes Dead. Nil logs and ends
-	// the process with status 74: a write that returns after that long says
-	// nothing about the ones queued behind it.
+	// the process with status 74: one that returns after that long says nothing
+	// about the writes queued behind it.
 	OnDead func(op string, since time.Time)
 
 	Logger *slog.Logger // Nil means slog.Default().
@@ -201,7 +201,7 @@ func (w *Watchdog) die(op string, since time.Time) {
 	go w.opts.OnDead(op, since)
 }
 
-// Close silences the watchdog. Writes still in flight end it for themselves.
+// Close silences the watchdog. Writes in flight may still end.
 func (w *Watchdog) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,9 +2,9 @@
 // on a node, kept in one Pebble store.
 //
 // One store means one write-ahead log: when several groups commit at the same
-// moment, one flush of the disk serves them all. Every commit is synced before
-// the call returns (rule R1); Options.Relaxed turns that off for throw-away
-// single nodes and nothing else may.
+// moment, one flush of the disk serves them all. Every commit is synced before the
+// call returns (rule R1); only Options.Relaxed turns that off, for throw-away
+// single nodes.
 //
 // A node opens one Store. Each raft group has a Group of it, which is both of raft's
 // stores:

@@ -30,12 +30,13 @@ const (
 	noTime = math.MinInt64
 )
 
-// ErrCorrupt is matched by every error about bytes that do not check out.
+// ErrCorrupt is matched by every error about damaged data.
 var ErrCorrupt = errors.New("corrupt raft log")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entryBytes is what one entry occupies, key included. Retention counts it.
+// entryBytes is the size of one entry on disk, key included, as retention counts
+// it.
 func entryBytes(log *raft.Log) uint64 {
 	return uint64(entryKeyBytes + entryMinBytes + len(log.Data) + len(log.Extensions))
 }
@@ -59,8 +60,8 @@ func appendEntry(dst, key []byte, log *raft.Log, cumulative uint64) ([]byte, err
 	return binary.BigEndian.AppendUint32(dst, checksum(key, dst[start:])), nil
 }
 
-// decodeEntry parses what appendEntry wrote. The returned log shares no memory
-// with value, because Pebble takes value back. Its Index is left to the caller.
+// decodeEntry parses what appendEntry wrote. The returned log shares no memory with
+// value, which Pebble reuses. Its Index is left to the caller.
 func decodeEntry(key, value []byte) (log raft.Log, cumulative uint64, err error) {
 	if len(value) < entryMinBytes {
 		return raft.Log{}, 0, fmt.Errorf("%w: entry of %d bytes", ErrCorrupt, len(value))

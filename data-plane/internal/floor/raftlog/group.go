@@ -179,8 +179,7 @@ func (g *Group) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{l
 // raft truncates a conflicting suffix first.
 func (g *Group) StoreLogs(logs []*raft.Log) error { return g.storeLogs(logs, nil, nil) }
 
-// StoreLogsAnd is StoreLogs that sets a stable number in the same batch: it costs no
-// sync of its own.
+// StoreLogsAnd is StoreLogs and SetUint64 in one batch, with one sync.
 func (g *Group) StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error {
 	return g.storeLogs(logs, stableKey(g.id, key), binary.BigEndian.AppendUint64(nil, value))
 }
@@ -300,7 +299,7 @@ func (g *Group) deleteKeys(batch *pebble.Batch, from, to uint64) error {
 // DeleteRange deletes entries from lo to hi, both included, from one end of the
 // log or all of it, and returns when that is durable.
 //
-// A suffix (hi reaches the last entry) goes exactly: raft is about to write
+// A suffix (hi reaches the last entry) is deleted exactly: raft is about to write
 // other entries there. A prefix is compaction, and may keep more than asked for
 // lagging followers; see Options.KeepBytes.
 func (g *Group) DeleteRange(lo, hi uint64) error {
@@ -386,7 +385,7 @@ func (g *Group) commitDelete(from, to uint64) error {
 	return g.store.commit(batch)
 }
 
-// NewestWithin returns how many of the newest entries occupy at most so many bytes.
+// NewestWithin returns how many of the newest entries fit into bytes.
 func (g *Group) NewestWithin(bytes uint64) (uint64, error) {
 	g.write.Lock()
 	defer g.write.Unlock()
@@ -402,7 +401,7 @@ func (g *Group) NewestWithin(bytes uint64) (uint64, error) {
 	return last - beyond, err
 }
 
-// withinBudget lowers to as far as KeepBytes allows entries to stay. It returns
+// withinBudget lowers to so that the newest KeepBytes of entries stay. It returns
 // first-1 when nothing has to go.
 func (g *Group) withinBudget(first, to uint64) (uint64, error) {
 	if g.store.opts.KeepBytes == 0 {
@@ -411,8 +410,8 @@ func (g *Group) withinBudget(first, to uint64) (uint64, error) {
 	return g.beyond(g.store.opts.KeepBytes, first, to)
 }
 
-// beyond returns the last entry, from first up to to, that does not lie within the
-// newest so many bytes of the log, and first-1 if all do.
+// beyond returns the last entry from first up to to that lies outside the newest
+// bytes of the log, or first-1 if none does.
 func (g *Group) beyond(bytes, first, to uint64) (uint64, error) {
 	_, _, through, err := g.ends()
 	if err != nil {

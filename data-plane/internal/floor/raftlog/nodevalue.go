@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// NodeValue reads what the node keeps beside the logs of its groups, nil if there
-// is none. It lies in the store of the logs, so that it is lost with them.
+// NodeValue reads a value that the node keeps beside the logs of its groups, or nil
+// if there is none. It is in the same store, so that it is lost only together with
+// the logs.
 func (s *Store) NodeValue(name string) ([]byte, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -20,7 +21,7 @@ func (s *Store) NodeValue(name string) ([]byte, error) {
 	return value, nil
 }
 
-// SetNodeValue stores such a value and returns when it is durable.
+// SetNodeValue stores a value of the node and returns when it is durable.
 func (s *Store) SetNodeValue(name string, value []byte) error {
 	defer s.opts.Watch(OpSet)()
 	if err := s.enter(); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A relaxed store carries a mark while it is open: the id of the machine's boot.
-// A process that ends leaves what it wrote in the page cache, so the same boot id
-// at the next Open means little is lost. Another one means that the machine went
-// down on unsynced writes, and then the log may end anywhere, without any sign
-// of it in the log itself.
+// A relaxed store carries a mark while it is open: the id of the machine's boot. A
+// process that ends leaves what it wrote in the page cache, so the same boot id at
+// the next Open means little is lost. Another one means that the machine went down
+// with unsynced writes; the log may then end anywhere, and nothing in it shows
+// that.
 
 // ErrRelaxedCrash is matched by Open's refusal of a relaxed store whose machine
 // went down under it.
@@ -22,7 +22,7 @@ var ErrRelaxedCrash = errors.New("the machine went down while this log was writt
 
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
-// bootID returns "" where the system does not tell.
+// bootID returns "" where the system has none.
 func bootID() string {
 	b, err := os.ReadFile(bootIDFile)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Store) checkRelaxed() error {
 	return nil
 }
 
-// sameBoot is false where the system does not tell: not knowing is not safety.
+// sameBoot is false where the boot id is unknown: that is the safe answer.
 func (s *Store) sameBoot(mark []byte) bool {
 	return s.opts.bootID != "" && bytes.Equal(mark, []byte("boot "+s.opts.bootID))
 }

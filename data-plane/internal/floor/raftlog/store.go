@@ -20,9 +20,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 )
 
-// formatVersion is at least pebble.FormatWALSyncChunks: with sync chunks a
-// flipped bit inside the synced part of a WAL is told from a torn tail, instead
-// of silently ending the replay there. Raising it is one-way.
+// formatVersion is at least pebble.FormatWALSyncChunks: with sync chunks, a flipped
+// bit in the synced part of a WAL can be told from a torn tail; without them the
+// replay silently ends there. Raising it is one-way.
 const formatVersion = pebble.FormatWALSyncChunks
 
 const (
@@ -93,7 +93,7 @@ type Options struct {
 
 // Metrics are counts since Open.
 type Metrics struct {
-	Commits      uint64 // Write batches committed; those that meet share a sync.
+	Commits      uint64 // Write batches committed; concurrent ones share a sync.
 	Syncs        uint64 // Syncs of files, nearly all of the write-ahead log.
 	Entries      uint64 // Entries stored.
 	EntryBytes   uint64 // Bytes of those entries, keys included.
@@ -224,8 +224,8 @@ func (s *Store) checkLayout() error {
 		if err := s.commitStable(key, binary.BigEndian.AppendUint64(nil, layoutVersion)); err != nil {
 			return err
 		}
-		// Pebble begins the first write-ahead log of a new store before it raises
-		// the format version, so that one has no sync chunks. A flush begins the
+		// Pebble begins a new store's first write-ahead log before it raises the
+		// format version, so that log has no sync chunks. A flush begins the
 		// second.
 		return s.db.Flush()
 	case len(value) != 8 || binary.BigEndian.Uint64(value) != layoutVersion:
@@ -234,9 +234,9 @@ func (s *Store) checkLayout() error {
 	return nil
 }
 
-// Group returns the store of one raft group, always the same value for an id.
-// Group 0 is reserved. What was wrong with the group's log on disk is answered
-// by each of its methods.
+// Group returns the store of one raft group, always the same value for an id. Group
+// 0 is reserved. If the group's log on disk is damaged, each of its methods returns
+// that error.
 func (s *Store) Group(id uint32) *Group {
 	if id == ownGroup {
 		panic("raftlog: group 0 is reserved")
@@ -251,8 +251,8 @@ func (s *Store) Group(id uint32) *Group {
 	return g
 }
 
-// SyncProbe does what a raft append does, a write and its sync, and so tells
-// whether the disk answers. It is synced even when the store is relaxed.
+// SyncProbe does what a raft append does, a write and a sync, to see whether the
+// disk responds. It is synced even when the store is relaxed.
 func (s *Store) SyncProbe() error {
 	defer s.opts.Watch(OpProbe)()
 	if err := s.enter(); err != nil {

@@ -3,9 +3,9 @@ package raftlog
 import "github.com/hashicorp/raft"
 
 // tail holds the newest entries of a group, consecutive and already durable, so
-// that replication and apply read memory and not Pebble. hashicorp/raft once
-// cached entries it had failed to store (hashicorp/raft#430); here only the path
-// behind a successful commit adds any.
+// that replication and apply read memory and not Pebble. hashicorp/raft once cached
+// entries it had failed to store (hashicorp/raft#430); here entries are added only
+// after a successful commit.
 type tail struct {
 	bytesMax int
 	bytes    int
@@ -26,8 +26,8 @@ func (t *tail) get(index uint64, log *raft.Log) bool {
 	return true
 }
 
-// add appends entries that follow the ones held and lets the oldest go. A gap
-// never reaches here: its owner clears the tail first.
+// add appends entries that follow the ones held and drops the oldest. A gap never
+// reaches here: its owner clears the tail first.
 func (t *tail) add(logs []*raft.Log) {
 	if t.bytesMax <= 0 {
 		return

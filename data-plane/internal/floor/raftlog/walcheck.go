@@ -13,17 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble ends the replay of its newest write-ahead log at the first chunk that
-// does not check out, as it must after a torn write. It looks for proof that the
-// chunk had been synced, but only in later blocks of 32 KiB. A flipped bit in the
-// last block therefore silently drops every synced entry behind it. This check
-// runs before Pebble opens the store and looks for two proofs inside that block:
+// Pebble ends the replay of its newest write-ahead log at the first chunk with a
+// wrong checksum, as it must after a torn write. It looks for proof that the chunk
+// had been synced, but only in later blocks of 32 KiB. A flipped bit in the last
+// block therefore silently drops every synced entry after it. This check runs
+// before Pebble opens the store and looks for two proofs inside that block:
 //
 //   - a valid chunk further on, whose sync offset promises what lies before it;
-//   - one bit which, flipped back, makes the broken chunk check out. A torn write
+//   - one bit which, flipped back, makes the broken chunk valid. A torn write
 //     does that by chance about once in 16,000 times.
 //
-// What stays unseen is more than one flipped bit within the very last record.
+// It cannot see more than one flipped bit within the very last record.
 //
 // Format of a chunk (record/record.go of Pebble), little-endian:
 //
@@ -99,12 +99,12 @@ func findDamage(r io.Reader, number uint32) (int64, error) {
 		if promised(rest, number, start+int64(end)) || mendable(rest, number) {
 			return start + int64(end), nil
 		}
-		// Pebble looks into later blocks for itself.
+		// Pebble checks later blocks itself.
 		return -1, nil
 	}
 }
 
-// skipChunks returns the offset in block behind its valid chunks.
+// skipChunks returns the offset in block after its valid chunks.
 func skipChunks(block []byte, number uint32) int {
 	at := 0
 	for {
@@ -116,8 +116,8 @@ func skipChunks(block []byte, number uint32) int {
 	}
 }
 
-// chunkBytes is the size of the valid chunk at the front of b, 0 if there is
-// none of this log.
+// chunkBytes is the size of the chunk at the front of b, or 0 if it is not a valid
+// one of this log.
 func chunkBytes(b []byte, number uint32) int {
 	if len(b) < walHeaderBytes {
 		return 0
@@ -133,9 +133,9 @@ func ours(b []byte, number uint32) bool {
 	return b[6] >= walSyncFirst && b[6] <= walSyncLast && binary.LittleEndian.Uint32(b[7:]) == number
 }
 
-// promised looks behind a broken chunk for a valid one that says the log was
-// synced beyond offset. It tries every position: the broken chunk's length is
-// not to be trusted.
+// promised looks after a broken chunk for a valid one that says the log was synced
+// beyond offset. It tries every position, because the broken chunk's length cannot
+// be trusted.
 func promised(rest []byte, number uint32, offset int64) bool {
 	for at := 1; at+walHeaderBytes <= len(rest); at++ {
 		b := rest[at:]

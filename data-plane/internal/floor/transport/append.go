@@ -8,25 +8,26 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
-// Raft counts the entries of a message, not their bytes. So what it wants to send leaves
-// here in parts, each a message of its own that follows the one before.
+// Raft limits a message by entries, not by bytes. So a large request is sent here in
+// parts, each a message of its own.
 const (
 	// MessageBytesMax bounds the entries of one message. A single larger one travels
 	// alone. It holds two full entries of a shard, so that followers sync no more often
-	// than their leader did, and takes the RPC timeout only where less than half a
-	// megabyte a second gets through.
+	// than their leader did. It exceeds the RPC timeout only on a link slower than half
+	// a megabyte a second.
 	MessageBytesMax = 2 << 20
 
-	// EntryBytesMax is the largest entry that may be proposed. The largest that a shard
-	// makes is a full one and one more request: 5 MiB and what encoding adds.
+	// EntryBytesMax is the largest entry that may be proposed. A shard's largest is a
+	// full one plus one more request: 5 MiB and the encoding.
 	EntryBytesMax = 16 << 20
 
-	// requestBytesMax is what a node reads as one request: more than any that is sent.
+	// requestBytesMax bounds one incoming request. It is larger than any that a node
+	// sends.
 	requestBytesMax = MessageBytesMax + EntryBytesMax
 
 	// MessageEntriesMax is how many entries raft reads for one message, whatever their
-	// bytes: 64 MiB if all are full, for each follower that lags. A follower that catches
-	// up with small ones syncs once for so many, far more than its leader did.
+	// size: 64 MiB for each follower that lags, if all are full. A follower that catches
+	// up on small entries syncs once per message, far less often than its leader did.
 	MessageEntriesMax = 64
 
 	// entryOverhead is what surrounds an entry's data in a message, rounded up.
@@ -37,16 +38,17 @@ const (
 	inFlightMax = 2
 )
 
-// errRejected ends a pipeline of which the follower did not take a request.
+// errRejected ends a pipeline when the follower rejects a request.
 var errRejected = errors.New("the follower rejected an append")
 
-// ErrBehind ends a pipeline to a follower that does not keep up. It is no fault: raft
-// goes back to single requests, and from them to a pipeline once the follower is there.
+// ErrBehind ends a pipeline to a follower that does not keep up. It is normal: raft
+// falls back to single requests, and pipelines again once the follower has caught up.
 var ErrBehind = errors.New("the follower is too far behind for a pipeline")
 
 // parts cuts req into messages within MessageBytesMax. Each names the entry before its
-// first. All but the last are shorter than raft made them, so they also commit less:
-// a follower must not take the leader's word for entries that the message has lost.
+// first. All but the last have fewer entries than raft gave them, so their commit
+// index is lowered too: a follower must not commit entries that the message no longer
+// carries.
 func parts(req *raft.AppendEntriesRequest) []*raft.AppendEntriesRequest {
 	var list []*raft.AppendEntriesRequest
 	rest := *req
@@ -76,9 +78,9 @@ func fitting(entries []*raft.Log) int {
 	return len(entries)
 }
 
-// AppendEntries sends heartbeats and entries, as a leader does. Raft counts what is in
-// args afterwards as taken if resp says so: after an error in the middle that is what
-// was taken before it, and raft meets the error again with the next request.
+// AppendEntries sends heartbeats and entries, as a leader does. If resp reports
+// success, raft counts what is left in args as taken. After an error in the middle,
+// that is what was taken before it; raft meets the error again with the next request.
 func (g *Group) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	taken := 0
 	for _, part := range parts(args) {
@@ -123,22 +125,22 @@ func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddres
 	return &pipeline{AppendPipeline: p, health: g.mux.opts.Health}, nil
 }
 
-// pipeline is a library's pipeline that sends in parts, falls silent with the node and
-// ends with the first refusal, or when there is more to send than one message holds. One
-// goroutine sends.
+// pipeline wraps the library's pipeline. It sends in parts, is silent while the node is,
+// and ends at the first rejection or when there is more to send than one message holds.
+// One goroutine sends.
 type pipeline struct {
 	raft.AppendPipeline
 	health *health.Health
 	before raft.AppendFuture // The last request that was sent; nil before the first.
 }
 
-// AppendEntries sends args. Raft meets the answer to each part at the Consumer, and so
-// counts parts one by one.
+// AppendEntries sends args. Raft receives the answer to each part from Consumer, and
+// so counts the parts one by one.
 //
-// In a pipeline raft sends one message for each entry that is written, or, when none is,
-// each 50 to 100 ms. A follower that came back would get a full message at that pace,
-// and a write that waits for it would wait for all of them. Single requests follow one
-// another without a pause.
+// In a pipeline raft sends one message per entry written, or one every 50 to 100 ms when
+// none is. A follower that came back would get full messages only at that pace, and a
+// write that waits for it would wait for all of them. Single requests follow one another
+// without a pause.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if len(args.Entries) >= MessageEntriesMax {
 		return nil, ErrBehind
@@ -152,8 +154,8 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	return p.send(list[len(list)-1], resp)
 }
 
-// send returns once the answer to the request before is there. If that is a refusal,
-// raft has stopped reading answers: the library would take one more request and hold
+// send returns once the answer to the request before is there. After a rejection
+// raft no longer reads answers: the library would take one more request and block on
 // the next for ever, and with it the goroutine that replicates to this peer.
 func (p *pipeline) send(part *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if p.health.Silent() {

@@ -2,15 +2,15 @@ package transport
 
 import "github.com/hashicorp/raft"
 
-// A follower may know to be committed what the leader says, as far as the message shows
-// that both logs are the same: up to the previous entry and those that come with it
-// (Raft, figure 2: "min(leaderCommit, index of last new entry)"). The library's follower
-// goes up to its own last index instead, and would apply a suffix that it kept from
-// another leader. Its leader does send such messages: it looks at the end of its log
-// first and at its commit index later, with the back-off from a lost follower, up to ten
-// seconds, in between.
+// A follower may take the leader's commit index only as far as the message proves that
+// both logs are the same: up to the previous entry and the new entries (Raft, figure 2:
+// "min(leaderCommit, index of last new entry)"). The library's follower goes up to its
+// own last index instead, and would apply a suffix left over from another leader. The
+// library's leader does send such messages: it reads the end of its log first and its
+// commit index later, up to ten seconds later when it backs off from an unreachable
+// follower.
 //
-// Heartbeats carry no commit index. What one message does not prove the next one does.
+// Heartbeats carry no commit index. What one message does not prove, a later one does.
 
 // proven is the last index up to which a follower that takes req has the leader's log.
 func proven(req *raft.AppendEntriesRequest) uint64 {

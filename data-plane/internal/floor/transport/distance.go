@@ -17,8 +17,9 @@ const (
 	nearEnough = 4
 	// tellEvery bounds how often a node says that another is too far away.
 	tellEvery = time.Minute
-	// tripsMin is how many round trips say how far a node is, and tripWindow for how long
-	// they do at least. The least of them counts: the others also waited for a processor.
+	// tripsMin is how many round trips it takes to know how far a node is; tripWindow is
+	// how long they count at least. The shortest counts: the others also waited for a
+	// processor.
 	tripsMin   = 3
 	tripWindow = 10 * time.Second
 	// adviceStep is what an advised heartbeat is a multiple of.
@@ -45,10 +46,11 @@ func (f Far) String() string {
 		f.Node, f.RoundTrip.Round(time.Millisecond), f.Heartbeat, f.Allowed(), f.Needed())
 }
 
-// distances remembers how far the other nodes are. It counts round trips of the protocol:
-// a proxy beside the node opens a TCP connection at once, however far the node is.
+// distances remembers how far the other nodes are. It measures round trips of the
+// protocol, not of TCP: a proxy beside this node accepts a connection at once, however
+// far the peer is.
 type distances struct {
-	heartbeat time.Duration // 0: nobody minds.
+	heartbeat time.Duration // 0: no limit.
 	log       *slog.Logger
 
 	mu    sync.Mutex // Guards peers and what they point to.
@@ -73,7 +75,7 @@ type trips struct {
 
 func (t trips) over(now time.Time) bool { return now.Sub(t.begun) >= tripWindow }
 
-// turn begins a new window when it is time.
+// turn begins a new window when the current one is over.
 func (d *distance) turn(now time.Time) {
 	if !d.now.over(now) {
 		return
@@ -102,8 +104,8 @@ func (d *distance) trip() (least time.Duration, known bool) {
 	return least, d.now.count+d.before.count >= tripsMin
 }
 
-// note takes a round trip. With more than the time-outs allow the cell would elect
-// leaders for ever and never say why.
+// note records a round trip. If they are longer than the timeouts allow, the cell
+// elects leaders for ever; without this log line it would never say why.
 func (d *distances) note(node string, trip time.Duration, now time.Time) {
 	if d.heartbeat == 0 {
 		return
@@ -132,7 +134,7 @@ func (d *distances) far(node string, p *distance) (Far, bool) {
 	return Far{Node: node, RoundTrip: trip, Heartbeat: d.heartbeat}, known && trip*nearEnough > d.heartbeat
 }
 
-// farthest is the farthest node that is too far away as far as is known now.
+// farthest is the farthest of the nodes now known to be too far away.
 func (d *distances) farthest(now time.Time) (most Far, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,7 +151,7 @@ func (d *distances) farthest(now time.Time) (most Far, ok bool) {
 // TooFar is the farthest of the nodes that are too far away for the heartbeat time-out.
 func (m *Mux) TooFar() (Far, bool) { return m.far.farthest(time.Now()) }
 
-// timed takes the round trip of a request that no disk has a part in.
+// timed measures the round trip of a request that touches no disk.
 func (g *Group) timed(target raft.ServerAddress, request func() error) error {
 	begun := time.Now()
 	err := request()
@@ -160,9 +162,9 @@ func (g *Group) timed(target raft.ServerAddress, request func() error) error {
 	return err
 }
 
-// stopwatch takes the round trips of a handshake, in which each side waits for what the
-// other says. With TLS it goes over the encrypted connection: the first write returns
-// after the handshake of TLS.
+// stopwatch measures the round trips of a handshake, in which the sides take turns.
+// With TLS it wraps the encrypted connection, whose first write returns after the TLS
+// handshake.
 type stopwatch struct {
 	io.ReadWriter
 	far  *distances

@@ -100,7 +100,7 @@ func (g *Group) forward() {
 	}
 }
 
-// receive gives raft a request as it may see it.
+// receive checks and adjusts a request before raft sees it.
 func (g *Group) receive(rpc raft.RPC) {
 	if g.refused(rpc) {
 		return

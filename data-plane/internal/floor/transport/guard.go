@@ -6,17 +6,18 @@ import (
 	"fmt"
 )
 
-// Guard decides, beyond secret and cell, with whom this node exchanges raft traffic.
-// Its methods are called by many goroutines.
+// Guard decides which peers, of those with the cell's secret and id, this node
+// exchanges raft traffic with. Its methods are called by many goroutines.
 type Guard interface {
 	// Statement is what this node says of itself: of one group, or of all for group 0.
 	Statement(group uint32) Statement
-	// Memory is what is known of a peer now. What it returns judges a statement that
-	// the peer makes later; nil is no objection.
+	// Memory returns a check of a peer's later statement against what is known of
+	// the peer now. The check returns nil if it has no objection.
 	Memory(peer string) func(Statement) *Refusal
-	// Told takes over a peer's statement of all its groups that passed Memory.
+	// Told records a peer's statement of all its groups, after it passed Memory's
+	// check.
 	Told(peer string, s Statement)
-	// Refused hears that a peer refuses this node.
+	// Refused is called when a peer refuses this node.
 	Refused(*Refusal)
 }
 
@@ -25,7 +26,7 @@ type Statement struct {
 	// Folder names the folder of the node's data; a new folder has another name.
 	Folder string
 	// Lowest and Highest are the versions of the cell that the node's program speaks; 0 in
-	// what is remembered of a node, because a program can be replaced.
+	// the records of peers, because a program can be replaced.
 	Lowest, Highest uint32
 	Groups          []Standing
 }
@@ -49,13 +50,13 @@ type Refusal struct {
 	verdict verdict
 }
 
-// Kinds of refusal that a node cannot get over by itself.
+// Kinds of refusal that retrying does not cure.
 var (
 	ErrWrongCell   = errors.New("the nodes belong to different cells")
 	ErrRemoved     = errors.New("the node was removed from the cell")
 	ErrOtherFolder = errors.New("the node's id belongs to another folder")
 	ErrOlderCopy   = errors.New("the node's folder is an older copy")
-	// ErrVersion ends when another program is started.
+	// ErrVersion lasts until another program is started.
 	ErrVersion = errors.New("the node's program doesn't speak the cell's version")
 )
 
@@ -77,7 +78,7 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Is makes a refusal its kind.
+// Is matches the kind of the refusal.
 func (r *Refusal) Is(target error) bool {
 	switch target {
 	case ErrWrongCell:

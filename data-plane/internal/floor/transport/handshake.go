@@ -22,9 +22,9 @@ import (
 // A frame is a u16 length and so many bytes. All proofs cover both nonces and all
 // names, and differ in their label, so none can be replayed or reflected. Names are
 // checked only after the proof: a stranger learns nothing but that something speaks
-// this protocol. Each side takes what it knows of the other before it sends what the
-// other's statement must follow, so that a statement is never held against something
-// newer than itself.
+// this protocol. Each side reads its record of the other before it sends the message
+// that the other answers with its statement, so that a statement is never compared
+// with a record newer than itself.
 const (
 	handshakeVersion = 3
 
@@ -41,18 +41,20 @@ const (
 	verdictLabel  = "corvo raft verdict\x00"
 )
 
-// lane separates what must not wait for each other. It stands in the hello so
-// that the receiving side can treat a snapshot's connection by its own limits.
+// lane separates traffic that must not wait for each other. It is part of the hello
+// so that the listener can give a snapshot's connection limits of its own.
 type lane uint8
 
 const (
 	laneRPC      lane = 1
 	laneSnapshot lane = 2
-	// laneAsk carries no raft: it ends with the verdict. Its statement is of all groups.
+	// laneAsk carries no raft messages: it ends with the verdict. Its statement covers
+	// all groups.
 	laneAsk lane = 3
 )
 
-// verdict is the listener's last word. Other values than these are refusals too.
+// verdict is the listener's answer. Values that are not listed here are refusals
+// too.
 type verdict uint8
 
 const (
@@ -162,8 +164,8 @@ func readName(r io.Reader, name *string) error {
 	return nil
 }
 
-// dialHandshake introduces this side and returns nil once the listener has proven
-// itself, has accepted, and stands where guard remembers it.
+// dialHandshake runs the dialer's side and returns nil once the listener has proven
+// itself, has accepted, and has passed guard.
 func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 	h.nonce = newNonce()
 	raw, err := h.encode()
@@ -206,8 +208,8 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 	return nil
 }
 
-// listenHandshake reads a peer's introduction and lets it prove itself. The caller
-// still has to send a verdict with answer. judge is guard's memory of the peer from
+// listenHandshake runs the listener's side up to the peer's proof. The caller still
+// has to send a verdict with answer. judge is guard's check of the peer, taken
 // before the peer made its statement.
 func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(verdict, []byte) error, err error) {
 	fail := func(err error) (hello, Statement, func(Statement) *Refusal, func(verdict, []byte) error, error) {
@@ -273,7 +275,7 @@ func appendFrame(b, body []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(body))), body...)
 }
 
-// readFrame returns the frame whole, and what is in it.
+// readFrame returns the whole frame, and its content.
 func readFrame(r io.Reader) (frame, body []byte, err error) {
 	var n [2]byte
 	if _, err := io.ReadFull(r, n[:]); err != nil {

@@ -10,18 +10,17 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
-// The library's goroutines that send to the peers know nothing of its main loop: a
-// leader whose loop is stuck in a write goes on heartbeating, and nobody replaces it
-// (hashicorp/raft#503). So here, where its messages leave, a node that must not lead
-// is silent: followers hear nothing and elect. Not to send is always safe; raft
-// takes it for a lost message.
+// The library's sending goroutines are independent of its main loop: a leader whose
+// loop is stuck in a write goes on heartbeating, and nobody replaces it
+// (hashicorp/raft#503). So a node that must not lead is silenced here: followers
+// hear nothing and elect. Not sending is always safe; to raft it is a lost message.
 
-// yieldFor is how long a node that leads badly leaves an election to the others. It
-// is several elections long. Then it stands itself: somebody has to lead when all
-// are full, or when only this one has the newest entries.
+// yieldFor is how long a node that should not lead leaves an election to the
+// others: several elections. Then it stands itself, because somebody has to lead
+// when all disks are full, or when only this node has the newest entries.
 const yieldFor = 3 * time.Second
 
-// errUnfit is what raft is told of a message that was not sent.
+// errUnfit is what raft gets for a message that was not sent.
 var errUnfit = errors.New("this node should not lead now")
 
 // InstallSnapshot sends a snapshot over a connection of its own lane.
@@ -65,8 +64,8 @@ func (g *Group) mayStand() bool {
 	return time.Since(heard) > yieldFor
 }
 
-// refused answers a request that raft must not see: an unfit node does not take a
-// leadership that it is offered.
+// refused answers a request that raft must not see: an unfit node does not accept a
+// transfer of leadership.
 func (g *Group) refused(rpc raft.RPC) bool {
 	if _, offer := rpc.Command.(*raft.TimeoutNowRequest); !offer || g.mux.opts.Health.Standing() < health.Unfit {
 		return false

@@ -40,17 +40,17 @@ var ErrClosed = errors.New("raft transport is closed")
 // Options of a Mux. NodeID, Secret and Resolve are required.
 type Options struct {
 	NodeID string // This node; 1 to 255 bytes.
-	// CellID is the cell's: connections of another are refused. Empty: every
-	// connection is, until SetCell.
+	// CellID is the cell's id; connections of other cells are refused. While it is
+	// empty, every connection is, until SetCell.
 	CellID string
-	// Guard judges peers beyond that; nil judges none.
+	// Guard may refuse peers of the cell; nil refuses none.
 	Guard  Guard
 	Secret []byte // Shared by the nodes of the cell; at least 16 random bytes.
 
-	// TLS, if not nil, goes underneath, for both directions. With mutual TLS a
-	// node's certificate must name its node id as a DNS name, which binds the id
-	// to the key. Without TLS nothing is encrypted: the secret keeps strangers
-	// out, not eavesdroppers or somebody who can alter packets.
+	// TLS, if not nil, is used in both directions. With mutual TLS a node's
+	// certificate must name its node id as a DNS name, which binds the id to the
+	// key. Without TLS nothing is encrypted: the secret keeps strangers out, not
+	// eavesdroppers or somebody who can alter packets.
 	TLS *tls.Config
 
 	// Resolve says where a node listens. It is called for each new connection,
@@ -74,8 +74,8 @@ type Options struct {
 	RPCTimeout       time.Duration // For a whole request and its answer; 0 means 5 s.
 	SnapshotStall    time.Duration // Longest silence while a snapshot travels; 0 means 10 s.
 
-	// Heartbeat is the time-out of the groups, to which the other nodes must not be too
-	// far away; 0 asks nothing of them.
+	// Heartbeat is the groups' timeout. Nodes that are too far away for it are logged;
+	// 0 turns that off.
 	Heartbeat time.Duration
 
 	// stockHeartbeats turns the heartbeat filter off, for the control run of its
@@ -121,8 +121,8 @@ type Mux struct {
 	tooLarge                      atomic.Uint64
 }
 
-// Listen accepts the raft connections of this node's groups on ln, which the Mux
-// closes in the end. It panics on options that cannot work.
+// Listen accepts the raft connections of this node's groups on ln. Close closes ln.
+// It panics on options that cannot work.
 func Listen(ln net.Listener, opts Options) *Mux {
 	opts = withDefaults(opts)
 	if err := checkOptions(opts); err != nil {
@@ -321,7 +321,7 @@ func (m *Mux) admit(conn net.Conn) {
 	}
 	m.accepted.Add(1)
 	if h.lane == laneAsk {
-		_ = secured.Close() // The verdict was all.
+		_ = secured.Close() // A question ends with the verdict.
 		return
 	}
 	g.stream.deliver(secured, h)
@@ -398,8 +398,8 @@ func (m *Mux) refuse(conn net.Conn, err error) {
 		return
 	}
 	m.refused.Add(1)
-	// Only who holds the cell's secret gets so far; everything else is logged at debug,
-	// or anybody who reaches the port could fill the log.
+	// Only a holder of the cell's secret gets this far. Everything else is logged at
+	// debug level, or anybody who reaches the port could fill the log.
 	level := slog.LevelDebug
 	if errors.Is(err, ErrWrongCell) || errors.Is(err, ErrRemoved) || errors.Is(err, ErrOtherFolder) || errors.Is(err, ErrOlderCopy) {
 		level = slog.LevelWarn
@@ -407,8 +407,8 @@ func (m *Mux) refuse(conn net.Conn, err error) {
 	m.opts.Logger.Log(context.Background(), level, "raft connection refused", "remote", conn.RemoteAddr(), "error", err)
 }
 
-// Ask tells a node how far this one is in every group, and returns nil if that node
-// has no objection to it. The error is a *Refusal if it has.
+// Ask tells another node how far this one is in every group, and returns nil if it
+// has no objection. The error is a *Refusal if it has.
 func (m *Mux) Ask(node string, timeout time.Duration) error {
 	conn, err := m.dial(0, node, laneAsk, timeout)
 	if err != nil {
@@ -464,7 +464,7 @@ func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // keepAliveConfig finds a peer whose machine vanished within about 11 seconds.
-// Raft finds it sooner by its heartbeats; this is for connections that wait.
+// Raft's heartbeats find it sooner; this is for idle connections.
 func keepAliveConfig() net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The library reads an incoming snapshot on its main loop, which meanwhile
-// grants no votes and hears no heartbeat that is not harmless. If the sender is
-// stopped half-way, a cell of three has lost its leader and cannot elect another
-// until the transfer times out. So the body is first written to a file here,
-// beside the loop, and raft reads the file.
+// The library reads an incoming snapshot on its main loop, which meanwhile grants
+// no votes and answers only harmless heartbeats. If the sender stops half-way, a
+// cell of three has lost its leader and cannot elect another until the transfer
+// times out. So the body is first written to a file here, beside the loop, and raft
+// reads the file.
 
 var errSuperseded = errors.New("a newer snapshot transfer replaced this one")
 
 // receiveSnapshot spools the body of rpc and then hands it to raft. It runs on a
-// goroutine of its own, which close of the group ends by closing the connection.
+// goroutine of its own, which ends when closing the group closes the connection.
 func (g *Group) receiveSnapshot(rpc raft.RPC, seq uint64) {
 	size := rpc.Command.(*raft.InstallSnapshotRequest).Size
 	file, err := spool(g.mux.opts.SpoolDir, rpc.Reader, size)
 	if err != nil {
-		// The rest of the body must not be taken for the next request.
+		// The rest of the body must not be read as the next request.
 		_, _ = io.Copy(io.Discard, rpc.Reader)
 		rpc.Respond(nil, fmt.Errorf("receive snapshot: %w", err))
 		return
 	}
-	// The answer tells that raft is done with the file.
+	// The answer says that raft is done with the file.
 	answered := make(chan raft.RPCResponse, 1)
 	spooled := raft.RPC{Command: rpc.Command, Reader: file, RespChan: answered}
 	if err := g.enqueueSnapshot(spooled, seq); err != nil {
@@ -39,7 +39,8 @@ func (g *Group) receiveSnapshot(rpc raft.RPC, seq uint64) {
 	case resp := <-answered:
 		rpc.Respond(resp.Response, errors.Join(resp.Error, file.Close()))
 	case <-g.done:
-		// Raft may still be reading. Without a name the file goes with the process.
+		// Raft may still be reading. A file without a name goes away with the
+		// process.
 	}
 }
 
@@ -57,7 +58,7 @@ func (g *Group) enqueueSnapshot(rpc raft.RPC, seq uint64) error {
 }
 
 // spool copies size bytes into a file without a name, so that a crash leaves
-// nothing behind. It is not synced: whoever installs the snapshot sees to that.
+// nothing behind. It is not synced: the installation does that.
 func spool(dir string, body io.Reader, size int64) (_ *os.File, err error) {
 	file, err := os.CreateTemp(dir, "incoming-*")
 	if err != nil {

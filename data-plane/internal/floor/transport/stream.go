@@ -132,14 +132,14 @@ func (s *stream) untrack(c *conn) {
 	delete(s.conns, c)
 }
 
-// errTooLarge ends a connection on which a request does not end.
+// errTooLarge ends a connection whose request exceeds requestMax.
 var errTooLarge = errors.New("a request is larger than any that a node of the cell sends")
 
-// conn is one connection of a group. A stall, if not zero, is the longest that a
-// single Read or Write may take; it replaces the deadline of that direction, but a
-// Write ends with the whole request's deadline too.
-// requestMax, if not zero, bounds what is read between two answers: the library decodes
-// a request whole, however large it is. On such a connection one goroutine reads and writes.
+// conn is one connection of a group. A stall, if not zero, is the longest that a single Read
+// or Write may take; it replaces the deadline of that direction, but a Write also ends at
+// the deadline of the whole request. requestMax, if not zero, bounds what is read between
+// two answers: the library decodes requests of any size. On such a connection one goroutine
+// reads and writes.
 type conn struct {
 	net.Conn
 	stream                *stream
