@@ -11,10 +11,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Announce sees to it that this node's record says n: after a start on other ports
-// the cell must learn where the node is now. It returns when this node has
-// applied such a record, when the cell refuses it, or when ctx ends. A node that
-// is not a member yet waits for AddNode.
+// Announce makes n this node's record: after a start on other ports the cell must
+// learn where the node is now. It returns when this node has applied such a record,
+// when the cell refuses it, or when ctx ends. A node that is not a member yet waits
+// for AddNode.
 func (m *Membership) Announce(ctx context.Context, n *cellv1.Node) error {
 	for {
 		moved, elected := m.cell.Changed(), m.cell.Group().LeadershipChanged()
@@ -44,8 +44,8 @@ func (m *Membership) votes() bool {
 	return slices.Contains(m.cell.Group().Status().Voters, m.cell.NodeID())
 }
 
-// announce asks everybody, not just the leader: after a common restart the leader
-// may itself be at an address that nobody's state knows yet.
+// announce asks all nodes, not just the leader: if all restarted together, the
+// leader may be at an address that no state has yet.
 func (m *Membership) announce(ctx context.Context, n *cellv1.Node) error {
 	if m.cell.Group().Leading() {
 		_, err := m.cell.Apply(ctx, nodeChange(n))

@@ -10,15 +10,15 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// ReadAudit answers for a shard that this node leads; its error is a NotLeader fault for
-// one that it does not.
+// ReadAudit reads the audit log of a shard that this node leads; for other shards its
+// error is a NotLeader fault.
 type ReadAudit func(context.Context, *cellv1.ListAuditRequest) (*cellv1.ListAuditResponse, error)
 
-// ServeAudit says who reads the audit log of a shard here. To be called before calls come.
+// ServeAudit sets the reader of this node's audit logs. Call it before serving.
 func (m *Membership) ServeAudit(read ReadAudit) { m.audit = read }
 
-// Audit asks a shard's leader, wherever that is. carried: another node asks, and the call
-// goes no further.
+// Audit asks a shard's leader, wherever that is. If carried, another node forwarded the
+// call and it goes no further.
 func (m *Membership) Audit(ctx context.Context, req *cellv1.ListAuditRequest, carried bool) (*cellv1.ListAuditResponse, error) {
 	if !slices.Contains(m.cell.View().Shards(), req.GetGroup()) || m.audit == nil {
 		return nil, fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no shard %d", req.GetGroup())

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// heartbeatEvery tells a watcher that the stream lives; proxies count a state
-	// as stale after 60 s without one.
+	// heartbeatEvery is how often a watcher is told that the stream is alive;
+	// proxies consider a state stale after 60 s without that.
 	heartbeatEvery = 5 * time.Second
 	// retryEvery paces what a leader repeats until it works.
 	retryEvery = 200 * time.Millisecond
@@ -38,7 +38,8 @@ type Options struct {
 	Nodes   []*cellv1.Node
 	Timings group.Timings
 	Clock   group.Clock
-	// ClockPeers compare it with the other nodes'; nil: there is none.
+	// ClockPeers compares Clock with the other nodes' clocks; nil if there are
+	// none.
 	ClockPeers group.ClockPeers
 	// Health says whether this node should lead; nil means always.
 	Health *health.Health
@@ -50,7 +51,7 @@ type Options struct {
 	AcceptLoss bool
 	// RaiseVersion raises the cell's version without being asked, as soon as all nodes can.
 	RaiseVersion bool
-	// Speaks is the one of group.Options.
+	// Speaks is that of group.Options.
 	Speaks cellversion.Range
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
@@ -118,8 +119,8 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	return c, nil
 }
 
-// firstEntry is what a cell without shards begins with; it is checked before
-// there is a leader to be surprised by it.
+// firstEntry is the first entry of a cell without shards, validated at start and
+// not when a leader proposes it.
 func firstEntry(o Options) (*cellv1.ApplyRequest, error) {
 	if len(o.Shards) == 0 {
 		return nil, nil
@@ -128,7 +129,7 @@ func firstEntry(o Options) (*cellv1.ApplyRequest, error) {
 	for _, n := range o.Nodes {
 		req.Changes = append(req.Changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
 	}
-	// A new cell has nothing to go back to.
+	// A new cell has no older program to go back to.
 	req.Changes = append(req.Changes, versionChange(max(newest(o.Nodes), o.Speaks.Lowest)))
 	if err := validate(req); err != nil {
 		return nil, fmt.Errorf("first entry of the cell: %w", err)
@@ -222,7 +223,7 @@ func (c *Cell) propose(ctx context.Context, req *cellv1.ApplyRequest) (*cellv1.A
 	}
 }
 
-// encode makes the entry and lets only through what every replica can apply.
+// encode makes the entry and refuses what not every replica could apply.
 func encode(req *cellv1.ApplyRequest) ([]byte, error) {
 	payload, err := marshal(req)
 	if err != nil {
@@ -239,7 +240,7 @@ func encode(req *cellv1.ApplyRequest) ([]byte, error) {
 	return payload, validate(again)
 }
 
-// newestIndex is the index of what was written last, by the leader's word.
+// newestIndex is the index of the last write; only the leader knows it.
 func (c *Cell) newestIndex(context.Context, *cellv1.GetIndexRequest) (*cellv1.GetIndexResponse, error) {
 	if !c.group.Leading() {
 		return nil, c.notLeader()

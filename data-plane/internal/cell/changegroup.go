@@ -10,8 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
-// changeHere changes a group that this node leads. What is already so stays
-// without a log entry.
+// changeHere changes a group that this node leads. A change that is already made
+// writes no log entry.
 func (m *Membership) changeHere(ctx context.Context, req *cellv1.ChangeGroupRequest) error {
 	g := m.group(req.GetGroup())
 	if g == nil || !g.Leading() {
@@ -84,7 +84,7 @@ func (m *Membership) transferHere(ctx context.Context, g *group.Group, toNode st
 	}
 	nodes := m.Nodes(ctx)
 	if toNode == "" {
-		// With none known the library picks: this is somebody's wish.
+		// With none known the library picks: an operator asked for the transfer.
 		toNode, _ = newSuccession(nodes, m.cell.NodeID()).pick(g.ID(), health.Unfit)
 	} else if causes := causesOf(statusOf(nodes, toNode)); health.StandingOf(causes) > m.cell.health.Standing() {
 		return fault.New(fault.Conflict, "NODE_UNFIT", "node %s can't lead right now: %s", toNode, health.Text(causes))
@@ -102,9 +102,9 @@ func (m *Membership) transferTo(g *group.Group, toNode string) error {
 }
 
 // waitCaughtUp returns once the learner has applied what its leader had applied at
-// the start, and is no more than lagEntriesMax behind by then. Applied positions
-// are compared with applied ones: raft's no-ops never reach a state, so a commit
-// index may stay out of its reach.
+// the start, and is then at most lagEntriesMax behind. It compares applied indexes
+// only: raft's no-ops never reach a state, so the applied index may never reach the
+// commit index.
 func (m *Membership) waitCaughtUp(ctx context.Context, g *group.Group, nodeID string) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
 	defer cancel()

@@ -20,12 +20,12 @@ import (
 const messageBytesMax = 64 << 20
 
 // headerCell carries the cell's id on calls between nodes, both ways: nodes of two
-// cells do not administer each other, whatever secret they share.
+// cells do not administer each other, even if they share a secret.
 const headerCell = "Corvo-Cell"
 
 // NewClient speaks corvo.cell.v1 to the node at baseURL over transport (h2c inside
 // a cell, see api/forward), signing each call as the part of the cell called name.
-// An empty cellID is a caller that belongs to no cell yet.
+// cellID is empty for a caller that belongs to no cell yet.
 func NewClient(signer *identity.Signer, cellID, name string, transport http.RoundTripper, baseURL string) cellv1connect.CellServiceClient {
 	return cellv1connect.NewCellServiceClient(
 		&http.Client{Transport: signing{signer: signer, cell: cellID, name: name, next: transport}},
@@ -69,7 +69,8 @@ type Peers struct {
 	cell      *Cell
 	signer    *identity.Signer
 	transport http.RoundTripper
-	// first knows nodes by id before, and better than, the cell's state (start-up).
+	// first has the URLs given at start, by node id; they win over the cell's
+	// state.
 	first map[string]string
 }
 
@@ -101,8 +102,8 @@ func (p *Peers) at(url string) cellv1connect.CellServiceClient {
 	return NewClient(p.signer, p.cell.id, p.cell.NodeID(), p.transport, url)
 }
 
-// everywhere lists each URL at which a node other than self was ever said to be,
-// what the process was started with first.
+// everywhere lists every known URL of nodes other than self, those given at start
+// first.
 func (p *Peers) everywhere(self string) []string {
 	var urls []string
 	add := func(id, url string) {

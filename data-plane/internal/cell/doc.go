@@ -31,7 +31,7 @@
 // It must not know what a job is, nor check API keys: it stores digests and
 // hands them out.
 //
-// Surprising: the meta group has no own list of commands. Its log entries are
-// ApplyRequests as they came in, and a watcher receives the very records that
-// were stored. DESIGN.md tells why.
+// Surprising: the meta group has no commands of its own. Its log entries are
+// ApplyRequests as they came in, and a watcher receives the very records that were
+// stored. DESIGN.md says why.
 package cell

@@ -16,14 +16,14 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// edit is one change set being applied: reads see its own writes, and nothing
-// reaches the transaction before flush, so that a refusal half-way leaves no
-// trace. Errors are a *fault.Error (refused) or a failure of storage.
+// edit is one change set being applied. Reads see its own writes, and nothing
+// reaches the transaction before flush, so that a refusal half-way changes nothing.
+// Errors are a *fault.Error (refused) or a failure of storage.
 type edit struct {
 	layout
 	txn    *statedb.Txn
 	now    time.Time // Of the log.
-	writer tombstone // What is noted of a deletion.
+	writer tombstone // What a deletion records.
 	speaks cellversion.Range
 	index  map[string]int // Position of a key in writes.
 	writes []write        // In the order of their first write: the digest depends on it.
@@ -155,7 +155,7 @@ func (e *edit) uncount(family byte, id string) error {
 	return nil
 }
 
-// born counts a record that begins to live in a tenant.
+// born counts a new live record of a tenant.
 func (e *edit) born(q *quota, tenant string) error {
 	own, err := e.number(e.own(q.family, tenant))
 	if err != nil {
@@ -171,8 +171,8 @@ func (e *edit) born(q *quota, tenant string) error {
 	return e.count(q.family, q.what+" above the reserve of each tenant", q.shared)
 }
 
-// died takes a record off that lives no more. What was of a deleted tenant is not shared
-// any more.
+// died takes off a record that is no longer live. A deleted tenant's records no longer
+// count against the shared part.
 func (e *edit) died(q *quota, tenant string) error {
 	own, err := e.number(e.own(q.family, tenant))
 	if err != nil {
@@ -189,7 +189,7 @@ func (e *edit) died(q *quota, tenant string) error {
 	return e.uncount(q.family, tenant)
 }
 
-// giveBack gives what a deleted tenant had of what all share to the others.
+// giveBack returns a deleted tenant's use of the shared part.
 func (e *edit) giveBack(q *quota, tenant string) error {
 	own, err := e.number(e.own(q.family, tenant))
 	if err != nil || own <= q.reserved {
@@ -207,8 +207,8 @@ func (e *edit) giveBack(q *quota, tenant string) error {
 	return nil
 }
 
-// generation refuses a change set that is not newer than what its source wrote. Sources
-// of tenants that are forgotten have one floor together.
+// generation refuses a change set that is not newer than what its source wrote before.
+// Sources of forgotten tenants share one floor.
 func (e *edit) generation(req *cellv1.ApplyRequest) error {
 	source, generation := req.GetSource(), req.GetGeneration()
 	if source == "" {
@@ -234,8 +234,9 @@ func (e *edit) generation(req *cellv1.ApplyRequest) error {
 	return nil
 }
 
-// control refuses desired state of another incarnation of the control plane's database
-// than the one that the cell goes by: an older copy of it would undo what was done since.
+// control refuses desired state from another incarnation of the control plane's database
+// than the cell's current one: an older copy of the database would undo what was done
+// since.
 func (e *edit) control(req *cellv1.ApplyRequest) error {
 	if req.GetIncarnation() == "" {
 		return nil
@@ -318,7 +319,7 @@ func (e *edit) tenant(t *cellv1.Tenant) error {
 	return e.setRecord(key, t)
 }
 
-// countTenant counts tenants that live, with what they have.
+// countTenant counts live tenants and their records.
 func (e *edit) countTenant(t *cellv1.Tenant, wasLive bool) error {
 	live := !t.GetDeleted()
 	if live == wasLive {
@@ -336,7 +337,7 @@ func (e *edit) countTenant(t *cellv1.Tenant, wasLive bool) error {
 	return err
 }
 
-// claim takes a unique name.
+// claim reserves a unique name.
 func (e *edit) claim(key, owner []byte, what, name string) error {
 	held, err := e.get(key)
 	if err != nil {
@@ -405,7 +406,7 @@ func (e *edit) namespace(in *cellv1.Namespace) (*cellv1.Namespace, error) {
 	return n, e.setRecord(e.layout.namespace(id), n)
 }
 
-// countOwn keeps the count of what lives in a tenant in step with a record.
+// countOwn updates the count of a tenant's live records.
 func (e *edit) countOwn(q *quota, tenant string, wasLive, live bool) error {
 	switch {
 	case live && !wasLive:
@@ -416,7 +417,7 @@ func (e *edit) countOwn(q *quota, tenant string, wasLive, live bool) error {
 	return nil
 }
 
-// keepShard: the jobs of a namespace lie on its shard, so it stays.
+// keepShard refuses to move a namespace: its jobs are on its shard.
 func keepShard(n, old *cellv1.Namespace) error {
 	if n.GetShard() != 0 && n.GetShard() != old.GetShard() {
 		return fault.New(fault.Conflict, "SHARD_FIXED", "namespace %s is on shard %d and can't move", n.GetId(), old.GetShard())
@@ -425,7 +426,7 @@ func keepShard(n, old *cellv1.Namespace) error {
 	return nil
 }
 
-// place gives a new namespace its shard: the asked one, else the one with the
+// place gives a new namespace its shard: the one asked for, else the one with the
 // fewest live namespaces, the lowest number among equals.
 func (e *edit) place(n *cellv1.Namespace) error {
 	var shards cellv1.Shards
@@ -497,7 +498,7 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 	}
 	for _, text := range k.GetNamespaceIds() {
 		if slices.Contains(old.GetNamespaceIds(), text) {
-			continue // It may be forgotten by now, and the key still has to be changeable.
+			continue // It may be forgotten by now; the key must still be changeable.
 		}
 		if err := e.requireNamespace(text, k.GetTenantId()); err != nil {
 			return nil, err
@@ -513,8 +514,8 @@ func (e *edit) apiKey(in *cellv1.Key) (*cellv1.Key, error) {
 	return k, e.setRecord(key, k)
 }
 
-// requireNamespace: a deleted namespace still counts, so that a key naming one can
-// be changed; a foreign one is not told from one that does not exist.
+// requireNamespace accepts a deleted namespace, so that a key naming one can be
+// changed. Another tenant's gets the same answer as one that does not exist.
 func (e *edit) requireNamespace(text, tenant string) error {
 	id, err := job.ParseNamespace(text)
 	if err != nil {
@@ -531,8 +532,8 @@ func (e *edit) requireNamespace(text, tenant string) error {
 	return nil
 }
 
-// node records where a node is. Its folder is recorded once: a node that comes with
-// another has lost what it confirmed.
+// node records where a node is. Its folder is recorded once: a node with another
+// folder has lost what it confirmed.
 func (e *edit) node(n *cellv1.Node) (*cellv1.Node, error) {
 	gone, err := e.get(e.key(famGoneNode, n.GetId()))
 	if err != nil {

@@ -19,13 +19,14 @@ import (
 const (
 	// forgetMax records end in one entry.
 	forgetMax = 500
-	// forgetEvery is how often the leader looks for records to end, and forgetPause what
-	// lies between two entries while there are more: proxies take each as a change.
+	// forgetEvery is how often the leader looks for records to end; forgetPause is the
+	// pause between two entries while there are more, because each is a change to every
+	// proxy.
 	forgetEvery = time.Minute
 	forgetPause = time.Second
 )
 
-// tombstone records a deletion and the control plane that made it, if one did.
+// tombstone records a deletion and which control plane made it, if one did.
 type tombstone struct {
 	generation uint64
 	source     string
@@ -42,7 +43,8 @@ func decodeTombstone(b []byte) (tombstone, error) {
 	return tombstone{binary.BigEndian.Uint64(b), string(b[8:])}, nil
 }
 
-// markDeleted writes a record's tombstone. Deleted records never return, so there is one.
+// markDeleted writes a record's tombstone. Deleted records never return, so each has one
+// at most.
 func (e *edit) markDeleted(id string) {
 	e.set(e.tombstone(e.now.UnixNano(), id), e.writer.encode())
 }
@@ -57,8 +59,8 @@ func (e *edit) deletion(at int64, id string) (g tombstone, found bool, err error
 	return g, true, err
 }
 
-// forget ends the records of what was deleted long ago, and returns those that it ended:
-// whatever is not as the leader saw it stays.
+// forget removes the records of what was deleted long ago, and returns those removed. A
+// record that is not as the leader saw it stays.
 func (e *edit) forget(in *cellv1.Forget) (*cellv1.Forget, error) {
 	out := &cellv1.Forget{}
 	for _, g := range in.GetGone() {
@@ -87,7 +89,7 @@ func (e *edit) forgetOne(id string, at int64) (bool, error) {
 	}
 }
 
-// forgetTenant: what lives in it goes before.
+// forgetTenant: everything in it must be gone first.
 func (e *edit) forgetTenant(id string, at int64) (bool, error) {
 	g, found, err := e.deletion(at, id)
 	if err != nil || !found {
@@ -99,8 +101,8 @@ func (e *edit) forgetTenant(id string, at int64) (bool, error) {
 		}
 	}
 	if g.generation > 0 {
-		// A control plane numbers all that it writes from one counter, so that one floor does
-		// for the sources of all tenants that are forgotten.
+		// A control plane numbers all its writes from one counter, so one floor serves the
+		// sources of all forgotten tenants.
 		seen, err := e.number(e.key(famSource, g.source))
 		if err != nil {
 			return false, err
@@ -135,7 +137,7 @@ func (e *edit) forgetKey(id string, at int64) (bool, error) {
 	return true, e.close(g, at, id)
 }
 
-// forgetNamespace: only when its shard has nothing of it.
+// forgetNamespace: only when its shard has nothing left of it.
 func (e *edit) forgetNamespace(text string, at int64) (bool, error) {
 	id, err := job.ParseNamespace(text)
 	if err != nil {
@@ -173,7 +175,7 @@ func (e *edit) forgetLivingNamespace(id job.Namespace, n *cellv1.Namespace) erro
 	return nil
 }
 
-// close removes the note of a deletion, and keeps which generation it was of.
+// close removes a tombstone, and keeps the generation of the deletion.
 func (e *edit) close(g tombstone, at int64, id string) error {
 	e.remove(e.tombstone(at, id))
 	if g.generation == 0 {
@@ -188,14 +190,14 @@ func (e *edit) close(g tombstone, at int64, id string) error {
 	return e.setRecord(key, &known)
 }
 
-// forgotten is the highest generation of what the cell has forgotten.
+// forgotten is the highest generation of all that the cell has forgotten.
 func (e *edit) forgotten() (uint64, error) {
 	var known cellv1.GetIndexResponse
 	_, err := e.record(e.key(famMeta, metaControl), &known)
 	return known.GetForgottenGeneration(), err
 }
 
-// swept notes that the shard of a deleted namespace has nothing of it any more.
+// swept records that the shard of a deleted namespace has nothing left of it.
 func (e *edit) swept(text string) (*cellv1.Namespace, error) {
 	id, err := job.ParseNamespace(text)
 	if err != nil {
@@ -218,8 +220,9 @@ func (e *edit) swept(text string) (*cellv1.Namespace, error) {
 	return n, e.setRecord(e.layout.namespace(id), n)
 }
 
-// Swept tells the cell that the shard of a deleted namespace has nothing of it any more,
-// wherever the cell is led. What it knows already, or knows nothing of, is no entry.
+// Swept tells the meta group's leader that the shard of a deleted namespace has nothing
+// left of it. If the cell knows that already, or does not know the namespace, nothing is
+// written.
 func (m *Membership) Swept(ctx context.Context, ns job.Namespace) error {
 	if n, known := m.cell.View().NamespaceByID(ns); !known || n.GetSwept() {
 		return nil
@@ -272,7 +275,7 @@ func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
 	return out[:min(len(out), forgetMax)], nil
 }
 
-// mayForget: a namespace that its shard still has something of stays known.
+// mayForget is false for a namespace of which its shard still has something.
 func (v *View) mayForget(text string) bool {
 	id, err := job.ParseNamespace(text)
 	if err != nil {
@@ -282,9 +285,9 @@ func (v *View) mayForget(text string) bool {
 	return !known || n.GetSwept()
 }
 
-// goneTenants lists what lives in deleted tenants, and behind that the tenants.
+// goneTenants lists what is left in deleted tenants, then the tenants.
 func (v *View) goneTenants(tenants map[string]int64) (out []*cellv1.Gone) {
-	held := make(map[string]bool) // A shard has something of them.
+	held := make(map[string]bool) // A shard still has something of them.
 	for n := range v.namespaces.all() {
 		at, gone := tenants[n.GetTenantId()]
 		switch {
@@ -311,8 +314,8 @@ func (v *View) goneTenants(tenants map[string]int64) (out []*cellv1.Gone) {
 	return out
 }
 
-// forgetDeleted ends the records of what was deleted long ago, for the time of a term.
-// Nothing is proposed while there is none (law 7).
+// forgetDeleted removes the records of what was deleted long ago, until the term ends.
+// It proposes nothing while there are none (law 7).
 func (c *Cell) forgetDeleted(ctx context.Context) {
 	for ctx.Err() == nil {
 		rest := c.forgetEvery

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// headerCarried marks a call that a node has carried on to the leader: it goes
-	// no further, so that two nodes who each take the other for the leader do not
+	// headerCarried marks a call that a node has forwarded to the leader. It goes
+	// no further, so that two nodes that each take the other for the leader do not
 	// send it back and forth.
 	headerCarried = "Corvo-Carried"
 	// leaderWait is how long a call waits for an election to end. An election takes
-	// about one second; a proxy's patience is longer.
+	// about one second; proxies wait longer than this.
 	leaderWait = 5 * time.Second
 	// requestBytesMax leaves room around the largest entry.
 	requestBytesMax = 4 << 20
@@ -48,7 +48,7 @@ func NewHandler(c *Cell, members *Membership, peers *Peers, signer *identity.Sig
 }
 
 // sameCell refuses nodes of another cell. Proxies, operators and control planes know
-// no cell id and show none.
+// no cell id and send none.
 func (c *Cell) sameCell(next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +65,8 @@ func (c *Cell) sameCell(next http.Handler) http.Handler {
 
 const wordClockSkew = "CLOCK_SKEW"
 
-// SignedOnly refuses every caller that is not a part of the cell, before a body is
-// read, and says the same whatever was wrong.
+// SignedOnly refuses callers that are not part of the cell, before the body is
+// read, with the same answer whatever was wrong.
 func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 			return
 		}
 		denied, status := fault.New(fault.Unauthorized, "UNAUTHORIZED", "the request isn't signed with this cell's secret"), http.StatusUnauthorized
-		if errors.Is(err, identity.ErrExpired) { // Rightly signed.
+		if errors.Is(err, identity.ErrExpired) { // The signature is good.
 			denied, status = fault.New(fault.Unavailable, wordClockSkew, "the caller's clock and this node's clock differ by more than %s; correct the one that is wrong", identity.SkewMax), http.StatusServiceUnavailable
 		}
 		if !refuse.IsSupported(r) {
@@ -146,7 +146,7 @@ func tryLeader[Req, Res any](
 	return connect.NewResponse(res.Msg), nil
 }
 
-// unreached: a leader that can not be called is treated as no leader.
+// unreached treats a leader that cannot be called as no leader.
 func unreached(f *fault.Error) error {
 	if f.Code == fault.Unavailable && f.Reason == reasonUnreachable {
 		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "%s", f.Message)
@@ -154,7 +154,7 @@ func unreached(f *fault.Error) error {
 	return f
 }
 
-// refuse logs what the caller will not be shown.
+// refuse logs what the caller is not shown.
 func (h *handler) refuse(procedure string, err error) error {
 	if fault.As(err) == nil {
 		h.logger.Error("cell administration", "call", procedure, "err", err)

@@ -13,8 +13,7 @@ import (
 // should not: a transfer that does not work is never repeated in a tight loop (R5).
 const handOverEvery = time.Second
 
-// KeepFit hands over what this node leads whenever, and for as long as, another
-// node can lead it better, until ctx ends.
+// KeepFit hands over groups that another node can lead better, until ctx ends.
 func (m *Membership) KeepFit(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := m.cell.health.Changed()
@@ -37,9 +36,9 @@ func (m *Membership) KeepFit(ctx context.Context) {
 }
 
 // HandOver gives each group that this node leads to a voter of a better standing,
-// one after the other. What nobody can lead better stays.
+// one after the other. It keeps those that no other node can lead better.
 func (m *Membership) HandOver(ctx context.Context) {
-	// A silent node is not heard: its groups elect by themselves.
+	// A silent node cannot transfer; its groups elect by themselves.
 	if m.cell.health.Silent() || !m.leadsAny() {
 		return
 	}
@@ -69,7 +68,8 @@ func (m *Membership) leadsAny() bool {
 	return false
 }
 
-// succession is a picture of who could lead what instead of one node.
+// succession is what the nodes said of themselves, to choose from when one node
+// gives up its groups.
 type succession struct {
 	nodes []*cellv1.NodeStatus
 	from  string
@@ -88,8 +88,8 @@ func newSuccession(nodes []*cellv1.NodeStatus, from string) *succession {
 	return s
 }
 
-// pick chooses who shall lead a group: the best standing below limit, then the one
-// that leads fewest, then the order of the records.
+// pick chooses a group's next leader: the best standing below limit, then the node
+// that leads fewest, then the first in the records.
 func (s *succession) pick(id uint32, limit health.Standing) (string, bool) {
 	best, bestStanding := "", limit
 	for _, n := range s.nodes {
@@ -107,7 +107,7 @@ func (s *succession) pick(id uint32, limit health.Standing) (string, bool) {
 	return best, best != ""
 }
 
-// statusOf is what a node told, or nil.
+// statusOf is a node's status, or nil.
 func statusOf(nodes []*cellv1.NodeStatus, id string) *cellv1.NodeStatus {
 	for _, n := range nodes {
 		if n.GetNode().GetId() == id {

@@ -30,11 +30,11 @@ const (
 	addressBytesMax  = 256
 	publicKeyBytes   = 32 // Ed25519.
 
-	// Keys and namespaces that live: deleted and revoked ones, and those of deleted tenants, do
-	// not count. Each tenant has its own for sure, whatever others have; what it has beyond
-	// comes from what all share, up to a part of it.
+	// Limits of live keys and namespaces: deleted and revoked ones, and those of deleted
+	// tenants, do not count. Each tenant has a reserve of its own. Beyond that it draws on what
+	// all share, up to a part of it.
 	keysReserved       = 5
-	keysShared         = 100_000 // With what is reserved about 20 MB in every proxy.
+	keysShared         = 100_000 // With the reserves about 20 MB in every proxy.
 	keysEach           = 5_000
 	namespacesReserved = 2
 	namespacesShared   = 60_000
@@ -43,11 +43,11 @@ const (
 	// cutoffKept is how long a cutoff is remembered: longer than any token that was
 	// issued before it may live.
 	cutoffKept = 15 * time.Minute
-	// cutoffAheadMax is how far the clock of whoever cuts off may be ahead.
+	// cutoffAheadMax is how far the caller's clock may be ahead.
 	cutoffAheadMax = time.Minute
 )
 
-// quota bounds what tenants have of a family.
+// quota bounds a family's records, per tenant and in all.
 type quota struct {
 	family                 byte
 	what                   string
@@ -131,7 +131,7 @@ func isRole(s string) bool {
 	return false
 }
 
-// isPrintable accepts what may stand in a header or a log line.
+// isPrintable accepts what is safe in a header or a log line.
 func isPrintable(s string) bool {
 	return all(s, func(c byte) bool { return c >= 0x20 && c <= 0x7e })
 }

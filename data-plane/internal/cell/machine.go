@@ -20,8 +20,8 @@ import (
 // GroupID is the meta group's number in every cell.
 const GroupID uint32 = 1
 
-// errUnknownChange stops the node: skipping what another version applied would
-// make the replicas differ.
+// errUnknownChange stops the node: replicas would differ if one skipped what
+// another version applied.
 var errUnknownChange = errors.New("the entry has a change that this version doesn't know")
 
 // Machine is the deterministic part of the meta group. Apply, Committed and Reset
@@ -58,7 +58,7 @@ func NewMachine(store *statedb.Group) *Machine {
 	return m
 }
 
-// View is the committed state as of now.
+// View is the committed state.
 func (m *Machine) View() *View { return m.view.Load() }
 
 // Changed returns a channel that is closed when the view next moves. Take it
@@ -88,8 +88,8 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 	return &cellv1.ApplyResponse{Index: e.Index, Stored: stored}, nil
 }
 
-// decode reads an entry. What is unknown inside a record is kept as it is; what is
-// unknown outside one could mean anything.
+// decode reads an entry. Unknown fields inside a record are kept as they are;
+// outside a record they are refused, because they could mean anything.
 func decode(payload []byte) (*cellv1.ApplyRequest, error) {
 	req := &cellv1.ApplyRequest{}
 	if err := proto.Unmarshal(payload, req); err != nil {
@@ -111,7 +111,7 @@ func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.En
 		return nil, err
 	}
 	if err := allowed(req, entry.Version); err != nil {
-		return nil, fmt.Errorf("%w: %s", cellversion.ErrSkew, fault.As(err).Message) // No leader of a sound cell proposes it.
+		return nil, fmt.Errorf("%w: %s", cellversion.ErrSkew, fault.As(err).Message) // A correct leader never proposes it.
 	}
 	e := newEdit(m.layout, txn, entry.Now, m.speaks)
 	if err := e.control(req); err != nil {
@@ -201,14 +201,14 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 	return v, err
 }
 
-// readControl reads which control plane the cell goes by.
+// readControl reads which control plane writes the cell's desired state.
 func (m *Machine) readControl(into *cellv1.GetIndexResponse) error {
 	picture := m.store.View()
 	err := readMeta(picture, m.key(famMeta, metaControl), into)
 	return errors.Join(err, picture.Close())
 }
 
-// StoredView is the view that a node's folder holds, before the meta group is open.
+// StoredView reads the view from a node's folder before the meta group is open.
 func StoredView(store *statedb.Group) (*View, error) {
 	m := NewMachine(store)
 	if err := m.Reset(); err != nil {
@@ -257,7 +257,7 @@ func readMeta(p *statedb.View, key []byte, r proto.Message) error {
 	return nil
 }
 
-// namespaceID is the parsed id of a stored namespace; validate let no other in.
+// namespaceID parses the id of a stored namespace, which validate has checked.
 func namespaceID(n *cellv1.Namespace) job.Namespace {
 	id, err := job.ParseNamespace(n.GetId())
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// lagEntriesMax is how far behind a learner may be and still get its vote: less
-	// than one append of raft (256 entries).
+	// lagEntriesMax is how many entries a learner may be behind when it becomes a
+	// voter: less than one append of raft (256 entries).
 	lagEntriesMax = 200
 	// catchUpWait is how long one promotion waits for the learner before it answers
 	// "not yet"; the caller asks again.
 	catchUpWait = 2 * time.Second
 	catchUpPoll = 50 * time.Millisecond
-	// changeWait bounds the search for a group's leader; a joining node's catching
-	// up is bounded by the caller alone.
+	// changeWait bounds the search for a group's leader; only the caller bounds how
+	// long a joining node may take to catch up.
 	changeWait = 30 * time.Second
 )
 
@@ -35,7 +35,7 @@ const ReasonNodeIDUsed = "NODE_ID_USED"
 // reasonNotCaughtUp: the learner gets no vote yet.
 const reasonNotCaughtUp = "NOT_CAUGHT_UP"
 
-// Groups is the raft groups of this node, without or with the meta group.
+// Groups is the raft groups of this node; the meta group may be among them.
 type Groups interface {
 	// Group is nil for a group that is not open here.
 	Group(id uint32) *group.Group
@@ -76,8 +76,8 @@ func (m *Membership) group(id uint32) *group.Group {
 func (m *Membership) all() []uint32 { return append([]uint32{GroupID}, m.cell.View().Shards()...) }
 
 // AddNode records n and makes it a voter of every group, one after the other: a
-// learner first, a voter when it has caught up. It reports whether anything was to
-// be done. When it fails, the node is left a member that does no harm; ask again.
+// learner first, a voter when it has caught up. It reports whether there was
+// anything to do. If it fails, the node is left a harmless member; call it again.
 func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {
 	if !m.nodes.TryLock() {
 		return false, busy("another node is already being added or removed")
@@ -101,8 +101,9 @@ func (m *Membership) AddNode(ctx context.Context, n *cellv1.Node) (added bool, e
 	return added, nil
 }
 
-// AdmitNode records a node that wants to join with its folder, before anybody speaks
-// raft to it. Refused for an id that was used with another folder (R11).
+// AdmitNode records a node that wants to join, with its folder, before any node
+// exchanges raft messages with it. It refuses an id that was used with another
+// folder (R11).
 func (m *Membership) AdmitNode(ctx context.Context, n *cellv1.Node) error {
 	if n.GetFolderId() == "" {
 		return fault.InvalidFields([]fault.Field{{Path: "node.folder_id", Message: "is required for a node that joins"}})
@@ -158,13 +159,13 @@ func (m *Membership) RemoveNode(ctx context.Context, nodeID string) error {
 		return err
 	}
 	if nodeID == m.cell.NodeID() {
-		// Who leaves the meta group can not record that it left.
+		// A node that leaves the meta group cannot record that it left.
 		if err := m.TransferLeadership(ctx, GroupID, ""); err != nil {
 			return err
 		}
 		return m.cell.notLeader()
 	}
-	// The meta group last: while it still follows it, the node knows its peers.
+	// The meta group last: while the node follows it, it knows its peers.
 	for _, id := range slices.Backward(m.all()) {
 		if err := m.leave(ctx, id, nodeID); err != nil {
 			return err
@@ -244,7 +245,7 @@ func serves(nodes []*cellv1.NodeStatus, nodeID string, id uint32) bool {
 }
 
 // TransferLeadership moves a group's leadership to a voter; with an empty toNode
-// the library picks the one that is furthest on.
+// the library picks the most up-to-date one.
 func (m *Membership) TransferLeadership(ctx context.Context, id uint32, toNode string) error {
 	if !slices.Contains(m.all(), id) {
 		return fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no group %d", id)
@@ -252,9 +253,9 @@ func (m *Membership) TransferLeadership(ctx context.Context, id uint32, toNode s
 	return m.change(ctx, id, cellv1.GroupAction_GROUP_ACTION_TRANSFER, toNode)
 }
 
-// change has a group's leader change it, wherever that is, and looks for the
-// leader again when it moved. All but a transfer may be repeated, so a call whose
-// outcome is unknown is, too.
+// change sends a change to the group's leader, and looks for the leader again when
+// it moved. Everything but a transfer may be repeated, also when the outcome is
+// unknown.
 func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupAction, nodeID string) error {
 	req := &cellv1.ChangeGroupRequest{Group: id, Action: action, NodeId: nodeID}
 	retry := again
@@ -276,7 +277,7 @@ func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupA
 	})
 }
 
-// leaderStatus is a group's status as its leader tells it.
+// leaderStatus asks a group's leader for its status.
 func (m *Membership) leaderStatus(ctx context.Context, id uint32) (*cellv1.GroupStatus, error) {
 	var st *cellv1.GroupStatus
 	err := m.withLeader(ctx, id, again, func(ctx context.Context, leader string) error {
@@ -293,8 +294,8 @@ func (m *Membership) leaderStatus(ctx context.Context, id uint32) (*cellv1.Group
 	return st, err
 }
 
-// withLeader calls f with a group's leader, again while retry says that the next
-// try could go better by itself.
+// withLeader calls f with a group's leader, and again while retry says that another
+// try may succeed.
 func (m *Membership) withLeader(ctx context.Context, id uint32, retry func(error) bool, f func(ctx context.Context, leader string) error) error {
 	patience, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()

@@ -2,7 +2,7 @@ package cell
 
 import "sync"
 
-// notifier wakes everybody who waits. The zero value is ready.
+// notifier wakes all waiters. The zero value is ready.
 type notifier struct {
 	mu sync.Mutex
 	ch chan struct{} // Guarded by mu; closed and forgotten by fire; nil when nobody waits.

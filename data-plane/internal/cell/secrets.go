@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// retiredMax digests are remembered of a key.
+	// retiredMax is how many ended digests of a key are remembered.
 	retiredMax = 16
-	// longAgo ends a secret without saying when.
+	// longAgo is the end of a secret that ended at an unknown time.
 	longAgo = 1
 )
 
-// keepSecretsEnded makes k end every secret that old had ended or dropped: a control plane
-// that was restored from an older copy must not make one good again.
+// keepSecretsEnded ends in k every secret that old had ended or dropped: a control plane
+// restored from an older copy must not make one valid again.
 func keepSecretsEnded(k, old *cellv1.Key) {
 	k.RetiredDigests = slices.Clone(old.GetRetiredDigests())
 	if k.GetRevoked() {
@@ -43,7 +43,7 @@ func keepSecretsEnded(k, old *cellv1.Key) {
 	}
 }
 
-// endOf is when the digest at a place ends; 0 is never.
+// endOf is when digest i ends; 0 is never.
 func endOf(k *cellv1.Key, i int) int64 {
 	if i < len(k.GetDigestEndsNs()) {
 		return k.GetDigestEndsNs()[i]

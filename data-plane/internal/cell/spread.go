@@ -22,7 +22,8 @@ func (m *Membership) Spread(ctx context.Context, every time.Duration) {
 		every = spreadEvery
 	}
 	for {
-		// Half to one and a half: cells started together do not stay in step.
+		// Between half and one and a half of it, so that cells started together do
+		// not stay in step.
 		if pause(ctx, every/2+rand.N(every)) != nil {
 			return
 		}
@@ -46,9 +47,9 @@ type leaderMove struct {
 }
 
 // nextMove picks one shard to move from the node that leads most to the one that
-// leads fewest, if that makes it more even. Only nodes of the best standing are
-// moved to: what a full disk gave away does not come back. Ties go by id, so that
-// two looks at the same picture agree.
+// leads fewest, if that is more even. Only nodes of the best standing get shards,
+// so that a node with a full disk does not get back what it gave away. Ties go by
+// id, so that the same statuses give the same move.
 func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
 	leads, standing, best := make(map[string][]uint32), make(map[string]health.Standing), health.Unfit
 	for _, s := range nodes {

@@ -19,7 +19,7 @@ import (
 // reachable: two heartbeats of a leader, doubled.
 const statusTimeout = 2 * time.Second
 
-// Self tells what each group on this node is doing.
+// Self is the status of each group on this node.
 func (m *Membership) Self() *cellv1.NodeStatus {
 	s := &cellv1.NodeStatus{Node: &cellv1.Node{Id: m.cell.NodeID()}, Reachable: true}
 	if n, ok := m.cell.View().NodeByID(m.cell.NodeID()); ok {
@@ -67,7 +67,7 @@ func (m *Membership) Nodes(ctx context.Context) []*cellv1.NodeStatus {
 	return out
 }
 
-// ask never fails: a node that does not answer is not reachable.
+// ask never fails: a node that does not answer is reported as not reachable.
 func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus {
 	if n.GetId() == m.cell.NodeID() {
 		return m.Self()
@@ -92,8 +92,8 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	return s
 }
 
-// unreachable is the status of a node that did not tell its own. One that refuses the
-// question because it lives in another time can not say so itself.
+// unreachable is the status of a node that did not give its own. A node that refuses
+// the call because its clock is off cannot say so itself.
 func unreachable(n *cellv1.Node, why *fault.Error) *cellv1.NodeStatus {
 	s := &cellv1.NodeStatus{Node: n, Error: why.Error()}
 	if why.Reason == wordClockSkew {
@@ -102,7 +102,7 @@ func unreachable(n *cellv1.Node, why *fault.Error) *cellv1.NodeStatus {
 	return s
 }
 
-// causesOf is what keeps a node from leading, by its own word.
+// causesOf is what keeps a node from leading, as it said.
 func causesOf(s *cellv1.NodeStatus) []health.Cause {
 	var out []health.Cause
 	for _, c := range s.GetCauses() {

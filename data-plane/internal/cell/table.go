@@ -30,7 +30,7 @@ func (t *table[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-// all gives every record in no order.
+// all yields every record, in no order.
 func (t *table[K, V]) all() iter.Seq[V] {
 	return func(yield func(V) bool) {
 		if t.parts == nil {
@@ -50,7 +50,7 @@ func (t *table[K, V]) all() iter.Seq[V] {
 type tableEdit[K comparable, V any] struct {
 	table  *table[K, V]
 	copied [tableParts]bool
-	own    bool // The array of parts is ours.
+	own    bool // The array of parts is already a copy.
 }
 
 func (e *tableEdit[K, V]) writable(k K) map[K]V {

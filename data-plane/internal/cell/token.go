@@ -12,8 +12,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// tokenKey writes or removes a key that verifies user tokens. Its id follows from
-// it, so one id never means two keys.
+// tokenKey writes or removes a key that verifies user tokens. The id is derived
+// from the key, so one id never means two keys.
 func (e *edit) tokenKey(k *cellv1.TokenKey) error {
 	key := e.key(famTokenKey, k.GetId())
 	var old cellv1.TokenKey
@@ -37,7 +37,7 @@ func (e *edit) tokenKey(k *cellv1.TokenKey) error {
 	return e.setRecord(key, k)
 }
 
-// userCutoff ends a user's older tokens. A repetition with an earlier time changes
+// userCutoff ends a user's older tokens. A later call with an earlier time changes
 // nothing: what was cut off stays so.
 func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
 	if err := e.requireTenant(in.GetTenantId(), false); err != nil {
@@ -63,8 +63,8 @@ func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
 	return out, nil
 }
 
-// withCutoff is the list with one more, without those of which no token can be
-// left. It never changes list.
+// withCutoff returns list with c added, without cutoffs whose tokens have all
+// expired. It never changes list.
 func withCutoff(list []*cellv1.UserCutoff, c *cellv1.UserCutoff, now time.Time) []*cellv1.UserCutoff {
 	oldest := now.Add(-cutoffKept).UnixNano()
 	out := make([]*cellv1.UserCutoff, 0, len(list)+1)

@@ -179,7 +179,7 @@ func (p *problems) node(n *cellv1.Node) {
 	p.require(isBaseURL(n.GetApiUrl()), "node.api_url", "must be http://host:port or https://host:port, without a path")
 }
 
-// isAddress and isBaseURL are our own few lines, because apply must judge alike
+// isAddress and isBaseURL are our own, because apply must give the same result
 // under every version of the standard library.
 func isAddress(s string) bool {
 	i := strings.LastIndexByte(s, ':')

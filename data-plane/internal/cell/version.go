@@ -16,8 +16,8 @@ import (
 // ReasonVersion: a node's program does not speak the cell's version.
 const ReasonVersion = "CELL_VERSION"
 
-// sinceOf is the version of the cell that brought a kind of change. A kind that is not
-// here is one that this program does not know.
+// sinceOf is the version of the cell that brought a kind of change. This program does
+// not know a kind that is not listed.
 var sinceOf = map[int]cellversion.Version{ //nolint:gochecknoglobals // A constant table, by field of message Change.
 	1: cellversion.First, 2: cellversion.First, 3: cellversion.First, 4: cellversion.First, 5: cellversion.First, 6: cellversion.First,
 	7: cellversion.First, 8: cellversion.First, 9: cellversion.First, 10: cellversion.First, 11: cellversion.First,
@@ -33,8 +33,8 @@ func since(c *cellv1.Change) cellversion.Version {
 	return sinceOf[int(kind.Number())]
 }
 
-// allowed refuses changes that the version in force does not have. The zero version is
-// that of a cell before its first entry.
+// allowed refuses changes newer than the version in force. A cell has version 0 before
+// its first entry.
 func allowed(req *cellv1.ApplyRequest, version cellversion.Version) error {
 	for i, c := range req.GetChanges() {
 		if need := since(c); need > max(version, cellversion.First) {
@@ -51,9 +51,8 @@ func (e *edit) version() (*cellv1.CellVersion, error) {
 	return v, err
 }
 
-// spoken notes what a node's program speaks, in one record for all nodes: a state machine
-// that cannot scan has to know whether all can. A change that only tells an address
-// leaves it as it is.
+// spoken records which versions a node's program speaks, in one record for all nodes,
+// because apply cannot scan. A change that has only an address leaves it as it is.
 func (e *edit) spoken(n *cellv1.Node) (*cellv1.Node, error) {
 	v, err := e.version()
 	if err != nil {
@@ -79,7 +78,7 @@ func (e *edit) spoken(n *cellv1.Node) (*cellv1.Node, error) {
 	return n, e.setRecord(e.key(famMeta, metaVersion), v)
 }
 
-// unspoken forgets what a node that leaves has said.
+// unspoken removes a leaving node from that record.
 func (e *edit) unspoken(id string) error {
 	v, err := e.version()
 	if err != nil {
@@ -90,8 +89,8 @@ func (e *edit) unspoken(id string) error {
 }
 
 // raise switches the cell to a version that every node has said it speaks. A node whose
-// record is not true any more, because an older program was started in between, stops
-// here: it could not apply what follows.
+// record is no longer true, because an older program was started meanwhile, stops here:
+// it could not apply what follows.
 func (e *edit) raise(to cellversion.Version) error {
 	v, err := e.version()
 	switch {
@@ -102,7 +101,7 @@ func (e *edit) raise(to cellversion.Version) error {
 	}
 	for _, n := range v.GetNodes() {
 		if v.GetVersion() == 0 && n.GetHighest() == 0 {
-			continue // The one who forms the cell knows them.
+			continue // The founder of the cell knows them.
 		}
 		if n.GetHighest() < to || n.GetLowest() > to {
 			return cannot(n.GetNodeId(), n.GetLowest(), n.GetHighest(), to)
@@ -131,7 +130,7 @@ func versionChange(to cellversion.Version) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_Version{Version: to}}
 }
 
-// newest is the highest version that all of some nodes speak.
+// newest is the highest version that all the nodes speak.
 func newest(nodes []*cellv1.Node) cellversion.Version {
 	if len(nodes) == 0 {
 		return 0
@@ -143,8 +142,8 @@ func newest(nodes []*cellv1.Node) cellversion.Version {
 	return most
 }
 
-// raiseByItself raises the version for the time of a term as soon as all can, in a cell of
-// one process: it has no program to go back to that another node runs.
+// raiseByItself raises the version as soon as all nodes can, until the term ends. It is
+// for a cell of one process, where no other node runs an older program.
 func (c *Cell) raiseByItself(ctx context.Context) {
 	for ctx.Err() == nil {
 		moved := c.Changed()
@@ -169,8 +168,8 @@ func (c *Cell) raiseByItself(ctx context.Context) {
 }
 
 // RaiseVersion switches the cell to a newer version; 0 is the newest that every node
-// speaks. All nodes have to answer now: a record tells what a node was, and its
-// operator may have gone back meanwhile.
+// speaks. All nodes must answer now: a record says what a node ran, and its operator
+// may have gone back to an older program since.
 func (m *Membership) RaiseVersion(ctx context.Context, to cellversion.Version) (*cellv1.RaiseVersionResponse, error) {
 	nodes := make([]*cellv1.Node, 0, nodesMax)
 	for _, s := range m.Nodes(ctx) {

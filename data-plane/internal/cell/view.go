@@ -38,7 +38,7 @@ type View struct {
 
 type namespaceName struct{ tenant, name string }
 
-// What a watcher may lag before it is sent the whole state again.
+// How far a watcher may lag before it is sent the whole state again.
 const (
 	recentMax      = 1024
 	recentBytesMax = 16 << 20
@@ -80,7 +80,7 @@ func (v *View) Deleted(shard uint32) []job.Namespace {
 	return out
 }
 
-// Ends changes whenever an answer of Deleted may have.
+// Ends changes whenever a result of Deleted may have changed.
 func (v *View) Ends() uint64 { return v.ends }
 
 // KeyByID also finds revoked and expired keys, and keys of deleted tenants.
@@ -101,7 +101,7 @@ func (v *View) Nodes() []*cellv1.Node { return sorted(&v.nodes, (*cellv1.Node).G
 // TokenKeyByID finds a key that verifies user tokens.
 func (v *View) TokenKeyByID(id string) (*cellv1.TokenKey, bool) { return v.tokenKeys.get(id) }
 
-// UserCutoffs lists who was cut off lately. Do not change it.
+// UserCutoffs lists recent cutoffs. Do not change it.
 func (v *View) UserCutoffs() []*cellv1.UserCutoff { return v.cutoffs }
 
 // State is the whole state, each list ordered by id.
@@ -196,7 +196,7 @@ func newViewEdit(v *View) *viewEdit {
 	return e
 }
 
-// put takes over one record as stored.
+// put adds one record as stored.
 func (e *viewEdit) put(c *cellv1.Change) {
 	switch c := c.GetChange().(type) {
 	case *cellv1.Change_Tenant:
@@ -236,7 +236,7 @@ func (e *viewEdit) forget(id string) {
 	default:
 		ns, err := job.ParseNamespace(id)
 		if err != nil {
-			return // validate let no such in.
+			return // validate refuses others.
 		}
 		if n, ok := e.view.namespaces.get(ns); ok && !n.GetDeleted() {
 			e.named.remove(namespaceName{n.GetTenantId(), n.GetName()})

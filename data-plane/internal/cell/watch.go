@@ -8,8 +8,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// leaderlessMax is how many heartbeats a node may owe while it knows no leader: it
-// could be cut off, and its word must not confirm a watcher's state.
+// leaderlessMax is how many heartbeats a node may leave out while it knows no
+// leader: it could be cut off, and then must not confirm a watcher's state.
 const leaderlessMax = 3
 
 // behindMax is how long a watcher waits for a node that has not yet applied what
@@ -60,8 +60,8 @@ func errEnding() error {
 	return fault.New(fault.Unavailable, "SHUTTING_DOWN", "this node is shutting down; watch another node")
 }
 
-// waitReached: answering from an older state would take a change back, for
-// example bring a revoked key to life.
+// waitReached waits for index: answering from an older state would undo a change,
+// such as the revocation of a key.
 func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 	late := time.NewTimer(behindMax)
 	defer late.Stop()
@@ -85,14 +85,14 @@ func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 // watcher is one stream's position.
 type watcher struct {
 	at      uint64
-	started bool // Until then, at is the caller's claim.
+	started bool // Until then, at is what the caller claims.
 	send    func(*cellv1.WatchResponse) error
 }
 
 func (w *watcher) catchUp(v *View) error {
 	first := !w.started
 	w.started = true
-	// Index 0 asks for the state; an index this history never had gets it too.
+	// Index 0 asks for the whole state; an index beyond this history gets it too.
 	if first && (w.at == 0 || w.at > v.Index()) {
 		return w.whole(v)
 	}

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// watcherSilence is how long a proxy counts that confirms nothing, though its
-	// watch is open: two of its confirmations, which follow heartbeats.
+	// watcherSilence is how long a proxy with an open watch counts without a
+	// confirmation: two confirmations, which follow heartbeats.
 	watcherSilence = 12 * time.Second
 	// watchersMax bounds the proxies that one node remembers.
 	watchersMax     = 1024
 	proxyIDBytesMax = 128
 )
 
-// watchers is who follows this node and what they have confirmed. A proxy is known
-// for as long as one of its watches is open.
+// watchers are the proxies that follow this node and what they have confirmed. A
+// proxy is known while one of its watches is open.
 type watchers struct {
 	mu   sync.Mutex
 	byID map[string]*watching // Guarded by mu.
@@ -61,8 +61,9 @@ func (w *watchers) enter(id string) (leave func(), err error) {
 	}, nil
 }
 
-// confirm notes what a proxy has applied. One without a watch here is not noted:
-// nothing would say when it is gone. Confirmations may overtake each other.
+// confirm records what a proxy has applied. A proxy without a watch here is not
+// recorded, because nothing would say when it is gone. Confirmations may overtake
+// each other.
 func (w *watchers) confirm(id string, index uint64, ready bool, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +72,7 @@ func (w *watchers) confirm(id string, index uint64, ready bool, now time.Time) {
 	}
 }
 
-// list is every proxy that has confirmed something of late, by id.
+// list is every proxy that has confirmed something recently, by id.
 func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,8 +88,8 @@ func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 
 func compareWatchers(a, b *cellv1.Watcher) int { return cmp.Compare(a.GetProxyId(), b.GetProxyId()) }
 
-// Watchers asks every node who follows it, all at once. A proxy follows two nodes;
-// what it told the one counts as much as what it told the other.
+// Watchers asks all nodes at once who follows them. A proxy follows two nodes; its
+// confirmation to either counts.
 func (m *Membership) Watchers(ctx context.Context) *cellv1.ListWatchersResponse {
 	nodes := m.cell.View().Nodes()
 	answers := make([][]*cellv1.Watcher, len(nodes))

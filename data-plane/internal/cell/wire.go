@@ -83,8 +83,8 @@ func setMeta(h http.Header, name, value string) {
 }
 
 // Fault turns the error of a call to another node back into the fault that was
-// sent. A call that failed on its way is Unavailable when the far side can not
-// have seen it, else UnknownOutcome.
+// sent. A call that failed on its way is Unavailable if the far side cannot have
+// seen it, else UnknownOutcome.
 func Fault(err error) *fault.Error {
 	if f := fault.As(err); f != nil {
 		return f

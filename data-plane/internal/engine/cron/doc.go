@@ -5,8 +5,7 @@
 // are ours, because that library loses the runs of a skipped hour.
 //
 // The surprising fact: there are two kinds of expressions (R-T5). One that names
-// hours means the clock on the wall: in an hour that is skipped its runs come once,
-// when the hour would have ended, and in an hour that comes twice they come the first
-// time. One that runs in every hour means that time passes: it skips nothing that
-// passed and leaves out nothing.
+// hours follows the wall clock: runs in a skipped hour come once, when the hour would
+// have ended, and runs in a repeated hour come the first time. One that runs in every
+// hour follows elapsed time: clock changes neither drop nor repeat a run.
 package cron

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The functions of this file know the fields of a rule and nothing of zones: they
-// work on local seconds, see period.
+// The functions of this file know nothing of zones: they work on local seconds, see
+// period.
 
 // firstLocal finds the first second in [from, to) that the fields allow.
 func (r *Rule) firstLocal(from, to int64) (int64, bool) {
@@ -54,7 +54,7 @@ func (r *Rule) onDay(d int64) bool {
 	return dom || dow
 }
 
-// onClock is the first second of a day, from one on, at which the rule runs.
+// onClock is the first second of a day, at or after from, at which the rule runs.
 func (r *Rule) onClock(from int) (int, bool) {
 	h, m, s := from/3600, from/60%60, from%60
 	if r.hour>>h&1 == 1 {
@@ -77,7 +77,8 @@ func atLeast(set uint64, n int) (int, bool) {
 	return n + bits.TrailingZeros64(rest), rest != 0
 }
 
-// countClock counts the seconds of a day before one at which the rule runs.
+// countClock counts the seconds of a day, before the given one, at which the rule
+// runs.
 func (r *Rule) countClock(before int64) int64 {
 	h, m, s := before/3600, before/60%60, before%60
 	minute := int64(bits.OnesCount64(r.second))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // For machines without the files; theirs win where there are some.
+	_ "time/tzdata" // For machines without zone files; their own win.
 
 	robfig "github.com/robfig/cron/v3"
 )
@@ -29,7 +29,7 @@ const (
 var (
 	parser   = robfig.NewParser(robfig.SecondOptional | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow | robfig.Descriptor)
 	monthEnd = [...]int{1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
-	zones    sync.Map // Of *time.Location by name: reading one costs more than a run.
+	zones    sync.Map // Of *time.Location by name: loading one costs more than a run.
 )
 
 var errZone = errors.New("is no time zone; use a name of the IANA database such as Europe/Berlin, or UTC")
@@ -47,13 +47,12 @@ func Zone(name string) (*time.Location, error) {
 	if err != nil {
 		return nil, errZone
 	}
-	zones.Store(name, z) // As many as there are files of zones.
+	zones.Store(name, z) // Bounded by the number of zone files.
 	return z, nil
 }
 
 // Parse reads an expression of five fields, of six with seconds first, or a macro.
-// The text of an error says what is wrong with the expression. "@every 90s" counts
-// from anchor.
+// Errors say what is wrong with the expression. "@every 90s" counts from anchor.
 func Parse(expression string, zone *time.Location, anchor time.Time) (*Rule, error) {
 	if len(expression) > ExpressionBytesMax {
 		return nil, fmt.Errorf("is %d bytes long; at most %d are allowed", len(expression), ExpressionBytesMax)
@@ -102,7 +101,7 @@ func newRule(f *robfig.SpecSchedule, zone *time.Location) (*Rule, error) {
 	return r, nil
 }
 
-// comes reports whether there is a day on which the rule runs.
+// comes reports whether the rule ever runs.
 func (r *Rule) comes() bool {
 	if !r.bothDays || r.dow != allDows {
 		return true

@@ -12,7 +12,7 @@ type Rule struct {
 	// bothDays: day of month and day of week must both match, because one of them is
 	// "*"; otherwise one of the two is enough.
 	bothDays bool
-	// everyHour: time passes for it, it does not read the clock on the wall.
+	// everyHour: the rule follows elapsed time, not the wall clock.
 	everyHour bool
 	zone      *time.Location
 
@@ -41,7 +41,7 @@ func (r *Rule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// Count is how many runs there are after a time and not after another.
+// Count is how many runs there are after after, up to and including until.
 func (r *Rule) Count(after, until time.Time) int64 {
 	from, to := after.Unix()+1, until.Unix()+1
 	if from >= to {
@@ -63,8 +63,8 @@ func (r *Rule) Count(after, until time.Time) int64 {
 	return n
 }
 
-// Between lists the runs after a time and not after another, in their order, but no
-// more than the latest limit of them.
+// Between lists the runs after after, up to and including until, in order; of more
+// than limit runs only the latest.
 func (r *Rule) Between(after, until time.Time, limit int) []time.Time {
 	if limit <= 0 {
 		return nil
@@ -79,8 +79,8 @@ func (r *Rule) Between(after, until time.Time, limit int) []time.Time {
 	return out
 }
 
-// startOf finds the time after which there are just the n latest of more runs. A
-// second has one run at most, so that counting finds it.
+// startOf finds the time after which exactly the n latest runs remain. A second has
+// at most one run, so a search by Count finds it.
 func (r *Rule) startOf(after, until time.Time, n int64) time.Time {
 	enough, few := after.Unix(), until.Unix()
 	for few-enough > 1 {
@@ -94,18 +94,18 @@ func (r *Rule) startOf(after, until time.Time, n int64) time.Time {
 	return time.Unix(enough, 0)
 }
 
-// passed is how many intervals have ended by a time.
+// passed is how many intervals have ended at a time.
 func (r *Rule) passed(at int64) int64 { return max(at-r.anchor, 0) / r.every }
 
 func (r *Rule) time(at int64) time.Time { return time.Unix(at, 0).In(r.zone) }
 
-// period is a stretch of time in which the clocks of a zone are not changed. What
-// they show, in seconds since 1970 as if they stood at Greenwich, is called local
-// here: time plus offset.
+// period is a stretch of time in which a zone's clocks do not change. Local seconds
+// are what the clocks show, counted since 1970 as if they were UTC: time plus
+// offset.
 type period struct {
 	start, end int64 // Seconds since 1970, without the end.
 	offset     int64
-	change     int64 // By which the clocks were put forward at the start; negative: back.
+	change     int64 // How far the clocks went forward at the start; negative: back.
 }
 
 func (r *Rule) periodAt(at int64) period {
@@ -136,7 +136,7 @@ func (r *Rule) first(p *period, from, to int64) (int64, bool) {
 	return local - p.offset, ok
 }
 
-// owed reports whether runs of the skipped time before the period come at its start.
+// owed reports whether the runs skipped just before the period come at its start.
 func (r *Rule) owed(p *period) bool {
 	if r.everyHour || p.change <= 0 {
 		return false
@@ -145,8 +145,8 @@ func (r *Rule) owed(p *period) bool {
 	return ok
 }
 
-// fresh is the local time before which the clocks of the period show again what they
-// have shown before, as far as the rule minds.
+// fresh is the local time up to which the period repeats what the clocks showed
+// before, if that matters to the rule.
 func (r *Rule) fresh(p *period) int64 {
 	if r.everyHour || p.change >= 0 {
 		return math.MinInt64

@@ -1,13 +1,13 @@
-// Package health owns the one answer to "should this node lead?": the reasons why
-// it should not, and what they add up to. Whoever finds a reason (the disk's
-// watchdog, the guard of its space, the clock, a shutdown) sets it here; whoever
-// moves or takes leadership (the balancer, the hand-over, raft's transport, the
-// groups) asks here and nowhere else.
+// Package health decides whether this node should lead: it holds the reasons why
+// not, and what they add up to. What finds a reason (the disk's watchdog, its space
+// monitor, the clock, a shutdown) sets it here; what moves or takes leadership (the
+// balancer, the hand-over, raft's transport, the groups) asks here and nowhere
+// else.
 //
 // It must not know raft, disks or clocks: it is a set of reasons.
 //
-// Surprising: a nearly full disk does not forbid to lead. Somebody has to, when
-// every disk of the cell is full, so that jobs can be acked and deleted.
+// Surprising: a node with a nearly full disk may lead. When every disk of the cell
+// is full some node has to, so that jobs can be acked and deleted.
 package health
 
 import (
@@ -32,8 +32,8 @@ const (
 	Closed       Reason = "closed" // The node takes no calls any more.
 )
 
-// Standing says how well a node can lead, best first. Leadership moves to a node
-// of a better standing, never to one of a worse.
+// Standing is how well a node can lead, best first. Leadership moves to a node of a
+// better standing, never to one of a worse.
 type Standing int
 
 // Standings, in order.
@@ -41,7 +41,7 @@ const (
 	Fit      Standing = iota
 	Degraded          // Leads only while no fitter node can: it refuses new jobs.
 	Critical          // Likewise, and grants no leases.
-	Unfit             // Never leads if it can be helped.
+	Unfit             // Leads only if nothing else is possible.
 )
 
 func (s Standing) String() string {
@@ -51,9 +51,9 @@ func (s Standing) String() string {
 // rule is what a reason does.
 type rule struct {
 	standing Standing
-	// silences: the node stops at once to speak as a leader, whether or not
-	// anybody can take over, because what it says as one may be wrong or keep the
-	// others from electing. Staying silent is always safe.
+	// silences: the node stops sending as a leader at once, whether or not another
+	// can take over, because what it sends may be wrong or keep the others from
+	// electing. Silence is always safe.
 	silences bool
 }
 
@@ -70,13 +70,13 @@ func ruleOf(r Reason) rule {
 	}
 }
 
-// Cause is a reason with what was seen.
+// Cause is a reason and what was observed.
 type Cause struct {
 	Reason Reason
 	Detail string
 }
 
-// StandingOf adds up the causes that a node tells of itself.
+// StandingOf is the standing that follows from causes.
 func StandingOf(causes []Cause) Standing {
 	worst := Fit
 	for _, c := range causes {
@@ -85,7 +85,7 @@ func StandingOf(causes []Cause) Standing {
 	return worst
 }
 
-// Health of this node. A nil *Health is fit for ever.
+// Health of this node. A nil *Health is always fit.
 type Health struct {
 	logger *slog.Logger
 
@@ -94,12 +94,12 @@ type Health struct {
 	changed chan struct{} // Closed and replaced at each change.
 }
 
-// New is fit. Changes are logged.
+// New returns a fit Health that logs its changes.
 func New(logger *slog.Logger) *Health {
 	return &Health{logger: logger, causes: make(map[Reason]string), changed: make(chan struct{})}
 }
 
-// Set notes a reason; detail is for people. Setting it again changes the detail only.
+// Set adds a reason; detail is for people. Setting it again changes only the detail.
 func (h *Health) Set(r Reason, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *Health) Set(r Reason, detail string) {
 	h.fire()
 }
 
-// Clear takes a reason back.
+// Clear removes a reason.
 func (h *Health) Clear(r Reason) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +128,7 @@ func (h *Health) Clear(r Reason) {
 	h.fire()
 }
 
-// fire wakes who waits; the caller holds mu.
+// fire wakes the waiters; the caller holds mu.
 func (h *Health) fire() {
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -162,8 +162,8 @@ func (h *Health) Has(r Reason) bool {
 	return ok
 }
 
-// Silent reports whether the node must not speak as a leader now: no heartbeats,
-// no entries, no requests for votes. It is asked for every message.
+// Silent reports whether the node must not act as a leader now: no heartbeats, no
+// entries, no requests for votes. It is called for every message.
 func (h *Health) Silent() bool {
 	if h == nil {
 		return false

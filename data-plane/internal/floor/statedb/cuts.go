@@ -6,13 +6,13 @@ import (
 	"sort"
 )
 
-// cutMap knows for every key which of the ranges that were removed is the last one
-// over it. Adding one and asking cost a logarithm of how many there are, amortised:
-// an entry that sweeps a queue removes some for each of a thousand jobs.
+// cutMap finds for a key the last of the removed ranges that covers it. Adding a
+// range and looking up a key take logarithmic time, amortized: an entry that sweeps
+// a queue removes some ranges for each of a thousand jobs.
 //
-// Invariants: a run is ordered and its ranges do not touch each other's keys; every
-// range of a run is older than all of the next run; each run is more than twice as
-// long as the next one.
+// Invariants: a run is ordered and its ranges do not overlap; every range of a run
+// is older than all of the next run; each run is more than twice as long as the
+// next one.
 type cutMap struct {
 	runs  [][]cut
 	count int // Ranges added so far: the number of the last one.
@@ -46,7 +46,7 @@ func (m *cutMap) last(key []byte) int {
 	return 0
 }
 
-// overlay is one run with the keys of both, where the younger counts. It consumes old.
+// overlay merges two runs; where they overlap, the younger wins. It consumes old.
 func overlay(old, young []cut) []cut {
 	out := make([]cut, 0, len(old)+2*len(young)) // A young range may split an old one.
 	for _, y := range young {

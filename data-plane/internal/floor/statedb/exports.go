@@ -11,31 +11,31 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// exportsMax is how many transfers a node has under way at a time, whatever the number
-// of its groups. Each is a copy of a group's state on disk, keeps the tables that its
-// picture needs while it is written, and then competes for the network. The next ones
-// wait in the order in which they came.
+// exportsMax is how many transfers a node has under way at a time, however many groups
+// it has. Each is a copy of a group's state on disk, holds the tables of its snapshot
+// while it is written, and then competes for the network. Further ones wait in the
+// order in which they came.
 const exportsMax = 2
 
 // ErrExportEnded is returned for a transfer that was given up: its receiver did, the
 // group's state was replaced, or the store closed.
 var ErrExportEnded = errors.New("the state transfer was given up")
 
-// exports are the transfers that are wanted, being written or being read.
+// exports are the transfers that wait, are being written or are being read.
 type exports struct {
-	slots chan struct{} // A token for each, from before its picture is taken until its file is removed.
+	slots chan struct{} // A token for each, from before its snapshot is taken until its file is removed.
 	// ctx ends when the store closes.
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup // Of the writing goroutines.
 
-	mu     sync.Mutex // Guards what follows and the marked fields of each transfer. Nothing is waited for under it.
+	mu     sync.Mutex // Guards what follows and the marked fields of each transfer. Nothing blocks while it is held.
 	closed bool
 	all    []*shared
 	spans  map[uint32]*sync.RWMutex
 }
 
-// shared is one transfer and those who read it.
+// shared is one transfer and its readers.
 type shared struct {
 	exports *exports
 	group   *Group
@@ -44,8 +44,8 @@ type shared struct {
 
 	// Guarded by exports.mu.
 	readers int
-	label   []byte // Nil until the picture is taken.
-	retired bool   // Nobody may join.
+	label   []byte // Nil until the snapshot is taken.
+	retired bool   // No more readers may join.
 	ready   bool   // The file is written, and the last reader removes it.
 
 	// Set before done is closed.
@@ -61,7 +61,7 @@ func newExports() *exports {
 	return e
 }
 
-// close ends the wait of everybody and the writing. What is ready can be read on.
+// close ends all waiting and writing. Transfers that are ready can still be read.
 func (e *exports) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -70,8 +70,8 @@ func (e *exports) close() {
 	e.work.Wait()
 }
 
-// span is held for reading while a picture of the group is in use, for writing while
-// its span is swapped: Pebble's snapshots do not stand an excise.
+// span is held for reading while a snapshot of the group is in use, and for writing
+// while its span is replaced: Pebble's snapshots do not survive an excise.
 func (e *exports) span(group uint32) *sync.RWMutex {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,7 +81,8 @@ func (e *exports) span(group uint32) *sync.RWMutex {
 	return e.spans[group]
 }
 
-// retire gives up what is being written for the group, and lets nobody join what is ready.
+// retire ends the group's transfer that is being written, and closes one that is ready to
+// new readers.
 func (e *exports) retire(group uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,7 +115,8 @@ func (e *exports) join(g *Group, key []byte, usable func(label []byte) bool) (*s
 	return s, nil
 }
 
-// build waits for a slot and writes the file. Readers who are left then own both.
+// build waits for a slot and writes the file. Then both belong to the readers that
+// are left.
 func (s *shared) build(ctx context.Context, key []byte) {
 	e := s.exports
 	select {
@@ -128,12 +130,12 @@ func (s *shared) build(ctx context.Context, key []byte) {
 		return
 	}
 	if err == nil {
-		_ = s.remove() // Nobody is there to be told; the next start clears what is left.
+		_ = s.remove() // No reader is left to tell; the next start removes the file.
 	}
 	<-e.slots
 }
 
-// write takes the picture and writes it out. It leaves no file if it fails.
+// write takes a snapshot and writes it to the file. It leaves no file if it fails.
 func (s *shared) write(ctx context.Context, key []byte) (err error) {
 	span := s.exports.span(s.group.id)
 	span.RLock()
@@ -154,7 +156,7 @@ func (s *shared) write(ctx context.Context, key []byte) (err error) {
 	return err
 }
 
-// settle tells the readers how it went, and returns whether the file is theirs.
+// settle tells the readers the outcome, and reports whether they take the file.
 func (s *shared) settle(err error) bool {
 	s.exports.mu.Lock()
 	defer s.exports.mu.Unlock()
@@ -198,7 +200,7 @@ func (s *shared) remove() error {
 
 // Export is one reader's transfer of a group's state.
 type Export struct {
-	// Label is the value that names the picture; empty if there was none.
+	// Label is the value that identifies the snapshot; empty if there was none.
 	Label []byte
 	// Size is the exact number of bytes Read will give.
 	Size int64
@@ -211,11 +213,10 @@ type Export struct {
 	ended bool
 }
 
-// Export gives a transfer of the group's state, of one moment. label is a key whose
-// value of that moment tells which it was. A transfer that is under way is shared if
-// usable, asked with its label, says so; usable must not wait. Otherwise the call waits
-// for its turn and until the file is written. When ctx ends, so does the wait, and so
-// does the transfer if it is being read.
+// Export returns a transfer of a snapshot of the group's state. label is a key whose
+// value in the snapshot identifies it. A transfer that is under way is shared if usable
+// accepts its label; usable must not block. Otherwise the call waits for its turn and
+// until the file is written. The end of ctx ends the wait, and the reading too.
 func (g *Group) Export(ctx context.Context, label []byte, usable func(label []byte) bool) (*Export, error) {
 	assertPrefix(g.prefix, label)
 	s, err := g.db.exports.join(g, label, usable)
@@ -231,7 +232,8 @@ func (g *Group) Export(ctx context.Context, label []byte, usable func(label []by
 		return nil, errors.Join(s.err, s.leave())
 	}
 	x := &Export{Label: s.label, Size: s.size, shared: s}
-	// Nobody is left to hear that a file stays; the next start clears staging.
+	// No caller is left to get the error of a file that stays; the next start
+	// clears staging.
 	x.unwatch = context.AfterFunc(ctx, func() { _ = x.end() })
 	return x, nil
 }

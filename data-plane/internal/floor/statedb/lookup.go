@@ -7,15 +7,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Lookup reads many keys of one picture of the group. In the order of the keys each
-// read starts where the last one ended, which is much cheaper than as many Gets.
-// Close it.
+// Lookup reads many keys of one snapshot of the group. If the keys come in order,
+// each read starts where the last one ended, which is much cheaper than as many
+// Gets. Close it.
 type Lookup struct {
 	it     *pebble.Iterator
 	prefix [4]byte
 }
 
-// Lookup takes a picture of the committed state to look up keys in.
+// Lookup takes a snapshot of the committed state.
 func (g *Group) Lookup() (*Lookup, error) {
 	from, to := g.span()
 	it, err := g.db.pebble.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
@@ -41,5 +41,5 @@ func (l *Lookup) Get(key []byte) ([]byte, error) {
 	return v, nil
 }
 
-// Close releases the picture.
+// Close releases the snapshot.
 func (l *Lookup) Close() error { return l.it.Close() }

@@ -47,8 +47,8 @@ type Options struct {
 	// Watch is called as a write begins and the returned function as it ends, so
 	// that a watchdog fires while the write is still blocked. Nil turns it off.
 	Watch func(op string) (end func())
-	// OnDiskSlow is Pebble's report of a file operation that does not end; it also
-	// covers flushes and compactions, which Watch does not see.
+	// OnDiskSlow is Pebble's report of a slow file operation; it also covers
+	// flushes and compactions, which Watch does not see.
 	OnDiskSlow func(vfs.DiskSlowInfo)
 	// OnFatal ends the process after a failed write, flush or compaction, or when
 	// a table is found damaged (R6). It must not return. Nil panics.
@@ -139,8 +139,8 @@ func Open(dir string, o Options) (*DB, error) {
 	return d, nil
 }
 
-// events: a flush or compaction that fails is not tried again and again while the
-// node goes on leading. The log holds what the state loses with the process.
+// events ends the process when a flush or compaction fails, instead of retrying
+// while the node leads. The log has what the state loses.
 func events(o Options) *pebble.EventListener {
 	fail := func(what string, err error) { o.OnFatal(fmt.Errorf("state store: %s: %w", what, err)) }
 	e := &pebble.EventListener{
@@ -156,7 +156,8 @@ func events(o Options) *pebble.EventListener {
 }
 
 // Close gives up transfers that wait or are being written and closes the store.
-// Nothing may use it afterwards, but a transfer that is being read can be read on.
+// Nothing may use it afterwards, but a transfer that is being read can still be
+// read.
 func (d *DB) Close() error {
 	d.exports.close()
 	return d.pebble.Close()
@@ -252,19 +253,19 @@ func walk(r pebble.Reader, prefix [4]byte, from, to []byte, begin, next func(*pe
 	return nil
 }
 
-// View is a consistent read-only picture of the group; close it.
+// View is a read-only snapshot of the group; close it.
 type View struct {
 	snap   *pebble.Snapshot
 	prefix [4]byte
 }
 
-// View takes a picture of the committed state.
+// View takes a snapshot of the committed state.
 func (g *Group) View() *View { return &View{snap: g.db.pebble.NewSnapshot(), prefix: g.prefix} }
 
-// Get is Group.Get on the picture.
+// Get is Group.Get on the snapshot.
 func (v *View) Get(key []byte) ([]byte, error) { return get(v.snap, v.prefix, key) }
 
-// Scan is Group.Scan on the picture.
+// Scan is Group.Scan on the snapshot.
 func (v *View) Scan(from, to []byte, f func(key, value []byte) (bool, error)) error {
 	return scan(v.snap, v.prefix, from, to, f)
 }
@@ -274,7 +275,7 @@ func (v *View) ScanBack(from, to []byte, f func(key, value []byte) (bool, error)
 	return walk(v.snap, v.prefix, from, to, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, f)
 }
 
-// Close releases the picture.
+// Close releases the snapshot.
 func (v *View) Close() error { return v.snap.Close() }
 
 // span is [prefix, next prefix).
@@ -284,15 +285,16 @@ func (g *Group) span() (from, to []byte) {
 	return from, to
 }
 
-// assertPrefix: a key outside the group's span would read or change a neighbour.
+// assertPrefix panics on a key outside the group's span: it would read or change
+// another group.
 func assertPrefix(prefix [4]byte, key []byte) {
 	if len(key) < len(prefix) || !bytes.Equal(key[:len(prefix)], prefix[:]) {
 		panic(fmt.Sprintf("statedb: key %x is outside group %x", key, prefix))
 	}
 }
 
-// slogLogger hands Pebble's messages to slog. Fatalf ends the process: a store
-// that met a write error must not go on (R6).
+// slogLogger passes Pebble's messages to slog. Fatalf ends the process: a store
+// must not go on after a write error (R6).
 type slogLogger struct {
 	l     *slog.Logger
 	fatal func(error)

@@ -14,7 +14,7 @@ type tailHash struct {
 
 func newTailHash(h hash.Hash) *tailHash { return &tailHash{h: h} }
 
-// push takes the next bytes and returns those that are certainly not trailer.
+// push takes the next bytes and returns those that cannot be part of the trailer.
 func (t *tailHash) push(p []byte) []byte {
 	all := append(t.tail, p...)
 	cut := max(len(all)-sha256.Size, 0)

@@ -156,7 +156,7 @@ func (g *Group) Import() (*Import, error) {
 }
 
 func (m *Import) Write(p []byte) (int, error) {
-	// All but the last 32 bytes belong to the SST.
+	// All but the last 32 bytes are the SST.
 	body := m.hash.push(p)
 	if _, err := m.file.Write(body); err != nil {
 		return 0, fmt.Errorf("write import: %w", err)
@@ -192,8 +192,8 @@ func (m *Import) Abort() error {
 }
 
 // Install replaces the group's whole span by the transfer in one manifest edit:
-// before a crash the old state, after it the new one, nothing between. A transfer of
-// the old one that is being written is given up: its sender does not lead any more.
+// after a crash there is the old state or the new one, nothing between. A transfer
+// of the old state that is being written is given up: its sender no longer leads.
 func (m *Import) Install(ctx context.Context) error {
 	exports := m.group.db.exports
 	exports.retire(m.group.id)
@@ -208,10 +208,9 @@ func (m *Import) Install(ctx context.Context) error {
 	return removeIfThere(m.group.db.fs, m.path)
 }
 
-// MarkCovered durably notes that the group's state stands on its own up to what
-// value says: the log may be missing up to there. It also makes every earlier
-// commit durable. The note lies outside the group's span, so that installing a
-// transfer does not remove it.
+// MarkCovered durably records up to where the group's state is complete without the
+// log; value says where. It also makes every earlier commit durable. The record is
+// outside the group's span, so that installing a transfer does not remove it.
 func (g *Group) MarkCovered(value []byte) error {
 	if err := g.db.pebble.Set(g.noteKey(), value, pebble.Sync); err != nil {
 		return fmt.Errorf("note covered index of group %d: %w", g.id, err)
@@ -219,10 +218,10 @@ func (g *Group) MarkCovered(value []byte) error {
 	return nil
 }
 
-// Covered returns the last note of MarkCovered, or ErrNotFound.
+// Covered returns what MarkCovered recorded last, or ErrNotFound.
 func (g *Group) Covered() ([]byte, error) { return get(g.db.pebble, noteGroup, g.noteKey()) }
 
-// noteGroup is a group number no raft group has.
+// noteGroup is the prefix of these records, a number that no raft group has.
 var noteGroup = [4]byte{0xff, 0xff, 0xff, 0xff}
 
 func (g *Group) noteKey() []byte { return bytes.Join([][]byte{noteGroup[:], g.prefix[:]}, nil) }

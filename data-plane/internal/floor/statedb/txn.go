@@ -81,8 +81,8 @@ func (t *Txn) Get(key []byte) ([]byte, error) {
 }
 
 // void drops the value of a slot that was cut since it was written. DeleteRange leaves
-// that to whoever looks at the slot next, because it cannot find its slots without
-// looking at all of them.
+// that to the next use of the slot, because it could find its slots only by looking at
+// all of them.
 func (t *Txn) void(s *slot) {
 	if s.value == nil || s.cuts == t.gone.count {
 		return
@@ -208,7 +208,8 @@ func (t *Txn) DeleteRange(from, to []byte) {
 	assertPrefix(t.group.prefix, from)
 	assertPrefix(t.group.prefix, to)
 	// The cut reaches the batch before the entry's own writes (EndEntry) and after
-	// those of earlier entries. Slots of earlier entries only have to look deleted.
+	// those of earlier entries. For slots of earlier entries it is enough that they
+	// read as deleted.
 	t.cuts = append(t.cuts, keyRange{from, to})
 	t.gone.add(from, to)
 }

@@ -2,12 +2,12 @@
 // and keeps out a node whose folder has less than that.
 //
 // It owns the records of the peers, which are stored with a sync beside the raft log,
-// and the judgement of a peer's statement. It must not know raft's rules beyond this
-// one: terms and committed indexes of a node never go back. Nor does it know where
+// and the check of a peer's statement against them. Of raft's rules it must know only
+// that a node's terms and committed indexes never go back. Nor does it know where
 // nodes are, or what an entry means.
 //
-// Surprising: a record is what a node has said itself, not what others saw of it. A
-// node that forgot is held against its own words.
+// Surprising: a record is what a node has said of itself, not what others saw of
+// it. A node that lost data is found out by its own words.
 package witness
 
 import (
@@ -25,22 +25,22 @@ type Store interface {
 	SetNodeValue(name string, value []byte) error
 }
 
-// Self is what the book asks about its own node and its cell.
+// Self is what a Book needs to know of its own node and cell.
 type Self interface {
-	// Standings is how far this node is: in one group, or in all for group 0.
+	// Standings is how far this node is in one group, or in all for group 0.
 	Standings(group uint32) []transport.Standing
-	// Folder is the folder that the cell has recorded for a node, "" for none, and
-	// whether the node was removed.
+	// Folder returns the folder that the cell has recorded for a node, "" for none,
+	// and whether the node was removed.
 	Folder(node string) (folder string, removed bool)
-	// Speaks is what this node's program speaks.
+	// Speaks is the versions of the cell that this node's program speaks.
 	Speaks() cellversion.Range
 	// CellVersion is the version of the cell, 0 before it is known.
 	CellVersion() cellversion.Version
-	// Refused hears that a peer refuses this node.
+	// Refused is called when a peer refuses this node.
 	Refused(*transport.Refusal)
 }
 
-// Book is the memory of one node. It is a transport.Guard.
+// Book is one node's records of its peers. It is a transport.Guard.
 type Book struct {
 	store  Store
 	folder string
@@ -54,10 +54,10 @@ type Book struct {
 // record is what one peer has said, the highest of each.
 type record struct {
 	folder string
-	groups map[uint32]transport.Standing // Last is not remembered.
+	groups map[uint32]transport.Standing // Without Last.
 }
 
-// New makes the book of the node whose folder has that name.
+// New makes the book of the node with that folder.
 func New(store Store, folder string, self Self, log *slog.Logger) *Book {
 	return &Book{store: store, folder: folder, self: self, log: log, known: make(map[string]record)}
 }
@@ -68,7 +68,8 @@ func (b *Book) Statement(group uint32) transport.Statement {
 	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.Standings(group)}
 }
 
-// Memory implements transport.Guard: what is known now judges what is said later.
+// Memory implements transport.Guard: it checks a later statement against what is
+// known now.
 func (b *Book) Memory(peer string) func(transport.Statement) *transport.Refusal {
 	b.mu.Lock()
 	rec, err := b.recordOf(peer)
@@ -156,8 +157,8 @@ func (b *Book) recordOf(peer string) (record, error) {
 
 func name(peer string) string { return "said/" + peer }
 
-// with is the record and what s adds to it, and whether that is anything. It does
-// not change r, which others may be judging by.
+// with returns r with what s adds, and whether s adds anything. It does not change
+// r, which other goroutines may be reading.
 func (r record) with(s transport.Statement) (_ record, grown bool) {
 	out := record{folder: s.Folder, groups: make(map[uint32]transport.Standing, len(s.Groups))}
 	grown = r.folder != s.Folder
