@@ -276,47 +276,6 @@ func (g *generator) together() []command.Command {
 	return cmds
 }
 
-func (g *generator) command() command.Command {
-	ns, id := g.job()
-	if g.theme != nil && g.one(2, "theme") {
-		return g.theme(ns)
-	}
-	switch n := g.pick(40, "command"); n {
-	case 0, 1, 2, 3, 4, 5:
-		return g.enqueue()
-	case 6, 7, 8, 9, 10, 11:
-		return g.fetch()
-	case 12, 13, 14, 15, 16, 17, 18:
-		ns, id := g.jobIn(func(h *records.Head) bool { return h.State.Leased() })
-		return []func(job.Namespace, job.ID) command.Command{g.ack, g.ack, g.ack, g.fail, g.fail, g.heartbeat, g.heartbeat}[n-12](ns, id)
-	case 19, 20, 21, 22, 23:
-		return g.due()
-	case 24, 25:
-		return g.sweep()
-	case 26:
-		if h, ok := g.seen.heads[id]; ok && !g.calm && g.one(2, "extend") {
-			return &command.Extend{NS: ns, ID: id, Epoch: h.Epoch, Until: g.r.lease + int64(g.seconds(4, "until"))}
-		}
-		switch g.pick(4, "log") {
-		case 0:
-			return &command.AuditTaken{Through: uint64(g.pick(6, "through"))}
-		case 1, 2:
-			c := &command.Audit{NS: ns, By: "key_1", Act: "job.retry", Type: "job", Target: id.String(), Covers: uint32(g.pick(3, "covers"))}
-			if g.one(2, "in parts") {
-				c.Op, c.Done = job.ID{0xac, byte(g.pick(3, "op"))}, g.one(2, "done")
-			}
-			return c
-		}
-		return &command.TrimFeed{Before: g.r.index / 2}
-	case 27, 28, 29:
-		return g.govern(ns)
-	case 30, 31, 32:
-		return g.schedule(ns)
-	default:
-		return g.admin(ns, id)
-	}
-}
-
 func (g *generator) fetch() command.Command {
 	ready := func(h *records.Head) bool { return h.State == job.Pending && !h.Blocked() }
 	ns, id := g.jobIn(ready)
@@ -376,43 +335,6 @@ func (g *generator) usage() *command.Usage {
 	}
 	cost := int64(g.pick(4, "cost"))
 	return &command.Usage{Cost: cost, Input: 10 * cost, Output: int64(g.pick(2, "output")), Model: []string{"m", "m", "m", "n"}[g.pick(4, "model")], Total: g.one(2, "total")}
-}
-
-func (g *generator) admin(ns job.Namespace, id job.ID) command.Command {
-	switch n := g.pick(18, "admin"); n {
-	case 0:
-		return &command.Cancel{NS: ns, ID: id}
-	case 1:
-		return &command.Retry{NS: ns, ID: id}
-	case 2:
-		return &command.Delete{NS: ns, ID: id}
-	case 3:
-		return g.requeue(ns, id)
-	case 4, 15:
-		return g.hold(ns, id)
-	case 5, 6, 7:
-		ns, id := g.jobIn(func(h *records.Head) bool { return h.State == job.Held })
-		return &command.Decide{NS: ns, ID: id, Approve: n > 5, By: []string{approver, "me"}[g.pick(2, "by")]}
-	case 8:
-		return &command.DeleteQueue{NS: ns, Queue: g.queue()}
-	case 9:
-		return &command.ClearQueue{NS: ns, Queue: g.queue()}
-	case 10:
-		return &command.Move{NS: ns, ID: id, Queue: g.queue()}
-	case 11:
-		return &command.Prioritize{NS: ns, ID: id, Priority: job.Priority(g.pick(3, "priority"))}
-	case 12:
-		return &command.MakeBatch{NS: ns, ID: job.BatchID{0, g.fresh()}, Callback: g.step()}
-	case 13:
-		return &command.SealBatch{NS: ns, ID: g.batch()}
-	}
-	if g.calm {
-		return g.enqueue()
-	}
-	if g.one(3, "pause") {
-		return &command.Pause{NS: ns, Queue: g.queue(), Paused: g.one(2, "paused")}
-	}
-	return g.setQueue(ns)
 }
 
 func (g *generator) hold(ns job.Namespace, id job.ID) command.Command {

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"slices"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -16,7 +14,8 @@ import (
 // add what is not about one job: who comes in (modelenqueue), queues (modelqueue), what
 // the end of a job does to others (modelgroups), cron (modelschedule), and what models
 // cost, approvals and agents (modelmoney). How the model is compared with the engine
-// (modelpair) and what is drawn (generator) is no part of it.
+// (modelpair) and what is drawn (generator) is no part of it. Which command does which of
+// these is a list in commands_test.go, beside the other lists of commands.
 type oracle struct {
 	now       int64       // Calendar time.
 	lease     int64       // Lease time.
@@ -38,100 +37,6 @@ func newOracle() *oracle {
 		now: epoch, queues: map[queueKey]*modelQueue{}, answers: map[answerKey]modelAnswer{}, batches: map[job.BatchID]*modelBatch{},
 		chains: map[job.ChainID]*modelChain{}, schedules: map[scheduleKey]*modelSchedule{}, budgets: map[budgetAt]*modelBudget{},
 	}
-}
-
-// apply is one command; got is what the engine answered.
-func (m *oracle) apply(c command.Command, got Result) (want Result) {
-	switch c := c.(type) {
-	case *command.Enqueue:
-		want = m.enqueue(c, false)
-	case *command.Fetch:
-		want.Grants = m.fetch(c, got.Grants)
-	case *command.Ack:
-		want.Refusal = m.ack(c)
-	case *command.Fail:
-		want.Refusal = m.fail(c)
-	case *command.Heartbeat:
-		want.Refusal = m.heartbeat(c)
-	case *command.Extend:
-		want.Refusal = m.extend(c)
-	case *command.Fire:
-		m.fire(c.Due)
-	case *command.Cancel:
-		want.Refusal = m.person(c.NS, c.ID, m.cancel)
-	case *command.Retry:
-		want.Refusal = m.person(c.NS, c.ID, m.retry)
-	case *command.Requeue:
-		for _, id := range c.Jobs {
-			if j := m.find(c.NS, id); j != nil && j.state == job.Dead && j.Queue == c.Queue {
-				m.retry(j)
-				want.Requeued++
-			}
-		}
-	case *command.Delete:
-		want.Refusal = m.person(c.NS, c.ID, m.delete)
-	case *command.Hold:
-		want.Refusal = m.person(c.NS, c.ID, m.holdJob)
-	case *command.Decide:
-		want.Refusal = m.person(c.NS, c.ID, func(j *modelJob) Refusal {
-			if j.state == job.Held && len(j.approvers) > 0 && !slices.Contains(j.approvers, c.By) {
-				return NotApprover
-			}
-			return m.decide(j, c.Approve)
-		})
-	case *command.Move:
-		want.Refusal = m.person(c.NS, c.ID, func(j *modelJob) Refusal { return m.move(j, c.Queue) })
-	case *command.Prioritize:
-		want.Refusal = m.person(c.NS, c.ID, func(j *modelJob) Refusal { return m.prioritize(j, c.Priority) })
-	case *command.Pause:
-		q := m.queue(queueKey{c.NS, c.Queue})
-		q.paused, q.draining = c.Paused, q.draining && c.Paused // A resume ends both.
-	case *command.SetQueue:
-		m.setQueue(c, m.queue(queueKey{c.NS, c.Queue}))
-	case *command.DeleteQueue:
-		want.Refusal = m.empty(queueKey{c.NS, c.Queue}, true)
-	case *command.ClearQueue:
-		want.Refusal = m.empty(queueKey{c.NS, c.Queue}, false)
-	case *command.Sweep:
-		m.sweep(c)
-	case *command.MakeBatch:
-		if m.batches[c.ID] != nil {
-			want.Refusal = Exists
-		} else {
-			m.batches[c.ID] = &modelBatch{ns: c.NS, callback: c.Callback}
-		}
-	case *command.SealBatch:
-		if b := m.batches[c.ID]; b == nil || b.ns != c.NS {
-			want.Refusal = NotFound
-		} else {
-			b.sealed = true
-			m.fireBatch(c.ID)
-		}
-	case *command.PutBudget:
-		m.putBudget(c.NS, c.Budget)
-	case *command.DeleteBudget:
-		want.Refusal = remove(m.budgets, budgetAt{c.NS, c.Scope, c.Target})
-	case *command.PutPolicy:
-		if i := m.policy(c.NS, c.Policy.ID); i >= 0 {
-			m.policies[i] = c
-		} else {
-			m.policies = append(m.policies, c)
-		}
-	case *command.DeletePolicy:
-		if i := m.policy(c.NS, c.ID); i >= 0 {
-			m.policies = slices.Delete(m.policies, i, i+1)
-		} else {
-			want.Refusal = NotFound
-		}
-	case *command.PutSchedule:
-		want.Refusal = m.putSchedule(c)
-	case *command.DeleteSchedule:
-		want.Refusal = remove(m.schedules, scheduleKey{c.NS, c.ID})
-	case *command.Tick:
-		want.Refusal = m.tick(c, got.ID)
-	}
-	m.follow()
-	return want
 }
 
 // group is the commands of a Together.
