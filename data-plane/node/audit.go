@@ -8,10 +8,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// auditPageMax is how many events one answer has; they are small.
+// auditPageMax is how many events one answer has at most; they are small.
 const auditPageMax = 500
 
-// readAudit tells who administered the shards that this node leads.
+// readAudit reads the audit log of the shards that this node leads.
 func (n *Node) readAudit(ctx context.Context, req *cellv1.ListAuditRequest) (*cellv1.ListAuditResponse, error) {
 	s := n.groups.shard(req.GetGroup())
 	if s == nil || !s.Group().Leading() {

@@ -12,7 +12,7 @@ import (
 )
 
 // watchClocks prepares to compare this node's clock with the others' (R-T2). A node
-// alone has nobody to ask.
+// alone has no other to ask.
 func (n *Node) watchClocks(secret []byte) error {
 	var err error
 	if n.prover, err = cellclock.NewProver(secret); err != nil || n.cfg.alone() {
@@ -25,8 +25,8 @@ func (n *Node) watchClocks(secret []byte) error {
 	return nil
 }
 
-// otherNodes are the API addresses of the cell's other nodes, as the cell has them, or
-// as this process was told before there is a cell.
+// otherNodes are the API addresses of the cell's other nodes: from the cell's records
+// or, before there is a cell, from this process's configuration.
 func (n *Node) otherNodes() map[string]string {
 	out := make(map[string]string)
 	if c := n.opened.Load(); c != nil {
@@ -40,7 +40,7 @@ func (n *Node) otherNodes() map[string]string {
 			out[id] = p.APIURL
 		}
 	}
-	if len(out) == 0 { // A new cell, of nodes that were not told where the others are.
+	if len(out) == 0 { // A new cell whose nodes were not configured with each other's addresses.
 		for _, k := range n.folderRecord().Nodes {
 			out[k.ID] = k.APIURL
 		}
@@ -49,8 +49,8 @@ func (n *Node) otherNodes() map[string]string {
 	return out
 }
 
-// onClock: a node whose clock is not that of most nodes leads nothing. While nobody
-// knows whose clock is right, nobody is kept from leading: the calendar then goes on by
+// onClock keeps a node whose clock disagrees with most nodes from leading. While it is
+// unknown whose clock is right, no node is kept from it: the calendar then advances by
 // the monotonic clock, and the log says so.
 func (n *Node) onClock(s cellclock.State) {
 	switch s.Verdict {

@@ -18,9 +18,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
 
-// Peer is a node of the cell as it is known before the cell's own records are.
+// Peer is a node of the cell as configured, before the cell's own records are
+// known.
 type Peer struct {
-	// ID is the raft server id; it never changes, its addresses may.
+	// ID is the raft server id. It never changes; the addresses may.
 	ID          string
 	RaftAddress string
 	// APIURL is the base URL of the node's API, for example http://127.0.0.1:7101.
@@ -36,8 +37,8 @@ type Config struct {
 	// API and Raft are the listeners; the node closes them.
 	API  net.Listener
 	Raft net.Listener
-	// Peers tells where nodes of the cell are, this one included, and wins over the
-	// cell's own records. It makes nobody a member: see Found and Join.
+	// Peers says where nodes of the cell are, this one included, and wins over the
+	// cell's own records. It makes no node a member: see Found and Join.
 	Peers []Peer
 	// Join is the API URL of a node of the cell that a new folder joins.
 	Join string
@@ -45,12 +46,12 @@ type Config struct {
 	// somebody who forms a cell (corvo.cell.v1.FormationService). A node alone forms
 	// its cell by itself.
 	Found *Found
-	// Self tells other nodes where this one is, if Peers does not; ID is filled in.
+	// Self says where this node is, if Peers does not; ID is filled in.
 	Self Peer
 	// Shards is how many job groups a new cell gets. Default 2.
 	Shards int
-	// Secret ties the processes of a cell together. Empty: one is made and kept in Dir,
-	// which suits a node alone.
+	// Secret is shared by the processes of a cell. If empty, one is made and kept in
+	// Dir, which suits a node alone.
 	Secret []byte
 	// TLS, if set, is mutual TLS under raft and API traffic inside the cell.
 	TLS *tls.Config
@@ -63,7 +64,7 @@ type Config struct {
 	AcceptLoss bool
 	// SyncDelay is added to every sync of the log, as a slow disk would.
 	SyncDelay time.Duration
-	// PayloadBytesMax is the largest payload where no plan says otherwise.
+	// PayloadBytesMax is the largest payload unless a plan says otherwise.
 	PayloadBytesMax int
 	// Heartbeat is the raft heartbeat and election timeout.
 	Heartbeat time.Duration
@@ -83,8 +84,8 @@ type Config struct {
 // Exit codes of a process that ends because of its node.
 const (
 	// ExitStopped (EX_SOFTWARE): the node's disk or log failed, what it stored is
-	// damaged, or it met something it does not understand. Starting it again in a
-	// loop does not help; somebody has to look.
+	// damaged, or it read something it does not understand. Restarting it does not
+	// help; an operator must look.
 	ExitStopped = 70
 	// ExitStuck (EX_TEMPFAIL): the shutdown did not end in time and was cut off, as
 	// a kill would. Nothing that was acknowledged is lost.
@@ -94,7 +95,7 @@ const (
 	ExitVersion = 78
 )
 
-// Access says whom the API of a node trusts.
+// Access is whom the API of a node trusts.
 type Access uint8
 
 const (
@@ -111,7 +112,8 @@ const (
 	secretBytes   = 32
 	dirMode       = 0o700
 	spreadEvery   = 5 * time.Second
-	// ballastBytes is what a full disk gives back: room to flush what is in memory.
+	// ballastBytes is the room that a full disk gets back: enough to flush what is
+	// in memory.
 	ballastBytes = 64 << 20
 )
 
@@ -137,7 +139,7 @@ func (c *Config) check() error {
 	return errors.Join(problems...)
 }
 
-// alone: a node without a proxy in front is the whole cell for good.
+// alone: a node without a proxy in front is the whole cell, for good.
 func (c *Config) alone() bool { return c.Access != Signed }
 
 func (c *Config) peer(id string) (Peer, bool) {

@@ -1,9 +1,9 @@
-// Package node is the data plane's public door: it builds a node of a cell from
+// Package node is the data plane's public package: it builds a node of a cell from
 // its rooms, starts it and shuts it down in order.
 //
 // It owns the wiring, the order of starting and stopping, the directory of a node
 // and what happens when its disk stalls. It must not know protocols, commands or
-// records: everything it joins works without it.
+// records: everything it connects works without it.
 //
 // Surprising: a node alone (no peers) and a node of three are the same code; the
 // only difference is who is in Config.Peers.

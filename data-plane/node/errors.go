@@ -12,7 +12,7 @@ import (
 var ErrInUse = raftlog.ErrInUse
 
 // ErrStorage is in every error of a start that failed because what the node has
-// stored cannot be opened or does not fit together. It wants somebody to look: a
+// stored cannot be opened or does not fit together. An operator must look; a
 // program ends with ExitStopped.
 var ErrStorage = errors.New("the node's stored data can't be used")
 

@@ -25,8 +25,8 @@ import (
 // nodes, and so knows which of them are new.
 type Found struct {
 	CellID string
-	// Fresh: the cell was never formed, so that a folder without it is new and not
-	// emptied.
+	// Fresh: the cell was never formed before, so a folder without it is new and
+	// was not emptied.
 	Fresh bool
 	// Durable is called when this node has the cell's id on disk, and returns when all
 	// have it. Nothing votes before.
@@ -36,7 +36,7 @@ type Found struct {
 // NewCellID makes the id of a cell.
 func NewCellID() string { return newCellID + ulid.Make().String() }
 
-// waiting is what a node without a cell says to its operator.
+// waiting is what a node without a cell tells its operator.
 const waiting = "this node's folder doesn't belong to a cell, so the node can't vote and waits: form a new cell with `corvo-cloud cell form --nodes URL,...`, " +
 	"or start it with --join to add it to one. If it was part of a cell, its data is gone: add a node with a new id instead"
 
@@ -65,8 +65,8 @@ func (n *Node) found(ctx context.Context, f Found) error {
 	return n.setRecord(func(r *record) { r.Begun = true })
 }
 
-// admit asks the cell to record this node, and learns the cell's id by it. It goes on
-// asking until somebody answers.
+// admit asks the cell to record this node, and learns the cell's id. It repeats until
+// a node answers.
 func (n *Node) admit(ctx context.Context) error {
 	client := cell.NewClient(n.signer, "", n.cfg.ID, n.transport, n.cfg.Join)
 	for {
@@ -94,7 +94,7 @@ func (n *Node) admit(ctx context.Context) error {
 
 const admitTimeout = 10 * time.Second
 
-// formation answers whoever forms a cell.
+// formation serves the forming of a cell.
 type formation struct{ n *Node }
 
 var _ cellv1connect.FormationServiceHandler = formation{}
@@ -208,7 +208,8 @@ func (f formation) Begin(_ context.Context, req *connect.Request[cellv1.BeginReq
 	return connect.NewResponse(&cellv1.BeginResponse{}), nil
 }
 
-// waitForCell lets a node without a cell be formed into one, and takes part then.
+// waitForCell waits until the node is formed into a cell, and then takes part in
+// it.
 func (n *Node) waitForCell() {
 	n.logger.Warn(waiting)
 	select {

@@ -84,7 +84,7 @@ func (n *Node) openCell() error {
 		records = append(records, k.node())
 	}
 	if !r.First {
-		shards, records = nil, nil // The cell has its first entry.
+		shards, records = nil, nil // The cell already has its first entry.
 	}
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
 		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
@@ -107,7 +107,7 @@ func (n *Node) openCell() error {
 	return nil
 }
 
-// shard is nil for a group that is none, and until it is open.
+// shard is nil for a group that is not a shard, and until the shard is open.
 func (s *groupSet) shard(id uint32) *cluster.Shard {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -209,8 +209,8 @@ func (n *Node) project(g *group.Group, model *readmodel.Projector) {
 	}
 }
 
-// join asks a member of the cell to take this node in. It returns once the member
-// has begun; the rest of the change goes on while the node catches up.
+// join asks a member of the cell to add this node. It returns once the member has
+// begun; the rest happens while the node catches up.
 func (n *Node) join(ctx context.Context) error {
 	client := cell.NewClient(n.signer, n.cell.ID(), n.cfg.ID, n.transport, n.cfg.Join)
 	n.loops.Go(func() { n.askToJoin(client, n.self()) })

@@ -16,7 +16,7 @@ const (
 )
 
 // askToJoin asks until the cell says that this node is a member of every group.
-// Asking again resumes where it stopped.
+// Each call resumes where the last one stopped.
 func (n *Node) askToJoin(client cellv1connect.CellServiceClient, self *cellv1.Node) {
 	for n.loopCtx.Err() == nil {
 		ctx, cancel := context.WithTimeout(n.loopCtx, joinTimeout)

@@ -8,7 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// namespaces tells one shard what the cell says of its namespaces.
+// namespaces gives one shard the cell's records of its namespaces.
 type namespaces struct {
 	node  *Node
 	shard uint32

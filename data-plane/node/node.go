@@ -45,12 +45,13 @@ type Node struct {
 	clocks   *cellclock.Watch // Nil for a node alone.
 	prover   *cellclock.Prover
 	recordMu sync.Mutex // Guards record; held while it is stored.
-	record   record     // What the folder says of itself.
+	record   record     // The folder's record.
 	book     *witness.Book
 	begin    sync.Once
 	begun    chan struct{}             // Closed when the node was told to take part in its cell.
 	stored   atomic.Pointer[cell.View] // The cell's records as the folder had them at the start.
-	// entering ends with stopEntering: what brings a node into a cell after its start.
+	// entering is the work that brings a node into a cell after Start; stopEntering
+	// ends it.
 	entering     sync.WaitGroup
 	enterCtx     context.Context //nolint:containedctx // The node's own life.
 	stopEntering context.CancelFunc
@@ -86,8 +87,8 @@ type Node struct {
 	served    chan error // The HTTP server's end.
 }
 
-// Start builds the node and returns when it serves. Ready tells when it can take
-// work, which a node without a cell never can; see waitForCell.
+// Start builds the node and returns when it serves. Ready waits until it can take
+// work, which a node without a cell cannot; see waitForCell.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("node config: %w", err)
@@ -157,7 +158,7 @@ func (n *Node) listenRaft(secret []byte) error {
 func (n *Node) enterCell(ctx context.Context) error {
 	found := n.cfg.Found
 	if n.cfg.alone() {
-		found = &Found{CellID: NewCellID(), Fresh: true} // A folder with a state and no record did not get so far.
+		found = &Found{CellID: NewCellID(), Fresh: true} // The folder has no record: its first start did not get that far.
 	}
 	switch {
 	case n.record.Begun:
@@ -259,8 +260,8 @@ func (n *Node) openState() error {
 	return n.openModels()
 }
 
-// openModels opens the read models. Where lost jobs were accepted, what is read in
-// them may never have happened, so they are made anew.
+// openModels opens the read models. With AcceptLoss they may show what is now lost,
+// so they are rebuilt.
 func (n *Node) openModels() error {
 	dir := filepath.Join(n.cfg.Dir, "readmodel")
 	if n.cfg.AcceptLoss {
@@ -273,8 +274,8 @@ func (n *Node) openModels() error {
 	return err
 }
 
-// resolve finds where a node's raft traffic goes: what this process was told
-// first, the cell's record otherwise.
+// resolve finds a node's raft address: in this process's configuration first, then
+// in the cell's records.
 func (n *Node) resolve(id string) (string, error) {
 	if p, ok := n.peers[id]; ok {
 		return p.RaftAddress, nil
@@ -341,8 +342,8 @@ func (n *Node) serve(h http.Handler) {
 	})
 }
 
-// outside is the API of a node that has no cell yet: it can be formed into one, and
-// says what it waits for.
+// outside is the API of a node without a cell: it can be formed into one, and says
+// what it waits for.
 func (n *Node) outside() http.Handler {
 	path, form := n.newFormation()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -426,14 +427,14 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Serve
 	}
 }
 
-// ErrStuck: the shutdown did not end before its deadline. Whoever called it ends the
-// process, with ExitStuck.
+// ErrStuck: the shutdown did not end before its deadline. The caller must end the
+// process with ExitStuck.
 var ErrStuck = errors.New("the node didn't shut down in time")
 
 // Shutdown ends the node in order: no new work, leadership given away, streams told
 // where to go, running calls answered, stores closed. With hurry the node does not
-// wait for another leader: all nodes of the cell are leaving. It returns when ctx
-// ends at the latest, then with ErrStuck.
+// wait for another leader: all nodes of the cell are leaving. It returns by the end
+// of ctx, with ErrStuck if it did not finish.
 func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
 	ended := make(chan error, 1)
 	go func() { ended <- n.shutdown(ctx, hurry) }()
@@ -452,11 +453,11 @@ func (n *Node) Shutdown(ctx context.Context, hurry bool) error {
 }
 
 const (
-	// closeShare of the time of a shutdown is kept for closing, once no call is
-	// answered any more; closeMax is enough for any node.
+	// closeShare: this fraction of a shutdown's time is kept for closing, after the
+	// last call; closeMax is enough for any node.
 	closeShare = 4
 	closeMax   = 5 * time.Second
-	// lastMoment is what a shutdown gets on top to return by itself.
+	// lastMoment is the extra time a shutdown gets to return by itself.
 	lastMoment = 100 * time.Millisecond
 )
 
@@ -485,7 +486,7 @@ func (n *Node) shutdown(ctx context.Context, hurry bool) error {
 	return errors.Join(append(errs, n.close())...)
 }
 
-// leaveTime ends before ctx does, early enough for closing.
+// leaveTime returns a context that ends before ctx, early enough for closing.
 func leaveTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -494,8 +495,8 @@ func leaveTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline.Add(-min(time.Until(deadline)/closeShare, closeMax)))
 }
 
-// hurryPatience is for calls that are being answered. net/http keeps even an idle
-// HTTP/2 connection for a second after its GOAWAY.
+// hurryPatience is how long calls may still take in a hurry. net/http keeps even an
+// idle HTTP/2 connection for a second after its GOAWAY.
 const hurryPatience = 500 * time.Millisecond
 
 // endCalls takes no more calls and waits for those under way.
@@ -511,8 +512,8 @@ func (n *Node) endCalls(ctx context.Context, hurry bool) error {
 	return nil
 }
 
-// ignoreDeadline: a drain that ran out of time has cut what was left; that is not
-// an error of the shutdown.
+// ignoreDeadline: a drain that ran out of time has cut off the rest, which is no
+// error of the shutdown.
 func ignoreDeadline(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return nil
@@ -520,8 +521,8 @@ func ignoreDeadline(err error) error {
 	return err
 }
 
-// close closes what is open, in the reverse order of Start. Once nobody can call
-// the node, it leads nothing, whatever then takes its time to end.
+// close closes what is open, in the reverse order of Start. Once no call can reach
+// the node, it leads nothing, however long the rest takes to end.
 func (n *Node) close() error {
 	n.stopEntering()
 	n.entering.Wait()

@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// askTimeout bounds the question to one peer. It stands for nothing: a peer that did
-	// not answer is asked again, and refuses every connection on its own.
+	// askTimeout bounds the question to one peer. It is safe to give up: a peer that did
+	// not answer is asked again, and checks every connection by itself.
 	askTimeout = time.Second
-	// tellEvery is how often peers are told how far this node is, if that changed: what
-	// they have not heard yet they cannot hold against an older copy of the folder.
+	// tellEvery is how often peers are told how far this node is, if that changed: only
+	// what they were told lets them recognize an older copy of the folder.
 	tellEvery = time.Second
 )
 
-// peerIDs is every other node that this one has ever heard of and the cell has not
-// removed.
+// peerIDs is every other node that this one knows and the cell has not removed.
 func (n *Node) peerIDs() []string {
 	ids := map[string]bool{}
 	for id := range n.peers {
@@ -57,7 +56,8 @@ func (n *Node) view() *cell.View {
 	return n.stored.Load()
 }
 
-// ask tells peers how far this node is and returns the objection of one of them.
+// ask tells peers how far this node is, and returns which were told and an
+// objection, if any has one.
 func (n *Node) ask(peers []string) (told []string, objection error) {
 	var mu sync.Mutex // Guards the results.
 	var asked sync.WaitGroup
@@ -80,7 +80,7 @@ func (n *Node) ask(peers []string) (told []string, objection error) {
 	return told, objection
 }
 
-// final reports whether a refusal stays one.
+// final reports whether a refusal is permanent.
 func final(err error) bool {
 	return errors.Is(err, transport.ErrRemoved) || errors.Is(err, transport.ErrOtherFolder) || errors.Is(err, transport.ErrOlderCopy)
 }
@@ -90,8 +90,8 @@ func refusesUs(err error, self string) bool {
 	return errors.As(err, &r) && r.Of == self
 }
 
-// vet asks the peers that can be reached whether they know more of this node than its
-// folder does, before it takes part in anything.
+// vet asks the reachable peers whether they know more of this node than its folder
+// does, before the node takes part in anything.
 func (n *Node) vet() error {
 	view, err := cell.StoredView(n.state.Group(cell.GroupID))
 	if err != nil {
@@ -122,8 +122,8 @@ func (n *Node) tell() {
 	}
 }
 
-// tellOnce tells those peers that do not know yet. A node that is not ready asks all:
-// it may have been removed.
+// tellOnce tells the peers what they were not told yet. A node that is not ready asks
+// all: it may have been removed.
 func (n *Node) tellOnce(last map[string]string) {
 	now := fmt.Sprint(n.Standings(0))
 	ready := n.health(n.loopCtx).Ready
@@ -203,13 +203,13 @@ func (n *Node) Refused(r *transport.Refusal) {
 		n.logger.Warn("a peer belongs to another cell", "err", r)
 	}
 	if !final(r) && !errors.Is(r, transport.ErrVersion) {
-		return // It may be over in a moment: the peer starts.
+		return // It may be temporary: the peer is starting.
 	}
 	go n.end(n.refused(r))
 }
 
-// refused writes down for good that the cell does not take this folder: another peer
-// might not know. What is wrong with the program is not written down.
+// refused records for good that the cell refuses this folder, because another peer
+// might not know. A refusal of the program's version is not recorded.
 func (n *Node) refused(objection error) error {
 	if errors.Is(objection, transport.ErrVersion) {
 		return fmt.Errorf("%w: %w", ErrVersion, objection)
@@ -218,7 +218,7 @@ func (n *Node) refused(objection error) error {
 	return errors.Join(fmt.Errorf("%w: %w", ErrRefused, objection), err)
 }
 
-// end stops taking part at once and tells the owner of the node why.
+// end stops the node's part in the cell at once and tells its owner why.
 func (n *Node) end(err error) {
 	n.ending.Do(func() {
 		n.logger.Error("the node stops", "err", err)
@@ -235,7 +235,7 @@ func (n *Node) end(err error) {
 // Ended has the error of a node that cannot go on. Its owner shuts it down.
 func (n *Node) Ended() <-chan error { return n.ended }
 
-// farewell tells the peers a last time how far this node is.
+// farewell tells the peers for the last time how far this node is.
 func (n *Node) farewell(ctx context.Context) {
 	if n.folderRecord().Begun && n.opened.Load() != nil && ctx.Err() == nil {
 		_, objection := n.ask(n.peerIDs())

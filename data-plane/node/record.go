@@ -16,10 +16,10 @@ import (
 
 var (
 	// ErrWiped: a part of the node's data is gone. With an empty log under its old id
-	// the node would confirm again what it has forgotten (R11).
+	// the node would break promises that it has forgotten (R11).
 	ErrWiped = errors.New("a part of this node's data is gone")
-	// ErrFolder: the folder is not one that this node can use: another node's, another
-	// cell's, or none at all.
+	// ErrFolder: this node cannot use the folder: it is another node's, another
+	// cell's, or no node's.
 	ErrFolder = errors.New("not this node's folder")
 	// ErrRefused: the cell does not take this node, and asking again will not help.
 	ErrRefused = errors.New("the cell refuses this node")
@@ -28,15 +28,15 @@ var (
 	ErrVersion = cellversion.ErrSkew
 )
 
-// record is what a folder says of itself. It is stored with a sync in the store of
-// the raft log, and so lost with the votes and entries that it vouches for.
+// record is a folder's identity. It is stored with a sync in the store of the raft
+// log, so that it is lost together with the votes and entries that it stands for.
 type record struct {
 	NodeID string `json:"node_id"`
 	// FolderID is made with the folder: a folder that was emptied has another.
 	FolderID string `json:"folder_id"`
-	// CellID is empty until the cell was formed here or the node was admitted.
+	// CellID is empty until the cell is formed here or the node is admitted.
 	CellID string `json:"cell_id,omitempty"`
-	// Begun: every first node has the cell's id, so this one may vote.
+	// Begun: all first nodes have stored the cell's id, so this one may vote.
 	Begun bool `json:"begun,omitempty"`
 	// First: the node is one of the cell's first voters, which are Nodes.
 	First bool    `json:"first,omitempty"`
@@ -45,13 +45,13 @@ type record struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// known is a node of the cell as it was when this one became a part of it.
+// known is a node of the cell at the time when this one became part of it.
 type known struct {
 	ID          string `json:"id"`
 	RaftAddress string `json:"raft_address"`
 	APIURL      string `json:"api_url"`
 	FolderID    string `json:"folder_id"`
-	// What its program spoke.
+	// The versions that its program spoke.
 	Lowest  cellversion.Version `json:"lowest_version"`
 	Highest cellversion.Version `json:"highest_version"`
 }
@@ -114,7 +114,7 @@ func (n *Node) newRecord() error {
 	_, err := n.cfg.fs.Stat(filepath.Join(n.cfg.Dir, stateDir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-	case n.cfg.alone() && n.cfg.AcceptLoss: // It forgets nobody's vote but its own.
+	case n.cfg.alone() && n.cfg.AcceptLoss: // The only votes it can forget are its own.
 	case n.cfg.alone():
 		return storageError(errors.Join(fmt.Errorf("%w: folder %s has a state but no raft log", group.ErrLogLost, n.cfg.Dir), err))
 	default:

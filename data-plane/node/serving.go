@@ -26,7 +26,7 @@ func (n *Node) newServer() *server.Server {
 	})
 }
 
-// router puts cluster's answers into the server's words.
+// router translates cluster's answers for the server.
 type router struct{ c *cluster.Cluster }
 
 func (r router) Route(ns job.Namespace) (server.Placement, error) {
@@ -54,7 +54,7 @@ func (n *Node) authenticator() server.Authenticator {
 	}
 }
 
-// limited sets the payload limit of a server that has no plans.
+// limited sets the payload limit of a server without plans.
 type limited struct {
 	server.Authenticator
 	bytesMax int
@@ -68,7 +68,7 @@ func (l limited) Authenticate(r *http.Request) (*server.Principal, error) {
 	return p, err
 }
 
-// health tells whether this process works and whether it can take work.
+// health reports whether this process works and whether it can take work.
 func (n *Node) health(context.Context) server.Health {
 	h := server.Health{Working: !n.dog.Stalled(), RaftState: "follower"}
 	if err := n.log.Err(); err != nil {
@@ -111,7 +111,7 @@ func (n *Node) health(context.Context) server.Health {
 	return h
 }
 
-// leaderless says what is wrong with a group that has no leader, where that is known.
+// leaderless says why a group has no leader, where that is known.
 func (n *Node) leaderless() string {
 	if far, ok := n.mux.TooFar(); ok {
 		return "a group has no leader: " + far.String()
@@ -148,7 +148,7 @@ func (n *Node) status() wire.ClusterStatus {
 	return st
 }
 
-// listLag is how late the lists of a shard are that this node leads.
+// listLag is how late the lists of a shard are, if this node leads it.
 func (n *Node) listLag(id uint32) *int64 {
 	s := n.groups.shard(id)
 	if s == nil || !s.Group().Leading() {
@@ -182,15 +182,16 @@ func (n *Node) Ready(ctx context.Context) error {
 const readyPoll = 5 * time.Millisecond
 
 // onStall: the disk doesn't respond. Raft's loop may be stuck in the write, so
-// nothing can be handed over: the node falls silent, and the others elect (R4).
+// leadership cannot be handed over: the node falls silent, and the others elect
+// (R4).
 func (n *Node) onStall(op string) {
 	n.fitness.Set(health.DiskStalled, op+" doesn't return")
 }
 
 func (n *Node) onRecover() { n.fitness.Clear(health.DiskStalled) }
 
-// onSpace: at 90 % no new jobs, at 97 % no leases either, before the log meets a full
-// disk. With either, nodes that have room lead instead.
+// onSpace: at 90 % no new jobs, at 97 % no leases either, before the log fills the
+// disk. At both levels, nodes with room lead instead.
 func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
 	detail := fmt.Sprintf("%.0f %% used", usedPercent)
 	n.setIf(level >= disk.SpaceExhaust, health.DiskFull, detail)
@@ -210,7 +211,7 @@ func (n *Node) setIf(holds bool, r health.Reason, detail string) {
 	n.fitness.Clear(r)
 }
 
-// followHealth tells the shards what the node's health lets them do.
+// followHealth tells the shards what the node's health allows.
 func (n *Node) followHealth() {
 	for n.loopCtx.Err() == nil {
 		changed := n.fitness.Changed()
@@ -222,8 +223,8 @@ func (n *Node) followHealth() {
 	}
 }
 
-// holdOff grants no leases that the node may not be able to keep, and takes no jobs
-// that there is hardly room for.
+// holdOff stops granting leases that the node may not be able to keep, and taking
+// jobs that there is hardly room for.
 func (n *Node) holdOff() {
 	standing := n.fitness.Standing()
 	full := n.fitness.Has(health.DiskTight) || n.fitness.Has(health.DiskFull)
@@ -233,8 +234,8 @@ func (n *Node) holdOff() {
 	}
 }
 
-// probe writes and syncs when nothing else does, so that the watchdog also sees an
-// idle disk stall.
+// probe writes and syncs when nothing else does, so that the watchdog notices when
+// an idle disk stalls.
 func (n *Node) probe() {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()

@@ -26,8 +26,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 )
 
-// A node alone has no control plane, so it makes itself the one tenant and
-// namespace it serves, and, where it checks keys, the first key.
+// A node alone has no control plane, so it creates the tenant and namespace that it
+// serves and, if it checks keys, the first key.
 const (
 	aloneTenant    = "local"
 	aloneNamespace = "default"
@@ -58,9 +58,9 @@ func (n *Node) aloneNamespace() (job.Namespace, bool) {
 	return ns, err == nil
 }
 
-// SettleAlone makes tenant and namespace of a node alone if they are not there,
-// and with Access Keys returns an API key that may do everything; the same one
-// after a restart, from a file only its owner can read.
+// SettleAlone creates tenant and namespace of a node alone if they do not exist.
+// With Access Keys it returns an API key that may do everything, the same one after
+// a restart, from a file that only its owner can read.
 func (n *Node) SettleAlone(ctx context.Context) (key string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make first key: %w", err)
 	}
-	// The file comes first: a key nobody knows would be of no use.
+	// The file comes first: a key that no file has would be lost.
 	if err := disk.WriteFile(vfs.Default, path, []byte(k.Reveal()+"\n")); err != nil {
 		return "", fmt.Errorf("keep first key: %w", err)
 	}
@@ -149,8 +149,8 @@ func (n *Node) storeAloneKey(ctx context.Context, k apikey.Key) error {
 	return nil
 }
 
-// local lets everybody on this machine in: it waits for the namespace and then is
-// server.Open. Pages of strangers in a browser on this machine stay out.
+// local allows everybody on this machine: it waits for the namespace and then is
+// server.Open. It refuses other sites' pages in a browser on this machine.
 type local struct {
 	node    *Node
 	limit   int
@@ -180,8 +180,8 @@ func (l *local) Authenticate(r *http.Request) (*server.Principal, error) {
 	return p, err
 }
 
-// namesThisMachine refuses the names of strangers, which they can make point here to
-// have their pages speak for this machine's user.
+// namesThisMachine refuses other host names: a site can point its own name here, so
+// that its pages could act as this machine's user.
 func namesThisMachine(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -190,7 +190,7 @@ func namesThisMachine(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()
 	}
-	// Without a name, in HTTP/1.0 only, no browser asks.
+	// Only HTTP/1.0 requests have no host, and no browser sends those.
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 

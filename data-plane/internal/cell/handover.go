@@ -9,8 +9,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
-// handOverEvery is the mean pause between two looks at what a node leads that
-// should not: a transfer that does not work is never repeated in a tight loop (R5).
+// handOverEvery is the mean pause between two checks whether a node should give up
+// a group: a transfer that does not work is never repeated in a tight loop (R5).
 const handOverEvery = time.Second
 
 // KeepFit hands over groups that another node can lead better, until ctx ends.

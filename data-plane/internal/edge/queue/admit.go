@@ -10,9 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// admission holds namespaces to the rate of enqueues their plan allows. It lives
-// in the leader's memory: a new leader starts with full buckets, and nothing of it
-// is ever written.
+// admission limits the enqueue rate of namespaces to what their plan allows. It is
+// in the leader's memory only: a new leader starts with full buckets.
 type admission struct {
 	// perSecond is the plan's limit of a namespace; 0 is unlimited.
 	perSecond func(job.Namespace) int64
@@ -58,8 +57,8 @@ func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 	}
 }
 
-// giveBack returns what admit took for n enqueues of which surely none was made: a
-// call that is held over a change of leader asks many times.
+// giveBack returns what admit took for n enqueues of which certainly none was made:
+// a call that is held during a change of leader comes here many times.
 func (a *admission) giveBack(ns job.Namespace, n int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -56,14 +56,14 @@ func (a *AgentLimits) command() *command.AgentLimits {
 	return &command.AgentLimits{MaxIterations: uint32(a.MaxIterations), MaxCost: a.MaxCost, IterationTimeout: a.IterationTimeout}
 }
 
-// AgentState is where an agent job stands.
+// AgentState is how far an agent job is.
 type AgentState struct {
 	AgentLimits
 	Iteration int   // From 1.
 	TotalCost int64 // Nano-dollars, over all iterations.
 }
 
-// viewAgent is nil for a job that is no agent.
+// viewAgent is nil for a job that is not an agent job.
 func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *AgentState {
 	if b.Agent == nil {
 		return nil
@@ -77,12 +77,12 @@ func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *Agent
 	return v
 }
 
-// agentStatuses are the words of a worker about the loop of its job.
+// agentStatuses are the words with which a worker reports the loop of its job.
 var agentStatuses = map[string]command.AgentStatus{ //nolint:gochecknoglobals // A constant table.
 	"": command.AgentUnsaid, "continue": command.AgentContinue, "done": command.AgentDone, "hold": command.AgentHold,
 }
 
-// checkAgent lists what is wrong with what an ack says of the loop.
+// checkAgent lists what is wrong with the agent part of an ack.
 func (a *AckInput) checkAgent() []fault.Field {
 	var bad checker
 	if _, ok := agentStatuses[a.AgentStatus]; !ok {
@@ -108,11 +108,11 @@ type Iteration struct {
 	Number          int
 	Status          string // continue, done or hold.
 	At              time.Time
-	Checkpoint      json.RawMessage // nil when it left none.
+	Checkpoint      json.RawMessage // nil if there is none.
 	Result          json.RawMessage
 	HoldReason      string
 	Usage           Usage
-	Provider, Model string // That were reported last.
+	Provider, Model string // As reported last.
 }
 
 // IterationPage is part of a job's iterations, in their order.
@@ -167,8 +167,8 @@ func viewIteration(it *records.Iteration) Iteration {
 	return v
 }
 
-// Replay makes a new job like one of before, which begins where an iteration of that
-// one ended; with an idempotency key, one for each such place.
+// Replay makes a copy of an agent job that starts where one of its iterations ended.
+// With an idempotency key there is one copy per job and iteration.
 func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key string) (EnqueueResult, error) {
 	var bad checker
 	if bad.text("Idempotency-Key", key, KeyBytesMax); len(bad) > 0 {
@@ -178,7 +178,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if err != nil {
 		return EnqueueResult{}, err
 	}
-	if key != "" { // The job itself may have been enqueued with the same.
+	if key != "" { // The job itself may have been enqueued with the same key.
 		cmd.IdempotencyKey, cmd.IdempotencyFor = fmt.Sprintf("%s#%s@%d", key, id, from), job.IdempotencyFor
 	}
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
@@ -228,7 +228,7 @@ func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (
 		Priority: j.Priority, Retry: j.Retry, Tags: j.Tags, TraceParent: j.TraceParent,
 		Agent: j.Agent, Parent: id,
 	}
-	if j.Body.ExpireAt != 0 { // As long as the other had.
+	if j.Body.ExpireAt != 0 { // As long as the original had.
 		again.ExpireAt = now.Add(time.Duration(j.Body.ExpireAt - j.CreatedAt)).UnixNano()
 	}
 	return again, nil

@@ -24,11 +24,11 @@ const (
 	AuditPageMax     = 1000
 	// auditTextMax bounds each text of an act's detail.
 	auditTextMax = 512
-	// auditWas begins the name of what a detail was before.
+	// auditWas is the prefix of a detail's value before the change.
 	auditWas = "was_"
 )
 
-// adminAct is what somebody does who administers, as opposed to works.
+// adminAct is an administrative act, as opposed to a worker's.
 type adminAct struct {
 	act, kind, target string
 	detail            map[string]string
@@ -70,7 +70,7 @@ func clipTo(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// said is the command that has the next covers commands recorded as the act.
+// said is the command that records the next covers commands as the act.
 func (a adminAct) said(c Caller, covers int) *command.Audit {
 	out := &command.Audit{NS: c.Namespace, By: c.Principal, Peer: c.Peer, Act: a.act, Type: a.kind, Target: a.target, Covers: uint32(covers)}
 	if len(a.detail) > 0 {
@@ -90,13 +90,14 @@ func (s *Service) act(ctx context.Context, c Caller, a adminAct, cmd command.Com
 	return rep.Settled[1], nil
 }
 
-// audited puts in front of a command who does it. Its results come second.
+// audited puts the audit record in front of a command. The command's result comes
+// second.
 func (s *Service) audited(c Caller, a adminAct, cmd command.Command) []command.Command {
 	return []command.Command{a.said(c, 1), cmd}
 }
 
-// actDone has the record of an act in parts written. If it is not, a timer of the shard
-// does it later.
+// actDone writes the record of an act that was done in parts. If that fails, a timer of
+// the shard does it later.
 func (s *Service) actDone(ctx context.Context, part *command.Audit) error {
 	last := *part
 	last.Covers, last.Done = 0, true
@@ -104,7 +105,8 @@ func (s *Service) actDone(ctx context.Context, part *command.Audit) error {
 	return err
 }
 
-// act describes what settings change of those that a queue had when the call came.
+// act describes which of a queue's settings change, compared with those at the time
+// of the call.
 func (in *QueueSettings) act(name string, was *QueueInfo) adminAct {
 	a := queueAct("queue.update", name)
 	change := func(field, before, after string) {
@@ -256,14 +258,14 @@ type AuditEntry struct {
 	Interrupted       bool
 }
 
-// AuditPage is some acts, newest first; Next is 0 on the last page.
+// AuditPage is a page of acts, newest first; Next is 0 on the last page.
 type AuditPage struct {
 	Entries []AuditEntry
 	Next    uint64
 }
 
-// Audit lists who administered what in the namespace, newest first; before 0 begins with
-// the newest.
+// Audit lists the namespace's administrative acts before a number, newest first; 0
+// begins with the newest.
 func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int) (AuditPage, error) {
 	limit = cmp.Or(limit, AuditPageDefault)
 	if limit < 1 || limit > AuditPageMax {
@@ -286,8 +288,8 @@ func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int)
 	})
 }
 
-// TakeAudit reads the acts of all namespaces of the shard behind a number, oldest first,
-// and lets those up to it go in time: whoever asks keeps them.
+// TakeAudit reads the acts of all namespaces of the shard after a number, oldest first.
+// Those up to the number may then be dropped: the caller has stored them.
 func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page stateread.AuditPage, err error) {
 	page, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.AuditPage, error) {
 		return stateread.ReadAudit(g, after, limit)

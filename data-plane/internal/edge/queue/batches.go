@@ -15,7 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// BatchEnqueued is what became of jobs that were enqueued as a batch.
+// BatchEnqueued is the result of enqueueing jobs as a batch.
 type BatchEnqueued struct {
 	Batch job.BatchID
 	Jobs  []EnqueueResult
@@ -86,7 +86,7 @@ func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInpu
 		return BatchEnqueued{}, err
 	}
 	group := []command.Command{&command.Together{}, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()}}
-	group = append(group, cmds[len(cmds)-len(jobs):]...) // Without the Together of their own.
+	group = append(group, cmds[len(cmds)-len(jobs):]...) // Without their own Together command.
 	if !o.Open {
 		group = append(group, &command.SealBatch{NS: c.Namespace, ID: id})
 	}
@@ -109,8 +109,8 @@ func checkAsBatch(c Caller, in []EnqueueInput, o *BatchOptions) []fault.Field {
 	return bad
 }
 
-// batchEnqueued reads the results of a group that makes a batch first. Of a call that is
-// repeated they name the batch that was made then.
+// batchEnqueued reads the results of a group that makes a batch first. For a repeated
+// call they name the batch of the first call.
 func batchEnqueued(in []EnqueueInput, results []state.Result) (BatchEnqueued, error) {
 	group := results[0]
 	if group.Refusal != state.Accepted {
@@ -139,7 +139,7 @@ func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (Batc
 	return s.batch(ctx, c, id)
 }
 
-// makeRefusal is no Conflict where jobs come with the batch; see enqueueRefusal.
+// makeRefusal is not a Conflict when jobs come with the batch; see enqueueRefusal.
 func makeRefusal(r *state.Result) error {
 	switch r.Refusal {
 	case state.Accepted:
@@ -152,7 +152,7 @@ func makeRefusal(r *state.Result) error {
 	}
 }
 
-// SealBatch says that no more jobs join a batch.
+// SealBatch closes a batch to more jobs.
 func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
 	res, err := s.one(ctx, &command.SealBatch{NS: c.Namespace, ID: id})
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *checker) badCursor() {
 	c.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
 }
 
-// limit is how many items of a list are wanted.
+// limit checks and defaults the size of a page.
 func (c *checker) limit(n int) int {
 	if n == 0 {
 		return ListDefault

@@ -17,7 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Budget limits what models may cost.
+// Budget limits the cost of models.
 type Budget struct {
 	ID        job.BudgetID
 	Scope     string // global, queue or tag.
@@ -71,7 +71,7 @@ func (b *Budget) CheckBudget() []fault.Field {
 }
 
 // SetBudget makes a budget, or changes the one of the same scope and target. It
-// answers what the budget is then.
+// returns the result.
 func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, error) {
 	if fields := in.CheckBudget(); len(fields) > 0 {
 		return Budget{}, fault.InvalidFields(fields)
@@ -118,7 +118,7 @@ func (s *Service) Budgets(ctx context.Context, c Caller) ([]Budget, error) {
 	})
 }
 
-// DeleteBudget removes a budget; what it shut opens.
+// DeleteBudget removes a budget; queues that it stopped go on.
 func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope, target string) error {
 	sc, ok := scopeOf(scope)
 	if !ok {
@@ -165,7 +165,7 @@ type Policy struct {
 	TagKey    string // "" is no condition.
 	TagValue  string // "" is any value.
 	Approvers []string
-	Expires   time.Duration // How long a job waits at most; 0: for ever.
+	Expires   time.Duration // How long a job waits at most; 0: without limit.
 	OnExpire  string        // reject, which is the default, or approve.
 	CreatedAt time.Time
 }

@@ -22,35 +22,36 @@ import (
 
 // Limits of doing one thing to many jobs.
 const (
-	// BulkNowMax is how many jobs a call does itself: more are an operation.
+	// BulkNowMax is how many jobs one call handles itself; more become an
+	// operation.
 	BulkNowMax = 10_000
-	// BulkRefusedMax of the jobs that were left as they are are named.
+	// BulkRefusedMax is how many of the unchanged jobs are named.
 	BulkRefusedMax = 20
 
-	bulkGroup    = 256       // Commands of one request: a part of an entry, so that others get their turn.
-	bulkCountMax = 1_000_000 // What an operation looks at to say how large it is.
+	bulkGroup    = 256       // Commands of one request: only part of an entry, so that other callers get their turn.
+	bulkCountMax = 1_000_000 // How many jobs are counted to size an operation.
 )
 
-// BulkInput is one action on many jobs: those of JobIDs, or those that a filter finds.
+// BulkInput is one action on many jobs: those in JobIDs, or those that match a filter.
 type BulkInput struct {
 	JobIDs   []string
 	Filter   *JobFilter
 	Action   string // One of BulkActions.
 	MoveTo   string // The queue, for move.
 	Priority string // For change_priority.
-	// Async makes it an operation, however small it is.
+	// Async makes it an operation even if it is small.
 	Async bool
 }
 
-// BulkDone is what became of jobs.
+// BulkDone is the result of a bulk action.
 type BulkDone struct {
 	Affected int
-	Errors   int // Jobs that were left as they are.
+	Errors   int // Jobs that were left unchanged.
 	// Refused names the first of those.
 	Refused []BulkRefusal
 }
 
-// BulkRefusal is why one job was left as it is.
+// BulkRefusal is why one job was left unchanged.
 type BulkRefusal struct {
 	JobID string
 	Err   error
@@ -63,11 +64,11 @@ func (d *BulkDone) refuse(id string, err error) {
 	}
 }
 
-// bulkAction is one word of the contract.
+// bulkAction is one action of the API.
 type bulkAction struct {
 	word string
 	verb string // As adminRefusal words it.
-	// ask makes the command for a job that is there.
+	// ask makes the command for an existing job.
 	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
 }
 
@@ -101,7 +102,7 @@ var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
 	}},
 }
 
-// BulkActions are the words for what may be done.
+// BulkActions are the names of the actions.
 func BulkActions() (words []string) {
 	for _, a := range bulkActions {
 		words = append(words, a.word)
@@ -157,8 +158,8 @@ func (in BulkInput) plan() (*bulkPlan, error) {
 	return p, nil
 }
 
-// checkFilter refuses a filter that wants everything: it is more often a mistake than
-// a wish, and what it does may be for good.
+// checkFilter refuses a filter that matches everything: it is more often a mistake
+// than intended, and may not be undone.
 func (p *bulkPlan) checkFilter(bad *checker) {
 	filter := *p.in.Filter
 	p.in.Filter = &filter
@@ -187,27 +188,27 @@ type bulkRun struct {
 	caller Caller
 	plan   *bulkPlan
 	done   BulkDone
-	walked int // Jobs that were met, whatever became of them.
-	// part is what the audit log says of it; its parts become one record.
+	walked int // Jobs visited, changed or not.
+	// part is its entry in the audit log; all parts become one record.
 	part *command.Audit
-	// told is called as it goes on.
+	// told is called on progress.
 	told func(*bulkRun)
 }
 
-// all goes through all jobs of the plan. What it did before an error is done.
+// all handles all jobs of the plan. What was done before an error stays done.
 func (r *bulkRun) all(ctx context.Context) error {
 	err := r.each(ctx)
 	if r.done.Affected == 0 {
 		return err
 	}
-	// Also of what was stopped: what it did is done.
+	// Also after a stop: what was done stays done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	_ = r.bulk.views.service.actDone(ctx, r.act(0)) // If it fails, a timer of the shard does it.
 	return err
 }
 
-// act has the next commands recorded as a part of this run.
+// act records the next commands as part of this run.
 func (r *bulkRun) act(covers int) *command.Audit {
 	if r.part == nil {
 		r.part = r.plan.act().said(r.caller, 0)
@@ -239,11 +240,12 @@ func (r *bulkRun) each(ctx context.Context) error {
 	return r.some(ctx, ids)
 }
 
-// byFilter walks the list of the jobs that fit. Their order is by what never changes,
-// so each is met once whatever is done to it; what is enqueued meanwhile is not met.
+// byFilter walks the list of matching jobs. The order is by fields that never change,
+// so each job is visited once, whatever is done to it; jobs enqueued meanwhile are
+// not visited.
 func (r *bulkRun) byFilter(ctx context.Context) error {
 	f := *r.plan.in.Filter
-	if f.Order == "asc" { // The other way new jobs are behind the start.
+	if f.Order == "asc" { // In the other direction, new jobs come before the start.
 		if now := r.bulk.views.service.now().Add(1); f.CreatedBefore.IsZero() || now.Before(f.CreatedBefore) {
 			f.CreatedBefore = now
 		}
@@ -257,7 +259,7 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.asItIs = true // What it does itself need not be seen.
+		f.asItIs = true // It need not see its own changes.
 		ids := make([]job.ID, len(page.Jobs))
 		for i := range page.Jobs {
 			ids[i] = page.Jobs[i].ID
@@ -272,12 +274,13 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 	}
 }
 
-// errBulkRebuilding: acting on what happens to be listed would look like all.
+// errBulkRebuilding: acting on an incomplete list would pass for having acted on
+// all.
 func errBulkRebuilding() error {
 	return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt, so some jobs would be missed; try again in a moment, or send job_ids")
 }
 
-// some does the jobs in groups, each in one request.
+// some handles the jobs in groups, each in one request.
 func (r *bulkRun) some(ctx context.Context, ids []job.ID) error {
 	for group := range slices.Chunk(ids, bulkGroup) {
 		if err := r.group(ctx, group); err != nil {
@@ -335,7 +338,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	return nil
 }
 
-// stillMeant looks again at a job that a filter found: the list may be late.
+// stillMeant checks again that a job matches the filter: the list may be late.
 func (r *bulkRun) stillMeant(id job.ID, h *records.Head) (bool, error) {
 	f := &r.plan.fits
 	if r.plan.in.Filter == nil {
@@ -348,7 +351,7 @@ func (r *bulkRun) stillMeant(id job.ID, h *records.Head) (bool, error) {
 	return now == f.Cause, err
 }
 
-// propose waits while the shard has too much to do.
+// propose waits while the shard is overloaded.
 func (r *bulkRun) propose(ctx context.Context, cmds []command.Command) (shard.Reply, error) {
 	for {
 		rep, err := r.bulk.views.shard.Do(ctx, shard.Request{Settle: cmds})
@@ -380,7 +383,7 @@ func (r *bulkRun) stopped(err error) error {
 	stopped := *f
 	if stopped.Message = fmt.Sprintf("stopped after %d jobs, %d of them done: %s; send the call again to do the rest",
 		r.walked, r.done.Affected, f.Message); f.Code == fault.NotLeader || f.Code == fault.Unavailable {
-		stopped.Code = fault.UnknownOutcome // Something was done: nobody repeats it unasked.
+		stopped.Code = fault.UnknownOutcome // Something was done: clients must not retry it automatically.
 	}
 	return &stopped
 }

@@ -18,8 +18,8 @@ const (
 	BulkGetBytesMax = 32 << 20
 )
 
-// Jobs reads whole jobs, in the order of their ids as they are given and each once.
-// What names no job of the namespace is left out.
+// Jobs reads whole jobs, in the order of ids, each once. Ids of no job in the
+// namespace are left out.
 func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error) {
 	if len(ids) > BulkGetMax {
 		return nil, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
@@ -50,7 +50,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error)
 	})
 }
 
-// carried is how many bytes of others' a job has.
+// carried is how many bytes of client data a job has.
 func carried(j *stateread.Job) int {
 	n := len(j.Body.Payload) + len(j.Result) + len(j.Checkpoint) + len(j.Progress)
 	for i := range j.Errors {

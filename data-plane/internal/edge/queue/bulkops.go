@@ -15,14 +15,15 @@ import (
 
 // Limits of the operations of one namespace.
 const (
-	BulkWaitingMax = 10 // Not finished: one is under way, the others wait for it.
+	BulkWaitingMax = 10 // Unfinished ones: one is under way, the others wait.
 	bulkKept       = 20 // Finished ones that can still be asked for,
 	bulkKeptFor    = time.Hour
-	// bulkPatience is how long a call waits for the list to have what was there before it.
+	// bulkPatience is how long a call waits for the list to catch up with what happened
+	// before it.
 	bulkPatience = 10 * time.Second
 )
 
-// BulkStatus is how far an operation is.
+// BulkStatus is the state of an operation.
 type BulkStatus string
 
 const (
@@ -35,12 +36,12 @@ const (
 // Ended reports whether nothing more happens.
 func (s BulkStatus) Ended() bool { return s == BulkCompleted || s == BulkFailed }
 
-// BulkOperation is a large change under way, or what became of it.
+// BulkOperation is a large change under way, or its result.
 type BulkOperation struct {
 	ID     string
 	Action string
 	Status BulkStatus
-	// Total is what it found when it was asked for. Jobs come and go meanwhile.
+	// Total is how many jobs matched at the start. Jobs come and go meanwhile.
 	Total     int
 	Processed int
 	BulkDone
@@ -50,15 +51,15 @@ type BulkOperation struct {
 	FinishedAt time.Time
 }
 
-// BulkResult is what a call did, or the operation that does it.
+// BulkResult is the result of a call, or the operation that it started.
 type BulkResult struct {
 	BulkDone
 	Operation *BulkOperation
 }
 
-// Bulk does one thing to many jobs of one shard. Operations are in the memory of this
-// process: what they did is in the log, but who asks another leader about one is told
-// that there is none.
+// Bulk changes many jobs of one shard. Operations are in the memory of this process:
+// their changes are in the log, but another leader answers that there is no such
+// operation.
 type Bulk struct {
 	views  *Views
 	logger *slog.Logger
@@ -109,7 +110,8 @@ func (b *Bulk) Run(ctx context.Context) {
 	}
 }
 
-// Do does it at once, or as an operation if that was asked for or it is large.
+// Do acts at once, or starts an operation if that was asked for or there are many
+// jobs.
 func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, error) {
 	plan, err := in.plan()
 	if err != nil {
@@ -146,7 +148,7 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 	f.countTo = bulkCountMax
 	page, err := b.views.ListJobs(ctx, c, f)
 	if broad := fault.As(err); broad != nil && broad.Reason == "SEARCH_TOO_BROAD" {
-		return BulkNowMax, true, nil // To look at all takes longer than a query may: it is an operation.
+		return BulkNowMax, true, nil // Counting them takes longer than a query may: make it an operation.
 	}
 	if err != nil {
 		return 0, false, err
@@ -157,8 +159,8 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 	return total, page.Total > BulkNowMax || !page.TotalExact, nil
 }
 
-// upToDate lists jobs once the list has everything that was there before the call:
-// what is missing would be passed over without a word.
+// upToDate lists jobs once the list has everything from before the call: missing
+// jobs would be skipped silently.
 func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, error) {
 	for began := time.Now(); ; {
 		page, err := b.views.ListJobs(ctx, c, f) // Waits for a moment itself.
@@ -167,7 +169,7 @@ func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, er
 			return JobPage{}, err
 		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
 			return page, nil
-		case time.Since(began) <= b.patience: // A small list is whole again in no time.
+		case time.Since(began) <= b.patience: // A small list is complete again very soon.
 		case page.Rebuilding:
 			return JobPage{}, errBulkRebuilding()
 		default:
@@ -177,7 +179,7 @@ func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, er
 	}
 }
 
-// enlist makes an operation and sees to it that somebody works on it.
+// enlist adds an operation and wakes Run if need be.
 func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +208,7 @@ func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
 		b.begin = append(b.begin, ns)
 		select {
 		case b.wake <- struct{}{}:
-		default: // Run is on its way.
+		default: // Run is already awake.
 		}
 	}
 	return op.view, nil
@@ -221,7 +223,7 @@ func (k *bulkBook) unfinished() (n int) {
 	return n
 }
 
-// work does the operations of a namespace, one after the other, until there are none.
+// work runs the operations of a namespace, one after the other, until there are none.
 func (b *Bulk) work(ctx context.Context, ns job.Namespace) {
 	for op := b.next(ns); op != nil; op = b.next(ns) {
 		b.update(op, BulkRunning, nil)
@@ -236,14 +238,13 @@ func (b *Bulk) work(ctx context.Context, ns job.Namespace) {
 	}
 }
 
-// next is the oldest operation that waits; with none left the namespace is idle, and
-// forgets its oldest.
+// next is the oldest waiting operation; with none left the namespace is idle.
 func (b *Bulk) next(ns job.Namespace) *bulkOp {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	book := b.books[ns]
 	for over := len(book.ops) - book.unfinished() - bulkKept; over > 0; over-- {
-		book.ops = slices.Delete(book.ops, 0, 1) // They end in their order.
+		book.ops = slices.Delete(book.ops, 0, 1) // They end in order.
 	}
 	b.forget(time.Now())
 	for _, op := range book.ops {
@@ -286,7 +287,7 @@ func (b *Bulk) update(op *bulkOp, s BulkStatus, err error) {
 	op.changed = make(chan struct{})
 }
 
-// Operation answers how far an operation is; changed is closed when that is no longer so.
+// Operation returns the state of an operation; changed is closed when it next changes.
 func (b *Bulk) Operation(c Caller, id string) (view BulkOperation, changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

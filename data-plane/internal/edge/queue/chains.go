@@ -13,12 +13,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// ChainSummary is how far a chain has come.
+// ChainSummary is how far a chain is.
 type ChainSummary struct {
 	ID         job.ChainID
 	Status     string // running, completed, exited, failed or cancelled.
 	Steps      int
-	Current    int // The furthest step that was made, from 0.
+	Current    int // The furthest step with a job, from 0.
 	ExitReason string
 	CreatedAt  time.Time
 	FinishedAt time.Time
@@ -37,7 +37,7 @@ type Chain struct {
 	StepJobs  []ChainStep
 	OnFailure *ChainStep // nil: none was asked for.
 	OnExit    *ChainStep
-	GoOn      bool // The step after a dead one runs all the same.
+	GoOn      bool // The step after a dead one runs anyway.
 }
 
 // ChainPage is a page of chains, youngest first.
@@ -46,7 +46,7 @@ type ChainPage struct {
 	Cursor string // "" at the end.
 }
 
-// Chain reads a chain and where the jobs of its steps stand.
+// Chain reads a chain and the states of its jobs.
 func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (Chain, error) {
 	ch, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Chain, error) {
 		return stateread.ReadChain(g, c.Namespace, id)

@@ -6,8 +6,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Check lists what Enqueue would refuse about the input. A door that already
-// found problems of its own uses it to name all of them at once.
+// Check lists what Enqueue would refuse about the input. A handler that found
+// problems of its own uses it to report all of them at once.
 func (in *EnqueueInput) Check(c Caller, now time.Time) []fault.Field { return in.validate(c, now) }
 
 // Check lists what Fetch would refuse about the input.

@@ -9,13 +9,13 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Limits of what is told of error groups.
+// Limits of error groups.
 const (
 	ErrorGroupsDefault = 100
 	ErrorGroupsMax     = readmodel.DeadGroupsMax
 )
 
-// ErrorGroup is the dead jobs of one queue that died of one cause.
+// ErrorGroup is the dead jobs of one queue with the same cause.
 type ErrorGroup struct {
 	ID         string // For JobFilter.ErrorGroup.
 	Queue      string
@@ -35,7 +35,7 @@ type ErrorGroups struct {
 	// All groups, and the dead jobs in all of them.
 	All       int
 	TotalJobs int64
-	// Exact: the counts are those of now.
+	// Exact: the counts are current.
 	Exact bool
 }
 

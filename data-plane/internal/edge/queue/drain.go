@@ -9,12 +9,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// drainLook is how often a caller who waits for a queue to run empty looks at its
-// counters; each look reads one record.
+// drainLook is how often a drain that waits for a queue to run empty reads its
+// counters, which are one record.
 const drainLook = 50 * time.Millisecond
 
 // DrainQueue lets no more jobs into a queue, while those it has are handed out. It
-// answers how many are left, as soon as there are none or when wait is over.
+// returns how many are left, as soon as there are none or when wait is over.
 func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait time.Duration) (remaining int64, err error) {
 	var bad checker
 	if msg := checkQueueName(name); msg != "" {
@@ -27,7 +27,7 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 		return 0, fault.InvalidFields(bad)
 	}
 	if _, err := s.Queue(ctx, c, name); err != nil {
-		return 0, err // Draining makes no queue: there is nothing to wait for.
+		return 0, err // Draining creates no queue, so there is nothing to wait for.
 	}
 	drain := &command.SetQueue{NS: c.Namespace, Queue: name, Set: command.SetDraining, Draining: true}
 	if _, err := s.act(ctx, c, queueAct("queue.drain", name), drain); err != nil {
@@ -44,12 +44,12 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 		case <-over.C:
 			return remaining, nil
 		case <-ctx.Done():
-			return remaining, nil // It drains all the same.
+			return remaining, nil // It still drains.
 		}
 	}
 }
 
-// remaining counts the jobs of a queue that go on by themselves.
+// remaining counts the jobs of a queue that will finish without help.
 func (s *Service) remaining(ctx context.Context, c Caller, name string) (n int64, err error) {
 	info, err := s.Queue(ctx, c, name)
 	for _, st := range []job.State{job.Pending, job.Scheduled, job.Retrying, job.Active, job.Cancelling} {

@@ -40,7 +40,7 @@ type NamespaceEvent struct {
 }
 
 // ErrEventsLost: events after the number asked for are no longer kept. The reader
-// has to look at the whole again and go on from now.
+// must read the whole again and continue from now.
 var ErrEventsLost = errors.New("the events after that number are no longer kept")
 
 // EventReader reads a namespace's events in order. It is for one goroutine.
@@ -57,7 +57,7 @@ type EventReader struct {
 	types  map[feed.Type]bool
 }
 
-// Events begins to read; Close ends it.
+// Events returns a reader; close it.
 func (v *Views) Events(c Caller, in EventFilter) (*EventReader, error) {
 	r := &EventReader{v: v, ns: c.Namespace, moved: v.shard.Group().LeadershipChanged()}
 	if fields := r.wants(&in); len(fields) > 0 {
@@ -78,29 +78,29 @@ func (v *Views) Events(c Caller, in EventFilter) (*EventReader, error) {
 	return r, nil
 }
 
-// Close ends the reading.
+// Close releases the reader.
 func (r *EventReader) Close() { r.listener.Stop() }
 
-// GoOnFromNow passes over everything that happened so far, after ErrEventsLost.
+// GoOnFromNow skips everything so far, after ErrEventsLost.
 func (r *EventReader) GoOnFromNow() error {
 	m, err := feed.MarkOf(r.v.shard.Store(), r.ns)
 	r.seq, r.pending = m.Seq, nil
 	return err
 }
 
-// Seq is the number of the last event that was read or passed over.
+// Seq is the number of the last event that was read or skipped.
 func (r *EventReader) Seq() uint64 { return r.seq }
 
-// Next waits for events and returns those that are wanted; possibly none, so that
-// Seq moves on past what is not. It costs what the namespace itself did: a slow reader
-// reads later, from what is kept, and holds nothing in memory. When another node
-// leads it answers a NotLeader fault.
+// Next waits for events and returns those that match; possibly none, so that Seq moves
+// on past the rest. Its cost depends only on what the namespace itself does. A slow
+// reader reads later, from what is kept, and holds nothing in memory. When another
+// node leads, the error is a NotLeader fault.
 func (r *EventReader) Next(ctx context.Context) ([]NamespaceEvent, error) {
 	for {
 		if len(r.pending) > 0 {
 			return r.read()
 		}
-		select { // Before looking, so that what comes after the look is heard.
+		select { // Before the read, so that events after it are noticed.
 		case <-r.listener.C:
 		default:
 		}
@@ -226,8 +226,8 @@ func EventTypes() []string {
 	return words
 }
 
-// eventType is what a type is called on the wire: jobs by the bare word, as existing
-// clients know them, and queues as queue.paused.
+// eventType is a type's name on the wire: the bare word for jobs, as existing
+// clients know it, and queue.paused and the like for queues.
 func eventType(t feed.Type) string {
 	if of, ok := strings.CutPrefix(t.String(), "queue_"); ok {
 		return "queue." + of
