@@ -17,9 +17,9 @@ import (
 // they stop: it must not cost an attempt.
 const workerShutdown = "worker_shutdown"
 
-// Frame runs one stream frame in one commit. A fetch in it takes what is ready
-// and does not wait. Items that are invalid or refused have their own error; the
-// method's error means nothing of the frame is known to have happened.
+// Frame runs one stream frame in one commit. A fetch in it takes what is ready and
+// does not wait. Items that are invalid or refused have their own error; after an
+// error of the method, nothing of the frame is known to have happened.
 func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResult, error) {
 	b := frameBuilder{service: s, caller: c}
 	b.acks(in.Acks)
@@ -45,7 +45,7 @@ func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResu
 	return b.res, nil
 }
 
-// frameBuilder turns a frame into a request and remembers where its parts stand.
+// frameBuilder turns a frame into a request and remembers where each result goes.
 type frameBuilder struct {
 	service *Service
 	caller  Caller
@@ -117,7 +117,7 @@ const (
 	stepExit     = "exit"
 )
 
-// stepStatuses are the words as state knows them; unsaid is continue.
+// stepStatuses maps the words to state's values; "" is continue.
 var stepStatuses = map[string]command.StepStatus{stepContinue: command.StepContinue, stepExit: command.StepExit}
 
 func (a *AckInput) checkStep() []fault.Field {
@@ -215,7 +215,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		lease := h.Lease
 		if wrong := checkLease(lease); len(wrong) > 0 {
 			bad = append(bad, wrong...)
-			lease = 0 // The worker is alive whatever it says: keep its lease.
+			lease = 0 // Keep the lease: the worker is alive, even if its news is refused.
 		}
 		for _, f := range bad {
 			if !slices.Contains(refused, f) { // All jobs of a request have one lease.
@@ -225,7 +225,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
 		b.renewed = append(b.renewed, func(r shard.RenewalResult) {
 			b.res.Heartbeats[i] = heartbeatStatus(r)
-			if h.WorkerID == "" { // Clients of generation 1 do not say it; a renewal that is not held has none.
+			if h.WorkerID == "" { // Clients of generation 1 do not send it; a lost lease has none.
 				b.service.workers.hear(b.caller.Namespace, r.Worker, "", nil, time.Now())
 			}
 		})
@@ -233,7 +233,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		if len(bad) == 0 && (progress != nil || checkpoint != nil || h.Usage != nil) {
 			b.add(&command.Heartbeat{
 				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, Usage: h.Usage.command(),
-			}, func(r *state.Result) { // The renewal told what was before this news.
+			}, func(r *state.Result) { // The renewal's result is from before this news.
 				if r.Refusal == state.Accepted && r.Cancel {
 					b.res.Heartbeats[i] = heartbeatStatus(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
 				}
@@ -274,7 +274,7 @@ func (b *frameBuilder) enqueues(in []EnqueueInput) {
 		return
 	}
 	if b.res.EnqueueErr = b.service.shard.TakesJobs(); b.res.EnqueueErr != nil {
-		return // The settlements of the frame count: they make room.
+		return // The frame's settlements make room first.
 	}
 	cmds, err := b.service.stampEnqueues(b.caller, "enqueues", in)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Limits of jobs that have to do with others.
+// Limits of chains, batches and dependencies.
 const (
 	ChainStepsMin      = 2
 	ChainStepsMax      = 100
@@ -22,18 +22,18 @@ const (
 	ExitReasonBytesMax = 4 << 10
 )
 
-// StepInput is a job that the end of another one calls for.
+// StepInput is a job that is enqueued when another one ends.
 type StepInput struct {
 	Queue   string
 	Payload json.RawMessage // Empty means none.
 }
 
-// ChainInput is what follows on a job, which is the first step.
+// ChainInput is the steps after a job, which is itself the first step.
 type ChainInput struct {
 	Steps     []StepInput
 	OnFailure *StepInput
 	OnExit    *StepInput
-	// GoOn: the step after a dead one runs all the same.
+	// GoOn: the step after a dead one runs anyway.
 	GoOn bool
 }
 
@@ -152,7 +152,7 @@ func parseDependencyPolicy(word string) (command.DependencyPolicy, bool) {
 	return 0, false
 }
 
-// stampGroups fills in what ties a job to others; everything was validated.
+// stampGroups fills in a job's ties to others, which are validated.
 func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue) {
 	if in.BatchID != "" {
 		cmd.Batch, _ = job.ParseBatchID(in.BatchID) // Validated.
@@ -177,15 +177,15 @@ func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue) {
 	if saysNothing(cmd.Payload) && first.Payload != nil {
 		cmd.Payload = first.Payload
 	}
-	first.Queue, first.Payload = in.Queue, nil // The job has it.
+	first.Queue, first.Payload = in.Queue, nil // The job itself has it.
 }
 
-// saysNothing: clients send {} for a payload that nobody gave.
+// saysNothing: clients send {} for a payload that was not given.
 func saysNothing(payload json.RawMessage) bool {
 	return said(payload) == nil || sameJSON(payload, json.RawMessage(`{}`))
 }
 
-// sameJSON reports whether two texts say the same with the same letters.
+// sameJSON reports whether two texts are the same but for white space.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
@@ -198,9 +198,9 @@ func stepOf(in *StepInput) *command.Step {
 	return &command.Step{Queue: in.Queue, Payload: said(in.Payload)}
 }
 
-// enqueueRefusal is why a job may not come in, or nil. Prefix stands in front of the
-// names of its fields. It is never a Conflict: clients of generation 2 take that for a
-// unique key that is held, and would believe that the job exists.
+// enqueueRefusal is why a job is refused, or nil. Its fields are named with prefix in
+// front. It is never a Conflict: clients of generation 2 take that for a held unique
+// key, and would believe that the job exists.
 func enqueueRefusal(prefix string, in *EnqueueInput, r *state.Result) error {
 	refuse := func(code fault.Code, reason, message, field, what string) error {
 		return &fault.Error{Code: code, Reason: reason, Message: message, Fields: []fault.Field{{Path: prefix + field, Message: what}}}
@@ -236,7 +236,7 @@ func (in *EnqueueInput) dependencyPath(id job.ID) string {
 	return "depends_on"
 }
 
-// Places are where a job stands among others; ids are zero where it does not.
+// Places are the batch and chain that a job belongs to; zero ids for none.
 type Places struct {
 	Batch     job.BatchID
 	Chain     job.ChainID

@@ -8,8 +8,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Hold stops a waiting job until a person decides, or asks the worker of an active
-// one to let go of it first; the state tells which: Held or Cancelling.
+// Hold stops a waiting job until a person decides. It asks the worker of an active
+// one to stop first. The state says which: Held or Cancelling.
 func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) (job.State, error) {
 	if err := checkReason("reason", reason); err != nil {
 		return 0, err

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// ClearQueue removes all jobs of a queue that no worker holds, and answers how many.
+// ClearQueue removes all jobs of a queue that no worker holds, and returns how many.
 func (s *Service) ClearQueue(ctx context.Context, c Caller, name string) (removed int64, err error) {
 	if err := checkQueuePath(name); err != nil {
 		return 0, err
@@ -36,8 +36,9 @@ func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) e
 	return adminRefusal(id, &res, "move")
 }
 
-// RequeueDead retries all jobs of a queue that are dead when it begins, and answers
-// how many. If it can not go on, what it did so far is done; again does the rest.
+// RequeueDead retries all jobs of a queue that are dead when it begins, and returns
+// how many. If it fails, what it did so far stays done; calling it again does the
+// rest.
 func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (requeued int64, err error) {
 	info, err := s.Queue(ctx, c, name)
 	if err != nil {
@@ -48,14 +49,14 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 	part := queueAct("queue.requeue", name).said(c, 1)
 	part.Op = op
 	defer func() {
-		if requeued > 0 { // Also of what was stopped.
+		if requeued > 0 { // Also after a stop.
 			done, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
 			_ = s.actDone(done, part) // If it fails, a timer of the shard does it.
 		}
 	}()
 	for more := info.Counts[job.Dead] > 0; more; {
-		at := walk // A read that is repeated begins where it began.
+		at := walk // A repeated read begins where the first one did.
 		ids, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (ids []job.ID, err error) {
 			walk = at
 			ids, more, err = walk.Next(g)

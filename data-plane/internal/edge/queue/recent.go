@@ -19,11 +19,12 @@ const (
 // Recent is a page of a namespace's events.
 type Recent struct {
 	Events []NamespaceEvent
-	// Lost: events behind the number asked for are no longer kept.
+	// Lost: events after the number asked for are no longer kept.
 	Lost bool
 }
 
-// Recent reads the events behind a number, oldest first; 0 is the oldest kept.
+// Recent reads the events after a number, oldest first; 0 begins with the oldest
+// kept.
 func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Recent, error) {
 	if limit == 0 {
 		limit = RecentDefault
@@ -42,7 +43,7 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Re
 	for _, index := range entries {
 		b, err := feed.At(v.shard.Store(), index)
 		if errors.Is(err, feed.ErrTrimmed) {
-			out.Lost = true // Since the entries were listed.
+			out.Lost = true // Trimmed since the entries were listed.
 			continue
 		}
 		if err != nil {
@@ -65,8 +66,8 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Re
 // Minute is what happened in a namespace in one minute.
 type Minute = readmodel.Minute
 
-// Throughput counts what happened in the last hour, minute by minute, and says when
-// that was true.
+// Throughput counts what happened in the last hour, by minute, and returns the time
+// as of which the counts are true.
 func (v *Views) Throughput(ctx context.Context, c Caller) ([]Minute, time.Time, error) {
 	if err := v.leads(); err != nil {
 		return nil, time.Time{}, err

@@ -31,11 +31,11 @@ const (
 	SchedulesMax         = 1000
 )
 
-// onTime is how late a tick may be that nothing has gone wrong with: the policy of
-// catching up is about older ones. A change of leader takes less.
+// onTime is how late a tick may be and still count as on time; the catch-up policy
+// is for older ones. A change of leader takes less.
 const onTime = 10 * time.Second
 
-// ScheduleInput describes a schedule whole: what is left out has its default.
+// ScheduleInput describes a whole schedule; fields left out have their defaults.
 type ScheduleInput struct {
 	Name     string
 	Cron     string
@@ -45,11 +45,11 @@ type ScheduleInput struct {
 	CatchUp  string // "" is once.
 	// Paused: nil leaves it as it is; a new schedule is not paused.
 	Paused *bool
-	// Job is what each tick enqueues; it has no time and no idempotency key.
+	// Job is what each tick enqueues, without a time or an idempotency key.
 	Job EnqueueInput
 }
 
-// Schedule is a cron schedule as stored, with what comes next.
+// Schedule is a cron schedule as stored, with its next runs.
 type Schedule struct {
 	ID       job.ScheduleID
 	Version  uint64
@@ -68,9 +68,9 @@ type Schedule struct {
 	UniqueKey    string
 	UniquePeriod time.Duration
 	ExpireAfter  time.Duration // 0: never.
-	Retry        RetrySettings // What is not set is decided by the queue.
+	Retry        RetrySettings // Fields not set are decided by the queue.
 
-	NextRunAt time.Time // Zero: paused, or nothing comes.
+	NextRunAt time.Time // Zero: paused, or no run is left.
 	NextRuns  []time.Time
 	LastRunAt time.Time // Zero: it never ran.
 	LastJob   job.ID
@@ -91,7 +91,7 @@ var (
 	catchUpWords = []string{command.CatchUpOnce: "once", command.CatchUpSkip: "skip", command.CatchUpAll: "all"}
 )
 
-// CreateSchedule makes a schedule. Its name is taken by no other.
+// CreateSchedule makes a schedule. Its name must be free.
 func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput) (Schedule, error) {
 	now := s.now()
 	if fields := in.Check(c, now); len(fields) > 0 {
@@ -106,7 +106,7 @@ func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput
 	return s.Schedule(ctx, c, id)
 }
 
-// PutSchedule replaces what a schedule is. A version that is not 0 must be the one it has.
+// PutSchedule replaces a schedule. A version that is not 0 must be its current one.
 func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, version uint64, in ScheduleInput) (Schedule, error) {
 	if fields := in.Check(c, s.now()); len(fields) > 0 {
 		return Schedule{}, fault.InvalidFields(fields)
@@ -125,12 +125,12 @@ func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, 
 	return s.Schedule(ctx, c, id)
 }
 
-// PauseSchedule stops the ticks of a schedule; none of them is made good later.
+// PauseSchedule stops the ticks of a schedule; they are not made up for later.
 func (s *Service) PauseSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
 	return s.pauseSchedule(ctx, c, id, true)
 }
 
-// ResumeSchedule lets a schedule tick again, from now on.
+// ResumeSchedule starts the ticks again, from now on.
 func (s *Service) ResumeSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
 	return s.pauseSchedule(ctx, c, id, false)
 }
@@ -147,11 +147,12 @@ func (s *Service) pauseSchedule(ctx context.Context, c Caller, id job.ScheduleID
 	})
 }
 
-// changesMax bounds how often a change is tried that others get ahead of.
+// changesMax bounds how often a change is retried because others changed the
+// schedule first.
 const changesMax = 8
 
-// changeSchedule proposes what change makes of the schedule, again when somebody
-// changed it meanwhile.
+// changeSchedule proposes the schedule after change, again if it was changed
+// meanwhile.
 func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
 	for range changesMax {
 		old, err := s.readSchedule(ctx, c, id)
@@ -174,7 +175,7 @@ var errChanged = errors.New("the schedule was changed")
 
 func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *command.PutSchedule, now time.Time) error {
 	rule, err := ruleOf(cmd.ID, cmd.Schedule.Cron, cmd.Schedule.Zone)
-	if err != nil { // It was good once.
+	if err != nil { // It was valid when stored.
 		return fault.InvalidFields([]fault.Field{{Path: "cron", Message: err.Error()}})
 	}
 	cmd.Next = nanos(rule.Next(now))
@@ -208,7 +209,7 @@ func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleI
 	return err
 }
 
-// RunSchedule makes a job of a schedule now, paused or not. The ticks stay where they are.
+// RunSchedule enqueues a job of a schedule now, paused or not. The ticks do not change.
 func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (EnqueueResult, error) {
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
@@ -281,7 +282,7 @@ func (s *Service) Schedules(ctx context.Context, c Caller, cursor string, limit 
 	})
 }
 
-// PreviewSchedule says when an expression would run next.
+// PreviewSchedule lists when an expression would run next.
 func (s *Service) PreviewSchedule(_ context.Context, expression, timezone string) ([]time.Time, error) {
 	var bad checker
 	now := s.now()
@@ -341,7 +342,7 @@ func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
 	return append(bad, in.Job.validate(c, now)...)
 }
 
-// rule reads an expression and a time zone, or says what is wrong with them.
+// rule parses an expression and a time zone, or records what is wrong with them.
 func (c *checker) rule(expression, timezone string, now time.Time) *cron.Rule {
 	zone, err := cron.Zone(timezone)
 	if err != nil {
@@ -368,7 +369,7 @@ func wordIn(words []string, word string) (int, bool) {
 	return i, i >= 0
 }
 
-// stamp is what is stored of a valid input.
+// stamp turns a valid input into what is stored.
 func (in *ScheduleInput) stamp() command.Schedule {
 	overlap, _ := wordIn(overlapWords, in.Overlap)
 	catchUp, _ := wordIn(catchUpWords, in.CatchUp)
@@ -407,8 +408,8 @@ func viewSchedule(id job.ScheduleID, rec *records.Schedule) Schedule {
 	return v
 }
 
-// ruleOf is when a stored schedule runs. "@every" counts from when the schedule was
-// made, which its id tells: like every id it begins with the time.
+// ruleOf is the rule of a stored schedule. "@every" counts from when the schedule
+// was made, a time that its id contains.
 func ruleOf(id job.ScheduleID, expression, zone string) (*cron.Rule, error) {
 	z, err := cron.Zone(zone)
 	if err != nil {
@@ -419,8 +420,7 @@ func ruleOf(id job.ScheduleID, expression, zone string) (*cron.Rule, error) {
 }
 
 // Plan says what a schedule that is due does now; see shard.Options. Ticks that are on
-// time are all made. Of older ones, which nobody could make in their time, the policy
-// of catching up takes some.
+// time all run. Of older, missed ones, the catch-up policy says which run.
 func Plan(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error) {
 	rule, err := ruleOf(id, s.Cron, s.Zone)
 	if err != nil {

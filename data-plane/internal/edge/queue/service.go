@@ -2,8 +2,8 @@
 // once, stamp what replicas may not decide (id, time, defaults), propose, and
 // shape the answer. It knows no protocol and no storage layout.
 //
-// Every method returns *fault.Error for what the caller may be told. NotLeader
-// means the shard moved: route again.
+// An error that the caller may see is a *fault.Error. NotLeader means that the
+// leader moved: route again.
 package queue
 
 import (
@@ -32,7 +32,7 @@ type Service struct {
 	workers *roster
 }
 
-// New makes the service of a shard that enqueues as fast as it can.
+// New makes the service of a shard without rate limits.
 func New(s *shard.Shard) *Service {
 	return NewLimited(s, func(job.Namespace) int64 { return 0 })
 }
@@ -43,10 +43,10 @@ func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
 	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newRoster()}
 }
 
-// releaseTimeout bounds giving back jobs that their fetcher did not wait for.
+// releaseTimeout bounds the return of jobs whose fetcher did not wait.
 const releaseTimeout = 5 * time.Second
 
-// Enqueue adds one job. Its answer means a quorum has it on disk.
+// Enqueue adds one job. When it returns, a quorum has it on disk.
 func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
 	if fields := in.validate(c, s.now()); len(fields) > 0 {
 		return EnqueueResult{}, fault.InvalidFields(fields)
@@ -124,12 +124,12 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	return cmds, nil
 }
 
-// enqueueResults shapes what became of the commands that stampEnqueues made.
+// enqueueResults turns the results of stampEnqueues's commands into answers.
 func enqueueResults(list string, in []EnqueueInput, results []state.Result) ([]EnqueueResult, error) {
 	if r := &results[0]; r.Refusal != state.Accepted {
 		return nil, enqueueRefusal(fmt.Sprintf("%s[%d].", list, r.Culprit), &in[r.Culprit], r)
 	}
-	results = results[len(results)-len(in):] // Without that of Together.
+	results = results[len(results)-len(in):] // Without the result of Together.
 	out := make([]EnqueueResult, len(in))
 	for i := range in {
 		out[i] = enqueueResult(&results[i])
@@ -163,7 +163,7 @@ func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, 
 	}
 	defer cancel()
 	rep, err := s.shard.Do(waitCtx, shard.Request{Fetch: f})
-	if ctx.Err() != nil { // The worker is gone: what it was granted goes back.
+	if ctx.Err() != nil { // The worker is gone: return its jobs.
 		s.release(c, rep.Grants)
 		return nil, ctx.Err()
 	}
@@ -236,8 +236,8 @@ func tagMap(tags []command.Tag) map[string]string {
 	return m
 }
 
-// release gives grants back whose fetcher did not wait for them. If it fails the
-// leases run out by themselves.
+// release returns grants whose fetcher did not wait. If it fails, the leases expire
+// by themselves.
 func (s *Service) release(c Caller, grants []state.Grant) {
 	if len(grants) == 0 {
 		return
@@ -251,7 +251,7 @@ func (s *Service) release(c Caller, grants []state.Grant) {
 			By: command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}},
 		}
 	}
-	_, _ = s.shard.Do(ctx, shard.Request{Settle: cmds}) // Said above.
+	_, _ = s.shard.Do(ctx, shard.Request{Settle: cmds}) // See above.
 }
 
 // Ack completes jobs. The slice holds, per item, nil or the reason it was refused.
@@ -269,8 +269,8 @@ func (s *Service) Fail(ctx context.Context, c Caller, in []FailInput) ([]FailOut
 	return res.Fails, err
 }
 
-// Heartbeat renews leases and stores the news they bring. A beat without news
-// writes nothing. News that is refused is an error, but costs nobody a lease.
+// Heartbeat renews leases and stores the news they carry. One without news writes
+// nothing. Refused news is an error, but no lease is lost by it.
 func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]HeartbeatStatus, error) {
 	res, err := s.Frame(ctx, c, FrameInput{Heartbeats: in})
 	if err == nil {
@@ -333,8 +333,8 @@ func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused b
 	return err
 }
 
-// Cancel ends a waiting job, or asks the worker of an active one to let go; the
-// state tells which: Cancelled or Cancelling.
+// Cancel ends a waiting job, or asks the worker of an active one to stop; the state
+// says which: Cancelled or Cancelling.
 func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
 	res, err := s.act(ctx, c, jobAct("job.cancel", id), &command.Cancel{NS: c.Namespace, ID: id})
 	if err != nil {
@@ -343,8 +343,8 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, e
 	return res.State, adminRefusal(id, &res, "cancel")
 }
 
-// Retry makes a finished job pending again with fresh counters, and one that waits for its
-// time pending now.
+// Retry makes a finished job pending again with fresh counters, and a scheduled or
+// retrying one pending now.
 func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
 	res, err := s.act(ctx, c, jobAct("job.retry", id), &command.Retry{NS: c.Namespace, ID: id})
 	if err != nil {
@@ -374,7 +374,7 @@ func errNoJob(id job.ID) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no job %s in this namespace", id)
 }
 
-// mustBe is what a job must be for what people do to it.
+// mustBe is which states an action requires, in words.
 var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
 	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
 	"delete": "not leased by a worker (cancel it first)", "move": "not leased by a worker",
@@ -382,7 +382,7 @@ var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
 	"requeue": "dead", "change the priority of": "pending, scheduled, retrying or held",
 }
 
-// adminRefusal is why a job is left as it is, or nil.
+// adminRefusal is why a job is left unchanged, or nil.
 func adminRefusal(id job.ID, r *state.Result, verb string) error {
 	switch r.Refusal {
 	case state.Accepted:
@@ -398,7 +398,7 @@ func adminRefusal(id job.ID, r *state.Result, verb string) error {
 	}
 }
 
-// peerHash identifies a caller that shows no lease token.
+// peerHash identifies a caller without a lease token.
 func peerHash(c Caller) uint64 { return xxhash.Sum64String(c.Principal + "\x00" + c.Peer) }
 
 var emptyObject = json.RawMessage("{}")

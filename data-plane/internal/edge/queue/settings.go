@@ -30,8 +30,8 @@ func (s *Service) Queue(ctx context.Context, c Caller, name string) (QueueInfo, 
 	return info, err
 }
 
-// SetQueue makes a queue exist, whether it has jobs or not, and changes its
-// settings. It answers what the queue is then.
+// SetQueue changes the settings of a queue, which it creates if need be. It returns
+// the result.
 func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (QueueInfo, error) {
 	if fields := in.validate(name); len(fields) > 0 {
 		return QueueInfo{}, fault.InvalidFields(fields)
@@ -50,7 +50,7 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 	return s.Queue(ctx, c, name)
 }
 
-// DeleteQueue removes a queue with all its jobs. Workers that hold some are told
+// DeleteQueue removes a queue with all its jobs. Workers that hold some get
 // NOT_FOUND when they settle; the name may be used again at once.
 func (s *Service) DeleteQueue(ctx context.Context, c Caller, name string) error {
 	if err := checkQueuePath(name); err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/codec"
 )
 
-// idSource makes job ids: ULIDs, so that ids made later sort later. In the millisecond of
-// the one before, an id is larger by 48 random bits.
+// idSource makes job ids: ULIDs, so that ids made later sort later. Within a millisecond,
+// each id is larger than the last by 48 random bits.
 type idSource struct {
 	mu      sync.Mutex // Guards the rest.
 	entropy *ulid.MonotonicEntropy
-	last    uint64 // Milliseconds; a clock that is set back makes no smaller ids.
+	last    uint64 // Milliseconds; ids do not get smaller when the clock is set back.
 }
 
 func newIDSource() *idSource {
@@ -36,15 +36,15 @@ func (s *idSource) next(now time.Time) job.ID {
 	defer s.mu.Unlock()
 	s.last = max(s.last, ulid.Timestamp(now))
 	id, err := ulid.New(s.last, s.entropy)
-	if err != nil { // The millisecond has no larger ids.
+	if err != nil { // No larger ids are left in this millisecond.
 		s.last++
 		id = ulid.MustNew(s.last, s.entropy) // Fails only without entropy.
 	}
 	return job.ID(id)
 }
 
-// stampEnqueue decides everything that replicas may not: after it nothing about
-// the job is open.
+// stampEnqueue decides everything that replicas may not. After it nothing about the
+// job is undetermined.
 func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	now := s.now()
 	priority, _ := job.ParsePriority(in.Priority) // Validated.
@@ -65,7 +65,7 @@ func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	}
 	cmd.Retry, cmd.RetryOpen = retryPolicy(in.retrySettings())
 	if cmd.RetryOpen == command.RetryAll {
-		cmd.RetryOpen = 0 // As a policy of zeros says already.
+		cmd.RetryOpen = 0 // A policy of zeros says so already.
 	}
 	if at := in.due(now); at.After(now) {
 		cmd.ScheduledAt = at.UnixNano()
@@ -87,8 +87,8 @@ func (in *EnqueueInput) due(now time.Time) time.Time {
 	return in.ScheduledAt
 }
 
-// said is a JSON value that was given: null is what clients write for one that was
-// not, and means the same on every protocol.
+// said treats null, which clients write for a value that was not given, as none, on
+// every protocol.
 func said(v json.RawMessage) json.RawMessage {
 	v = bytes.TrimSpace(v)
 	if len(v) == 0 || string(v) == "null" {
@@ -97,7 +97,7 @@ func said(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// retryPolicy is what was said of retries, and which parts were left open.
+// retryPolicy is the retry settings that were given, and which were left open.
 func retryPolicy(in *RetrySettings) (p command.RetryPolicy, open command.RetryParts) {
 	open = command.RetryAll
 	if in.MaxRetries != nil {
@@ -126,7 +126,7 @@ func or(d *time.Duration, otherwise time.Duration) time.Duration {
 	return *d
 }
 
-// errToken is returned for text that FormatToken did not make.
+// errToken is returned for text that is no lease token.
 var errToken = errors.New("malformed lease token")
 
 // FormatToken writes a lease token for the wire.

@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// JobEvent is one line of a job's life.
+// JobEvent is one line of a job's timeline.
 type JobEvent struct {
 	Seq      int // From 1, in the order of the list.
 	Type     string
@@ -26,14 +26,14 @@ type JobEvent struct {
 	Reason string // Of a death or a hold.
 }
 
-// Timeline is the life of a job. The oldest lines but the first are dropped from a
-// long one.
+// Timeline is the history of a job. From a long one, the oldest lines but the first
+// are dropped.
 type Timeline struct {
 	Events    []JobEvent
 	Truncated bool
 }
 
-// Timeline reads the life of a job from the leader's state; it is never late.
+// Timeline reads the history of a job from the leader's state; it is never late.
 func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, error) {
 	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Job, error) {
 		return stateread.ReadJob(g, c.Namespace, id)
@@ -76,7 +76,7 @@ func timelineOf(j *stateread.Job) Timeline {
 	return t
 }
 
-// holdReason is known of the latest hold alone.
+// holdReason is known only for the latest hold.
 func holdReason(j *stateread.Job, i int) string {
 	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == records.WasHeld })
 	if j.Hold == nil || later {
@@ -85,21 +85,21 @@ func holdReason(j *stateread.Job, i int) string {
 	return j.Hold.Reason
 }
 
-// workerOf is who was given the attempt that began at a line: the head knows the
-// latest worker, errors know those of attempts that failed.
+// workerOf is the worker of the attempt that began at a line: the head has the
+// latest one, errors have those of failed attempts.
 func workerOf(j *stateread.Job, i int) string {
 	for _, m := range j.Timeline[i+1:] {
 		switch m.What {
 		case records.WasFailed, records.WasLeaseExpired:
 			return errorAt(j.Errors, m).Worker
 		case records.WasStarted, records.WasReleased:
-			return "" // Given back; nobody wrote down whose it was.
+			return "" // Released; its worker was not recorded.
 		}
 	}
 	return j.Worker
 }
 
-// errorAt is what was reported at a moment: both were stamped by the same entry.
+// errorAt is the error reported at a moment; the same entry stamped both.
 func errorAt(errs []records.AttemptError, m records.Moment) records.AttemptError {
 	for _, e := range errs {
 		if e.At == m.At && e.Attempt == m.Attempt {

@@ -12,8 +12,8 @@ const (
 	traceParentChars  = traceVersionChars + 1 + traceIDChars + 1 + spanIDChars + 1 + traceFlagsChars
 )
 
-// ValidTraceParent reports whether s is a traceparent in the sense of the W3C: what
-// is not one means nothing, and is not handed on.
+// ValidTraceParent reports whether s is a traceparent in the sense of the W3C:
+// anything else is not passed on.
 func ValidTraceParent(s string) bool {
 	if len(s) < traceParentChars || len(s) > KeyBytesMax {
 		return false

@@ -40,12 +40,12 @@ const (
 	WindowMax          = 31 * 24 * time.Hour
 )
 
-// Caller is who asks, as proved by the transport: every use case works inside
-// its Namespace and nowhere else.
+// Caller is who calls, as proven by the transport. Every use case works inside its
+// Namespace and nowhere else.
 type Caller struct {
 	Namespace job.Namespace
-	// Principal is the key id or user, Peer the client's address without the
-	// port. Together they identify a holder that shows no lease token.
+	// Principal is the key id or user, Peer the client's address without the port.
+	// Together they identify a holder without a lease token.
 	Principal string
 	Peer      string
 	// PayloadBytesMax is the plan's limit; 0 means the default.
@@ -74,7 +74,7 @@ type EnqueueInput struct {
 	Agent          *AgentLimits
 	Chain          *ChainInput
 	DependsOn      []string // Ids of jobs that must end first.
-	// OnDependencyFailed says what becomes of the job when one of those does not
+	// OnDependencyFailed says what happens to the job when one of those does not
 	// complete: fail, which is the default, run or cancel.
 	OnDependencyFailed string
 	BatchID            string // The job joins this open batch.
@@ -90,13 +90,14 @@ const (
 	StatusDuplicate EnqueueStatus = "duplicate"
 )
 
-// EnqueueResult tells the job that now exists for the request.
+// EnqueueResult is the job that now exists for the request.
 type EnqueueResult struct {
 	JobID  job.ID
 	Status EnqueueStatus
 	// UniqueExisting: the unique key was held; JobID is the holder.
 	UniqueExisting bool
-	// Replayed: the idempotency key had been used; this is the first answer again.
+	// Replayed: the idempotency key was used before; this is the first answer
+	// again.
 	Replayed bool
 	Chain    job.ChainID // Zero if it is in none.
 	Batch    job.BatchID // Zero if it is in none.
@@ -138,7 +139,7 @@ type AckInput struct {
 	Result     json.RawMessage
 	Checkpoint json.RawMessage
 	Usage      *UsageReport
-	// AgentStatus is what an agent job's worker says of the loop: continue, done or hold.
+	// AgentStatus is what an agent job's loop does next: continue, done or hold.
 	AgentStatus string
 	HoldReason  string
 	StepStatus  string // Of a chain: continue, which is the default, or exit.
@@ -155,15 +156,15 @@ type FailInput struct {
 	// Release gives the job back without spending the attempt. The error text
 	// "worker_shutdown" of generation-1 clients means the same.
 	Release bool
-	// Terminal: trying again is of no use; the job is dead.
+	// Terminal: a retry would not help; the job is dead.
 	Terminal bool
-	// Delay is when the next attempt is due, instead of the backoff, or when a released
-	// job is handed out again; nil: not said.
+	// Delay is the time to the next attempt, instead of the backoff, or until a
+	// released job is handed out again; nil if not given.
 	Delay *time.Duration
 	Usage *UsageReport
 }
 
-// FailResult tells what became of the job.
+// FailResult is what happened to the job.
 type FailResult struct {
 	State             job.State // Retrying, Dead, Pending (released), Cancelled or Held.
 	NextAttemptAt     time.Time // Zero unless Retrying.
@@ -187,7 +188,7 @@ type HeartbeatStatus string
 const (
 	HeartbeatOK     HeartbeatStatus = "ok"
 	HeartbeatCancel HeartbeatStatus = "cancel"
-	// HeartbeatOverBudget is cancel, because the job costs more than a budget allows.
+	// HeartbeatOverBudget is cancel because the job costs more than a budget allows.
 	HeartbeatOverBudget HeartbeatStatus = "cancel, over budget"
 	// HeartbeatLost: the lease is gone; stop working on it.
 	HeartbeatLost HeartbeatStatus = "lost"
@@ -203,19 +204,19 @@ type FrameInput struct {
 	Enqueues   []EnqueueInput
 }
 
-// FrameResult answers a frame. The slices are as long as, and in the order of,
-// the input; an Err in an item concerns that item alone.
+// FrameResult answers a frame. The slices are as long as, and in the order of, the
+// input; an Err in an item is about that item only.
 type FrameResult struct {
 	Acks       []error
 	Fails      []FailOutcome
 	Heartbeats []HeartbeatStatus
 	Grants     []Grant
 	Enqueues   []EnqueueResult
-	// FetchErr and EnqueueErr refuse that part of the frame alone: a frame with an
+	// FetchErr and EnqueueErr refuse only that part of the frame: a frame with an
 	// invalid enqueue adds none of its jobs, but its settlements count.
 	FetchErr   error
 	EnqueueErr error
-	// HeartbeatErr refuses news of heartbeats; the leases themselves were renewed.
+	// HeartbeatErr refuses the news of heartbeats; the leases were renewed.
 	HeartbeatErr error
 }
 
@@ -225,7 +226,7 @@ type FailOutcome struct {
 	Err error
 }
 
-// TimelineEvent is one line of a job's short history.
+// TimelineEvent is one line of a job's recent history.
 type TimelineEvent struct {
 	Event   string
 	At      time.Time
@@ -288,7 +289,7 @@ type Hold struct {
 	At        time.Time
 	Until     time.Time // Zero: for ever.
 	Policy    string    // Id of the approval policy that asked; "" if none did.
-	Approvers []string  // Who may decide; empty: everybody who may operate.
+	Approvers []string  // Who may decide; empty: every operator.
 	Decision  string    // "approved", "rejected", or "" as long as nobody decided.
 	DecidedBy string    // "" if the time was over.
 	Comment   string
@@ -308,7 +309,7 @@ type QueueInfo struct {
 	Enqueued        int64               // Ever.
 	Failed          int64               // Failed attempts, ever.
 	OldestPendingAt time.Time           // Zero when nothing is pending.
-	// Fingerprint tells these settings from others; see QueueSettings.IfFingerprint.
+	// Fingerprint identifies these settings; see QueueSettings.IfFingerprint.
 	Fingerprint uint64
 }
 
@@ -318,19 +319,19 @@ type Throttle struct {
 	Window time.Duration
 }
 
-// QueueSettings changes a queue; what is nil stays as it is.
+// QueueSettings changes a queue; nil fields stay as they are.
 type QueueSettings struct {
 	Paused         *bool
 	MaxConcurrency *int // 0: no limit.
 	Throttle       *Throttle
 	Retry          *RetrySettings
-	// IfFingerprint, if not 0, refuses the change of a queue with other settings than those
-	// that the caller has seen.
+	// IfFingerprint, if not 0, refuses the change unless the queue has the settings that
+	// the caller has seen.
 	IfFingerprint uint64
 }
 
-// RetrySettings are a queue's defaults for what producers leave open; a part that is
-// not set is for the defaults of the engine.
+// RetrySettings are a queue's defaults for what producers leave open. For fields
+// that are not set the engine's defaults apply.
 type RetrySettings struct {
 	MaxRetries *int
 	Backoff    string

@@ -19,24 +19,24 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Limits of usage and money. A report is far below what a sum can hold.
+// Limits of usage and money. One report is far below what a sum can hold.
 const (
 	UsageTokensMax    = 1_000_000_000_000
 	UsageNameBytesMax = 128 // Of models and providers.
 	DollarsMax        = 1_000_000
 	costMax           = DollarsMax * job.NanosPerDollar
 	UsagePeriodMax    = state.UsageKept
-	UsageGroupsMax    = 1000    // Of a summary; the cheapest of more are one group.
+	UsageGroupsMax    = 1000    // Of a summary; beyond that, the cheapest share one group.
 	usageRowsMax      = 500_000 // Read for a summary.
 )
 
-// UsageReport is what a model was used for, as a worker tells it.
+// UsageReport is the use of a model, as reported by a worker.
 type UsageReport struct {
 	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
 	Cost                                                            int64 // Nano-dollars.
 	Model, Provider                                                 string
-	// Kind is "total", which is the default: the numbers count from the start of the
-	// attempt; or "delta": they count from the report before.
+	// Kind is "total", the default: the numbers count from the start of the attempt;
+	// or "delta": from the report before.
 	Kind string
 }
 
@@ -83,7 +83,7 @@ func (u *UsageReport) command() *command.Usage {
 	}
 }
 
-// Usage counts what models were used for.
+// Usage counts the use of models.
 type Usage struct {
 	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
 	Cost                                                            int64 // Nano-dollars.
@@ -103,7 +103,7 @@ type JobUsage struct {
 	Models []ModelUsage
 }
 
-// ModelUsage is what a job used one model for.
+// ModelUsage is a job's use of one model.
 type ModelUsage struct {
 	Provider, Model string
 	Usage
@@ -127,24 +127,24 @@ type UsageQuery struct {
 	GroupBy string // queue, which is the default, model or provider.
 }
 
-// UsageGroup is the usage of what shares a key.
+// UsageGroup is the usage under one key.
 type UsageGroup struct {
 	Key string
 	Usage
 }
 
-// UsageSummary is what a namespace used in whole hours, the current one included.
+// UsageSummary is a namespace's usage in whole hours, the current one included.
 type UsageSummary struct {
 	Period   string
 	From, To time.Time
 	Totals   Usage
-	Groups   []UsageGroup // The dearest first.
+	Groups   []UsageGroup // The most expensive first.
 }
 
 // usageOther is the key of the groups beyond UsageGroupsMax, together.
 const usageOther = "(other)"
 
-// UsageSummary adds up what the hours of a period counted.
+// UsageSummary adds up the hours of a period.
 func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (UsageSummary, error) {
 	in.Period, in.GroupBy = cmp.Or(in.Period, "24h"), cmp.Or(in.GroupBy, "queue")
 	period, key, fields := in.read()

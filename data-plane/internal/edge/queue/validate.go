@@ -107,7 +107,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	bad.delay("expire_after", in.ExpireAfter, ExpireAfterMin, ExpireAfterMax)
 	bad.tags(in.Tags)
 	bad.text("unique_key", in.UniqueKey, KeyBytesMax)
-	if or(in.UniquePeriod, 0) != 0 { // Typed clients send 0 for what was not said.
+	if or(in.UniquePeriod, 0) != 0 { // Typed clients send 0 for what was not given.
 		bad.delay("unique_period", in.UniquePeriod, time.Second, UniquePeriodMax)
 		if in.UniqueKey == "" {
 			bad.failf("unique_period", "requires unique_key")
@@ -124,7 +124,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	return append(bad, in.validateGroups(c)...)
 }
 
-// retrySettings are what the job says of its retries. Existing clients ask for a single
+// retrySettings are the job's own retry settings. Existing clients ask for a single
 // attempt with 0.
 func (in *EnqueueInput) retrySettings() *RetrySettings {
 	retries := in.MaxRetries

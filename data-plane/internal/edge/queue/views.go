@@ -27,14 +27,14 @@ const (
 	FilterTagMax = 10
 	// FilterStatesMax is above the number of states: some may be named twice.
 	FilterStatesMax = 64
-	// TotalMax bounds how many jobs a search looks at to say how many there are.
+	// TotalMax bounds how many jobs a search counts.
 	TotalMax = 10_000
 	// PagePayloadsMax bounds the payloads of one page, in bytes.
 	PagePayloadsMax = 4 << 20
 )
 
-// Views are the use cases that look at many jobs: lists from the read model,
-// timelines from the state, events from the feed. They change nothing.
+// Views are the read-only use cases: lists from the read model, timelines from the
+// state, events from the feed.
 type Views struct {
 	service *Service
 	shard   *shard.Shard
@@ -50,11 +50,10 @@ func NewViews(s *Service, model *readmodel.Projector, hub *notify.Hub) *Views {
 // Lag is how late the lists of the shard are, on the node that leads it.
 func (v *Views) Lag() (time.Duration, error) { return v.model.Lag(time.Now()) }
 
-// JobFilter says which jobs are wanted; zero values want everything. Times are
-// exclusive bounds.
+// JobFilter selects jobs; its zero value selects all. Times are exclusive bounds.
 type JobFilter struct {
 	Queue                           string
-	ErrorGroup                      string // Of dead jobs: the id that DeadGroups told.
+	ErrorGroup                      string // Of dead jobs: the ID of an ErrorGroup.
 	States                          []string
 	Tags                            []JobTag
 	Priority                        string
@@ -72,8 +71,8 @@ type JobFilter struct {
 	// Whole asks for the bodies of the jobs and for their total.
 	Whole bool
 
-	countTo int  // How many jobs may be looked at for the total; 0 is none.
-	asItIs  bool // The list need not have what was there before the call.
+	countTo int  // How many jobs may be counted for the total; 0 is none.
+	asItIs  bool // The list need not be up to date with the call.
 }
 
 // JobTag is one tag that a job must have.
@@ -116,14 +115,14 @@ type RowBody struct {
 type JobPage struct {
 	Jobs   []JobRow
 	Cursor string // "" at the end of the list.
-	// AsOf is when what the page shows was true, Lag how long ago that is.
+	// AsOf is the time as of which the page is true, Lag how long ago that is.
 	AsOf time.Time
 	Lag  time.Duration
-	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
+	// Rebuilding: jobs may be missing or out of date, for as long as Lag.
 	Rebuilding bool
-	// Rebuilt jobs were read anew, of about ToRebuild.
+	// Rebuilt jobs of about ToRebuild are done.
 	Rebuilt, ToRebuild uint64
-	// Total of all pages, if it was asked for; without TotalExact the copy has at least so many.
+	// Total of all pages, if it was asked for; without TotalExact there are at least that many.
 	Total      int
 	TotalExact bool
 }
@@ -159,8 +158,8 @@ func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, 
 	return out, err
 }
 
-// addBodies reads what the copy does not have. It can not contradict the filter that
-// found the jobs, because it never changes.
+// addBodies reads what the copy does not have. Bodies never change, so they cannot
+// contradict the filter that found the jobs.
 func (v *Views) addBodies(c Caller, jobs []JobRow) error {
 	left := PagePayloadsMax
 	for i := range jobs {
@@ -182,7 +181,8 @@ func (v *Views) addBodies(c Caller, jobs []JobRow) error {
 	return nil
 }
 
-// leads refuses where another node's read model and feed are ahead.
+// leads refuses on a node that does not lead: the leader's read model and feed are
+// ahead.
 func (v *Views) leads() error {
 	if !v.shard.Group().Leading() {
 		return fault.New(fault.NotLeader, "LEADER_UNAVAILABLE", "this node is not the leader of the shard")
@@ -202,7 +202,7 @@ func viewRow(r *readmodel.Row) JobRow {
 	return row
 }
 
-// filter translates and lists everything that is wrong.
+// filter translates the input and lists everything that is wrong with it.
 func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 	f := readmodel.Filter{
 		Queue: in.Queue, Worker: in.WorkerID, HasErrors: in.HasErrors, Limit: in.Limit, Cursor: in.Cursor, Ascending: in.Order == "asc",
@@ -275,7 +275,7 @@ func span(after, before time.Time) readmodel.Span {
 	return readmodel.Span{After: nanos(after), Before: nanos(before)}
 }
 
-// nanos keeps a bound inside the times that can be stored.
+// nanos clamps a bound to the times that can be stored.
 func nanos(t time.Time) int64 {
 	switch {
 	case t.IsZero():

@@ -14,23 +14,23 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Why answers why a job does not run. Reasons are ordered: who can do something
-// about it reads from the top.
+// Why answers why a job does not run. The reasons are ordered: those to act on come
+// first.
 type Why struct {
 	JobID   job.ID
 	State   job.State
 	Reasons []Reason
-	// ETA is when nothing stands in the way any more, if time alone decides; else zero.
+	// ETA is when the last reason ends, if time alone decides; else zero.
 	ETA time.Time
 }
 
-// Reason is one thing that stands in the way of a job, or how it stands.
+// Reason is one thing that keeps a job from running, or tells its state.
 type Reason struct {
 	Code    string
 	Message string
 	Until   time.Time // Zero: not known.
 	Detail  map[string]any
-	informs bool // It stands in nobody's way.
+	informs bool // It does not keep the job from running.
 	fatal   bool // When it ends the job is dead.
 }
 
@@ -70,7 +70,7 @@ type standing struct {
 	waitsFor       []string
 	hold           *Hold
 	approvedAtLast bool      // When its hold is over it is approved, else rejected.
-	shut           time.Time // Until then a spent budget lets nothing of the queue start; zero: none does.
+	shut           time.Time // Until then a spent budget stops the queue; zero: none does.
 	tagShut        string    // A tag of the job whose budget is spent; "": none is.
 	tagShutUntil   time.Time
 	paused         bool
@@ -161,7 +161,7 @@ func (s *standing) why() Why {
 	return w
 }
 
-// eta is when the last of the reasons has gone; zero if that of one is not known, or
+// eta is when the last of the reasons ends; zero if the end of one is not known, or
 // if the job will not run then.
 func (s *standing) eta(reasons []Reason) time.Time {
 	at := s.now

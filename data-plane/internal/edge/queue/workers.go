@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// workersMax of a namespace are remembered; one more takes the place of the one
-	// that was silent for longest.
+	// workersMax is how many workers of a namespace are remembered; one more
+	// replaces the one that was silent for longest.
 	workersMax = 1000
-	// workersAllMax of a shard are; more are not listed until some are silent.
+	// workersAllMax is the same for a shard; more are not listed until some fall
+	// silent.
 	workersAllMax = 50_000
-	// workerSilent is how long a worker is listed after it was heard of: twice the
+	// workerSilent is how long a worker is listed after its last call: twice the
 	// longest wait of a fetch.
 	workerSilent = 2 * WaitMax
 )
 
-// Worker is somebody who fetches jobs of a namespace.
+// Worker is a process that fetches jobs of a namespace.
 type Worker struct {
 	ID        string
 	Hostname  string
@@ -30,8 +31,8 @@ type Worker struct {
 	LastSeen  time.Time // Fetch or heartbeat.
 }
 
-// roster is the leader's memory of who works: heard in fetches and heartbeats,
-// written nowhere. After a change of leaders it fills again within a minute.
+// roster is the leader's list of workers, taken from fetches and heartbeats and
+// stored nowhere. After a change of leader it fills again within a minute.
 type roster struct {
 	mu    sync.Mutex // Guards the rest.
 	of    map[job.Namespace]map[string]*Worker
@@ -41,7 +42,7 @@ type roster struct {
 
 func newRoster() *roster { return &roster{of: make(map[job.Namespace]map[string]*Worker)} }
 
-// hear notes that a worker lives; hostname and queues are those of a fetch.
+// hear records that a worker is alive; hostname and queues are those of a fetch.
 func (r *roster) hear(ns job.Namespace, id, hostname string, queues []string, now time.Time) {
 	if id == "" {
 		return
@@ -79,10 +80,10 @@ func (r *roster) add(ns job.Namespace, id string, now time.Time) *Worker {
 	return w
 }
 
-// sweep forgets who is silent.
+// sweep forgets silent workers.
 func (r *roster) sweep(now time.Time) {
 	if now.Sub(r.swept) < time.Second {
-		return // A full roster is not walked for each newcomer.
+		return // Do not walk a full roster for each new worker.
 	}
 	r.swept = now
 	for ns, workers := range r.of {
@@ -109,7 +110,7 @@ func (r *roster) forgetOne(ns job.Namespace) {
 	r.n--
 }
 
-// list is who was heard of lately, by id.
+// list is the workers seen recently, by id.
 func (r *roster) list(ns job.Namespace, now time.Time) []Worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +124,8 @@ func (r *roster) list(ns job.Namespace, now time.Time) []Worker {
 	return out
 }
 
-// Workers lists who fetches jobs of the namespace, as far as this leader heard of
-// them; a worker without a name is not listed.
+// Workers lists the workers of the namespace that this leader has seen; one without
+// a name is not listed.
 func (v *Views) Workers(_ context.Context, c Caller) ([]Worker, error) {
 	if err := v.leads(); err != nil {
 		return nil, err
@@ -132,13 +133,13 @@ func (v *Views) Workers(_ context.Context, c Caller) ([]Worker, error) {
 	return v.service.workers.list(c.Namespace, time.Now()), nil
 }
 
-// hearOf notes the workers that a frame names. Who renews a lease without a name is
-// noted when it is known whose lease it is.
+// hearOf records the workers that a frame names. A renewal without a name is
+// recorded once the lease's worker is known.
 func (s *Service) hearOf(c Caller, in *FrameInput) {
 	now := time.Now()
 	last := ""
 	for i := range in.Heartbeats {
-		if id := in.Heartbeats[i].WorkerID; id != last { // Mostly all are one's own.
+		if id := in.Heartbeats[i].WorkerID; id != last { // Mostly all are of one worker.
 			s.workers.hear(c.Namespace, id, "", nil, now)
 			last = id
 		}
