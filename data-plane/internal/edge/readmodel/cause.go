@@ -18,8 +18,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Cause tells why a job is dead: the queue and the error, without what varies in it. Jobs
-// of one cause are a group of dead letters. 0 is the cause of jobs that are not dead.
+// Cause is why a job is dead: the queue and the error, without its varying parts. Dead
+// jobs with the same cause form a group. 0 is the cause of jobs that are not dead.
 type Cause int64
 
 // String is the group's name on the wire.
@@ -31,14 +31,14 @@ func ParseCause(text string) (Cause, bool) {
 	return Cause(n), err == nil && n > 0 && Cause(n).String() == text
 }
 
-// patternBytesMax of an error's first line tell causes apart.
+// patternBytesMax is how much of an error's first line distinguishes causes.
 const patternBytesMax = 200
 
-// causeOf is the cause of a job that died in queue of reason, after an error.
+// causeOf is the cause of a job that died in queue for reason, after lastError.
 func causeOf(queue, lastError string, reason records.DeadReason) Cause {
 	text := pattern(lastError, reason)
 	h := xxhash.New()
-	_, _ = h.WriteString(queue) // A hash takes everything.
+	_, _ = h.WriteString(queue) // A hash never fails.
 	_, _ = h.Write([]byte{0})
 	if text == "" {
 		_, _ = h.Write([]byte{0, byte(reason)})
@@ -48,7 +48,7 @@ func causeOf(queue, lastError string, reason records.DeadReason) Cause {
 }
 
 // pattern is what the errors of a cause have in common. It is "" if the last error is not
-// what ended the job: then the reason tells.
+// what ended the job; then the reason says why.
 func pattern(lastError string, reason records.DeadReason) string {
 	switch reason {
 	case records.DeadRetries, records.DeadTerminal, records.DeadCrashes:
@@ -58,8 +58,8 @@ func pattern(lastError string, reason records.DeadReason) string {
 	}
 }
 
-// ErrorPattern is the first line of an error with "…" for what varies: numbers, ids,
-// addresses in memory and quoted values. A status of HTTP or SMTP stays.
+// ErrorPattern is the first line of an error with "…" for its varying parts:
+// numbers, ids, memory addresses and quoted values. HTTP and SMTP statuses stay.
 func ErrorPattern(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	line = cutTo(strings.TrimSpace(line), patternBytesMax)
@@ -96,8 +96,8 @@ func ErrorPattern(text string) string {
 	return out.String()
 }
 
-// quoted is how long the quoted value is that begins at i, 0 if none does. An apostrophe
-// inside a word quotes nothing.
+// quoted is the length of the quoted value at i, 0 if there is none. An apostrophe
+// inside a word is not a quote.
 func quoted(line string, i int) int {
 	q := line[i]
 	if q != '"' && q != '\'' && q != '`' || i > 0 && isWord(line[i-1]) {
@@ -168,13 +168,13 @@ func numberAt(line string, i, n int) int {
 
 func number(line string, i, n int) string {
 	if s := line[i : i+n]; n == 3 && all(s, isDigit) && s[0] >= '2' && s[0] <= '5' && (i == 0 || line[i-1] != '-') {
-		return s // A status tells errors apart.
+		return s // A status distinguishes errors.
 	}
 	return "…"
 }
 
-// writeWord writes a word with "…" for an id, and for the numbers of one that begins with
-// a digit or has some behind an underscore: 30s, user_17.
+// writeWord writes a word with "…" for an id, and for numbers at its start or after an
+// underscore: 30s, user_17.
 func writeWord(out *strings.Builder, w string) {
 	prefix, rest, named := strings.Cut(w, "_")
 	switch {
@@ -206,7 +206,7 @@ func writeWord(out *strings.Builder, w string) {
 // idPrefixes are those of our own ids.
 var idPrefixes = map[string]bool{"job": true, "batch": true, "chn": true, "sched": true, "budget": true, "apol": true, "bulk": true} //nolint:gochecknoglobals // A constant table.
 
-// CauseNow is the cause of a job as the state has it; 0 if it is not dead.
+// CauseNow is the cause of a job in the state; 0 if it is not dead.
 func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (Cause, error) {
 	if h.State != job.Dead {
 		return 0, nil
@@ -215,7 +215,7 @@ func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head
 	return causeOf(h.Queue, text, h.Reason), err
 }
 
-// DeadGroup is the dead jobs of one cause.
+// DeadGroup is the dead jobs with one cause.
 type DeadGroup struct {
 	Cause       Cause
 	Queue       string
@@ -228,7 +228,7 @@ type DeadGroup struct {
 	SampleError string
 }
 
-// DeadGroups are the largest groups of a namespace, and what they are part of.
+// DeadGroups are the largest groups of a namespace, and the totals of all.
 type DeadGroups struct {
 	Page
 	Groups []DeadGroup // The largest first.
@@ -237,7 +237,7 @@ type DeadGroups struct {
 	Jobs int64
 }
 
-// DeadGroupsMax bounds how many groups are told at once.
+// DeadGroupsMax bounds how many groups one call returns.
 const DeadGroupsMax = 1000
 
 // DeadGroups reads the largest groups of dead jobs, of one queue or ("") of all.
@@ -266,8 +266,8 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 	return out, nil
 }
 
-// read adds up the totals of queues and looks up the largest groups, in one picture of the
-// file: a group of which the last job comes back to life meanwhile is there to the end.
+// read adds up the totals of queues and looks up the largest groups in one read
+// transaction, so that no group disappears in between.
 func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]stateread.DeletedQueue) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -291,7 +291,7 @@ func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit i
 	return nil
 }
 
-// oneQueue narrows a walk over groups down to a queue.
+// oneQueue limits a walk over groups to one queue.
 func (s *statement) oneQueue(queue string) {
 	if queue != "" {
 		s.add(` WHERE queue = ?`, queue)
@@ -328,8 +328,8 @@ func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, g
 	return rows.Err()
 }
 
-// goneGroupsMax groups of deleted queues are walked over; what is behind them is found once
-// their jobs are swept, and counted meanwhile.
+// goneGroupsMax is how many groups of deleted queues are skipped; groups after them are
+// counted, and listed once the deleted queues' jobs are swept.
 const goneGroupsMax = 50_000
 
 // sized is a group and how many jobs are in it.
@@ -338,7 +338,7 @@ type sized struct {
 	jobs int64
 }
 
-// largestGroups walks the groups in the order of their sizes, no further than it has to.
+// largestGroups walks the groups by size, no further than it has to.
 func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gone map[string]stateread.DeletedQueue) (out []sized, err error) {
 	s := &statement{}
 	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
@@ -361,7 +361,7 @@ func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gon
 	return out, rows.Err()
 }
 
-// lookAt reads what the oldest and the latest job of the group tell.
+// lookAt reads the oldest and the latest job of the group.
 func lookAt(ctx context.Context, tx *sql.Tx, g sized) (DeadGroup, error) {
 	out := DeadGroup{Cause: g.cause, Queue: g.queue, Jobs: g.jobs}
 	const of = ` WHERE d.cause = ? AND d.generation = ? ORDER BY d.finished_at `
@@ -385,7 +385,7 @@ func lookAt(ctx context.Context, tx *sql.Tx, g sized) (DeadGroup, error) {
 	return out, nil
 }
 
-// missing is err, or damage if a group that is counted has no job.
+// missing is err, or errDamaged if a counted group has no job.
 func missing(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("%w: %w", errDamaged, err)
@@ -393,5 +393,5 @@ func missing(err error) error {
 	return err
 }
 
-// Exact reports whether the counts are those of the state.
+// Exact reports whether the counts agree with the state.
 func (d *DeadGroups) Exact() bool { return !d.Rebuilding && d.Lag == time.Duration(0) }

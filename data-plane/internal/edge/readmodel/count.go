@@ -12,15 +12,15 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
-// Count is how many jobs fit a filter: exactly so many, or at least.
+// Count is how many jobs match a filter, exactly or at least.
 type Count struct {
 	Jobs  int
 	Exact bool
 }
 
-// count counts the jobs that fit f, whatever its cursor says. It looks at no more than
-// f.CountTo entries of an index: what it did not look at makes it inexact. Of a group of dead
-// jobs the count is there, and may be more.
+// count counts the jobs that match f, ignoring its cursor. It reads at most f.CountTo entries
+// of an index; if there are more, the count is not exact. The count of a group of dead jobs
+// is stored, and may exceed f.CountTo.
 func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (_ Count, err error) {
 	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
 		return Count{Exact: err == nil}, err
@@ -79,16 +79,17 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
 }
 
-// isGroup reports that all jobs of a cause fit. A new condition is one until it is named here.
+// isGroup reports whether f matches all jobs of a cause. A new field of Filter counts as a
+// condition until it is named here.
 func (f *Filter) isGroup() bool {
 	none := Filter{
-		Cause: f.Cause, Queue: f.Queue, States: f.States, // The cause implies them, or isNothing.
+		Cause: f.Cause, Queue: f.Queue, States: f.States, // The cause implies them; otherwise isNothing.
 		Ascending: f.Ascending, Limit: f.Limit, Cursor: f.Cursor, CountTo: f.CountTo, AsItIs: f.AsItIs,
 	}
 	return f.Cause != 0 && reflect.DeepEqual(*f, none)
 }
 
-// countGroup reads the count of a cause, which is exact whatever it is.
+// countGroup reads the count of a cause, which is always exact.
 func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (c Count, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
 	if err != nil {
@@ -109,7 +110,7 @@ func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stat
 	return c, rows.Err()
 }
 
-// states are those that are wanted.
+// states are the states that f selects.
 func (f *Filter) states() []job.State {
 	if len(f.States) == 0 {
 		return job.States()
@@ -126,7 +127,8 @@ func (f *Filter) in(s *statement, st job.State) {
 	s.add(`INDEXED BY job_by_state WHERE j.state = ?`, int64(st))
 }
 
-// conditionsByLead is everything that the walk over one tag or cause has to check.
+// conditionsByLead are all conditions that the walk over one tag or cause must
+// check.
 func (f *Filter) conditionsByLead(s *statement, tag int) {
 	if f.Queue != "" {
 		s.add(` AND j.queue = ?`, f.Queue)

@@ -10,18 +10,18 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// Position is a place in a list: everything up to it was shown. A created time
-// and an id never change, so a page begins where the last one ended whatever
-// happened in between.
+// Position is a place in a list: everything up to it was shown. Created time and id
+// never change, so a page begins where the last one ended, whatever happened in
+// between.
 type Position struct {
 	CreatedAt int64
 	ID        job.ID
 }
 
 var (
-	// ErrCursor: the text is no cursor of ours.
+	// ErrCursor: the text is not a cursor.
 	ErrCursor = errors.New("malformed cursor")
-	// ErrOtherFilter: the cursor was made for other filters.
+	// ErrOtherFilter: the cursor was made for another filter.
 	ErrOtherFilter = errors.New("the cursor belongs to other filters")
 )
 
@@ -31,8 +31,8 @@ const (
 )
 
 // A cursor is a position and the filter it is for. It is not signed, because it
-// opens nothing: whoever makes one up chooses where in their own namespace's list
-// the page begins, which created_before does as well.
+// grants nothing: a forged one only chooses where in the caller's own list the page
+// begins, as created_before does.
 
 // encode writes the cursor that continues after p under f.
 func (p Position) encode(f *Filter) string {
@@ -63,8 +63,7 @@ func decodeCursor(text string, f *Filter) (Position, error) {
 	return p, nil
 }
 
-// digest tells filters apart. The size of the page may change from one to the
-// next.
+// digest identifies the filter. The size of the page may differ between pages.
 func (f *Filter) digest() uint64 {
 	h := xxhash.New()
 	num := func(v int64) {
@@ -100,7 +99,7 @@ func (f *Filter) digest() uint64 {
 	return h.Sum64()
 }
 
-// optional is a number for a value that may be missing.
+// optional encodes a value that may be missing.
 func optional[T job.Priority | uint32 | bool](v *T) int64 {
 	if v == nil {
 		return -1

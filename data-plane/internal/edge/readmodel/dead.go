@@ -19,14 +19,14 @@ type groupKey struct {
 	cause      Cause
 }
 
-// death is what the file keeps of a dead job beside its row.
+// death is what the file keeps of a dead job besides its row.
 type death struct {
 	groupKey
 	createdAt, finishedAt int64
 }
 
-// deaths gathers what a change does to dead jobs: the counts of their groups are written
-// once for all jobs of the change, and a change without dead jobs writes none.
+// deaths collects what a change does to dead jobs. The counts of their groups are
+// written once for the whole change, and not at all without dead jobs.
 type deaths struct {
 	tx                           *sql.Tx
 	from, put, remove, jobs, end *sql.Stmt
@@ -41,8 +41,8 @@ func (f *file) deathsIn(ctx context.Context, tx *sql.Tx) *deaths {
 	}
 }
 
-// change puts the dead jobs among the rows in, and takes those out that are not dead any
-// more, or gone. Rows and gone are in the order of ids.
+// change adds the dead jobs among the rows, and removes those that are no longer dead,
+// or gone. Rows and gone are ordered by id.
 func (d *deaths) change(ctx context.Context, rows []Row, gone []job.ID) error {
 	was, err := d.known(ctx, idsOf(rows, gone))
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *deaths) change(ctx context.Context, rows []Row, gone []job.ID) error {
 	return nil
 }
 
-// dies notes a dead job; it is no longer among those that were.
+// dies records a dead job and takes it out of was.
 func (d *deaths) dies(ctx context.Context, r *Row, was map[job.ID]death) error {
 	now := death{groupKey: groupKey{r.Queue, r.generation, r.cause()}, createdAt: r.CreatedAt, finishedAt: r.FinishedAt}
 	old, before := was[r.ID]
@@ -97,12 +97,12 @@ func idsOf(rows []Row, gone []job.ID) []job.ID {
 	return ids
 }
 
-// missesMax dead jobs that nobody asked for are walked over before the walk begins again
-// at the next one that was asked for.
+// missesMax is how many other dead jobs are skipped before the walk restarts at the next
+// id asked for.
 const missesMax = 8
 
-// known returns those of the jobs, which are in the order of ids, that the file has as
-// dead. It walks the dead jobs and not the others: where none are, one look is enough.
+// known returns those of the jobs, ordered by id, that the file has as dead. It walks
+// only dead jobs: if there are none, one read is enough.
 func (d *deaths) known(ctx context.Context, ids []job.ID) (map[job.ID]death, error) {
 	found := make(map[job.ID]death)
 	var err error
@@ -112,7 +112,7 @@ func (d *deaths) known(ctx context.Context, ids []job.ID) (map[job.ID]death, err
 	return found, err
 }
 
-// walk goes over dead jobs from the first id on and returns the ids that it did not come to.
+// walk goes over dead jobs from the first id on and returns the ids that it did not reach.
 func (d *deaths) walk(ctx context.Context, ids []job.ID, found map[job.ID]death) (rest []job.ID, err error) {
 	rows, err := d.from.QueryContext(ctx, ids[0][:], ids[len(ids)-1][:])
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *deaths) walk(ctx context.Context, ids []job.ID, found map[job.ID]death)
 	return nil, rows.Err()
 }
 
-// clear takes out the dead jobs of a span of ids.
+// clear removes the dead jobs of a span of ids.
 func (d *deaths) clear(ctx context.Context, s span) (err error) {
 	rows, err := d.tx.QueryContext(ctx, `SELECT queue, generation, cause, count(*) FROM dead WHERE `+s.where+` GROUP BY 1, 2, 3`, s.args...)
 	if err != nil {
@@ -167,7 +167,7 @@ func (d *deaths) clear(ctx context.Context, s span) (err error) {
 	return nil
 }
 
-// count writes how many jobs the groups have now, and how many groups the queues.
+// count writes how many jobs the groups have, and how many groups the queues.
 func (d *deaths) count(ctx context.Context) error {
 	type total struct{ groups, jobs int64 }
 	queues := make(map[groupKey]total) // The cause is 0.
@@ -190,7 +190,8 @@ func (d *deaths) count(ctx context.Context) error {
 	return nil
 }
 
-// add changes the count of a group and returns how many groups more there are: 1, 0 or -1.
+// add changes the count of a group and returns the change in the number of groups: 1, 0 or
+// -1.
 func (d *deaths) add(ctx context.Context, g groupKey, delta int64) (more int64, _ error) {
 	var jobs int64
 	key := []any{int64(g.cause), int64(g.generation)}
@@ -211,7 +212,7 @@ func (d *deaths) add(ctx context.Context, g groupKey, delta int64) (more int64, 
 	return 0, nil
 }
 
-// total changes what a queue's groups are together.
+// total changes the totals of a queue's groups.
 func (d *deaths) total(ctx context.Context, q groupKey, groups, jobs int64) error {
 	key := []any{q.queue, int64(q.generation)}
 	_, err := d.tx.ExecContext(ctx, `INSERT INTO dead_total VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET
@@ -231,7 +232,7 @@ type span struct {
 	args  []any
 }
 
-// spanOf is all ids after from up to to; a zero to is the end.
+// spanOf is all ids after from, up to and including to; a zero to is the end.
 func spanOf(from, to job.ID) span {
 	var all []string
 	var s span

@@ -18,32 +18,32 @@ const (
 	// about 2 MB and six file handles.
 	openMax = 48
 	// queriesMax run at a time; more wait. It is less than openMax, so that there is
-	// always a file that nobody uses.
+	// always an unused file to close.
 	queriesMax = 16
-	// queriesOfOne run at a time over one file, whose readers are no more; the others of
-	// its namespace wait before they take a turn from anybody else.
+	// queriesOfOne run at a time over one file, which has no more readers; the
+	// namespace's other queries wait before they take a turn from other namespaces.
 	queriesOfOne = readersMax
 )
 
-// Dir holds the read models of a node: a folder of files, of which the latest
-// used are open.
+// Dir holds the read models of a node: a folder of files, of which the last used
+// are open.
 type Dir struct {
 	dir     string
 	logger  *slog.Logger
 	max     int
 	queries chan struct{}
-	pace    *pace // Of all who write.
+	pace    *pace // Shared by all writers.
 
 	mu    sync.Mutex // Guards the rest, and the opening and closing of files.
 	open  map[job.Namespace]*file
 	clock uint64
 	shut  bool
 	lines map[job.Namespace]*line
-	// retired are namespaces that were deleted: they get no file any more.
+	// retired are deleted namespaces, which get no more files.
 	retired map[job.Namespace]struct{}
 }
 
-// line is where the queries of one namespace wait for each other.
+// line is the queue of one namespace's queries.
 type line struct {
 	turns chan struct{}
 	refs  int // Queries that wait or run. Guarded by the models.
@@ -67,7 +67,7 @@ func OpenDir(dir string, logger *slog.Logger) (*Dir, error) {
 	return &Dir{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line), retired: make(map[job.Namespace]struct{})}, nil
 }
 
-// Close closes every file. Nothing may use the models any more.
+// Close closes every file. Nothing may use the models afterwards.
 func (s *Dir) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Dir) giveBack(f *file) {
 	}
 }
 
-// makeRoom closes the file that was not used for longest.
+// makeRoom closes the least recently used file.
 func (s *Dir) makeRoom() error {
 	for len(s.open) >= s.max {
 		var oldest *file
@@ -140,8 +140,8 @@ func (s *Dir) makeRoom() error {
 	return nil
 }
 
-// discard deletes the file of ns. Who still uses it reads the old one until they
-// give it back.
+// discard deletes the file of ns. Current users read the old one until they give it
+// back.
 func (s *Dir) discard(ns job.Namespace) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +158,8 @@ func (s *Dir) discard(ns job.Namespace) error {
 	return s.remove(ns)
 }
 
-// Retire removes the file of a namespace that was deleted, for ever: what is still on its
-// way into the file is dropped.
+// Retire removes the file of a deleted namespace for ever, and drops writes still under
+// way.
 func (s *Dir) Retire(ns job.Namespace) error {
 	s.mu.Lock()
 	_, twice := s.retired[ns]
@@ -179,7 +179,7 @@ func (s *Dir) isRetired(ns job.Namespace) bool {
 }
 
 // RemoveOthers removes the files of namespaces that are not wanted: they were deleted while
-// this node was away. A file too many only has to be made again.
+// this node was away. Removing one too many is harmless; it is rebuilt.
 func (s *Dir) RemoveOthers(wanted func(job.Namespace) bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Dir) remove(ns job.Namespace) error {
 	return nil
 }
 
-// query waits for its turn and runs f over the reading side of a file.
+// query waits for its turn and runs f with a reader of a file.
 func (s *Dir) query(ctx context.Context, ns job.Namespace, f func(*file) error) error {
 	l := s.join(ns)
 	defer s.leave(ns, l)

@@ -15,8 +15,8 @@
 //	p.Run(ctx)                          // In a goroutine, until the lead is lost.
 //	page, err := p.List(ctx, ns, filter) // By any number of callers meanwhile.
 //
-// The surprising fact: events only say which jobs changed. What a row holds is
-// read from the state when it is written, so that a job which ran through three
-// states since the last round is one write, repeating is harmless, and a rebuild
-// and the feed can write the same file in any order.
+// The surprising fact: events only say which jobs changed. A row's content is read
+// from the state when it is written. So a job that went through three states since
+// the last round is one write, repetition is harmless, and a rebuild and the feed
+// can write the same file in any order.
 package readmodel

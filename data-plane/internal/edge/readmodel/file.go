@@ -20,10 +20,10 @@ var errDamaged = errors.New("the read model's file is damaged")
 // schemaVersion is in the file's user_version; another one is rebuilt.
 const schemaVersion = 6
 
-// Every time is whole nanoseconds, so that order and ranges are those of numbers.
-// The two indexes of job serve every list: one without states is a merge over all states.
-// Dead jobs stand in dead as well, with their cause, which is of one queue: so a job that
-// never dies pays for none of this. cause counts them, dead_total adds the counts up.
+// Every time is whole nanoseconds, so that order and ranges are those of numbers. The two
+// indexes of job serve every list: one without states is a merge over all states. Dead
+// jobs are also in dead, with their cause, which belongs to one queue; a job that never
+// dies costs nothing there. cause counts them, dead_total adds up the counts.
 const schema = `
 CREATE TABLE job (
  id BLOB PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -74,7 +74,8 @@ type mark struct {
 	// rebuiltFrom is the log's time when the rebuild began: what happened later is
 	// counted from events.
 	rebuiltFrom int64
-	// jobs there were about when the rebuild began, and rebuilt are written.
+	// jobs is about how many there were when the rebuild began; rebuilt of them are
+	// written.
 	jobs, rebuilt uint64
 }
 
@@ -100,22 +101,22 @@ const (
 	readerCacheKiB = 512
 	readersMax     = 2
 	busyTimeoutMS  = 5000
-	// rowsAtOnce go into one statement: what a statement costs by itself is shared.
+	// rowsAtOnce go into one statement, to share its fixed cost.
 	rowsAtOnce = 16
 	// checkpointPages of the write-ahead log, 4 KiB each, are written back at once.
 	checkpointPages = 4000
 )
 
-// dsn names a database file. What a crash of the machine leaves is whole, because
-// the write-ahead log is synced before it is written back; that the last rounds
-// may be missing is what the mark is for.
+// dsn names a database file. A crash of the machine leaves it intact, because the
+// write-ahead log is synced before it is written back. The last rounds may be
+// missing; the mark tells.
 func dsn(path string, cacheKiB int, more string) string {
 	return (&url.URL{Scheme: "file", Path: path}).String() + fmt.Sprintf(
 		"?_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-%d)&_pragma=temp_store(MEMORY)&_pragma=wal_autocheckpoint(%d)%s",
 		busyTimeoutMS, cacheKiB, checkpointPages, more)
 }
 
-// openFile opens or makes the file; errDamaged tells to delete it.
+// openFile opens or makes the file; on errDamaged the caller must delete it.
 func openFile(ctx context.Context, ns job.Namespace, path string) (_ *file, err error) {
 	f := &file{ns: ns}
 	defer func() {
@@ -173,7 +174,7 @@ func (f *file) prepare(ctx context.Context) error {
 	return nil
 }
 
-// upsertRows is the statement that puts n rows in.
+// upsertRows is the statement that upserts n rows.
 func upsertRows(n int) string {
 	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
@@ -232,10 +233,10 @@ func (f *file) mark(ctx context.Context) (mark, error) {
 	return m, damagedBy(err)
 }
 
-// reaches checks that a reader sees what was projected: a file that somebody removed
-// begins anew when it is next opened.
+// reaches checks that a reader sees what was projected: a file that was removed by
+// hand starts empty when it is next opened.
 func (f *file) reaches(ctx context.Context, seq uint64) error {
-	var got sql.NullInt64 // NULL is what noise in the file may read as.
+	var got sql.NullInt64 // Damage in the file may read as NULL.
 	if err := f.read.QueryRowContext(ctx, `SELECT seq FROM mark`).Scan(&got); err != nil {
 		return fmt.Errorf("read mark: %w", err)
 	}
@@ -249,22 +250,22 @@ func (f *file) reaches(ctx context.Context, seq uint64) error {
 type change struct {
 	rows []Row
 	gone []job.ID
-	// All jobs after clearFrom up to clearTo are taken out before rows are put in;
-	// a zero clearTo is the end. Only if clear is set.
+	// If clear is set, all jobs after clearFrom up to clearTo are removed before
+	// rows are added; a zero clearTo is the end.
 	clear              bool
 	clearFrom, clearTo job.ID
 	mark               mark
-	minutes            minutes // Added to those of the file; anew if newMinutes is set.
+	minutes            minutes // Added to those of the file; they replace them if newMinutes is set.
 	newMinutes         bool
-	// was is the mark's number before. A file that has another is not the one that
-	// was projected into; anyhow does not ask.
+	// was is the mark's number before. A file with another number is not the one
+	// that was projected into; anyhow skips this check.
 	was    uint64
 	anyhow bool
 }
 
 func (f *file) apply(ctx context.Context, c *change) error {
-	// A change takes some milliseconds, and to be able to break off each of its
-	// statements would cost a part of that.
+	// A change takes some milliseconds; making each statement cancellable would
+	// cost part of that.
 	ctx = context.WithoutCancel(ctx)
 	tx, err := f.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -389,7 +390,7 @@ func removeTags(ctx context.Context, tx *sql.Tx, id job.ID, created int64, tags 
 	return nil
 }
 
-// tagged is a job whose tags have to go.
+// tagged is a job whose tags must be removed.
 type tagged struct {
 	id      job.ID
 	created int64
@@ -430,7 +431,7 @@ func scanTagged(rows *sql.Rows) (list []tagged, err error) {
 	return list, rows.Err()
 }
 
-// damagedBy marks errors that no repetition mends.
+// damagedBy marks errors that a retry does not cure.
 func damagedBy(err error) error {
 	var e *sqlite.Error
 	if err == nil || errors.Is(err, errDamaged) || !errors.As(err, &e) {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// processorLoad looks at the whole machine, where clients and other nodes work too,
-// and at this process, which may be allowed less than the machine has; what leaves
-// less counts.
+// processorLoad measures the whole machine, where clients and other nodes run too,
+// and this process, which may be limited to less. The one with less idle time
+// counts.
 func processorLoad() load {
 	var last, lastAll, lastIdle = time.Now(), int64(0), int64(0)
 	used := processTime()
@@ -31,7 +31,7 @@ func processorLoad() load {
 // processTime is what this process has used of the processors.
 func processTime() time.Duration { return timeOf(syscall.RUSAGE_SELF) }
 
-// threadTime is what the calling thread has used of them.
+// threadTime is what the calling thread has used.
 func threadTime() time.Duration { return timeOf(syscall.RUSAGE_THREAD) }
 
 func timeOf(who int) time.Duration {

@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// Minutes are how many of the last minutes a namespace's throughput is kept of.
+// Minutes is how many minutes of a namespace's throughput are kept.
 const Minutes = 60
 
 // Minute is what happened in a namespace in one minute.
@@ -50,8 +50,8 @@ func (m *minutes) event(t feed.Type, now int64) {
 	}
 }
 
-// row counts what a job tells of itself, for a rebuild that has no events: of
-// failures only the last, and nothing of jobs that were deleted.
+// row counts from a job itself, for a rebuild without events: only the last
+// failure, and no deleted jobs.
 func (m *minutes) row(r *Row, until int64) {
 	since := until - Minutes*int64(time.Minute)
 	lately := func(at int64) bool { return at > since && at <= until }
@@ -89,8 +89,8 @@ func (f *file) putMinutes(ctx context.Context, tx *sql.Tx, c *change) error {
 	return nil
 }
 
-// Throughput reads the last minutes of a namespace, oldest first, the one that runs
-// at last, and when they were true.
+// Throughput reads the last minutes of a namespace, oldest first, up to the current
+// one, and the time as of which they are true.
 func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.Time) (_ []Minute, asOf time.Time, err error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
@@ -139,7 +139,7 @@ func readMinutes(ctx context.Context, db *sql.DB, to []Minute) (err error) {
 }
 
 // beginning is the log's time at a namespace's last event; 0 if that entry is no
-// longer kept, and with it nothing that happened lately.
+// longer kept, so nothing happened recently.
 func (p *Projector) beginning(m feed.Mark) (int64, error) {
 	b, err := feed.At(p.store, m.Index)
 	if m.Seq == 0 || errors.Is(err, feed.ErrTrimmed) {

@@ -8,26 +8,27 @@ import (
 )
 
 const (
-	// lookEvery is how often the load is looked at while there is work; the system
-	// counts it in hundredths of a second.
+	// lookEvery is how often the load is measured while there is work; the system
+	// counts in hundredths of a second.
 	lookEvery = 100 * time.Millisecond
-	// idleWanted of the processors is left over, or the node counts as saturated:
-	// closed loops of callers wait for each other and never use the last part.
+	// idleWanted is the part of the processors that is idle on a node that is not
+	// saturated: callers in closed loops wait for each other and never use all of
+	// it.
 	idleWanted = 0.4
-	// shareMin of one processor is what read models get on a saturated node: enough to
-	// move, too little to be felt.
+	// shareMin of one processor is what read models get on a saturated node: enough
+	// for progress, too little to notice.
 	shareMin = 1.0 / 32
-	// shareRebuild is the least for a rebuild: whoever looks at a list that is not whole
-	// waits for it, and a 32nd would make a million jobs a matter of ten minutes.
+	// shareRebuild is the least for a rebuild: people wait for the incomplete list, and
+	// a 32nd would need ten minutes for a million jobs.
 	shareRebuild = 1.0 / 8
 	// shareMax: one goroutine writes at a time.
 	shareMax = 1.0
-	// restMax bounds one rest, so that a share that grows is soon felt.
+	// restMax bounds one rest, so that a larger share takes effect soon.
 	restMax = time.Second
 )
 
-// load is what the processors did since it was last asked: the part of them that
-// was idle, and how many there are. ok is false where that cannot be known.
+// load returns the part of the processors that was idle since the last call, and
+// how many there are. ok is false where that is unknown.
 type load func() (idle, processors float64, ok bool)
 
 // pace shares the processors of a node between its read models and everything
@@ -43,15 +44,15 @@ type pace struct {
 	mu     sync.Mutex // Guards the rest.
 	share  float64    // Of one processor, for all read models of the node together.
 	looked time.Time
-	paid   time.Time // Until then the work that was done has used up the share.
+	paid   time.Time // Until then the share is used up by the work done.
 }
 
 func newPace() *pace {
 	return &pace{now: time.Now, sleep: sleep, load: processorLoad(), used: threadTime, share: shareMax}
 }
 
-// turn returns when the next piece of work may begin. What was free for a while
-// begins at once, so that a list on a busy node shows the caller's last write.
+// turn returns when the next piece of work may begin. After a pause it begins at
+// once, so that a list on a busy node shows the caller's last write.
 func (p *pace) turn(ctx context.Context) {
 	p.mu.Lock()
 	wait := p.paid.Sub(p.now())
@@ -60,13 +61,13 @@ func (p *pace) turn(ctx context.Context) {
 }
 
 // piece is a piece of work, which stays on its thread so that the processor time it takes is
-// known. By the clock it would pay for what others take meanwhile: on a node that is busy it
-// takes several times as long, and has to rest for several times as long as it should.
+// known. By wall-clock time it would pay for what others use meanwhile: on a busy node it
+// takes several times as long, and would rest several times as long as it should.
 type piece struct {
 	pace  *pace
 	began time.Time
-	used  time.Duration // By the thread until then.
-	least float64       // Share that it gets whatever the load.
+	used  time.Duration // Used by the thread until then.
+	least float64       // Share that it gets under any load.
 	free  bool          // There was nothing to do.
 }
 
@@ -100,7 +101,8 @@ func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 	}
 }
 
-// look follows the load: down by halves, up by what is free at once.
+// look adjusts the share to the load: it halves it, or raises it by all that is
+// free.
 func (p *pace) look(now time.Time) {
 	if now.Sub(p.looked) < lookEvery {
 		return
@@ -118,8 +120,8 @@ func (p *pace) look(now time.Time) {
 }
 
 const (
-	// nap lets others have the processor even when nobody seems to want it.
+	// nap yields the processor even when it seems to be idle.
 	nap = time.Millisecond
-	// shareBlind is the share where the load cannot be known.
+	// shareBlind is the share where the load is unknown.
 	shareBlind = 0.25
 )

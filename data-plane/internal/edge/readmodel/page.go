@@ -13,9 +13,10 @@ import (
 
 const (
 	// freshWait is how long a query waits for what was committed before it; after
-	// that it answers what is there and says how late it is.
+	// that it answers with what there is, and how late that is.
 	freshWait = 500 * time.Millisecond
-	// mendWait is the same for a file that is being rebuilt: a small one is whole by then.
+	// mendWait is the same for a file that is being rebuilt: a small one is complete by
+	// then.
 	mendWait = 200 * time.Millisecond
 	// queryMax bounds one query; only conditions without an index can reach it.
 	queryMax = 3 * time.Second
@@ -25,19 +26,19 @@ const (
 type Page struct {
 	Rows   []Row
 	Cursor string // Continues the list; "" at its end.
-	// AsOf is when what the page shows was true.
+	// AsOf is the time as of which the page is true.
 	AsOf time.Time
 	Lag  time.Duration
-	// Rebuilding: jobs may be missing or out of date. Lag is then for how long.
+	// Rebuilding: jobs may be missing or out of date, for as long as Lag.
 	Rebuilding bool
-	// Progress of the rebuild: jobs that were read anew, of about so many.
+	// Progress of the rebuild: jobs done, and about how many there are.
 	Rebuilt, ToRebuild uint64
 	// Total is of all pages, if Filter.CountTo asked for it.
 	Total Count
 }
 
-// List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter tell
-// what is wrong with a cursor.
+// List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter are for
+// bad cursors.
 func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page, error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
@@ -50,7 +51,8 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 		m.Seq = 0
 	}
 	page := p.freshen(ctx, ns, m.Seq)
-	// The rows of a deleted queue go as its jobs are swept; they do not show meanwhile.
+	// The rows of a deleted queue are removed as its jobs are swept; until then they
+	// are not shown.
 	gone, err := stateread.ReadDeletedQueues(p.store, ns)
 	if err != nil {
 		return Page{}, err
@@ -72,7 +74,7 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 		}
 		page.Total, err = count(ctx, file.read, f, gone)
 		if ctx.Err() != nil {
-			page.Total, err = Count{}, nil // The page stands without its total.
+			page.Total, err = Count{}, nil // The page is good without its total.
 		}
 		page.Total.Jobs = max(page.Total.Jobs, len(got.rows))
 		return err
@@ -87,7 +89,7 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	return page, nil
 }
 
-// refuse says what a query that failed means for the caller.
+// refuse translates the error of a failed query for the caller.
 func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) error {
 	if errors.Is(err, errDamaged) {
 		p.logger.Warn("a query met a damaged read model", "namespace", ns, "err", err)
@@ -142,10 +144,10 @@ func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) P
 	}
 }
 
-// wake asks for a round without gathering.
+// wake asks for a round at once.
 func (p *Projector) wake() {
 	select {
 	case p.hurry <- struct{}{}:
-	default: // It was asked already.
+	default: // It was already asked for.
 	}
 }

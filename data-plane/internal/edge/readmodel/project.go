@@ -20,39 +20,40 @@ import (
 )
 
 const (
-	// gatherFor: changes are gathered for so long, so that a job which passes through
+	// gatherFor is how long changes are gathered, so that a job that goes through
 	// several states meanwhile is written once.
 	gatherFor = 500 * time.Millisecond
 	// hurriedGap is the least time between two rounds that queries asked for.
 	hurriedGap = 10 * time.Millisecond
-	// roundMax events are read from the feed before their jobs are written; one entry may
-	// go over it by what an entry can hold. So many that a late projector meets the whole
-	// life of most jobs in one round, and few enough for 2 MB of memory.
+	// roundMax is how many events are read from the feed before their jobs are written;
+	// one entry may exceed it. That is enough for a late projector to see the whole life
+	// of most jobs in one round, and fits into 2 MB of memory.
 	roundMax = 16384
-	// sliceMax rows are written in one transaction, then others get the processor.
+	// sliceMax is how many rows one transaction writes before others get the
+	// processor.
 	sliceMax = 1000
-	// chainMax entries of a namespace are caught up with in one step.
+	// chainMax is how many entries of a namespace one step catches up on.
 	chainMax = 256
-	// surveyMax namespaces are looked at in one step after leadership was won.
+	// surveyMax is how many namespaces one step checks after leadership was won.
 	surveyMax = 64
 	// retryAfter is the pause after a file could not be written.
 	retryAfter = 5 * time.Second
 )
 
 // Projector keeps the read models of one shard's namespaces while this node leads
-// the shard. One goroutine, Run, does all writing; that is why the feed and a
-// rebuild never meet in the middle of a row.
+// the shard. One goroutine, Run, does all writing, so the feed and a rebuild never
+// write a row at the same time.
 type Projector struct {
 	store   *statedb.Group
 	hub     *notify.Hub
 	applied func() uint64
 	models  *Dir
 	logger  *slog.Logger
-	hurry   chan struct{} // Somebody waits for a round.
+	hurry   chan struct{} // A query waits for a round.
 
 	// Only Run uses these.
 	index    uint64        // The feed was read up to this entry.
-	surveyed job.Namespace // Up to here every namespace was looked at in this term.
+	surveyed job.Namespace // Every namespace up to here was checked in this term.
 	surveyOn bool
 	ended    time.Time // Of the last round.
 
@@ -68,20 +69,20 @@ type track struct {
 	mark
 	known   bool // The file's mark was read, in this process.
 	behind  bool // Events before those of the next round are missing.
-	damaged bool // A query found that the file can not be read.
+	damaged bool // A query found that the file cannot be read.
 	again   time.Time
-	// since is from when on the rows may be incomplete; zero while they are whole.
+	// since is when the rows became incomplete; zero while they are complete.
 	since time.Time
 }
 
 // left is how many jobs a rebuild has still to read.
 func (t *track) left() uint64 { return max(t.jobs, t.rebuilt) - t.rebuilt }
 
-// whole reports whether the rows have everything up to the mark.
+// whole reports whether the rows are complete up to the mark.
 func (t *track) whole() bool { return !t.behind && !t.rebuilding && !t.damaged }
 
 // missing is for how long the rows have been incomplete: at least a millisecond, so that
-// it is never shown as nothing.
+// it is never shown as 0.
 func (t *track) missing(now time.Time) time.Duration {
 	if t.whole() {
 		return 0
@@ -89,8 +90,8 @@ func (t *track) missing(now time.Time) time.Duration {
 	return max(now.Sub(t.since), time.Millisecond)
 }
 
-// NewProjector makes the projector of a shard over its committed state. It hears
-// of new events from hub, applied is the shard's applied index.
+// NewProjector makes the projector of a shard over its committed state. hub tells
+// it of new events; applied is the shard's applied index.
 func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, applied func() uint64, logger *slog.Logger) *Projector {
 	return &Projector{
 		store: store, hub: hub, applied: applied, models: models, logger: logger.With("shard", store.ID()),
@@ -98,8 +99,8 @@ func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, applied fu
 	}
 }
 
-// Run projects until ctx ends. It is called for each term of leadership, and what
-// it learned in one it knows in the next.
+// Run projects until ctx ends. It is called for each term of leadership, and keeps
+// what it learned from one to the next.
 func (p *Projector) Run(ctx context.Context) {
 	p.begin()
 	for ctx.Err() == nil {
@@ -114,10 +115,10 @@ func (p *Projector) Run(ctx context.Context) {
 	}
 }
 
-// Lag is for how long the lists of the shard have missed something: the age of the oldest
+// Lag is for how long the lists of the shard have been incomplete: the age of the oldest
 // event that is not in the rows, or of a rebuild, whichever is older. feed.ErrTrimmed means
-// that the event is not even in the feed any more, and every file will be rebuilt. It says
-// something only on the node that leads.
+// that the event is no longer in the feed either, and every file will be rebuilt. It is
+// meaningful only on the node that leads.
 func (p *Projector) Lag(now time.Time) (time.Duration, error) {
 	p.mu.Lock()
 	upTo, missing := p.upTo, time.Duration(0)
@@ -146,7 +147,7 @@ func (p *Projector) begin() {
 	}
 }
 
-// step does one piece of each kind of work and reports whether there is more.
+// step does one piece of each kind of work and reports whether there is more to do.
 func (p *Projector) step(ctx context.Context) (busy bool, err error) {
 	more, err := p.roundOnce(ctx)
 	if err != nil {
@@ -182,7 +183,7 @@ func (p *Projector) wait(ctx context.Context) {
 	sleep(ctx, time.Until(p.ended.Add(hurriedGap)))
 }
 
-// nextRetry fires when a file that could not be written is to be tried again.
+// nextRetry fires when a file that could not be written is due for a retry.
 func (p *Projector) nextRetry() <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +219,7 @@ type changes struct {
 	minutes     minutes
 }
 
-// add takes in an event of the entry that was applied at now.
+// add adds an event of the entry that was applied at now.
 func (c *changes) add(e *feed.Event, now int64) {
 	if c.first == 0 {
 		c.first, c.seen = e.Seq, make(map[job.ID]struct{})
@@ -234,12 +235,13 @@ func (c *changes) add(e *feed.Event, now int64) {
 	}
 }
 
-// roundOnce reads what is new in the feed and writes it; more tells that it did not
+// roundOnce reads what is new in the feed and writes it; more means that it did not
 // reach the end.
 func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
 	r, err := p.gather(ctx)
 	if errors.Is(err, feed.ErrTrimmed) {
-		// The feed was cut off behind us: every namespace finds out by itself.
+		// The feed was trimmed beyond our position: each namespace catches up by
+		// itself.
 		p.begin()
 		return true, nil
 	}
@@ -260,7 +262,7 @@ func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
 	return r.more, nil
 }
 
-// round is what was new in the feed.
+// round is what one round read from the feed.
 type round struct {
 	found map[job.Namespace]*changes
 	order []job.Namespace
@@ -297,8 +299,8 @@ func (p *Projector) gather(ctx context.Context) (round, error) {
 	return r, err
 }
 
-// write brings the changes of one namespace into its file. Changes that do not
-// follow on what the file has make it behind; mend does the rest.
+// write puts the changes of one namespace into its file. If they do not follow what
+// the file has, it is marked behind, and mend does the rest.
 func (p *Projector) write(ctx context.Context, ns job.Namespace, c *changes) error {
 	t, err := p.meet(ctx, ns)
 	if err != nil || !t.known || c.last <= t.seq {
@@ -311,8 +313,8 @@ func (p *Projector) write(ctx context.Context, ns job.Namespace, c *changes) err
 	return p.writeJobs(ctx, ns, t, c)
 }
 
-// writeJobs writes the jobs that changed as they are now. The last transaction moves
-// the mark, and counts the events up to it.
+// writeJobs writes the changed jobs as they are now. The last transaction moves the
+// mark, and counts the events up to it.
 func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) error {
 	ids := changed.ids
 	for first := true; first || len(ids) > 0; first = false {
@@ -351,8 +353,8 @@ func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
 	})
 }
 
-// apply writes one change; ok is false if the file could not take it, which is then
-// noted in the track.
+// apply writes one change; ok is false if that failed, which is then recorded in
+// the track.
 func (p *Projector) apply(ctx context.Context, ns job.Namespace, c *change) (ok bool, err error) {
 	f, err := p.models.take(ctx, ns)
 	if err == nil {
@@ -366,7 +368,7 @@ func (p *Projector) apply(ctx context.Context, ns job.Namespace, c *change) (ok 
 	return true, nil
 }
 
-// failed decides what becomes of a file that could not be read or written. Only the
+// failed decides what to do with a file that could not be read or written. Only the
 // end of ctx is an error: one bad file must not stop the others.
 func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) error {
 	if ctx.Err() != nil {
@@ -433,7 +435,7 @@ func (p *Projector) update(ns job.Namespace, f func(*track)) {
 	case t.whole():
 		t.since = time.Time{}
 	case t.since.IsZero():
-		t.since = p.asOf // The rows were whole when the feed was last read to its end.
+		t.since = p.asOf // The rows were complete when the feed was last read to its end.
 		if t.since.IsZero() {
 			t.since = time.Now()
 		}
@@ -484,9 +486,8 @@ func (p *Projector) mend(ctx context.Context) (more bool) {
 	return len(p.unwell()) > 0
 }
 
-// unwell lists the namespaces that need mending and may be tried, those first that have
-// the fewest jobs to read: a small one is whole after one slice, and does not wait for the
-// slices of a large one.
+// unwell lists the namespaces that need mending and are due, those with the fewest jobs to
+// read first: a small one is complete after one slice, and does not wait for a large one.
 func (p *Projector) unwell() []job.Namespace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -515,7 +516,7 @@ func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
 		if err := p.catchUp(ctx, ns, t); err != nil {
 			return err
 		}
-		// The first slice at once: then a small namespace is whole.
+		// The first slice at once: then a small namespace is complete.
 		if t = p.look(ns); t.behind || !t.rebuilding || !t.rebuiltTo.IsZero() {
 			return nil
 		}
@@ -523,8 +524,8 @@ func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
 	return p.rebuildSlice(ctx, ns, t)
 }
 
-// catchUp reads the namespace's own entries from where its file stands. If they
-// are gone, the file is rebuilt.
+// catchUp reads the namespace's own entries after its file's mark. If they are
+// gone, the file is rebuilt.
 func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) error {
 	if t.seq == 0 {
 		return p.beginRebuild(ctx, ns)
@@ -541,15 +542,15 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 			return err
 		}
 	}
-	// The feed's own cursor may stand behind: what it finds again is passed over.
+	// The feed's cursor may be behind; what it reads again is skipped.
 	if now := p.look(ns); all && now.seq == max(c.last, t.seq) {
 		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
 	}
 	return nil
 }
 
-// chain reads the next of the namespace's own entries after an event; all tells that there
-// are no more.
+// chain reads the namespace's next entries after an event; all means that there are no
+// more.
 func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all bool, err error) {
 	defer p.models.pace.begin(ctx).end()
 	entries, err := feed.Since(p.store, ns, seq, chainMax)
@@ -570,9 +571,8 @@ func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c 
 	return c, len(entries) < chainMax, nil
 }
 
-// beginRebuild notes in the file that it has to be filled from the state. The mark
-// is read before any job is: whatever an event up to it changed, the jobs read
-// from now on show.
+// beginRebuild marks the file as being filled from the state. The mark is read
+// before any job, so that the jobs show all changes up to it.
 func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
@@ -594,7 +594,7 @@ func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 	return err
 }
 
-// jobsOf is how many jobs a rebuild has to read, by the queues' counters.
+// jobsOf is how many jobs a rebuild has to read, from the queues' counters.
 func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 	queues, err := stateread.ReadQueues(p.store, ns)
 	for i := range queues {
@@ -605,7 +605,7 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 	return n, err
 }
 
-// rebuildSlice replaces the rows of the next jobs by what the state has.
+// rebuildSlice replaces the rows of the next jobs from the state.
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
 	piece := p.models.pace.begin(ctx)
 	piece.least = shareRebuild

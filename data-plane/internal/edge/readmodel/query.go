@@ -14,14 +14,13 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
-// Span is a time range without its ends, Unix nanoseconds; 0 is open.
+// Span is a time range in Unix nanoseconds, without its ends; 0 is open.
 type Span struct{ After, Before int64 }
 
-// Filter says which jobs of a namespace are wanted. The zero value wants all,
-// newest first.
+// Filter selects jobs of a namespace. The zero value selects all, newest first.
 type Filter struct {
 	Queue string // "" is every queue.
-	// Cause is that of a group of dead jobs, which it implies; 0 is every job.
+	// Cause selects a group of dead jobs; 0 is every job.
 	Cause  Cause
 	States []job.State // Empty is every state.
 	Tags   []command.Tag
@@ -35,7 +34,7 @@ type Filter struct {
 	Limit                                  int
 	// Cursor continues a list; "" begins it.
 	Cursor string
-	// CountTo counts the jobs that fit as well, looking at no more than so many; 0 does not.
+	// CountTo asks for a total and bounds how many jobs are counted; 0 asks for none.
 	CountTo int
 	// AsItIs does not wait for what was committed before the query.
 	AsItIs bool
@@ -44,14 +43,14 @@ type Filter struct {
 // LimitMax bounds one page.
 const LimitMax = 1000
 
-// tagIsRare is how many jobs with a tag make it worth walking them all.
+// tagIsRare is up to how many jobs with a tag are worth walking directly.
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
  j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
 
-// statement gathers constant pieces of SQL and the values bound to them: no text
-// of a caller ever becomes part of a statement.
+// statement is built from constant pieces of SQL and bound values: a caller's text
+// never becomes part of a statement.
 type statement struct {
 	sql  strings.Builder
 	args []any
@@ -65,17 +64,17 @@ func (s *statement) add(sql string, args ...any) {
 // walkMax rows are read at a time while a list passes over rows that are not shown.
 const walkMax = 4096
 
-// found is what a list found: a page, whether there is more, and from where on. A walk
-// that was broken off in the middle of rows that are not shown may have found less than
-// a page, or nothing, and still more may be to come.
+// found is the result of a list: a page, whether there is more, and from where on. A
+// walk that stopped among rows that are not shown may have found less than a page, or
+// nothing, although more follow.
 type found struct {
 	rows []Row
 	more bool
 	next Position
 }
 
-// list reads one page. Rows of deleted queues are passed over here and not in SQL: there
-// may be thousands of such queues, and what one row costs must not depend on how many.
+// list reads one page. Rows of deleted queues are skipped here and not in SQL: there may
+// be thousands of such queues, and the cost of a row must not depend on their number.
 func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (found, error) {
 	from, err := f.position()
 	if err != nil {
@@ -93,14 +92,14 @@ func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.
 	})
 }
 
-// onePage gathers limit rows that are there, of those that read returns behind a position.
+// onePage collects limit visible rows of those that read returns after a position.
 func onePage(ctx context.Context, limit int, from *Position, gone map[string]stateread.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
 	var out found
 	for n := limit + 1; ; n = min(2*n, walkMax) {
 		rows, err := read(from, n)
 		if err != nil {
 			if ctx.Err() != nil && out.next != (Position{}) {
-				out.more = true // The next page goes on here.
+				out.more = true // The next page continues here.
 				return out, nil
 			}
 			return found{}, err
@@ -124,7 +123,7 @@ func onePage(ctx context.Context, limit int, from *Position, gone map[string]sta
 	}
 }
 
-// listSome reads n rows behind a position.
+// listSome reads n rows after a position.
 func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (rows []Row, err error) {
 	s := &statement{}
 	if f.hasLead(byTag) {
@@ -158,8 +157,8 @@ func (f *Filter) position() (*Position, error) {
 	return &p, err
 }
 
-// leadingTag is the tag whose few jobs are the shortest way, or -1: a tag that
-// many jobs have is checked while the states' indexes are walked.
+// leadingTag is a tag with few jobs to walk, or -1: a tag with many jobs is checked
+// while the states' indexes are walked.
 func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
 	best, fewest := -1, tagIsRare
 	for i, t := range f.Tags {
@@ -175,8 +174,8 @@ func leadingTag(ctx context.Context, db *sql.DB, f *Filter) (int, error) {
 	return best, nil
 }
 
-// isNothing reports that no job can fit, without a look at the jobs of a group: a cause is
-// of dead jobs and of one queue.
+// isNothing reports whether no job can match, without reading a group's jobs: a cause
+// implies dead jobs and one queue.
 func (f *Filter) isNothing(ctx context.Context, db *sql.DB) (bool, error) {
 	if f.Cause == 0 {
 		return false, nil
@@ -192,7 +191,7 @@ func (f *Filter) isNothing(ctx context.Context, db *sql.DB) (bool, error) {
 	return groups == 0, nil
 }
 
-// hasLead tells that the rows of one tag, or of a cause, lead to all jobs that are wanted.
+// hasLead reports whether the rows of one tag, or of a cause, contain all matching jobs.
 func (f *Filter) hasLead(tag int) bool { return tag >= 0 || f.Cause != 0 }
 
 // lead begins the walk over those rows.
@@ -248,8 +247,8 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 	}
 }
 
-// rest are the conditions without an index; but is the tag that leads the walk. Without one,
-// a cause leads it.
+// rest are the conditions without an index; but is the tag that is walked, if any, else a
+// cause is.
 func (f *Filter) rest(s *statement, but int) {
 	for i, t := range f.Tags {
 		if i != but {
@@ -286,8 +285,8 @@ func (f *Filter) rest(s *statement, but int) {
 	}
 }
 
-// StillFits reports whether a job that a list found fits by all that may have changed
-// since, but its cause (see CauseNow): who acts on it looks again.
+// StillFits reports whether a listed job still matches in all that may have changed
+// since, except its cause (see CauseNow). Call it before acting on the job.
 func (f *Filter) StillFits(h *records.Head) bool {
 	waits := h.State == job.Scheduled || h.State == job.Retrying
 	switch {
@@ -311,7 +310,7 @@ func (sp Span) has(at int64) bool {
 	return (sp.After == 0 || at > sp.After) && (sp.Before == 0 || at < sp.Before && at != 0)
 }
 
-// add bounds a time that is 0 when it never was.
+// add bounds a time column in which 0 means never.
 func (sp Span) add(s *statement, column string) {
 	if sp.After != 0 {
 		s.add(` AND `+column+` > ?`, sp.After)

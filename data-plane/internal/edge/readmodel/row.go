@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// errorBytesMax is how much a list shows of a job's last error, and of why it is held.
+// errorBytesMax is how much a list shows of a job's last error and hold reason.
 const errorBytesMax = 512
 
 // Row is a job as lists show it: no payload, no result. Times are Unix
@@ -34,7 +34,7 @@ type Row struct {
 	HoldReason  string // While it is held.
 	Reason      records.DeadReason
 	Tags        []command.Tag
-	// generation is the job's of its queue: the rows of a deleted queue are not shown.
+	// generation is that of the job's queue; rows of a deleted queue are not shown.
 	generation uint64
 }
 
@@ -43,7 +43,7 @@ func (r *Row) position() Position { return Position{r.CreatedAt, r.ID} }
 // cause is that of a dead job.
 func (r *Row) cause() Cause { return causeOf(r.Queue, r.LastError, r.Reason) }
 
-// rowFrom makes a job's row; its last error and why it is held are read from the state.
+// rowFrom makes a job's row; last error and hold reason are read from the state.
 func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head, b *records.Body) (Row, error) {
 	r := Row{
 		ID: id, Queue: h.Queue, State: h.State, Priority: h.Priority, Attempt: h.Attempt,
