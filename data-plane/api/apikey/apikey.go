@@ -4,9 +4,9 @@
 // It must not know who a key belongs to or what it may do; that is the cell's
 // desired state.
 //
-// Surprising: a key with a right checksum is still worthless until its digest is
-// found. The checksum exists so that a cut-off or mistyped key is refused
-// without a look-up and so that secret scanners have no false positives.
+// Surprising: a correct checksum proves nothing; only a known digest does. The
+// checksum is there so that a cut-off or mistyped key is refused without a look-up,
+// and so that secret scanners have no false positives.
 package apikey
 
 import (
@@ -24,7 +24,7 @@ import (
 // Pattern is the published expression that secret scanners search for.
 const Pattern = `corvo_(dp|mg|pat|scim|tmp)_[0-9A-Za-z]{61}`
 
-// Kind says what a key is for; it stands in the key's text.
+// Kind is what a key is for; it is part of the key's text.
 type Kind string
 
 const (
@@ -49,7 +49,7 @@ const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Errors of Parse and Renew. None of them carries any part of the text.
+// Errors of Parse and Renew. None of them contains any part of the text.
 var (
 	ErrFormat   = errors.New("not a Corvo API key: want corvo_<kind>_ followed by 61 letters and digits")
 	ErrKind     = errors.New("unknown kind of API key: want dp, mg, pat, scim or tmp")
@@ -74,8 +74,8 @@ func Generate(kind Kind) (Key, error) {
 	return form(kind, b.String())
 }
 
-// Renew makes a key with a new secret under the id of another: what a rotation
-// gives out.
+// Renew makes a key with a new secret under the id of another: the result of a
+// rotation.
 func Renew(kind Kind, id string) (Key, error) {
 	if !IsID(id) {
 		return Key{}, ErrID
@@ -125,7 +125,7 @@ func Parse(text string) (Key, error) {
 	return Key{kind: Kind(kind), id: body[:idLen], text: &text}, nil
 }
 
-// Kind tells what the key is for.
+// Kind is what the key is for.
 func (k Key) Kind() Kind { return k.kind }
 
 // ID is the key's public id, key_<id12>.
@@ -164,8 +164,8 @@ func (k Key) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, k.redacted()
 // LogValue logs the redacted form.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.redacted()) }
 
-// MarshalText marshals the redacted form, so that a key inside a document that is
-// dumped as JSON does not carry its secret along.
+// MarshalText marshals the redacted form, so that a key inside a document dumped as
+// JSON does not reveal its secret.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.redacted()), nil }
 
 func (k Key) redacted() string {
@@ -235,7 +235,7 @@ func writeRandomText(b *strings.Builder, n int) {
 	var one [1]byte
 	for n > 0 {
 		rand.Read(one[:])
-		if one[0] >= 248 { // 248 = 4*62: above it the first digits would come more often.
+		if one[0] >= 248 { // 248 = 4*62: above it the first digits would be more likely.
 			continue
 		}
 		b.WriteByte(alphabet[one[0]%62])

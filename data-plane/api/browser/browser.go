@@ -1,9 +1,9 @@
-// Package browser is what a door of a cell does because browsers exist: where the key of
-// a request may stand, cookies included, and what a page of another site may read. The
-// proxy and a server of its own share it. It knows no key and no route.
+// Package browser is what a public listener does because of browsers: where a request's
+// key may be, cookies included, and what pages of other sites may read. The proxy and a
+// node without one share it. It knows no keys and no routes.
 //
-// Surprising: an answer of "*" keeps cookies out, because no browser sends them along to
-// one; only keys that a page sends on purpose come from elsewhere.
+// Surprising: allowing the origin "*" keeps cookies out, because browsers send none with
+// such requests; from other sites come only keys that a page sends on purpose.
 package browser
 
 import (
@@ -14,9 +14,9 @@ import (
 const keyCookie = "corvo_api_key"
 
 // Credential is the key or token text of r. The order is the contract's: header,
-// bearer, cookie. Two different keys in one place are none: it would depend on
-// the reader which of them counts. A key from a cookie counts only if the browser says
-// that its own site sends it (http.CrossOriginProtection).
+// bearer, cookie. Two different keys in one place count as none, because readers could
+// differ in which one counts. A key from a cookie counts only if the browser says that
+// its own site sent the request (http.CrossOriginProtection).
 func Credential(r *http.Request) (text string, fromCookie bool) {
 	switch vs := r.Header["X-Api-Key"]; {
 	case len(vs) > 1:
@@ -48,14 +48,15 @@ func Shown(r *http.Request) bool {
 }
 
 // AllowOrigins lets pages of any origin read the answer: keys are sent on purpose,
-// and a browser sends no cookie along to an answer of "*".
+// and with "*" browsers send no cookies.
 func AllowOrigins(h http.Header) {
 	h["Access-Control-Allow-Origin"] = []string{"*"}
 	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, Retry-After, X-Corvo-Index, Server-Timing, ETag, " +
 		"Idempotent-Replayed, Corvo-Error-Code, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"}
 }
 
-// Preflight answers a browser's question before it sends a key from another origin.
+// Preflight answers a browser's preflight request, before it sends a key from
+// another origin.
 func Preflight(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")

@@ -23,28 +23,28 @@ import (
 
 const (
 	// TombstonesKept is how long a cell remembers what was deleted, by its own calendar. Longer
-	// than CopyKept, so that whoever may still go by an older state is told of each deletion;
-	// and longer than the thirty days for which copies of a database are usually kept.
+	// than CopyKept, so that a proxy that still uses an older state learns of each deletion;
+	// and longer than the thirty days for which database backups are usually kept.
 	TombstonesKept = 35 * 24 * time.Hour
-	// CopyKept is how long a proxy goes by a state that no node has confirmed since. Beyond
-	// it a key may have been revoked, and forgotten.
+	// CopyKept is how long a proxy uses a state that no node has confirmed since. After
+	// that, a key in it may have been revoked and forgotten.
 	CopyKept = 30 * 24 * time.Hour
 )
 
 const (
 	// messageBytesMax bounds one answer; the largest is the whole state.
 	messageBytesMax = 64 << 20
-	// readTimeout is how long one node may take to tell its state.
+	// readTimeout is how long one node may take to send its state.
 	readTimeout = 2 * time.Second
 	retryPause  = 100 * time.Millisecond
-	// silentFor is how long a call goes on trying while no node can be reached at
-	// all. An election needs patience, a wrong address does not.
+	// silentFor is how long a call keeps trying while no node can be reached at
+	// all. Waiting helps in an election, not with a wrong address.
 	silentFor = 3 * time.Second
 )
 
 // Options of a Client.
 type Options struct {
-	// Name stands in the nodes' logs.
+	// Name appears in the nodes' logs.
 	Name string
 	// TLS is the cell's mutual TLS; nil speaks h2c.
 	TLS *tls.Config
@@ -105,9 +105,9 @@ func checkURL(text string) error {
 // Close frees the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// FollowClock has calls signed, and Now told, by the time of most of the nodes that New was
-// given, until ctx ends; wait blocks until that is over. Without it this machine's clock
-// counts, as it does until most of those nodes have told the time.
+// FollowClock makes signatures and Now use the time of most of the nodes that New was
+// given, until ctx ends; wait blocks until it has stopped. Without it, and until most of
+// those nodes have answered, this machine's clock counts.
 func (c *Client) FollowClock(ctx context.Context) (wait func()) {
 	nodes := make(map[string]string, len(c.urls))
 	for _, u := range c.urls {
@@ -118,14 +118,14 @@ func (c *Client) FollowClock(ctx context.Context) (wait func()) {
 	})
 }
 
-// Now is the cell's time, as far as FollowClock has learnt it. It waits for the first
-// answers, but not for long.
+// Now is the cell's time, as far as FollowClock knows it. It waits a short time for
+// the first answers.
 func (c *Client) Now(ctx context.Context) time.Time {
 	c.time.Settle(ctx)
 	return c.time.Now()
 }
 
-// Clock is how this machine's clock stands to the cell's.
+// Clock is how this machine's clock compares with the cell's.
 func (c *Client) Clock() cellclock.State { return c.time.State() }
 
 // signing signs every call as a part of the cell.
@@ -138,7 +138,7 @@ type signing struct {
 
 // RoundTrip implements http.RoundTripper.
 func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.time.Settle(r.Context()) // Else the first calls of a client whose clock is wrong are in vain.
+	s.time.Settle(r.Context()) // Otherwise the first calls of a client with a wrong clock would fail.
 	out := r.Clone(r.Context())
 	if err := s.signer.SignRequest(out, identity.CellPrincipal(s.name, s.time.Now())); err != nil {
 		return nil, fmt.Errorf("sign call to %s: %w", r.URL.Host, err)
@@ -147,8 +147,8 @@ func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // call tries node after node until one answers with more than "not now", or ctx
-// ends. Every call of the cell's administration may be repeated: it says how
-// things shall be, not how they shall change.
+// ends. Every call of the cell's administration may be repeated: it says how things
+// should be, not how they should change.
 func call[Req, Res any](
 	ctx context.Context, c *Client, in *Req,
 	method func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
@@ -190,11 +190,12 @@ func (c *Client) Apply(ctx context.Context, changes ...*cellv1.Change) (index ui
 const metaReason = "Corvo-Reason"
 
 // StaleError says that this generation of a source, or a newer one, was applied
-// before. After a call whose outcome was unknown it means that it had happened.
+// before. After a call with an unknown outcome it means that the call was done.
 type StaleError struct {
 	Source     string
 	Generation uint64
-	// Index is one at which the cell's state has that generation; 0 if no node told.
+	// Index is an index at which the cell's state has that generation; 0 if no node
+	// gave one.
 	Index uint64
 	// Refusal is the cell's own answer.
 	Refusal error
@@ -208,15 +209,15 @@ func (e *StaleError) Error() string {
 // Unwrap gives the cell's answer.
 func (e *StaleError) Unwrap() error { return e.Refusal }
 
-// ApplyAs writes desired state, all or none, as one generation of a source: the
-// cell takes generations of a source only upwards, so that whoever is late cannot
-// take back what a faster one wrote. The error is a *StaleError then. Sources are
-// told apart by their exact text, for ever: one for each resource, not for each call.
+// ApplyAs writes desired state, all or none, as one generation of a source: the cell
+// takes generations of a source only upwards, so that a late writer cannot undo a
+// newer write; it gets a *StaleError. Sources are distinguished by their exact text,
+// for ever: use one for each resource, not for each call.
 func (c *Client) ApplyAs(ctx context.Context, source string, generation uint64, changes ...*cellv1.Change) (index uint64, err error) {
 	return c.ApplyFor(ctx, Writer{Source: source, Generation: generation}, changes...)
 }
 
-// Writer says who writes desired state, and which of their generations it is.
+// Writer is who writes desired state, and the generation of the write.
 type Writer struct {
 	Source     string
 	Generation uint64
@@ -224,8 +225,8 @@ type Writer struct {
 	Incarnation, Replaces string
 }
 
-// ApplyFor is ApplyAs for a control plane: the cell also refuses another incarnation of
-// its database than the one it goes by.
+// ApplyFor is ApplyAs for a control plane: the cell also refuses an incarnation of the
+// database other than its current one.
 func (c *Client) ApplyFor(ctx context.Context, w Writer, changes ...*cellv1.Change) (index uint64, err error) {
 	if w.Source == "" {
 		return 0, errors.New("apply desired state: a source must have a name")
@@ -244,28 +245,27 @@ func (c *Client) ApplyFor(ctx context.Context, w Writer, changes ...*cellv1.Chan
 	return res.GetIndex(), err
 }
 
-// Control is the control plane that a cell goes by.
+// Control is the control plane that writes a cell's state.
 type Control struct {
 	Incarnation string // Of its database; empty: none yet.
-	Generation  uint64 // The highest that it wrote.
-	// Forgotten is the highest generation that deleted something of which the cell knows
-	// nothing any more.
+	Generation  uint64 // The highest that was written.
+	// Forgotten is the highest generation of a deletion that the cell has forgotten.
 	Forgotten uint64
 }
 
-// Control tells which control plane the cell goes by, by the word of its leader.
+// Control asks the cell's leader which control plane writes its state.
 func (c *Client) Control(ctx context.Context) (Control, error) {
 	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
 	return Control{res.GetIncarnation(), res.GetGeneration(), res.GetForgottenGeneration()}, err
 }
 
-// Index is the index of the newest state, by the word of the cell's leader.
+// Index asks the cell's leader for the index of the newest state.
 func (c *Client) Index(ctx context.Context) (uint64, error) {
 	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
 	return res.GetIndex(), err
 }
 
-// State is the newest state that any node tells.
+// State is the newest state that any node has.
 func (c *Client) State(ctx context.Context) (*cellv1.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -310,7 +310,7 @@ func (c *Client) StateAt(ctx context.Context, index uint64) (*cellv1.State, erro
 	}
 }
 
-// Nodes tells every node of the cell and what its groups are doing.
+// Nodes lists the nodes of the cell and the status of their groups.
 func (c *Client) Nodes(ctx context.Context) ([]*cellv1.NodeStatus, error) {
 	res, err := call(ctx, c, &cellv1.ListNodesRequest{}, cellv1connect.CellServiceClient.ListNodes)
 	return res.GetNodes(), err
@@ -322,20 +322,20 @@ func (c *Client) Status(ctx context.Context) (*cellv1.ListNodesResponse, error) 
 }
 
 // RaiseVersion switches the cell to a newer version, 0 for the newest that every node
-// speaks, and tells which it has now. There is no way back.
+// speaks, and returns the version it has then. There is no way back.
 func (c *Client) RaiseVersion(ctx context.Context, to uint32) (version uint32, raised bool, err error) {
 	res, err := call(ctx, c, &cellv1.RaiseVersionRequest{Version: to}, cellv1connect.CellServiceClient.RaiseVersion)
 	return res.GetVersion(), res.GetRaised(), err
 }
 
-// AddNode takes a node in and returns when it votes in every group; added is false
-// if it did before.
+// AddNode adds a node and returns when it votes in every group; added is false if
+// it did before.
 func (c *Client) AddNode(ctx context.Context, n *cellv1.Node) (added bool, err error) {
 	res, err := call(ctx, c, &cellv1.AddNodeRequest{Node: n}, cellv1connect.CellServiceClient.AddNode)
 	return res.GetAdded(), err
 }
 
-// RemoveNode takes a node out of every group.
+// RemoveNode removes a node from every group.
 func (c *Client) RemoveNode(ctx context.Context, id string) error {
 	_, err := call(ctx, c, &cellv1.RemoveNodeRequest{NodeId: id}, cellv1connect.CellServiceClient.RemoveNode)
 	return err
@@ -347,8 +347,9 @@ func (c *Client) Transfer(ctx context.Context, group uint32, toNode string) erro
 	return err
 }
 
-// Audit tells who administered queues and jobs of a shard, behind a number and oldest
-// first. The caller keeps all up to after: the shard lets them go when they are old.
+// Audit lists the administrative acts on a shard's queues and jobs after a number,
+// oldest first. The caller must have stored those up to after: the shard drops them
+// when they are old.
 func (c *Client) Audit(ctx context.Context, group uint32, after uint64) ([]*cellv1.AuditEvent, error) {
 	res, err := call(ctx, c, &cellv1.ListAuditRequest{Group: group, After: after}, cellv1connect.CellServiceClient.ListAudit)
 	return res.GetEvents(), err

@@ -33,9 +33,9 @@ type Formed struct {
 
 // Form makes the nodes at these API addresses the first voters of one new cell. It
 // asks all of them first, and changes nothing if one does not answer, belongs to
-// another cell, or lacks what the others began with. Two steps follow: every node
-// stores the cell's id, and only then may any of them vote. Called again with the
-// same nodes it goes on where it stopped.
+// another cell, or differs from what the others began with. Two steps follow: every
+// node stores the cell's id, and only then may any of them vote. Called again with
+// the same nodes it continues where it stopped.
 func Form(ctx context.Context, secret []byte, urls []string, o Options) (Formed, error) {
 	nodes, done, err := formers(secret, urls, o)
 	if err != nil {
@@ -140,7 +140,7 @@ func describeAll(ctx context.Context, nodes []former) ([]*cellv1.DescribeRespons
 	return seen, nil
 }
 
-// plan decides from what the nodes say whether they form a cell, and which.
+// plan decides from the nodes' answers whether they form a cell, and which.
 func plan(seen []*cellv1.DescribeResponse) (Formed, error) {
 	var out Formed
 	var ids []string

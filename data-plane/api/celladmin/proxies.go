@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// The pause between two questions: a change reaches the proxies in milliseconds,
+	// The pause between two requests: a change reaches the proxies in milliseconds,
 	// or something is wrong and the answer can wait.
 	proxiesPauseMin = 2 * time.Millisecond
 	proxiesPauseMax = 100 * time.Millisecond
@@ -36,17 +36,17 @@ func (e *UnconfirmedError) Error() string {
 // Unwrap gives the cause, as a rule the end of the context.
 func (e *UnconfirmedError) Unwrap() error { return e.Cause }
 
-// Proxies lists who follows the cell and what each has confirmed, and the nodes that
-// did not answer.
+// Proxies lists the proxies that follow the cell and what each has confirmed, and
+// the nodes that did not answer.
 func (c *Client) Proxies(ctx context.Context) (proxies []*cellv1.Watcher, silentNodes []string, err error) {
 	res, err := call(ctx, c, &cellv1.ListWatchersRequest{}, cellv1connect.CellServiceClient.ListWatchers)
 	return res.GetWatchers(), res.GetSilentNodeIds(), err
 }
 
-// WaitProxies returns when every live proxy has applied the state up to index, to
-// calls that are under way as well. A proxy is live while it serves and follows a
-// node; one that is gone, or cut off from all nodes for some seconds, is not waited
-// for. When ctx ends before, the error is an *UnconfirmedError.
+// WaitProxies returns when every live proxy has applied the state up to index, also
+// to calls under way. A proxy is live while it serves and follows a node; it does
+// not wait for one that is gone, or cut off from all nodes for some seconds. If ctx
+// ends first, the error is an *UnconfirmedError.
 func (c *Client) WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error) {
 	var last UnconfirmedError
 	for pause := proxiesPauseMin; ; pause = min(2*pause, proxiesPauseMax) {
@@ -84,7 +84,7 @@ func countProxies(watchers []*cellv1.Watcher, index uint64) (confirmed, live int
 
 func enoughAnswered(res *cellv1.ListWatchersResponse) bool {
 	silent := len(res.GetSilentNodeIds())
-	if res.GetNodes() == 0 { // A node that has not caught up knows nobody to ask.
+	if res.GetNodes() == 0 { // A node that has not caught up knows no other nodes to ask.
 		return false
 	}
 	return silent == 0 || silent <= silentNodesMax && res.GetNodes() > silentNodesMax

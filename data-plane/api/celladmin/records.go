@@ -79,7 +79,7 @@ func KeyRecord(k apikey.Key, tenantID, name string, namespaceIDs, roles []string
 	}
 }
 
-// FindTenant is the living tenant of that name.
+// FindTenant finds the live tenant of that name.
 func FindTenant(s *cellv1.State, name string) (*cellv1.Tenant, error) {
 	i := slices.IndexFunc(s.GetTenants(), func(t *cellv1.Tenant) bool { return !t.GetDeleted() && t.GetName() == name })
 	if i < 0 {
@@ -88,7 +88,7 @@ func FindTenant(s *cellv1.State, name string) (*cellv1.Tenant, error) {
 	return s.GetTenants()[i], nil
 }
 
-// FindNamespace is the tenant's living namespace of that name.
+// FindNamespace finds the tenant's live namespace of that name.
 func FindNamespace(s *cellv1.State, tenantID, name string) (*cellv1.Namespace, error) {
 	i := slices.IndexFunc(s.GetNamespaces(), func(n *cellv1.Namespace) bool {
 		return !n.GetDeleted() && n.GetTenantId() == tenantID && n.GetName() == name
@@ -99,7 +99,7 @@ func FindNamespace(s *cellv1.State, tenantID, name string) (*cellv1.Namespace, e
 	return s.GetNamespaces()[i], nil
 }
 
-// FindKey is the key with that id, revoked or not.
+// FindKey finds the key with that id, revoked or not.
 func FindKey(s *cellv1.State, id string) (*cellv1.Key, error) {
 	i := slices.IndexFunc(s.GetKeys(), func(k *cellv1.Key) bool { return k.GetId() == id })
 	if i < 0 {
@@ -118,7 +118,7 @@ func (c *Client) CreateTenant(ctx context.Context, name string, limits *cellv1.L
 	return t, nil
 }
 
-// DefaultNamespace is where a caller lands who names none.
+// DefaultNamespace is the namespace of a caller that names none.
 const DefaultNamespace = "default"
 
 // CreateNamespace makes a namespace of an existing tenant.
@@ -148,7 +148,7 @@ type NewKey struct {
 	Kind       apikey.Kind
 }
 
-// CreateKey makes a key. Nobody can tell it again later.
+// CreateKey makes a key. It cannot be read again later.
 func (c *Client) CreateKey(ctx context.Context, in NewKey) (apikey.Key, error) {
 	s, err := c.State(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *Client) CreateKey(ctx context.Context, in NewKey) (apikey.Key, error) {
 	return k, nil
 }
 
-// RevokeKey makes a key useless; it may be repeated.
+// RevokeKey revokes a key; it may be repeated.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	s, err := c.State(ctx)
 	if err != nil {

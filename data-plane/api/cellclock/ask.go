@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Path is where a node tells its time.
+// Path is where a node serves its time.
 const Path = "/corvo.cell.clock"
 
 const (
 	nonceMax    = 64
 	answerBytes = 512
-	// wayMax is the longest round trip whose answer says something about a bound of
-	// seconds.
+	// wayMax is the longest round trip whose answer is precise enough for a bound
+	// of seconds.
 	wayMax = 4 * time.Second
 	// wallDrift is how much wall and monotonic clock may differ over a round trip; more
 	// is a jump, or a machine that slept.
@@ -52,14 +52,14 @@ func (p *Prover) proof(nonce string, at int64) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// answer is what a node says.
+// answer is a node's answer.
 type answer struct {
 	AtNS  int64  `json:"at_ns"`
 	Proof string `json:"proof"`
 }
 
-// Handler answers with the time of a clock. The question needs no signature, because a
-// signature has an expiry, which is what a wrong clock breaks.
+// Handler answers with the time of a clock. The request has no signature, because
+// signatures expire, and a wrong clock would break that.
 func (p *Prover) Handler(clock Clock) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce := r.URL.Query().Get("nonce")
@@ -83,9 +83,9 @@ func (p *Prover) Handler(clock Clock) http.Handler {
 // reading is how far a node's clock is ahead of ours, give or take.
 type reading struct {
 	ahead time.Duration
-	give  time.Duration // Half of the way there and back.
+	give  time.Duration // Half of the round trip.
 	at    time.Duration // Monotonic.
-	base  time.Duration // The wall against the monotonic clock, then.
+	base  time.Duration // The wall clock minus the monotonic clock, then.
 }
 
 // ask compares our clock with that of the node at a base URL.
@@ -121,7 +121,7 @@ func (p *Prover) ask(ctx context.Context, client *http.Client, clock Clock, base
 	}, nil
 }
 
-// offset is where the wall stands against the monotonic clock.
+// offset is the wall clock minus the monotonic clock.
 func offset(wall time.Time, mono time.Duration) time.Duration {
 	return time.Duration(wall.UnixNano() - int64(mono))
 }

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// followEvery is how often the nodes' time is taken over.
+	// followEvery is how often Time is set to the nodes' time.
 	followEvery = time.Second
 	// settlePatience is how long Settle waits for the first answers.
 	settlePatience = 2 * time.Second
 )
 
-// Time is the time of most nodes, whatever this process's own wall clock says (R-T2):
-// for processes that sign and judge and are no node. Between two answers, and while no
-// nodes agree, it goes on by the monotonic clock, so a wall that jumps moves nothing.
-// Until the nodes have told the time for the first time, the wall counts.
+// Time is the time of most nodes, whatever this process's own wall clock says (R-T2).
+// It is for processes that sign or check expiries and are not nodes. Between answers,
+// and while no nodes agree, it advances by the monotonic clock, so a jump of the wall
+// clock does not move it. Until the first answers it is the wall clock.
 type Time struct {
 	clock   Clock
-	at      atomic.Pointer[moment] // Nil: nobody has told the time yet.
+	at      atomic.Pointer[moment] // Nil: no answer yet.
 	watch   atomic.Pointer[Watch]  // Nil before Follow.
-	settled chan struct{}          // Closed once the time is known, or will not be soon.
+	settled chan struct{}          // Closed once the time is known, or won't be soon.
 	settle  sync.Once
 }
 
@@ -32,8 +32,8 @@ type moment struct {
 	mono time.Duration
 }
 
-// NewTime makes a Time that goes by the wall until Follow has learnt better. A nil clock
-// is that of this machine.
+// NewTime makes a Time that is the wall clock until Follow has answers. A nil clock is
+// that of this machine.
 func NewTime(clock Clock) *Time {
 	if clock == nil {
 		clock = NewMachineClock()
@@ -41,8 +41,8 @@ func NewTime(clock Clock) *Time {
 	return &Time{clock: clock, settled: make(chan struct{})}
 }
 
-// Follow begins to ask the nodes, until ctx ends; wait blocks until that is over. Clock,
-// Member and OnChange of the options are not read.
+// Follow begins to ask the nodes, until ctx ends; wait blocks until it has stopped. It
+// ignores Clock, Member and OnChange of the options.
 func (t *Time) Follow(ctx context.Context, o Options) (wait func()) {
 	// The first answer counts at once.
 	o.Clock, o.Member, o.OnChange = t.clock, false, t.take
@@ -77,7 +77,7 @@ func (t *Time) take(s State) {
 		t.at.Store(&moment{wall, mono})
 	case Off:
 		t.at.Store(&moment{wall.Add(s.Ahead), mono})
-	default: // What was known goes on.
+	default: // Keep what was known.
 		return
 	}
 	t.settleNow()
@@ -85,8 +85,8 @@ func (t *Time) take(s State) {
 
 func (t *Time) settleNow() { t.settle.Do(func() { close(t.settled) }) }
 
-// Settle waits until the time is known, Follow has waited for it in vain, or ctx ends. It
-// does not wait where nobody follows.
+// Settle waits until the time is known, Follow has given up the wait for it, or ctx ends.
+// Without Follow it does not wait.
 func (t *Time) Settle(ctx context.Context) {
 	if t.watch.Load() == nil {
 		return
@@ -110,7 +110,7 @@ func (t *Time) Now() time.Time {
 // Known reports whether most nodes have ever agreed about the time.
 func (t *Time) Known() bool { return t.at.Load() != nil }
 
-// State is what is known of the wall clock; Unknown where nobody follows.
+// State is what is known of the wall clock; Unknown without Follow.
 func (t *Time) State() State {
 	if w := t.watch.Load(); w != nil {
 		return w.State()

@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// ApartMax is how far a node's clock may be from those of most nodes and lead.
-	// Machines that a clock service keeps are within some hundred milliseconds; the
-	// signatures between processes of a cell bear 30 s. Five seconds is what a person who
-	// reads times beside each other begins to notice.
+	// ApartMax is how far the clock of a node that leads may be from those of most nodes.
+	// A clock service keeps machines within some hundred milliseconds; signatures between
+	// processes of a cell tolerate 30 s. Five seconds is about when a person who compares
+	// times begins to notice.
 	ApartMax = 5 * time.Second
-	// ApartWarn is logged: something is wrong with a clock service.
+	// ApartWarn is the difference that is logged: something is wrong with a clock
+	// service.
 	ApartWarn = time.Second
 
 	// askEvery is how often the others are asked.
@@ -28,7 +29,8 @@ const (
 
 // Clock tells the time; tests replace it.
 type Clock interface {
-	// Now is the wall's reading and a monotonic one, which no jump of the wall moves.
+	// Now reads the wall clock, and a monotonic one that no jump of the wall clock
+	// moves.
 	Now() (wall time.Time, monotonic time.Duration)
 }
 
@@ -37,19 +39,19 @@ type Verdict int
 
 // Verdicts.
 const (
-	// Unknown: fewer than most of the nodes have answered, or no two halves agree. The wall
-	// is not to be followed when it jumps.
+	// Unknown: not most of the nodes have answered, or no majority agrees. The wall clock
+	// must not be followed when it jumps.
 	Unknown Verdict = iota
-	// Agreed: it is that of most nodes.
+	// Agreed: it agrees with most nodes.
 	Agreed
 	// Off: most nodes agree with each other, and not with it.
 	Off
 )
 
-// State is a verdict with what was seen.
+// State is a verdict with what was observed.
 type State struct {
 	Verdict Verdict
-	// Ahead is how far most nodes' clocks are ahead of ours; 0 while nobody knows.
+	// Ahead is how far most nodes' clocks are ahead of ours; 0 while unknown.
 	Ahead time.Duration
 	// Detail is for people; "" while all is well.
 	Detail string
@@ -64,7 +66,7 @@ type Options struct {
 	Nodes func() map[string]string
 	// Member: this process is a node itself, and counts as one.
 	Member bool
-	// OnChange is told of each new verdict.
+	// OnChange is called with each new verdict.
 	OnChange func(State)
 	Logger   *slog.Logger
 }
@@ -88,7 +90,7 @@ func New(o Options) *Watch {
 	return w
 }
 
-// Run asks the nodes again and again until ctx ends.
+// Run keeps asking the nodes until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -103,7 +105,7 @@ func (w *Watch) Run(ctx context.Context) {
 }
 
 // round asks every node once, all at the same time, and judges after each answer: a
-// node that hangs holds up nobody.
+// node that hangs does not hold up the others.
 func (w *Watch) round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, wayMax)
 	defer cancel()
@@ -146,8 +148,8 @@ func (w *Watch) learn(id string, r reading) {
 	w.judge()
 }
 
-// judge tells of a new verdict. A clock that was off stays so until most nodes agree
-// with it: that some of them are away makes it no better.
+// judge reports a new verdict. A clock that was off stays off until most nodes agree
+// with it: it does not get better because some nodes are away.
 func (w *Watch) judge() {
 	s := w.State()
 	w.mu.Lock()
@@ -188,7 +190,7 @@ func (w *Watch) Wait(ctx context.Context, patience time.Duration) {
 // Trusted reports whether most nodes agree with the wall clock as it stands now.
 func (w *Watch) Trusted() bool { return w.State().Verdict == Agreed }
 
-// State is what the answers that still count add up to.
+// State is the conclusion from the answers that still count.
 func (w *Watch) State() State {
 	wall, mono := w.o.Clock.Now()
 	base := offset(wall, mono)
@@ -207,7 +209,8 @@ func (w *Watch) State() State {
 	return judge(fresh, w.nodes/2+1)
 }
 
-// judge looks for most nodes that agree with each other, and where we stand to them.
+// judge looks for a majority of nodes that agree with each other, and compares our
+// clock with theirs.
 func judge(fresh []reading, most int) State {
 	if len(fresh) < most {
 		return State{Detail: "too few nodes have told their time"}

@@ -1,7 +1,7 @@
-// Package clientnet owns what a client's address says: which one it is behind proxies of
-// ours, and how much of it is one client. It must not know what is counted or logged.
-// Surprising: nothing that a client says of its own address counts; a proxy is believed
-// only if its own address was configured.
+// Package clientnet finds a client's address behind configured proxies, and how much of
+// the address identifies one client. It must not know what is counted or logged.
+// Surprising: what a client says of its own address never counts; a proxy is trusted
+// only if its own address is configured.
 package clientnet
 
 import (
@@ -12,14 +12,15 @@ import (
 	"strings"
 )
 
-// unknown stands for every address that cannot be read: they share one place.
+// unknown stands for every address that cannot be parsed: they share one bucket.
 const unknown = "unknown"
 
-// Narrow is what one customer of a network is: an IPv4 address, the /64 of an IPv6 one.
+// Narrow is the range of one customer of a network: an IPv4 address, the /64 of an IPv6
+// one.
 func Narrow(addr string) string { return prefix(addr, 32, 64) }
 
-// Wide is what one customer may have many of: the /24 of an IPv4 address, the /48 of an
-// IPv6 one, which hosters hand out with one machine.
+// Wide is a range in which one customer may have many addresses: the /24 of an IPv4
+// address, the /48 of an IPv6 one, which hosters assign to one machine.
 func Wide(addr string) string { return prefix(addr, 24, 48) }
 
 func prefix(addr string, bits4, bits6 int) string {
@@ -53,7 +54,7 @@ func parse(addr string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), true
 }
 
-// Proxies are the addresses of proxies that tell the truth in X-Forwarded-For.
+// Proxies are the addresses of proxies whose X-Forwarded-For is trusted.
 type Proxies []netip.Prefix
 
 // ParseProxies reads addresses and prefixes: 10.0.0.7, 10.1.0.0/16, 2001:db8::/48.
@@ -87,8 +88,8 @@ func (p Proxies) has(a netip.Addr) bool {
 const hopsMax = 16
 
 // Client is the address that a request came from: that of its connection, or, if that is
-// a trusted proxy's, the last one in X-Forwarded-For that is not. What stands before it
-// is the client's own word.
+// a trusted proxy's, the last one in X-Forwarded-For that is not. The entries before it
+// are the client's own claims.
 func (p Proxies) Client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

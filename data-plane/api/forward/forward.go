@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A copy begins with a small buffer and takes a large one for as long as the small
-// one is filled: an idle stream holds a buffer in each direction, and most streams
-// are idle or carry small frames.
+// A copy begins with a small buffer and uses a large one while the small one fills
+// up: each stream holds a buffer per direction, and most streams are idle or carry
+// small frames.
 const (
 	copyBufferBytes  = 32 << 10
 	smallBufferBytes = 2 << 10
@@ -44,22 +44,22 @@ func New(transport http.RoundTripper) *Forwarder {
 // Options of one request.
 type Options struct {
 	// Prepare may change the outgoing headers, after the hop-by-hop ones are gone:
-	// the place to strip and to sign.
+	// the place to strip and sign.
 	Prepare func(h http.Header)
 	// Response may change the headers of the answer before they are sent.
 	Response func(status int, h http.Header)
-	// Refused, when not nil, may decline an answer before anything of it is sent on:
-	// Forward then returns the error, and the caller may ask somebody else.
+	// Refused, when not nil, may decline an answer before any of it is sent on:
+	// Forward then returns the error, and the caller may try another target.
 	Refused func(status int, h http.Header) error
 	// Host is sent to the far side in place of the target's when not empty.
 	Host string
 	// Path replaces the request path (never the query) when not empty.
 	Path string
-	// Body replaces the request's when not nil: one that was read whole before, so
+	// Body replaces the request's body when not nil: one that was read whole, so
 	// that it can be sent again.
 	Body []byte
-	// HalfClose, when it ends, ends the request body as if the client had: the far
-	// side finishes what it has and closes a stream in good order. Nil: never.
+	// HalfClose, when done, ends the request body as if the client had: the far
+	// side finishes what it has and closes the stream in order. Nil: never.
 	HalfClose context.Context //nolint:containedctx // A signal of the caller's life, not of the request's.
 }
 
@@ -67,9 +67,9 @@ type Options struct {
 // flushing after each read. Both directions run at the same time.
 //
 // A returned error means that nothing was written to w: the caller answers, and
-// NeverSent tells whether the far side may have seen the request. Once headers
-// are out, a broken far side aborts the response with http.ErrAbortHandler, so
-// that the client is told at once and can not take it for a complete answer.
+// NeverSent tells whether the far side may have seen the request. Once headers are
+// out, a broken far side aborts the response with http.ErrAbortHandler, so that the
+// client is told at once and cannot take it for a complete answer.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) error {
 	out, body := f.outgoing(w, r, target, opts)
 	defer body.end()
@@ -111,7 +111,7 @@ func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url
 	}
 	stripHopHeaders(out.Header)
 	if _, ok := out.Header["User-Agent"]; !ok {
-		out.Header.Set("User-Agent", "") // Or the transport would say that the client is Go.
+		out.Header.Set("User-Agent", "") // Or the transport would send Go's.
 	}
 	if opts.Prepare != nil {
 		opts.Prepare(out.Header)
@@ -125,8 +125,8 @@ func (f *Forwarder) outgoing(w http.ResponseWriter, r *http.Request, target *url
 	return out, b
 }
 
-// setBody also lets the transport send the body again by itself, where HTTP/2
-// says that the first time was not processed.
+// setBody also lets the transport resend the body by itself, where HTTP/2 says that
+// the first try was not processed.
 func setBody(out *http.Request, body []byte) {
 	out.ContentLength = int64(len(body))
 	if len(body) == 0 {
@@ -151,7 +151,7 @@ func (b *requestBody) start(out *http.Request, f *Forwarder, halfClose context.C
 	b.pipe, b.done = reader, make(chan struct{})
 	out.Body = reader
 	// Once headers are in, an HTTP/2 transport that waits for more of the body does
-	// not see its context end; the body has to.
+	// not notice that its context ends, so the body must.
 	stop := context.AfterFunc(b.r.Context(), func() { reader.CloseWithError(errEnded) })
 	b.unwatch = func() { stop() }
 	if halfClose != nil {
@@ -214,7 +214,7 @@ func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change fu
 	}
 }
 
-// copy passes what it reads on at once, and calls after for each piece.
+// copy passes on at once what it reads, and calls after for each piece.
 func (f *Forwarder) copy(w io.Writer, body io.Reader, after func() error) error {
 	small := make([]byte, smallBufferBytes)
 	buf := small

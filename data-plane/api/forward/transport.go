@@ -18,14 +18,14 @@ const (
 
 const (
 	dialTimeout = 2 * time.Second
-	// A node that was quiet this long may have been replaced.
+	// A node that was idle this long may have been replaced.
 	idleConnTimeout = 90 * time.Second
 	maxHeaderBytes  = 32 << 10
 	// writeByteTimeout ends a connection whose peer stopped reading altogether.
 	writeByteTimeout = 10 * time.Second
 )
 
-// TransportOptions tune NewTransport. The zero value is right inside a cell.
+// TransportOptions of NewTransport. The zero value is right inside a cell.
 type TransportOptions struct {
 	// TLS switches from h2c by prior knowledge to HTTP/2 over TLS.
 	TLS *tls.Config
@@ -62,8 +62,8 @@ func NewTransport(opts TransportOptions) *http.Transport {
 	}
 }
 
-// NeverSent reports whether err says for sure that the far side did not see the
-// request, so that repeating it elsewhere can not do the work twice.
+// NeverSent reports whether err proves that the far side did not see the request,
+// so that repeating it elsewhere cannot do the work twice.
 func NeverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

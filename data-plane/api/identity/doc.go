@@ -2,9 +2,9 @@
 // signature that proves it, and the table of what a role may do.
 //
 // The proxy authenticates an API key once and writes the outcome into X-Corvo-*
-// headers, signed with the cell's secret for one path and less than two minutes.
-// A node believes these headers only after Verify; without a right signature they
-// mean nothing, X-Corvo-Proxy-Stream included.
+// headers, signed with the cell's secret for one path and less than two minutes. A
+// node trusts these headers only after Verify; without a valid signature they mean
+// nothing, X-Corvo-Proxy-Stream included.
 //
 // It must not know keys, HTTP routes or error codes.
 //

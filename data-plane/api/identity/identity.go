@@ -34,23 +34,23 @@ const (
 	HeaderProxyStream = "X-Corvo-Proxy-Stream"
 	HeaderSignature   = "X-Corvo-Signature"
 
-	// HeaderIndex and the names beginning with HeaderClientPrefix are a client's
-	// own: they carry no authority and pass the proxy.
-	// HeaderOutcome is said between the processes of a cell with a refusal that was
-	// about leadership or clocks: whether the call was done. HeaderWaited is how long, in
-	// milliseconds, a long poll has waited elsewhere already.
+	// HeaderIndex and names beginning with HeaderClientPrefix are the client's own: they
+	// carry no authority and pass the proxy. HeaderOutcome goes with a refusal for
+	// leadership or clocks, between the processes of a cell: it says whether the call was
+	// done. HeaderWaited is how long, in milliseconds, a long poll has already waited
+	// elsewhere.
 	HeaderOutcome  = "X-Corvo-Outcome"
 	HeaderWaited   = "X-Corvo-Waited"
 	OutcomeNone    = "none"    // Nothing was done.
 	OutcomeClock   = "clock"   // Nothing was done, because clocks differ.
-	OutcomeUnknown = "unknown" // Nobody knows.
+	OutcomeUnknown = "unknown" // It is not known.
 
 	HeaderIndex        = "X-Corvo-Index"
 	HeaderClientPrefix = "X-Corvo-Client-"
 )
 
 const (
-	// LifeMax is the longest time a signature may be good for.
+	// LifeMax is the longest that a signature may be valid.
 	LifeMax = 60 * time.Second
 	// SkewMax is how far two clocks of a cell may be apart.
 	SkewMax = 30 * time.Second
@@ -60,7 +60,7 @@ const (
 	rolesMax  = 16
 )
 
-// Errors of Verify and Sign. Callers outside must not learn which one it was.
+// Errors of Verify and Sign. External callers must not learn which one it was.
 var (
 	ErrUnsigned  = errors.New("the identity is not signed")
 	ErrSignature = errors.New("the identity's signature is wrong")
@@ -68,8 +68,8 @@ var (
 	ErrMalformed = errors.New("the identity is malformed")
 )
 
-// Identity is who calls and with which rights. Everything but Peer, TenantURL and
-// RequestID decides what the call may see or do.
+// Identity is who calls, and with which rights. All fields but Peer, TenantURL and
+// RequestID decide what the call may see or do.
 type Identity struct {
 	// TenantID is tn_<ulid>; TenantName its label in the tenant URL.
 	TenantID   string
@@ -108,7 +108,7 @@ const (
 // RoleCell is the role of the parts of a cell; Allows gives it nothing.
 const RoleCell = "cell"
 
-// IsCell reports whether a part of the cell itself calls.
+// IsCell reports whether the caller is a part of the cell itself.
 func (id Identity) IsCell() bool {
 	return strings.HasPrefix(id.Principal, cellPrefix) && len(id.Roles) == 1 && id.Roles[0] == RoleCell
 }
@@ -209,7 +209,8 @@ func (s *Signer) VerifyRequest(r *http.Request, now time.Time) (Identity, error)
 
 func (s *Signer) matches(f *fields, path, signature string) bool {
 	var got [sha256.Size]byte
-	// Strict: otherwise four spellings of the last digit are the same signature.
+	// Strict: otherwise four spellings of the last digit would be the same
+	// signature.
 	if len(signature) != base64.RawURLEncoding.EncodedLen(len(got)) {
 		return false
 	}
@@ -309,7 +310,7 @@ func (f *fields) identity() (Identity, error) {
 	default:
 		return Identity{}, fmt.Errorf("%w: proxy stream", ErrMalformed)
 	}
-	// The one text of this identity is the one that was signed.
+	// The canonical text of this identity must be the signed one.
 	again, err := id.fields()
 	if err != nil {
 		return Identity{}, err
@@ -320,8 +321,8 @@ func (f *fields) identity() (Identity, error) {
 	return id, nil
 }
 
-// single is the only value of a header. Two values are refused: which one counts
-// would depend on who reads.
+// single returns the only value of a header. It refuses two values, because readers
+// could differ in which one counts.
 func single(h http.Header, name string) (string, error) {
 	switch vs := h[name]; len(vs) {
 	case 0:
@@ -333,8 +334,8 @@ func single(h http.Header, name string) (string, error) {
 	}
 }
 
-// isHeaderValue allows what arrives as it was sent: printable ASCII without
-// spaces at the ends.
+// isHeaderValue allows values that arrive unchanged: printable ASCII without spaces
+// at the ends.
 func isHeaderValue(v string) bool {
 	if len(v) > valueMax || strings.TrimSpace(v) != v {
 		return false
@@ -357,8 +358,8 @@ func isRoleWord(r string) bool {
 }
 
 // StripExternal removes every X-Corvo-* header a client may not set: all but
-// X-Corvo-Index and X-Corvo-Client-*. A reader of X-Corvo-Namespace takes its
-// value first.
+// X-Corvo-Index and X-Corvo-Client-*. If X-Corvo-Namespace is needed, read it
+// first.
 func StripExternal(h http.Header) {
 	for name := range h {
 		if isInternal(name) {
@@ -367,7 +368,7 @@ func StripExternal(h http.Header) {
 	}
 }
 
-// isInternal also knows spellings that some servers fold into ours.
+// isInternal also matches spellings that some servers treat as equal.
 func isInternal(name string) bool {
 	const p = "x-corvo-"
 	if len(name) < len(p) || !strings.EqualFold(strings.ReplaceAll(name[:len(p)], "_", "-"), p) {

@@ -56,7 +56,7 @@ func roleAllows(role string, a Action) bool {
 	return false
 }
 
-// LeastRole is the role that allows a and the least else.
+// LeastRole is the role that allows a and as little else as possible.
 func LeastRole(a Action) string {
 	for _, role := range []string{RoleViewer, RoleProducer, RoleWorker, RoleOperator} {
 		if roleAllows(role, a) {
@@ -66,8 +66,8 @@ func LeastRole(a Action) string {
 	return RoleAdmin
 }
 
-// RolesOf translates a role word of the worker API's key calls, where a worker
-// also produces, into namespace roles.
+// RolesOf translates a role of the worker API's key calls, where a worker may also
+// enqueue, into namespace roles.
 func RolesOf(word string) (roles []string, known bool) {
 	switch word {
 	case RoleAdmin, RoleOperator, RoleProducer, RoleViewer:

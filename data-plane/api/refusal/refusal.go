@@ -1,6 +1,6 @@
-// Package refusal answers a gRPC call that is refused before it began. It must know no
-// reason for a refusal. The surprise: connect sends headers and then trailers, as for a
-// stream that breaks, and a client that waits for headers takes that for an open stream.
+// Package refusal answers a gRPC call that is refused before it began. It must not know
+// the reasons. Surprising: connect sends headers and then trailers, as for a stream that
+// breaks, and a client that waits for headers takes that for an open stream.
 package refusal
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // GRPC refuses r with headers alone (Trailers-Only in gRPC's words), so that the call fails
-// at its open. It reports false, and does nothing, if r is not gRPC.
+// when it is opened. It reports false, and does nothing, if r is not gRPC.
 func GRPC(w http.ResponseWriter, r *http.Request, err *connect.Error) bool {
 	kind := r.Header.Get("Content-Type")
 	if r.ProtoMajor < 2 || kind != "application/grpc" && !strings.HasPrefix(kind, "application/grpc+") {
@@ -30,7 +30,7 @@ func GRPC(w http.ResponseWriter, r *http.Request, err *connect.Error) bool {
 	return true
 }
 
-// escape writes a text as gRPC wants it in a header.
+// escape encodes a text for gRPC's header.
 func escape(text string) string {
 	var out strings.Builder
 	for i := range len(text) {

@@ -1,8 +1,8 @@
-// Package repeat decides whether a call may be sent again although nobody knows whether
-// the first one was done: the node that had it was lost, or lost the lead. Proxies and
-// nodes ask it, of calls that failed, so it reads whole bodies. It must know no store and
-// no connection; the surprising part is how little it takes: a token of a lease, a key
-// against doing it twice, or a call that only looks.
+// Package repeat decides whether a call may be sent again when it is unknown whether the
+// first one was done: its node was lost, or lost the lead. Proxies and nodes use it for
+// failed calls only, so it reads whole bodies. It must know no store and no connection.
+// Surprising is how little it takes: a lease token, an idempotency key, or a call that
+// only reads.
 package repeat
 
 import (
@@ -24,9 +24,9 @@ const (
 	api       = "/api/v1/"
 )
 
-// Safe reports whether doing the call twice does what doing it once does, for everybody
-// but its sender. A fetch counts: a job that the lost answer leased waits for the end of
-// its lease, whoever asks again.
+// Safe reports whether doing the call twice has the effect of doing it once. A fetch is
+// safe: a job that was leased by the lost answer waits for the end of its lease in any
+// case.
 func Safe(method, path, query string, h http.Header, body []byte) bool {
 	switch {
 	case method == http.MethodGet || method == http.MethodHead:
@@ -40,14 +40,14 @@ func Safe(method, path, query string, h http.Header, body []byte) bool {
 	return found && safeJSON(call, query, h.Get(headerKey) != "", body)
 }
 
-// enqueue is what counts of an enqueue, of one job or of many.
+// enqueue is the part of an enqueue, of one job or many, that matters here.
 type enqueue struct {
 	Key   string          `json:"idempotency_key"`
 	Jobs  []enqueue       `json:"jobs"`
 	Batch json.RawMessage `json:"batch"`
 }
 
-// settlement is what counts of an ack, a fail or a heartbeat.
+// settlement is the part of an ack, fail or heartbeat that matters here.
 type settlement struct {
 	Token string                     `json:"lease_token"`
 	Usage json.RawMessage            `json:"usage"`
@@ -75,8 +75,8 @@ func safeJSON(call, query string, keyed bool, body []byte) bool {
 	return false
 }
 
-// keyed: every job has a key. Jobs that make a batch need one for the batch, too, which
-// only the header is.
+// keyed: every job has an idempotency key. Jobs that make a batch need one for the
+// batch too, which only the header can be.
 func (e *enqueue) keyed() bool {
 	if e.Jobs == nil {
 		return e.Key != ""
@@ -110,7 +110,7 @@ func (s *settlement) safe(call, id string) bool {
 	return true
 }
 
-// counts: a heartbeat adds what was used to what was used before.
+// counts: a heartbeat adds its usage to the usage before.
 func counts(usage json.RawMessage) bool { return len(usage) > 0 && string(usage) != "null" }
 
 func safeRPC(path string, h http.Header, body []byte) bool {
@@ -158,8 +158,8 @@ func every[T any](list []T, ok func(T) bool) bool {
 	return true
 }
 
-// read reads a message in any of the forms that a unary call may have. One that is
-// compressed is not read, and so is not repeated.
+// read reads a message in any of the forms that a unary call may have. A compressed
+// one is not read, and so not repeated.
 func read(h http.Header, body []byte, m proto.Message) bool {
 	kind := h.Get("Content-Type")
 	if strings.HasPrefix(kind, "application/grpc") {

@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// Life is how long a token lives that the control plane signs.
+	// Life is the lifetime of the tokens that the control plane signs.
 	Life = 5 * time.Minute
 	// LifeMax is the longest life that a reader accepts.
 	LifeMax = 10 * time.Minute
-	// SkewMax is how far the signer's clock may be ahead of the reader's. An expiry
-	// has no tolerance: a token lives for minutes, and a clock that is behind costs
-	// a part of them only.
+	// SkewMax is how far the signer's clock may be ahead of the reader's. The
+	// expiry has no tolerance: a token lives for minutes, and a skewed clock costs
+	// only part of that.
 	SkewMax = 30 * time.Second
 	// BytesMax bounds the text; a token with every role has about 500 bytes.
 	BytesMax = 2048
 
 	issuer   = "corvo-control-plane"
 	audience = "corvo-data-plane"
-	// typeName keeps a token of another purpose that was signed with the same key
-	// from being taken for one of these (RFC 8725, 3.11).
+	// typeName keeps a token for another purpose, signed with the same key, from
+	// being accepted here (RFC 8725, 3.11).
 	typeName  = "corvo-user+jwt"
 	algorithm = "EdDSA"
 
-	rolesMax    = 5 // As many as there are.
+	rolesMax    = 5 // All that exist.
 	keyIDPrefix = "tk_"
 	keyIDHex    = 24
 	ulidChars   = 26
 )
 
-// Errors of Verify. Only ErrExpired may be told to the caller: it says nothing that
-// the caller, who had a good token, does not know.
+// Errors of Verify. Only ErrExpired may be shown to the caller: the caller had a
+// valid token and learns nothing new.
 var (
 	ErrMalformed  = errors.New("not a user token")
 	ErrUnknownKey = errors.New("the user token names a signing key that is not known")
@@ -57,8 +57,8 @@ type Claims struct {
 	UserID      string // usr_<ulid>
 	// Roles in the namespace: admin, operator, producer, worker, viewer.
 	Roles []string
-	// IssuedAt is in milliseconds on the wire: a user who was cut off and let in again
-	// must not wait for the next second. ExpiresAt is in whole seconds.
+	// IssuedAt is in milliseconds on the wire, so that a user who was cut off and let
+	// in again need not wait for the next second. ExpiresAt is in whole seconds.
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 	// KeyID is the signing key's; Sign takes it as an argument of its own.
@@ -72,13 +72,13 @@ type wireClaims struct {
 	Tenant    string   `json:"tn"`
 	Namespace string   `json:"ns"`
 	Roles     []string `json:"roles"`
-	// IssuedMS is IssuedAt in Unix milliseconds; the standard's own claim beside it has
-	// the whole seconds of the same time.
+	// IssuedMS is IssuedAt in Unix milliseconds; the standard claim iat has it in whole
+	// seconds.
 	IssuedMS int64 `json:"iat_ms"`
 }
 
-// KeyID is the id of a signing key: it follows from the public key, so that one id
-// can never mean two keys.
+// KeyID is the id of a signing key. It is derived from the public key, so that one
+// id can never mean two keys.
 func KeyID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return keyIDPrefix + hex.EncodeToString(sum[:])[:keyIDHex]
@@ -127,12 +127,12 @@ func Sign(private ed25519.PrivateKey, keyID string, c Claims) (string, error) {
 // Verify reads a token that one of keys signed. keys returns nil for an id it does
 // not know.
 func Verify(keys func(keyID string) ed25519.PublicKey, token string, now time.Time) (Claims, error) {
-	// The decoder passes over line breaks: one token would have many texts.
+	// The decoder ignores line breaks, so one token would have many texts.
 	if len(token) > BytesMax || strings.ContainsAny(token, "\r\n") {
 		return Claims{}, ErrMalformed
 	}
-	// The expiry is looked at below, after everything else, so that only the holder
-	// of a token that was good is told that it has expired.
+	// The expiry is checked last, so that only the holder of a once valid token
+	// learns that it has expired.
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{algorithm}), jwt.WithStrictDecoding(), jwt.WithoutClaimsValidation())
 	var wire wireClaims
 	parsed, err := parser.ParseWithClaims(token, &wire, func(t *jwt.Token) (any, error) { return keyOf(t, keys) })
@@ -176,8 +176,8 @@ func keyOf(t *jwt.Token, keys func(string) ed25519.PublicKey) (any, error) {
 	return key, nil
 }
 
-// refused names the cause among our own errors; the library's text may quote the
-// token and goes no further.
+// refused maps the library's error to one of ours; the library's text may quote the
+// token and is dropped.
 func refused(err error) error {
 	switch {
 	case errors.Is(err, ErrUnknownKey):
@@ -189,7 +189,7 @@ func refused(err error) error {
 	}
 }
 
-// check says what is wrong with the claims, whoever made them.
+// check reports what is wrong with the claims.
 func (c Claims) check() error {
 	switch life := c.ExpiresAt.Sub(c.IssuedAt); {
 	case !isID("tn_", c.TenantID):
