@@ -13,7 +13,8 @@ const (
 	prefixAPI    = "/api/v1/"
 	prefixRPC    = "/corvo.v1."
 	pathInfo     = "/api/v1/info"
-	// pathServerInfo is pathInfo as an RPC: who shows a key has it checked, no key is needed.
+	// pathServerInfo is pathInfo as an RPC: no key is needed, but one that is sent is
+	// checked.
 	pathServerInfo = corvov1connect.WorkerServiceGetServerInfoProcedure
 	pathEvents     = "/api/v1/events"
 	prefixBulk     = "/api/v1/bulk/"
@@ -30,15 +31,15 @@ func reserved(name string) bool {
 	return false
 }
 
-// address is what a request's URL says: which tenant, if any, and which path of
-// the data plane.
+// address is what a request's URL names: the tenant, if any, and the path of the
+// data plane.
 type address struct {
 	// hostTenant and pathTenant are empty in the bare form.
 	hostTenant string
 	pathTenant string
 	// path is the decoded path without /t/<tenant>.
 	path string
-	// base is the tenant URL as the client spoke it.
+	// base is the tenant URL as the client used it.
 	base string
 }
 
@@ -52,7 +53,7 @@ func (a address) open() bool {
 	return a.path == pathInfo || a.path == pathOpenAPI || isDocs(a.path)
 }
 
-// events reports whether the answer is an event stream, whatever the client accepts.
+// events reports whether the path always answers with an event stream.
 func (a address) events() bool {
 	return a.path == pathEvents || strings.HasPrefix(a.path, prefixBulk) && strings.HasSuffix(a.path, "/progress")
 }
@@ -108,11 +109,11 @@ func tenantOfHost(host, domain string) string {
 }
 
 // TenantOfHost is the tenant that a request's host names under a domain, or empty:
-// then the path or the key tells it, or nothing does.
+// then the path or the key may name it.
 func TenantOfHost(host, domain string) string { return tenantOfHost(host, strings.ToLower(domain)) }
 
-// Canonical reports whether the proxy takes the spelling of r's path. Whoever
-// stands before it and goes by paths must refuse what it refuses.
+// Canonical reports whether the proxy takes the spelling of r's path. A handler in
+// front of it that routes by path must refuse what it refuses.
 func Canonical(r *http.Request) bool { return canonical(r) }
 
 // canonical refuses every path that two readers could understand differently:

@@ -39,15 +39,16 @@ type caller struct {
 	checked *snapshot
 }
 
-// shown is the credential of a request, read but not checked: a token, or else a key.
+// shown is the credential of a request, parsed but not checked: a token, or else a
+// key.
 type shown struct {
 	token string
 	key   apikey.Key
 }
 
 // authenticate checks the key or token in r, that the address names the same
-// tenant, and the namespace asked for. It reads memory only, except for what is
-// unknown: that may be newer than what this proxy has, and gets one more look.
+// tenant, and the namespace asked for. It reads memory only. What is unknown may be
+// newer than this proxy's state, and is looked up once more after asking the cell.
 func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	cred, ref := p.read(r)
 	if ref != nil {
@@ -56,7 +57,7 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	asked := r.Header[identity.HeaderNamespace]
 	seen := p.view.current()
 	c, ref := seen.judge(cred, addr, asked, p.now())
-	if ref != nil && ref.mayBeNew && p.lookouts.lookAgain(r.Context()) {
+	if ref != nil && ref.mayBeNew && p.lagChecks.caughtUp(r.Context()) {
 		if now := p.view.current(); now != seen {
 			c, ref = now.judge(cred, addr, asked, p.now())
 		}
@@ -70,7 +71,7 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	return c, ref
 }
 
-// read takes the credential out of r.
+// read parses the credential of r.
 func (p *Proxy) read(r *http.Request) (shown, *refusal) {
 	text, fromCookie := browser.Credential(r)
 	if text == "" {
@@ -97,7 +98,7 @@ func (s *snapshot) judge(cred shown, addr address, asked []string, now time.Time
 	return s.key(cred.key, addr, asked, now)
 }
 
-// opensDataPlane: keys of other kinds have other doors, whatever the state says.
+// opensDataPlane: keys of other kinds are for other APIs, whatever the state says.
 func opensDataPlane(k apikey.Kind) bool { return k == apikey.DataPlane || k == apikey.Management }
 
 // key checks an API key against the snapshot.
@@ -115,8 +116,8 @@ func (s *snapshot) key(key apikey.Key, addr address, asked []string, now time.Ti
 	return c, nil
 }
 
-// lookup finds the key's record and compares its digests. Every way to fail that
-// a stranger can cause gives the same answer.
+// lookup finds the key's record and compares its digests. All failures that a
+// stranger can cause give the same answer.
 func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord, *refusal) {
 	rec, known := s.keys.get(key.ID())
 	if !known {
@@ -143,7 +144,7 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 		return caller{}, nil, refuseExpired
 	}
 	if !ends.IsZero() && !now.Before(ends) {
-		return caller{}, nil, refuseBadKey // Another secret has taken its place.
+		return caller{}, nil, refuseBadKey // It was replaced by another secret.
 	}
 	return caller{
 		key: rec.proto, principal: rec.proto.GetId(), roles: rec.proto.GetRoles(),
@@ -151,8 +152,8 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 	}, tenant, nil
 }
 
-// choose is the namespace a key works in: the one named, else the key's first.
-// One that exists but is not the key's is as unknown as one that does not exist.
+// choose is the namespace a key works in: the one named, else the key's first. One
+// that is not the key's gets the same answer as one that does not exist.
 func (t *tenantRecord) choose(key *cellv1.Key, asked []string) *cellv1.Namespace {
 	scope := key.GetNamespaceIds()
 	if len(asked) > 1 {
@@ -191,8 +192,8 @@ func (t *tenantRecord) byDefault() *cellv1.Namespace {
 	return oldest
 }
 
-// stillAllowed reports whether what c was given is unchanged in s: asked again
-// for calls that are under way whenever the state changes.
+// stillAllowed reports whether c's rights are unchanged in s. It is called for all
+// calls under way whenever the state changes.
 func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
 	if c.expired(now) {
 		return false
@@ -213,13 +214,13 @@ func (s *snapshot) stillAllowed(c *caller, now time.Time) bool {
 
 func (c *caller) expired(now time.Time) bool { return !c.notAfter.IsZero() && !now.Before(c.notAfter) }
 
-// keyStillAllowed takes over a changed expiry.
+// keyStillAllowed also adopts a changed expiry.
 func (s *snapshot) keyStillAllowed(c *caller, now time.Time) bool {
 	rec, ok := s.keys.get(c.key.GetId())
 	if !ok || rec.proto.GetRevoked() || !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return false
 	}
-	if rec.proto != c.key { // Written again since: the usual case is the same record.
+	if rec.proto != c.key { // It was written since; usually the record is the same.
 		if !slices.Contains(rec.digests[:], c.digest) || !slices.Equal(rec.proto.GetRoles(), c.key.GetRoles()) {
 			return false
 		}

@@ -6,15 +6,15 @@ import (
 	"net/http"
 )
 
-// plainRefusal is what net/http itself writes to an HTTP/1 client whose request it could
-// not read, such as one with a broken % in its path. No handler sees such a request.
+// plainRefusal is what net/http itself answers to an HTTP/1 request that it cannot
+// parse, such as one with a broken % in its path. No handler sees such a request.
 const plainRefusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 
 var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR", refuseBadRequest.rpc, titleInvalid,
 	"the request can't be read: check the URL, where % must be written as %25, and the headers")
 
-// Spoken makes what net/http refuses by itself on ln an answer in the form of all others.
-// Under TLS it changes nothing: it sees what is encrypted.
+// Spoken replaces net/http's own refusals on ln by answers in the usual form. Under TLS
+// it changes nothing, because it sees only ciphertext.
 func Spoken(ln net.Listener) net.Listener { return spokenListener{ln} }
 
 type spokenListener struct{ net.Listener }
@@ -41,7 +41,7 @@ func (c spokenConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite is what http.Server ends the connection of a refused request with.
+// CloseWrite is called by http.Server to end the connection of a refused request.
 func (c spokenConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -2,7 +2,7 @@ package proxy
 
 import "sync"
 
-// tenantPart of the memory for bodies is what one tenant may hold.
+// tenantPart: one tenant may hold this fraction of the memory for bodies.
 const tenantPart = 4
 
 // budget counts the bytes of bodies in memory, in all and for each tenant.
@@ -23,8 +23,8 @@ func newBudget(l Limits) *budget {
 	}
 }
 
-// add counts bytes that are held already, or no longer; it reports whether they stay
-// within the limits.
+// add counts bytes that are held, or released if n is negative, and reports whether
+// the total is within the limits.
 func (b *budget) add(tenant string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 const (
 	sweepEvery = 500 * time.Millisecond
-	// stuckAfter is how long a client may take nothing of what is sent to it, or
-	// take to send a unary body.
+	// stuckAfter is how long a client may read nothing of its answer, or take to
+	// send a unary body.
 	stuckAfter = 30 * time.Second
 )
 
@@ -41,7 +41,8 @@ type call struct {
 	stream atomic.Bool
 	// waits is set for calls that a node may park until there is a job.
 	waits bool
-	// counted is whether the call is one of its tenant's streams and waiting fetches.
+	// counted is whether the call counts as one of its tenant's streams and waiting
+	// fetches.
 	counted bool
 	body    *endableBody // Of a worker stream.
 	// changesNothing: the call only reads, and may be repeated.
@@ -54,8 +55,8 @@ type call struct {
 	writingSince atomic.Int64
 }
 
-// calls is every request under way, so that a change of the state or the end of
-// the process reaches them.
+// calls are the requests under way, so that a change of the state or the end of the
+// process reaches them.
 type calls struct {
 	mu sync.Mutex
 	// Guarded by mu.
@@ -68,8 +69,8 @@ func newCalls() *calls {
 	return &calls{open: map[*call]struct{}{}, streams: map[string]int{}}
 }
 
-// enter takes a call in. A caller who lost his rights between his check and this
-// moment is found by the next periodic recheck.
+// enter adds a call. The next periodic recheck finds a caller that lost its rights
+// between its check and this.
 func (s *calls) enter(c *call, streamsMax int64) *refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +102,8 @@ func (s *calls) leave(c *call) {
 	}
 }
 
-// recheck ends the calls of everybody who lost what he was given. What is known to
-// be the same in snap as in before need not be looked at.
+// recheck ends the calls of callers that lost their rights. Callers whose records
+// are known to be the same in before and snap are skipped.
 func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,12 +131,12 @@ func (c *caller) whyNot(now time.Time) error {
 	}
 }
 
-// touched is what a change of the state may concern.
+// touched is what a change of the state may affect.
 type touched struct {
 	all     bool
 	keys    map[string]bool
 	tenants map[string]bool
-	// users is set by token keys and cutoffs: they are rare and concern every user's call.
+	// users is set by token keys and cutoffs: they are rare and affect every user's calls.
 	users bool
 }
 
@@ -172,8 +173,8 @@ func (s *calls) sweep(now time.Time) {
 	defer s.mu.Unlock()
 	for c := range s.open {
 		// A deadline in the past frees a handler that is blocked in the client's
-		// flow control, which cancelling alone does not. Where it is not
-		// supported there is nothing to free.
+		// flow control, which cancelling alone does not. Without support for
+		// deadlines there is nothing to free.
 		if stuck(&c.writingSince) {
 			_ = c.rc.SetWriteDeadline(longAgo)
 			c.cancel(errors.New("the client takes nothing"))
@@ -184,8 +185,8 @@ func (s *calls) sweep(now time.Time) {
 	}
 }
 
-// endStreams lets every stream end well: a worker stream by closing its sending
-// side, so that the node answers what it has and ends it, anything else at once.
+// endStreams ends every stream in order: a worker stream by closing its sending
+// side, so that the node answers what it has and ends it, any other at once.
 func (s *calls) endStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,12 +224,12 @@ func (s *calls) waitEmpty(limit time.Duration) {
 	}
 }
 
-// endableBody is a request body that somebody else than its reader may end: the
-// reader then sees an orderly end.
+// endableBody is a request body that others than its reader may end: the reader
+// then sees a normal end.
 type endableBody struct {
 	body  io.ReadCloser
 	ended atomic.Bool
-	close sync.Once // The server's own body may be closed by one goroutine only.
+	close sync.Once // Only one goroutine may close the server's own body.
 	err   error     // Of close; written inside it.
 }
 
@@ -288,8 +289,8 @@ type endData struct {
 }
 
 // sayWhy is deferred around an answer: an event stream that the proxy itself ended
-// gets a last event with the reason and an orderly end, where anything else breaks
-// off. In the middle of an event there is no way to say anything.
+// gets a last event with the reason and a normal end; other answers break off, as
+// does a stream in the middle of an event.
 func (g *guardedWriter) sayWhy(ctx context.Context) {
 	broken := recover()
 	if broken == nil {
@@ -316,5 +317,5 @@ func (g *guardedWriter) FlushError() error {
 	return g.call.rc.Flush()
 }
 
-// Unwrap gives http.ResponseController the rest.
+// Unwrap is for http.ResponseController.
 func (g *guardedWriter) Unwrap() http.ResponseWriter { return g.ResponseWriter }

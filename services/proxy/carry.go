@@ -16,8 +16,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
-// triesMax is how many nodes a request is offered to; more than a cell of five
-// can lose and still work.
+// triesMax is how many nodes a request is offered to: more than a cell of five can
+// lose and still work.
 const triesMax = 3
 
 // streamProcedures are the RPCs whose bodies are not read whole, watchProcedures
@@ -69,7 +69,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	cl.stream.Store(worker || watchProcedures[addr.path] || addr.events() || r.Header.Get("Accept") == eventStream)
 	cl.waits = fetches(addr.path)
 	r = r.WithContext(ctx)
-	r.Trailer = nil // Nothing of ours has request trailers.
+	r.Trailer = nil // None of our calls have request trailers.
 	if worker && r.ProtoMajor >= 2 && r.Body != nil {
 		cl.body = &endableBody{body: r.Body}
 		r.Body = cl.body
@@ -83,10 +83,10 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		return
 	}
 	defer p.calls.leave(cl)
-	body := []byte{} // Where no key is needed there is none: strangers hold no memory.
+	body := []byte{} // Calls without a key have no body, so that strangers use no memory.
 	if c == nil && addr.rpc() {
 		body = emptyMessage(r)
-		r.Header.Del("Content-Encoding") // It was that of the body that is left out.
+		r.Header.Del("Content-Encoding") // It was that of the dropped body.
 	}
 	if worker {
 		body = nil
@@ -149,7 +149,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		Path: addr.path,
 		Body: body,
 		Prepare: func(to http.Header) {
-			if h.tries > 1 { // What is the time may be better known by now.
+			if h.tries > 1 { // The time may be better known by now.
 				if again, ref := p.sign(r, addr, cl.caller, signed.Get(identity.HeaderRequestID)); ref == nil {
 					signed = again
 				}
@@ -161,15 +161,15 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 		Refused:  h.refused,
 	}
 	if body == nil {
-		ref, _ := p.round(w, r, h, opts) // Why it was refused is for who may try again.
+		ref, _ := p.round(w, r, h, opts) // The error is only for deciding on another round.
 		return ref
 	}
 	return p.hold(r.Context(), h, func() (*refusal, error) { return p.round(w, r, h, opts) })
 }
 
-// round offers the call to one node after another, as long as the one before has surely
-// not done it, or doing it twice does no harm. With a refusal comes an error if another
-// round may follow.
+// round offers the call to one node after another, as long as the last one has
+// certainly not done it, or doing it twice is safe. A refusal comes with an error if
+// another round may follow.
 func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forward.Options) (*refusal, error) {
 	var shard uint32
 	var namespaceID string
@@ -200,7 +200,7 @@ func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forw
 			if errors.Is(err, errClocks) && !h.maybe {
 				return refuseSkew, err
 			}
-			return h.refusal(), err // It answers; what is missing is a leader.
+			return h.refusal(), err // The node answers; a leader is missing.
 		}
 		p.nodes.lost(n, err)
 		switch {
@@ -226,8 +226,8 @@ func (h *held) refusal() *refusal {
 
 var errCutShort = errors.New("the response was cut short")
 
-// try is one attempt. Forward panics when an answer breaks off half-way; the node
-// is then the first to be suspected.
+// try is one attempt. Forward panics when an answer breaks off half-way; then the
+// node is suspected first.
 func (p *Proxy) try(w http.ResponseWriter, r *http.Request, n *node, opts forward.Options) error {
 	whole := false
 	defer func() {
@@ -253,7 +253,7 @@ func ended(r *http.Request) *refusal {
 	panic(http.ErrAbortHandler)
 }
 
-// endReason is nil for causes that are not ours to tell.
+// endReason is nil for causes that the proxy does not report.
 func endReason(cause error) *refusal {
 	switch {
 	case errors.Is(cause, errNoLongerAllowed):
@@ -278,8 +278,8 @@ func prepare(h, signed http.Header) {
 			delete(h, name)
 		}
 	}
-	// Neither credentials nor what a client says about its own address belong in
-	// a cell; Expect was answered here.
+	// Neither credentials nor a client's claims about its address belong in a cell;
+	// Expect was answered here.
 	for _, name := range [...]string{"X-Api-Key", "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "Expect", headerRequestID} {
 		delete(h, name)
 	}
@@ -288,12 +288,12 @@ func prepare(h, signed http.Header) {
 	}
 }
 
-// received removes what a node says to the proxy only. At /t/<tenant> the answer
-// comes from the console's origin: it sets no cookie there, and no browser takes
-// what a tenant stored for a page of ours.
+// received removes what is meant for the proxy only. At /t/<tenant> the answer
+// comes from the console's origin: it must not set a cookie there, nor may a
+// browser take what a tenant stored for one of our pages.
 func (p *Proxy) received(status int, h http.Header, cl *call, docs bool) {
 	identity.StripExternal(h)
-	h.Del(headerRequestID) // Ours stands already.
+	h.Del(headerRequestID) // Ours is already set.
 	h.Del("Set-Cookie")
 	h["X-Content-Type-Options"] = nosniff
 	if !docs {
@@ -308,7 +308,7 @@ func (p *Proxy) received(status int, h http.Header, cl *call, docs bool) {
 	}
 }
 
-// Shared by all answers: nobody changes a header's values in place.
+// Shared by all answers, because header values are not changed in place.
 var (
 	nosniff = []string{"nosniff"}
 	inert   = []string{"default-src 'none'; frame-ancestors 'none'"}
@@ -367,8 +367,8 @@ func bodyRefusal(err error) *refusal {
 	}
 }
 
-// peerOf is the address of the client's socket. Headers that claim another one
-// are the client's own words.
+// peerOf is the address of the client's socket. Headers that claim another one are
+// not trusted.
 func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -13,43 +13,43 @@ import (
 )
 
 const (
-	// lookMax is how long a request with an unknown key waits for an answer.
-	lookMax = 250 * time.Millisecond
-	// lookEvery paces the questions of one proxy, however many ask.
-	lookEvery = 20 * time.Millisecond
-	// lookersMax bounds the requests that wait; more are answered at once.
-	lookersMax = 256
+	// lagCheckMax is how long a request with an unknown key waits for a check.
+	lagCheckMax = 250 * time.Millisecond
+	// lagCheckEvery is the pause between two checks, however many requests wait.
+	lagCheckEvery = 20 * time.Millisecond
+	// lagCheckWaitersMax bounds the requests that wait; more are answered at once.
+	lagCheckWaitersMax = 256
 )
 
-// lookouts asks the cell whether this proxy is behind, on behalf of requests whose
-// key it does not know. All requests that wait share one question; what they may
-// cost the cell does not grow with their number.
-type lookouts struct {
+// lagChecks asks the cell whether this proxy is behind, for requests whose key it
+// does not know. All waiting requests share one check, so that the cost to the cell
+// does not grow with their number.
+type lagChecks struct {
 	ask func(ctx context.Context) error
-	// max is lookMax; a test on a busy machine has more patience.
+	// max is lagCheckMax; tests on a busy machine wait longer.
 	max  time.Duration
 	wake chan struct{} // One waiting note; never closed.
 
 	mu sync.Mutex
 	// Guarded by mu.
-	next    *look // The question that has not been asked yet; nil if nobody waits.
+	next    *lagCheck // The check that has not begun; nil if no request waits.
 	waiting int
 }
 
-// look is one question. ok may be read when done is closed.
-type look struct {
+// lagCheck is one check. ok may be read when done is closed.
+type lagCheck struct {
 	done chan struct{}
 	ok   bool
 }
 
-func newLookouts(ask func(ctx context.Context) error) *lookouts {
-	return &lookouts{ask: ask, max: lookMax, wake: make(chan struct{}, 1)}
+func newLagChecks(ask func(ctx context.Context) error) *lagChecks {
+	return &lagChecks{ask: ask, max: lagCheckMax, wake: make(chan struct{}, 1)}
 }
 
-// lookAgain reports, within max, whether the proxy has by now everything that
-// the cell had when the request came. A question that is under way is of no use to
-// a newcomer: it may have been answered before the newcomer's key was made.
-func (l *lookouts) lookAgain(ctx context.Context) bool {
+// caughtUp reports, within max, whether the proxy now has everything that the cell
+// had when the request came. A request never joins a check under way: that may have
+// been answered before the request's key was made.
+func (l *lagChecks) caughtUp(ctx context.Context) bool {
 	mine := l.join()
 	if mine == nil {
 		return false
@@ -66,15 +66,15 @@ func (l *lookouts) lookAgain(ctx context.Context) bool {
 	return false
 }
 
-func (l *lookouts) join() *look {
+func (l *lagChecks) join() *lagCheck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting >= lookersMax {
+	if l.waiting >= lagCheckWaitersMax {
 		return nil
 	}
 	l.waiting++
 	if l.next == nil {
-		l.next = &look{done: make(chan struct{})}
+		l.next = &lagCheck{done: make(chan struct{})}
 		select {
 		case l.wake <- struct{}{}:
 		default: // It is awake.
@@ -83,14 +83,14 @@ func (l *lookouts) join() *look {
 	return l.next
 }
 
-func (l *lookouts) leave() {
+func (l *lagChecks) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting--
 }
 
-// run asks one question after another until ctx ends.
-func (l *lookouts) run(ctx context.Context) {
+// run makes one check after another until ctx ends.
+func (l *lagChecks) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,7 +105,7 @@ func (l *lookouts) run(ctx context.Context) {
 		mine.ok = l.ask(limited) == nil
 		cancel()
 		close(mine.done)
-		wait(ctx, lookEvery)
+		wait(ctx, lagCheckEvery)
 	}
 }
 
@@ -142,7 +142,7 @@ func (p *Proxy) watchedFirst() []string {
 	return append(first, rest...)
 }
 
-// progress is the index up to which the state is applied, to calls under way too.
+// progress is the index up to which the state is applied, also to calls under way.
 type progress struct {
 	mu    sync.Mutex
 	index uint64        // Guarded by mu.
@@ -162,7 +162,7 @@ func (p *progress) set(index uint64) {
 	p.moved = make(chan struct{})
 }
 
-// now is the index and what to wait for.
+// now is the index, and a channel that is closed when it moves.
 func (p *progress) now() (index uint64, moved <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

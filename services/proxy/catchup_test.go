@@ -70,7 +70,7 @@ func TestUnknownKeys_AskTheCellNoMoreOftenTheMoreTheyAre(t *testing.T) {
 	if refused.Load() != 16*40 {
 		t.Errorf("%d of %d refused", refused.Load(), 16*40)
 	}
-	most := int64(time.Since(start)/lookEvery) + 2
+	most := int64(time.Since(start)/lagCheckEvery) + 2
 	if asked := r.state.asked.Load() - before; asked > most || asked == 0 {
 		t.Errorf("the cell was asked %d times in %v, want at most %d", asked, time.Since(start), most)
 	}
@@ -85,7 +85,7 @@ func TestUnknownKey_IsRefusedInTimeWhenTheCellDoesNotAnswer(t *testing.T) {
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(generate(t))); got.status != 401 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if took := time.Since(start); took > 20*lookMax { // A busy machine; the cell would never answer.
+	if took := time.Since(start); took > 20*lagCheckMax { // A busy machine; the cell would never answer.
 		t.Errorf("it took %v", took)
 	}
 }
@@ -93,7 +93,7 @@ func TestUnknownKey_IsRefusedInTimeWhenTheCellDoesNotAnswer(t *testing.T) {
 func TestLookouts_ANewcomerIsNotAnsweredByAnOlderQuestion(t *testing.T) {
 	t.Parallel()
 	asking, answer := make(chan struct{}), make(chan error)
-	l := newLookouts(func(context.Context) error { asking <- struct{}{}; return <-answer })
+	l := newLagChecks(func(context.Context) error { asking <- struct{}{}; return <-answer })
 	l.max = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -101,9 +101,9 @@ func TestLookouts_ANewcomerIsNotAnsweredByAnOlderQuestion(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 
 	first, second := make(chan bool, 1), make(chan bool, 1)
-	go func() { first <- l.lookAgain(ctx) }()
+	go func() { first <- l.caughtUp(ctx) }()
 	<-asking
-	go func() { second <- l.lookAgain(ctx) }()
+	go func() { second <- l.caughtUp(ctx) }()
 	eventually(t, "the second waits", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.waiting == 2 })
 	answer <- nil
 	if !<-first {
@@ -118,13 +118,13 @@ func TestLookouts_ANewcomerIsNotAnsweredByAnOlderQuestion(t *testing.T) {
 
 func TestLookouts_NumberOfWaitingRequestsIsBounded(t *testing.T) {
 	t.Parallel()
-	l := newLookouts(func(context.Context) error { return nil })
-	for range lookersMax {
+	l := newLagChecks(func(context.Context) error { return nil })
+	for range lagCheckWaitersMax {
 		if l.join() == nil {
 			t.Fatal("refused below the bound")
 		}
 	}
-	if l.lookAgain(t.Context()) {
+	if l.caughtUp(t.Context()) {
 		t.Error("one too many was let in")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 )
 
-// askForTime has keys and tokens judged and calls signed by the nodes' time, until ctx
-// ends; not if Options.Now says what time it is.
+// askForTime follows the nodes' time until ctx ends, for checking keys and tokens and
+// for signing calls. With Options.Now it does nothing.
 func (p *Proxy) askForTime(ctx context.Context, prover *cellclock.Prover) {
 	if p.time == nil {
 		return

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// confirmEvery repeats what was said: a node forgets a proxy that is silent for
-	// two of these.
+	// confirmEvery is how often a confirmation is repeated: a node forgets a proxy
+	// that is silent for two of these.
 	confirmEvery = 5 * time.Second
 	// readyPoll is how soon a node hears that this proxy serves, or no longer does.
 	readyPoll      = 100 * time.Millisecond
 	confirmTimeout = 2 * time.Second
 )
 
-// confirm tells a followed node up to where this proxy has applied what it was
-// sent, until ctx ends: at once after each change, and now and then.
+// confirm tells a followed node which index this proxy has applied, until ctx ends:
+// at once after each change, and periodically.
 func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceClient) {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()

@@ -1,4 +1,4 @@
-// Package proxy is the front door of a cell: it takes what clients send to a
+// Package proxy is the entry point of a cell: it takes what clients send to a
 // tenant URL, checks the API key from memory, and carries the request to a node.
 //
 // It owns the public listener, the copy of the cell's desired state (tenants,

@@ -17,10 +17,10 @@ const (
 	// Nodes take 32 KiB, counted as HTTP/2 counts, and the proxy adds its own.
 	headersMax         = 200
 	headerListBytesMax = 20 << 10
-	// headerOverhead is what a header costs beside its text (RFC 9113 6.5.2).
+	// headerOverhead is what a header counts beyond its text (RFC 9113 6.5.2).
 	headerOverhead = 32
-	// resetsMax requests that their client gives up within resetsWithin end their
-	// connection: each has cost us a goroutine and a call to a node.
+	// resetsMax requests that the client gives up within resetsWithin end the
+	// connection: each has cost a goroutine and a call to a node.
 	resetsMax    = 2000
 	resetsWithin = 10 * time.Second
 )
@@ -28,10 +28,11 @@ const (
 var refuseHeaders = refuse(431, "HEADERS_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
 	"the request has more than 200 headers, or more than 20 KiB of them")
 
-// Strict stands before everything on a public listener: it refuses requests with too
-// many headers, and lets no answer be taken for what it is not. After a body in chunks an
+// Strict is in front of everything on a public listener: it refuses requests with too many
+// headers, and keeps browsers from guessing an answer's type. After a body in chunks an
 // HTTP/1 connection is closed: net/http does not tell whether it came with a length, too,
-// and what two readers could split differently must be the last thing on it (RFC 9112 6.1).
+// and a request that two readers could split differently must be the last one (RFC 9112
+// 6.1).
 func Strict(next http.Handler) http.Handler {
 	errs := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,8 +40,9 @@ func Strict(next http.Handler) http.Handler {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 			if r.ProtoAtLeast(1, 1) {
-				// Or a refusal would wait for the rest of a body that nobody reads.
-				_ = http.NewResponseController(w).EnableFullDuplex() // Where there is none, nothing waits.
+				// Otherwise a refusal would wait for the rest of a body that is not
+				// read.
+				_ = http.NewResponseController(w).EnableFullDuplex() // Without support, nothing waits.
 			}
 		}
 		if tooManyHeaders(r.Header) {
@@ -74,7 +76,7 @@ func tooManyHeaders(h http.Header) bool {
 	return n > headersMax || bytes > headerListBytesMax
 }
 
-// resets counts the requests of one connection that their client gave up.
+// resets counts the requests of one connection that the client gave up.
 type resets struct {
 	conn  net.Conn
 	since atomic.Int64 // Unix nanoseconds; when the count began.
@@ -88,7 +90,7 @@ func countResets(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, resetsKey{}, &resets{conn: conn})
 }
 
-// note counts one and ends the connection that has too many.
+// note counts one, and ends a connection with too many.
 func (c *resets) note(now time.Time) {
 	since := c.since.Load()
 	if now.UnixNano()-since > int64(resetsWithin) && c.since.CompareAndSwap(since, now.UnixNano()) {

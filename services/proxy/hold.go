@@ -15,17 +15,17 @@ import (
 
 const (
 	// HoldFor is how long a call is held while a shard has no leader: an election
-	// takes about a second, and a node holds it for three by itself.
+	// takes about a second, and a node itself holds the call for three.
 	HoldFor = 5 * time.Second
 	// holdPause between two tries doubles up to holdPauseMax.
 	holdPause    = 20 * time.Millisecond
 	holdPauseMax = 250 * time.Millisecond
-	// heldMax calls may be held at a time, a quarter of them of one tenant; one more
-	// is refused at once. Their bodies are within the budget of all bodies.
+	// heldMax calls may be held at a time, a quarter of them of one tenant; more are
+	// refused at once. Their bodies count in the budget of all bodies.
 	heldMax = 4096
 )
 
-// Refusals of a node that are not the client's yet: leadership has moved.
+// Refusals of a node that the client does not see yet: leadership has moved.
 var (
 	errNotDone   = errors.New("the node did nothing")
 	errClocks    = fmt.Errorf("%w: its clock and ours differ", errNotDone)
@@ -80,8 +80,8 @@ func (p *Proxy) newHeld(r *http.Request, addr address, cl *call, body []byte) *h
 	return h
 }
 
-// refused declines an answer of a node that says that leadership has moved, or is about
-// to because its clock is off.
+// refused declines a node's answer that leadership has moved, or is about to because
+// its clock is off.
 func (h *held) refused(_ int, header http.Header) error {
 	switch outcome := header.Get(identity.HeaderOutcome); {
 	case h.cl.caller == nil:
@@ -95,15 +95,16 @@ func (h *held) refused(_ int, header http.Header) error {
 	return nil
 }
 
-// prepare tells a node how long a call has waited already, when it is not the first.
+// prepare tells a node how long the call has already waited, when it is not the
+// first node.
 func (h *held) prepare(header http.Header, now time.Time) {
 	if h.tries > 1 {
 		header.Set(identity.HeaderWaited, strconv.FormatInt(now.Sub(h.begun).Milliseconds(), 10))
 	}
 }
 
-// hold calls try until it answers, says that no other try may follow, or HoldFor is
-// over. While no node answers at all nothing is held: that is no election.
+// hold calls try until it answers, no further try may follow, or HoldFor is over.
+// If no node answers at all, nothing is held: that is not an election.
 func (p *Proxy) hold(ctx context.Context, h *held, try func() (*refusal, error)) *refusal {
 	ref, err := try()
 	if ref == nil || err == nil || h.cl.caller == nil || !p.nodes.anyAnswers() {

@@ -76,8 +76,8 @@ func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, 
 	return s
 }
 
-// reconcile follows the nodes of the state. Seeds stay: they are the way back
-// when every address in an old state is wrong.
+// reconcile follows the nodes of the state. Seeds stay: they are the way back when
+// all addresses in an old state are wrong.
 func (s *nodes) reconcile(ctx context.Context, known []*cellv1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *nodes) probe(ctx context.Context, n *node) bool {
 		n.answers.Store(false)
 		return false
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // Only so that the stream ends well.
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // Only to end the stream in order.
 	_ = resp.Body.Close()
 	ok := resp.StatusCode == http.StatusOK
 	n.lastAnswer.Store(s.now().UnixNano())
@@ -217,7 +217,7 @@ func (s *nodes) reachable(ctx context.Context, n *node) bool {
 	return n.answers.Load()
 }
 
-// lost takes a node out of the first choice until it answers a poll again.
+// lost makes a node a later choice until it answers a poll again.
 func (s *nodes) lost(n *node, err error) {
 	if n.answers.Swap(false) {
 		s.log.Warn("node lost", "node", n.id, "url", n.base.String(), "err", err)
@@ -226,10 +226,10 @@ func (s *nodes) lost(n *node, err error) {
 
 func (n *node) good() bool { return n.ready.Load() && n.answers.Load() }
 
-// candidates are the nodes to try for a namespace: the leader if known, then
-// ready ones beginning at one that the namespace always begins at, then those that
-// answer at all (without a leader none is ready), then the rest, which may be
-// better than their last poll.
+// candidates are the nodes to try for a namespace: the leader if known, then ready
+// ones, always starting at the same one for a namespace, then those that answer at
+// all (without a leader none is ready), then the rest, which may be better than
+// their last poll.
 func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	list := *s.list.Load()
 	out := make([]*node, 0, len(list))
@@ -266,7 +266,7 @@ func contains(list []*node, n *node) bool {
 	return false
 }
 
-// anyAnswers reports whether some node answered a poll lately.
+// anyAnswers reports whether some node answered a poll recently.
 func (s *nodes) anyAnswers() bool {
 	for _, n := range *s.list.Load() {
 		if s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < answersFor {

@@ -26,13 +26,14 @@ const (
 	fileSuffix = ".bin"
 	tmpPattern = ".tmp-*"
 	filesKept  = 3
-	// fileBytesMax bounds what a damaged length could make us read: 100,000 keys
-	// are about 10 MB.
+	// fileBytesMax bounds what a damaged length can make us read: 100,000 keys are
+	// about 10 MB.
 	fileBytesMax = 256 << 20
 )
 
 // stateFiles keeps the last states on disk, so that a proxy started while the
-// cell's meta group is away still knows its keys. Used by one goroutine at a time.
+// cell's meta group is unavailable still knows its keys. Used by one goroutine at a
+// time.
 type stateFiles struct {
 	dir string
 	log *slog.Logger
@@ -75,7 +76,7 @@ func (f *stateFiles) removeUnfinished() error {
 	return nil
 }
 
-// load returns the newest state that is whole, or nil.
+// load returns the newest intact state, or nil.
 func (f *stateFiles) load() (*cellv1.State, error) {
 	if f.dir == "" {
 		return nil, nil
@@ -147,7 +148,7 @@ func (f *stateFiles) path(seq uint64) string {
 }
 
 func readStateFile(path string) (*cellv1.State, error) {
-	file, err := os.Open(path) //nolint:gosec // A name of our own making.
+	file, err := os.Open(path) //nolint:gosec // We made the name.
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
@@ -175,7 +176,7 @@ func decodeState(data []byte) (*cellv1.State, error) {
 	return state, nil
 }
 
-// writeFileSynced makes a file appear whole or not at all, also after a power loss.
+// writeFileSynced writes a file atomically, also across a power loss.
 func writeFileSynced(path, magic string, parts ...[]byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), tmpPattern)
 	if err != nil {

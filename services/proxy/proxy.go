@@ -30,7 +30,7 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	idleTimeout       = 120 * time.Second
-	// headerBytesMax is where the listener itself gives up; Strict answers before.
+	// headerBytesMax is the listener's own limit; Strict refuses before that.
 	headerBytesMax = 64 << 10
 	// Pings to clients (R28): load balancers cut idle connections after a minute
 	// or more, and a worker that vanished must not keep its stream.
@@ -39,8 +39,8 @@ const (
 	// streamsPerConnection is bounded per connection, so that one client can not
 	// take all; it opens another connection for more.
 	streamsPerConnection = 250
-	// One stream that is not read may hold back a fraction of its connection's
-	// window only.
+	// One stream that is not read may hold only a fraction of its connection's
+	// window.
 	windowPerStream     = 256 << 10
 	windowPerConnection = 4<<20 - 1
 	// frameBytesMax is the protocol's smallest: a Go client keeps a buffer of this
@@ -57,8 +57,8 @@ const (
 type Limits struct {
 	// BodyBytesMax of one unary request; 4 MiB.
 	BodyBytesMax int64
-	// BufferBytesMax of all unary bodies held at a time; 256 MiB. One tenant may hold a
-	// part of it: whoever sends slowly must not keep the others out.
+	// BufferBytesMax of all unary bodies held at a time; 256 MiB. One tenant may hold
+	// only a part of it, so that a slow sender does not keep the others out.
 	BufferBytesMax int64
 }
 
@@ -66,7 +66,7 @@ type Limits struct {
 type Options struct {
 	// Domain is the one under which tenants are hosts; "localhost" by default.
 	Domain string
-	// Name tells this proxy from others in the nodes' logs.
+	// Name identifies this proxy in the nodes' logs.
 	Name string
 	// CellSecret signs what the proxy says to nodes; at least 16 bytes.
 	CellSecret []byte
@@ -79,20 +79,20 @@ type Options struct {
 	// CellTLS is used towards nodes; nil speaks h2c.
 	CellTLS *tls.Config
 	Limits  Limits
-	// Front may put something before the proxy on the same listener, which passes
-	// on what is the data plane's; nil puts nothing there.
+	// Front may put a handler before the proxy on the same listener, which passes
+	// on the data plane's requests; nil puts none.
 	Front  func(data http.Handler) http.Handler
 	Logger *slog.Logger
 	// Now replaces the clock in tests.
 	Now func() time.Time
-	// Clock is this machine's; tests replace it. Unless Now is given, the cell's nodes say
-	// how far it is off.
+	// Clock is this machine's; tests replace it. Unless Now is given, it is corrected by
+	// the time of the cell's nodes.
 	Clock cellclock.Clock
 }
 
-// Proxy is one front door of a cell.
+// Proxy is one entry point of a cell.
 type Proxy struct {
-	// id names this life of the process to the nodes it follows.
+	// id identifies this run of the process to the nodes it follows.
 	id          string
 	domain      string
 	log         *slog.Logger
@@ -102,7 +102,7 @@ type Proxy struct {
 	signer      *identity.Signer
 	view        *view
 	applied     *progress
-	lookouts    *lookouts
+	lagChecks   *lagChecks
 	files       *stateFiles
 	nodes       *nodes
 	calls       *calls
@@ -117,8 +117,8 @@ type Proxy struct {
 	holds       *holds        // Calls that wait for a leader.
 	ending      atomic.Bool
 
-	// takeMu lets one message at a time become the state with all that follows, so
-	// that applied never runs ahead.
+	// takeMu is held while one message becomes the state and takes effect, so that
+	// applied never runs ahead.
 	takeMu sync.Mutex
 
 	watchedMu sync.Mutex
@@ -130,8 +130,8 @@ type Proxy struct {
 	loops sync.WaitGroup
 }
 
-// New makes a proxy, takes up the state on disk and begins to follow the cell. It
-// serves after Serve; Shutdown ends it in any case.
+// New makes a proxy, loads the state on disk and begins to follow the cell. Call
+// Serve to serve, and Shutdown in any case.
 func New(opts Options) (*Proxy, error) {
 	opts = opts.withDefaults()
 	signer, err := identity.NewSigner(opts.CellSecret)
@@ -171,7 +171,7 @@ func New(opts Options) (*Proxy, error) {
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
-	p.lookouts = newLookouts(p.catchUp)
+	p.lagChecks = newLagChecks(p.catchUp)
 	p.server = p.newServer(opts)
 	if err := p.start(prover); err != nil {
 		return nil, err
@@ -234,7 +234,7 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 	}
 }
 
-// start takes up what is on disk and starts the loops.
+// start loads what is on disk and starts the loops.
 func (p *Proxy) start(prover *cellclock.Prover) error {
 	state, err := p.files.load()
 	if err != nil {
@@ -254,13 +254,13 @@ func (p *Proxy) start(prover *cellclock.Prover) error {
 	}
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
-	p.loops.Go(func() { p.lookouts.run(ctx) })
+	p.loops.Go(func() { p.lagChecks.run(ctx) })
 	p.askForTime(ctx, prover)
 	return nil
 }
 
-// sweep looks after calls that no event reports: keys that expire, clients that
-// are stuck.
+// sweep ends calls for which there is no event: keys that expire, clients that are
+// stuck.
 func (p *Proxy) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -294,9 +294,9 @@ func (p *Proxy) Serve(ln net.Listener) error {
 }
 
 // Ready reports whether the proxy knows the cell's state and a node that answers.
-// It does not ask for a node that is ready: while a shard elects a leader none is,
-// and a balancer that then turned every proxy off would make a second of 503s a
-// long outage.
+// It does not require a ready node: while a shard elects a leader none is, and a
+// balancer that then took out every proxy would turn a second of 503s into a long
+// outage.
 func (p *Proxy) Ready() bool {
 	return !p.ending.Load() && p.view.loaded.Load() && p.nodes.anyAnswers()
 }
@@ -310,7 +310,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.calls.endStreams()
 	var err error
 	if p.server.Shutdown(ctx) != nil {
-		// Out of time, which is no error: what is left is told and cut.
+		// Out of time, which is no error: the remaining calls are told and cut.
 		p.calls.endAll(false)
 		p.calls.waitEmpty(cutGrace)
 		err = p.flushAndClose()
@@ -322,8 +322,8 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// flushAndClose lets out what calls were told at last: the server sends it after their
-// handlers have returned, and closing at once would overtake it.
+// flushAndClose gives the calls' last answers time to be sent: the server sends them
+// after the handlers have returned, and closing at once would overtake that.
 func (p *Proxy) flushAndClose() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cutGrace)
 	defer cancel()
@@ -376,15 +376,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.carry(w, r, addr, &c)
 }
 
-// healthAnswer has the members of a node's.
+// healthAnswer has the same members as a node's.
 type healthAnswer struct {
 	Status    string `json:"status"`
 	RaftState string `json:"raft_state"`
 	Leader    string `json:"leader"`
 }
 
-// health answers probes. A proxy has no part in raft, and the addresses of nodes are
-// nobody's business outside: the leader is found where the asker is.
+// health answers probes. A proxy has no part in raft, and does not reveal the
+// addresses of nodes: as the leader it names the URL that the client used.
 func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok bool) {
 	if !ok {
 		p.write(w, r, false, refuseUnhealthy)
@@ -401,7 +401,7 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok 
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(append(text, '\n')) // The asker is gone: nobody to tell.
+		_, _ = w.Write(append(text, '\n')) // The client may be gone.
 	}
 }
 

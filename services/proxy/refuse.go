@@ -15,8 +15,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-// refusal is an answer of the proxy itself. Its text never depends on whether
-// something of another tenant exists.
+// refusal is an answer of the proxy itself. Its text never depends on what exists
+// in other tenants.
 type refusal struct {
 	status     int
 	code       string
@@ -24,12 +24,12 @@ type refusal struct {
 	title      string
 	message    string
 	retryAfter time.Duration
-	// stranger marks an answer to somebody who has shown no known secret; what is
-	// unknown to a state that is old may be right.
+	// stranger marks an answer to a caller without a known secret; a stale state
+	// may just not know it yet.
 	stranger bool
-	// mayBeNew marks what one more look at the cell may turn into a yes.
+	// mayBeNew marks what may succeed after asking the cell again.
 	mayBeNew bool
-	// ofTime marks what another clock would allow.
+	// ofTime marks what would succeed with another clock.
 	ofTime bool
 }
 
@@ -45,7 +45,7 @@ func (r *refusal) orNew() *refusal { r.mayBeNew = true; return r }
 
 func (r *refusal) after(d time.Duration) *refusal { r.retryAfter = d; return r }
 
-// The refusals. Words and titles are those of the nodes.
+// The refusals, with the texts and titles of the nodes.
 var (
 	refuseNoKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
 		"no API key: send it in X-API-Key or as a bearer token")
@@ -132,7 +132,7 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.Err
 	}
 	if rpc && rpcErrors.IsSupported(r) {
 		text := ref.message
-		if ref.rpc == connect.CodeResourceExhausted && ref.retryAfter > 0 { // As the contract words it, and the nodes do.
+		if ref.rpc == connect.CodeResourceExhausted && ref.retryAfter > 0 { // As the API contract says.
 			text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ref.retryAfter.Milliseconds())
 		}
 		err := connect.NewError(ref.rpc, errors.New(text))
@@ -174,7 +174,7 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
 
-// tokenRefusal says no more than the holder of a token that was good knows.
+// tokenRefusal reveals only what the holder of a once valid token knows.
 func tokenRefusal(err error) *refusal {
 	switch {
 	case errors.Is(err, usertoken.ErrExpired):

@@ -9,8 +9,8 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
-// snapshot is the cell's desired state at one index, laid out for look-ups. It
-// never changes: a reader that loaded it sees one moment.
+// snapshot is the cell's desired state at one index, indexed for look-ups. It never
+// changes.
 type snapshot struct {
 	index   uint64
 	keys    table[*keyRecord]
@@ -33,7 +33,7 @@ type keyRecord struct {
 	notAfter time.Time             // Zero: never.
 }
 
-// until is when a secret of the key ends: by itself, or with the key.
+// until is when a secret of the key ends, by itself or with the key.
 func (r *keyRecord) until(digest [sha256.Size]byte) time.Time {
 	until := r.notAfter
 	for i, d := range r.digests {
@@ -59,7 +59,7 @@ func (t *tenantRecord) alive() bool { return t != nil && t.proto != nil && !t.pr
 func newKeyRecord(k *cellv1.Key) *keyRecord {
 	rec := &keyRecord{proto: k, digests: [digestsMax][sha256.Size]byte{nobody, nobody}}
 	n := 0
-	// The newest come last; more than two is a mistake of the writer.
+	// The newest come last; more than two is the writer's mistake.
 	for i, d := range k.GetDigests() {
 		if i < len(k.GetDigests())-digestsMax || len(d) != sha256.Size {
 			continue
@@ -76,7 +76,7 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 	return rec
 }
 
-// snapshotOf lays out a whole state.
+// snapshotOf indexes a whole state.
 func snapshotOf(state *cellv1.State) *snapshot {
 	base := &snapshot{}
 	changes := make([]*cellv1.Change, 0, len(state.GetTenants())+len(state.GetNamespaces())+len(state.GetKeys())+
@@ -145,8 +145,8 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 	return next
 }
 
-// bare is what a state that is too old still tells: where the nodes are. Its index asks for
-// the whole state.
+// bare is what remains of a state that is too old: where the nodes are. With its index, a
+// watch gets the whole state.
 func (s *snapshot) bare() *snapshot { return &snapshot{nodes: s.nodes, shards: s.shards} }
 
 func without(nodes []*cellv1.Node, id string) []*cellv1.Node {
@@ -173,8 +173,8 @@ func (t *tenantRecord) clone() *tenantRecord {
 	return c
 }
 
-// put takes over one namespace; a deleted one leaves, and frees its name unless
-// another has it already.
+// put sets one namespace; a deleted one is removed, and frees its name unless
+// another already has it.
 func (t *tenantRecord) put(ns *cellv1.Namespace) {
 	if old, ok := t.byID[ns.GetId()]; ok && t.byName[old.GetName()] == old {
 		delete(t.byName, old.GetName())

@@ -43,7 +43,7 @@ func (t table[V]) edit() *tableEdit[V] {
 	return e
 }
 
-// tableEdit is a table in the making; each part is copied before its first change.
+// tableEdit is a table being changed; each part is copied before its first change.
 type tableEdit[V any] struct {
 	parts [tableParts]map[string]V
 	own   [tableParts]bool

@@ -13,12 +13,13 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
-// cutoffKept is how much older than the newest a cutoff is when it is forgotten: no
-// token can be left that it would end, however the clocks of the cell differ.
+// cutoffKept is how much older than the newest a cutoff is when it is dropped. No
+// token that it would end can be left by then, however much the cell's clocks
+// differ.
 const cutoffKept = usertoken.LifeMax + 5*time.Minute
 
-// tokens is what verifies the tokens of people's browsers. It never changes; nil is
-// a cell that has none.
+// tokens verifies the tokens of people's browsers. It never changes; nil is for a
+// cell without token keys.
 type tokens struct {
 	keys map[string]*cellv1.TokenKey
 	cuts map[userInTenant]*cellv1.UserCutoff
@@ -76,7 +77,7 @@ func (t *tokens) state(out *cellv1.State) {
 	})
 }
 
-// key is the public key of that id while it counts, or nil.
+// key is the public key of that id while it is valid, or nil.
 func (t *tokens) key(id string, now time.Time) *cellv1.TokenKey {
 	if t == nil {
 		return nil
@@ -97,8 +98,8 @@ func (t *tokens) cutOff(tenantID, userID string, issued time.Time) bool {
 	return c != nil && issued.UnixNano() < c.GetNotBeforeNs()
 }
 
-// user checks the token of a person's browser against the snapshot. It names its
-// namespace, so that a page cannot reach another with it.
+// user checks the token of a person's browser against the snapshot. The token names
+// its namespace, so that a page cannot reach another with it.
 func (s *snapshot) user(text string, addr address, asked []string, now time.Time) (caller, *refusal) {
 	claims, err := usertoken.Verify(func(id string) ed25519.PublicKey { return s.tokens.key(id, now).GetPublicKey() }, text, now)
 	if err != nil {
@@ -125,13 +126,13 @@ func (s *snapshot) user(text string, addr address, asked []string, now time.Time
 	}, nil
 }
 
-// userStillAllowed is stillAllowed for a token that was good and has not expired.
+// userStillAllowed is stillAllowed for a token that was valid and has not expired.
 func (s *snapshot) userStillAllowed(c *caller, now time.Time) bool {
 	return s.tokens.key(c.user.KeyID, now) != nil && !s.tokens.cutOff(c.user.TenantID, c.user.UserID, c.user.IssuedAt)
 }
 
-// isUserToken reports whether a credential is meant as a token. One counts in
-// Authorization only: what a browser adds by itself must not open anything here.
+// isUserToken reports whether a credential is meant as a token. It must be in
+// Authorization: what a browser sends by itself must not grant anything here.
 func isUserToken(r *http.Request, text string, fromCookie bool) bool {
 	return !fromCookie && len(r.Header["X-Api-Key"]) == 0 && usertoken.LooksLike(text)
 }

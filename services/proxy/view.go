@@ -9,8 +9,8 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
-// freshFor is how long after the last word from a node a key that is not known
-// may be called wrong; afterwards it may just be newer than what we know.
+// freshFor is how long after the last message from a node an unknown key is refused
+// as wrong; after that it may just be newer than our state.
 const freshFor = 60 * time.Second
 
 // view holds the current snapshot. Readers never wait.
@@ -20,7 +20,7 @@ type view struct {
 	mu sync.Mutex
 	// heard is when a node last confirmed the snapshot, in Unix nanoseconds; 0 never.
 	heard atomic.Int64
-	// confirmed is heard, or what the file on disk said of it until a node is heard.
+	// confirmed is heard or, until a node is heard, the value in the file on disk.
 	confirmed atomic.Int64
 	// loaded is set while there is a snapshot, from disk or from a node.
 	loaded atomic.Bool
@@ -39,22 +39,22 @@ func (v *view) fresh(now time.Time) bool {
 	return heard != 0 && now.Sub(time.Unix(0, heard)) <= freshFor
 }
 
-// confirm notes that a node said the snapshot is current.
+// confirm records that a node said the snapshot is current.
 func (v *view) confirm(now time.Time) {
 	v.heard.Store(now.UnixNano())
 	v.confirmed.Store(now.UnixNano())
 }
 
-// open takes up the state that was on disk.
+// open uses the state from disk.
 func (v *view) open(state *cellv1.State, now time.Time) {
 	v.confirmed.Store(state.GetConfirmedNs())
 	v.publish(snapshotOf(state))
 	v.expire(now)
 }
 
-// expire drops a state that no node has confirmed for celladmin.CopyKept, but for the
-// nodes' addresses, and reports whether it did: by now the cell may have forgotten that a
-// key of it was revoked, and nobody would say so any more.
+// expire drops a state that no node has confirmed for celladmin.CopyKept, except the
+// nodes' addresses, and reports whether it did: by now the cell may have forgotten that
+// one of its keys was revoked.
 func (v *view) expire(now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,9 +73,9 @@ func (v *view) publish(next *snapshot) {
 }
 
 // take applies one message of a node's watch. Several watches may be merged: each
-// is without gaps, so whatever has a higher index than the snapshot follows it.
-// It reports whether the node is behind what is already known: its word then
-// counts for nothing, since taking it would bring a revoked key back.
+// is without gaps, so whatever has a higher index than the snapshot follows it. It
+// reports whether the node is behind what is already known: its message is then
+// ignored, because it could bring a revoked key back.
 func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,7 +89,7 @@ func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
 			v.publish(snapshotOf(msg.GetState()))
 		}
 	case !v.loaded.Load():
-		return true // Only a whole state is of use.
+		return true // Only a whole state is useful.
 	case len(msg.GetChanges()) > 0:
 		if msg.GetIndex() <= cur.index {
 			return false // A repetition; it confirms nothing newer.

@@ -22,10 +22,10 @@ const (
 	watchers = 2
 	// watchSilence ends a watch whose node says nothing for two of its heartbeats.
 	watchSilence = 12 * time.Second
-	// watchFirst is for the first message: a node that is behind lets us wait.
+	// watchFirst is for the first message: a node that is behind makes us wait.
 	watchFirst = 2 * time.Second
 	// The pause before the next node is asked, with full jitter: many proxies must
-	// not come back in step. The bound keeps a revocation under a second late.
+	// not come back in step. The bound keeps a revocation less than a second late.
 	watchPauseMin = 50 * time.Millisecond
 	watchPauseMax = time.Second
 	// saveEvery bounds how often a busy state is written to disk.
@@ -34,7 +34,7 @@ const (
 	// which it was confirmed.
 	saveConfirmed = time.Hour
 
-	// lagsMax is how many heartbeats in a row may tell of an older state.
+	// lagsMax is how many heartbeats in a row may be of an older state.
 	lagsMax = 2
 
 	watchMessageBytesMax = 64 << 20
@@ -51,7 +51,7 @@ func (p *Proxy) watch(ctx context.Context) {
 	pause := watchPauseMin
 	for turn := 0; ctx.Err() == nil; turn++ {
 		base, ok := p.claimWatch(turn)
-		if !ok { // Others follow all there are.
+		if !ok { // Every node is already followed.
 			wait(ctx, watchPauseMax)
 			continue
 		}
@@ -69,7 +69,7 @@ func (p *Proxy) watch(ctx context.Context) {
 	}
 }
 
-// claimWatch picks a node that no other watcher follows, another one each turn.
+// claimWatch picks a node that no other watcher follows, a different one each turn.
 func (p *Proxy) claimWatch(turn int) (base string, ok bool) {
 	bases := p.nodes.bases()
 	p.watchedMu.Lock()
@@ -90,7 +90,7 @@ func (p *Proxy) releaseWatch(base string) {
 	delete(p.watched, base)
 }
 
-// watchNode follows one node. It reports whether the node said anything of use.
+// watchNode follows one node. It reports whether the node sent anything useful.
 func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err error) {
 	life := ctx // What follows from a message outlives this watch.
 	ctx, cancel := context.WithCancelCause(life)
@@ -127,7 +127,7 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	return heard, errors.New("the node ended the watch")
 }
 
-// leave ends a watch on a node that wants no more work: it is shutting down and
+// leave ends a watch on a node that takes no more work: it is shutting down and
 // would wait for us.
 func (p *Proxy) leave(ctx context.Context, base string, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(pollEvery)
@@ -144,8 +144,7 @@ func (p *Proxy) leave(ctx context.Context, base string, cancel context.CancelCau
 	}
 }
 
-// take applies one message and carries its consequences through; ctx lives as long
-// as the proxy.
+// take applies one message with all its effects; ctx lives as long as the proxy.
 func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind bool) {
 	p.takeMu.Lock()
 	defer p.takeMu.Unlock()
@@ -209,7 +208,7 @@ func (p *Proxy) save(last *saved) {
 func (p *Proxy) noteUnsaved() {
 	select {
 	case p.unsaved <- struct{}{}:
-	default: // The keeper knows already.
+	default: // keep is already awake.
 	}
 }
 
