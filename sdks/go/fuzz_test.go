@@ -92,7 +92,7 @@ func FuzzOutcomes(f *testing.F) {
 	f.Add(uint8(1), uint8(1), uint8(1), uint8(0), "ack: no", "LEASE_LOST")
 	f.Fuzz(func(t *testing.T, acks, fails, gotAcks, gotFails uint8, text, code string) {
 		w := NewWorker(&Client{log: quiet()}, Queue("q", 1))
-		l := w.lanes[0]
+		l := w.pools[0]
 		var batch []*task
 		for i := range int(acks) + int(fails) {
 			tk := w.admitForTest(l, i)
@@ -126,7 +126,7 @@ func FuzzOutcomes(f *testing.F) {
 }
 
 // admitForTest makes a task outside Run.
-func (w *Worker) admitForTest(l *lane, i int) *task {
+func (w *Worker) admitForTest(l *pool, i int) *task {
 	if w.life == nil {
 		w.life = context.Background()
 	}

@@ -13,30 +13,30 @@ import (
 // A handler may return one of the errors of this file instead of a failure. They are
 // found by errors.As, so they may be wrapped.
 
-// verdictError is an outcome that an error carries.
-type verdictError struct {
+// outcomeError is an outcome that an error carries.
+type outcomeError struct {
 	out   outcome
 	cause error // What encoding the outcome ran into, or what the handler failed with.
 	word  string
 }
 
-func (e *verdictError) Error() string {
+func (e *outcomeError) Error() string {
 	if e.cause != nil {
 		return e.word + ": " + e.cause.Error()
 	}
 	return e.word
 }
 
-func (e *verdictError) Unwrap() error { return e.cause }
+func (e *outcomeError) Unwrap() error { return e.cause }
 
 // Terminal fails the attempt for good: the job is dead, whatever attempts are left.
 func Terminal(err error) error {
-	return &verdictError{word: "terminal", cause: err, out: outcome{verdict: verdictFail, message: err.Error(), terminal: true}}
+	return &outcomeError{word: "terminal", cause: err, out: outcome{verdict: verdictFail, message: err.Error(), terminal: true}}
 }
 
 // RetryIn fails the attempt; the next one is due after d instead of the backoff.
 func RetryIn(d time.Duration, err error) error {
-	return &verdictError{word: "retry in " + d.String(), cause: err, out: outcome{verdict: verdictFail, message: err.Error(), delay: &d}}
+	return &outcomeError{word: "retry in " + d.String(), cause: err, out: outcome{verdict: verdictFail, message: err.Error(), delay: &d}}
 }
 
 // Continue asks for another iteration of an agent job, which finds checkpoint.
@@ -51,7 +51,7 @@ func iterate(status wire.AgentStatus, reason string, checkpoint any) error {
 	if err != nil {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
-	return &verdictError{word: string(status), out: outcome{
+	return &outcomeError{word: string(status), out: outcome{
 		verdict: verdictAck, ack: &corvov1.AckBatchItem{AgentStatus: string(status), HoldReason: reason, CheckpointJson: string(raw)},
 	}}
 }
@@ -63,14 +63,14 @@ func ExitChain(result any, reason string) error {
 	if err != nil {
 		return err
 	}
-	return &verdictError{word: string(wire.StepExit), out: outcome{
+	return &outcomeError{word: string(wire.StepExit), out: outcome{
 		verdict: verdictAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: string(wire.StepExit), ExitReason: reason},
 	}}
 }
 
 // verdictOf is the outcome that a handler's error asks for, if it does.
 func verdictOf(err error) (outcome, bool) {
-	var v *verdictError
+	var v *outcomeError
 	if !errors.As(err, &v) {
 		return outcome{}, false
 	}

@@ -33,10 +33,10 @@ const (
 	settlePatience = 5 * time.Minute
 )
 
-// lane is a number of slots over some queues. Its jobs are settled by one frame at
+// pool is a number of slots for jobs of some queues. Its jobs are settled by one frame at
 // a time, which also asks for as many new ones as slots are free; when the queues
 // are empty, one fetch waits on the side.
-type lane struct {
+type pool struct {
 	w      *Worker
 	queues []string
 	slots  int
@@ -57,8 +57,8 @@ type lane struct {
 	deliveredAt time.Time
 }
 
-func newLane(w *Worker, slots int, queues []string) *lane {
-	return &lane{w: w, queues: queues, slots: slots, wakeSettle: make(chan struct{}, 1), wakeFetch: make(chan struct{}, 1)}
+func newPool(w *Worker, slots int, queues []string) *pool {
+	return &pool{w: w, queues: queues, slots: slots, wakeSettle: make(chan struct{}, 1), wakeFetch: make(chan struct{}, 1)}
 }
 
 func wake(c chan struct{}) {
@@ -69,7 +69,7 @@ func wake(c chan struct{}) {
 }
 
 // free is called with Worker.mu held.
-func (l *lane) free() int {
+func (l *pool) free() int {
 	if l.w.isDraining {
 		return 0
 	}
@@ -77,7 +77,7 @@ func (l *lane) free() int {
 }
 
 // reserve takes all free slots for a fetch. Called with Worker.mu held.
-func (l *lane) reserve() int {
+func (l *pool) reserve() int {
 	n := l.free()
 	if n > 0 {
 		l.reserved += n
@@ -87,7 +87,7 @@ func (l *lane) reserve() int {
 }
 
 // settle sends settlements until the session ends.
-func (s *session) settle(l *lane) {
+func (s *session) settle(l *pool) {
 	for try := 0; ; {
 		batch, want, ok := s.nextBatch(l)
 		if !ok {
@@ -119,7 +119,7 @@ func (s *session) settle(l *lane) {
 }
 
 // nextBatch waits for settlements; false when the session ends.
-func (s *session) nextBatch(l *lane) (batch []*task, want int, ok bool) {
+func (s *session) nextBatch(l *pool) (batch []*task, want int, ok bool) {
 	for {
 		select {
 		case <-s.quit:
@@ -142,7 +142,7 @@ func (s *session) nextBatch(l *lane) (batch []*task, want int, ok bool) {
 }
 
 // gather spins, because a timer cannot sleep for less than about a millisecond.
-func (l *lane) gather() {
+func (l *pool) gather() {
 	l.w.mu.Lock()
 	expected, until := int64(min(l.delivered, settleMax)), l.deliveredAt.Add(gatherTime)
 	l.delivered = 0
@@ -153,7 +153,7 @@ func (l *lane) gather() {
 }
 
 // settlerIdle hands the free slots to the fetcher if there is nothing to settle.
-func (w *Worker) settlerIdle(l *lane) {
+func (w *Worker) settlerIdle(l *pool) {
 	w.mu.Lock()
 	l.settling = false
 	free := l.free()
@@ -165,7 +165,7 @@ func (w *Worker) settlerIdle(l *lane) {
 
 // takeBatch moves settlements from pending into a frame and reserves the slots that
 // the frame will ask for.
-func (w *Worker) takeBatch(l *lane) ([]*task, int) {
+func (w *Worker) takeBatch(l *pool) ([]*task, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var batch []*task
@@ -196,7 +196,7 @@ func (w *Worker) takeBatch(l *lane) ([]*task, int) {
 	return batch, l.reserve()
 }
 
-func (w *Worker) settleFrame(l *lane, batch []*task, want int) *stream.Request {
+func (w *Worker) settleFrame(l *pool, batch []*task, want int) *stream.Request {
 	f := w.frame()
 	for _, t := range batch {
 		if t.out.verdict == verdictAck {
@@ -215,13 +215,13 @@ func (w *Worker) frame() *stream.Request {
 	return &stream.Request{WorkerId: w.id, Hostname: w.hostname, LeaseDuration: int32(w.lease / time.Second)}
 }
 
-func (w *Worker) ask(f *stream.Request, l *lane, n int, wait time.Duration) {
+func (w *Worker) ask(f *stream.Request, l *pool, n int, wait time.Duration) {
 	f.Queues, f.FetchCount, f.WaitMs = l.queues, int32(n), new(wait.Milliseconds())
 }
 
 // unsettled puts a batch back whose fate is unknown. The same token makes sending
 // it again harmless.
-func (w *Worker) unsettled(l *lane, batch []*task) {
+func (w *Worker) unsettled(l *pool, batch []*task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range batch {
@@ -232,14 +232,14 @@ func (w *Worker) unsettled(l *lane, batch []*task) {
 // requeue is called with mu held.
 func (w *Worker) requeue(t *task) {
 	t.phase = phaseQueued
-	t.lane.pending = append(t.lane.pending, t)
-	t.lane.waiting.Store(int64(len(t.lane.pending)))
-	wake(t.lane.wakeSettle)
+	t.pool.pending = append(t.pool.pending, t)
+	t.pool.waiting.Store(int64(len(t.pool.pending)))
+	wake(t.pool.wakeSettle)
 }
 
 // settled reads the reply to a settlement frame. The error says why some of it has
 // to be sent again, or that the link is of no use.
-func (w *Worker) settled(l *lane, batch []*task, reply *stream.Response) error {
+func (w *Worker) settled(l *pool, batch []*task, reply *stream.Response) error {
 	acks, fails, err := outcomes(batch, reply)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -389,7 +389,7 @@ func (w *Worker) drop(t *task) {
 }
 
 // fetch asks for jobs whenever slots are free and no settlement frame is about to.
-func (s *session) fetch(l *lane) {
+func (s *session) fetch(l *pool) {
 	for try := 0; ; {
 		n, ok := s.nextFetch(l)
 		if !ok {
@@ -420,7 +420,7 @@ func (s *session) fetch(l *lane) {
 
 // fetchTrouble is the error with which a refused fetch ends the session, or nil if
 // it can be repeated. A bad queue name ends it, so that Run can report it.
-func (s *session) fetchTrouble(l *lane, reply *stream.Response) error {
+func (s *session) fetchTrouble(l *pool, reply *stream.Response) error {
 	err := frameError(reply)
 	if fields := fieldsOf(reply); len(fields) > 0 && !brokenLink(err) {
 		return &Error{Code: CodeInvalid, Message: reply.GetError(), Fields: fields}
@@ -441,7 +441,7 @@ func fieldsOf(reply *stream.Response) []Field {
 }
 
 // nextFetch waits until there is something to ask for; false when fetching is over.
-func (s *session) nextFetch(l *lane) (int, bool) {
+func (s *session) nextFetch(l *pool) (int, bool) {
 	for {
 		select {
 		case <-s.fetchStop:
@@ -467,7 +467,7 @@ func (s *session) nextFetch(l *lane) (int, bool) {
 
 // granted ends a fetch of want slots and starts what it brought. Jobs that came in
 // while a drain began, or that nobody asked for, are given back.
-func (w *Worker) granted(l *lane, want int, jobs []*corvov1.FetchBatchJob) {
+func (w *Worker) granted(l *pool, want int, jobs []*corvov1.FetchBatchJob) {
 	now := time.Now()
 	var starts []*task
 	w.mu.Lock()

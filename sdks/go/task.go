@@ -22,7 +22,7 @@ const (
 // task is one leased attempt.
 type task struct {
 	worker *Worker
-	lane   *lane
+	pool   *pool
 	lease  *corvov1.FetchBatchJob
 	kind   string
 	tags   map[string]string
@@ -62,8 +62,8 @@ func (n *news) tell(err error) {
 }
 
 // admit makes a task of a grant. Called with mu held.
-func (w *Worker) admit(l *lane, j *corvov1.FetchBatchJob, now time.Time) *task {
-	t := &task{worker: w, lane: l, lease: j, kind: j.GetQueue(), length: time.Duration(j.GetLeaseDuration()) * time.Second}
+func (w *Worker) admit(l *pool, j *corvov1.FetchBatchJob, now time.Time) *task {
+	t := &task{worker: w, pool: l, lease: j, kind: j.GetQueue(), length: time.Duration(j.GetLeaseDuration()) * time.Second}
 	if t.length <= 0 {
 		t.length = w.lease
 	}
@@ -140,12 +140,12 @@ func (w *Worker) unhandled(t *task) outcome {
 func (w *Worker) finish(t *task, out outcome) {
 	w.mu.Lock()
 	if !w.isAbandoned {
-		t.lane.running--
+		t.pool.running--
 	}
 	if t.phase == phaseRunning {
 		w.enqueueSettlement(t, out)
 	} else {
-		wake(t.lane.wakeFetch)
+		wake(t.pool.wakeFetch)
 	}
 	w.checkFinished()
 	w.mu.Unlock()

@@ -53,7 +53,7 @@ func Queue(name string, slots int) WorkerOption { return Pool(slots, name) }
 // Pool makes the worker take jobs of several queues that share slots.
 func Pool(slots int, queues ...string) WorkerOption {
 	return func(w *Worker) {
-		w.lanes = append(w.lanes, newLane(w, slots, queues))
+		w.pools = append(w.pools, newPool(w, slots, queues))
 	}
 }
 
@@ -105,7 +105,7 @@ type Worker struct {
 	pollOnly   bool
 	pollTurn   time.Duration
 	hold       time.Duration
-	lanes      []*lane
+	pools      []*pool
 	handlers   map[string]handler
 	errs       []error // Of options and registrations; Run reports them.
 	count      counters
@@ -119,7 +119,7 @@ type Worker struct {
 	giveUp   chan struct{} // Closed by drainClock.
 	news     chan struct{} // Wakes the renewer; buffer of one.
 
-	// mu guards all below, and the marked fields of lanes and tasks.
+	// mu guards all below, and the marked fields of pools and tasks.
 	mu          sync.Mutex
 	tasks       map[string]*task // By job id: leases held, until settled.
 	isDraining  bool
@@ -175,7 +175,7 @@ func (w *Worker) ID() string { return w.id }
 func (w *Worker) Stats() Stats {
 	w.mu.Lock()
 	running := 0
-	for _, l := range w.lanes {
+	for _, l := range w.pools {
 		running += l.running
 	}
 	w.mu.Unlock()
@@ -188,13 +188,13 @@ func (w *Worker) Stats() Stats {
 
 func (w *Worker) check() error {
 	errs := w.errs
-	if len(w.lanes) == 0 {
+	if len(w.pools) == 0 {
 		errs = append(errs, errors.New("the worker has no queue: pass corvo.Queue"))
 	}
 	if len(w.handlers) == 0 {
 		errs = append(errs, errors.New("the worker has no handler: call corvo.Handle"))
 	}
-	for _, l := range w.lanes {
+	for _, l := range w.pools {
 		if l.slots < 1 || len(l.queues) == 0 {
 			errs = append(errs, fmt.Errorf("queues %q have %d slots, want at least one of each", l.queues, l.slots))
 		}
@@ -383,7 +383,7 @@ func (w *Worker) session(l link) error {
 	s := &session{w: w, link: l, ctx: ctx, fail: fail, fetchStop: fetchCtx.Done(), quit: make(chan struct{})}
 
 	var wg sync.WaitGroup
-	for _, ln := range w.lanes {
+	for _, ln := range w.pools {
 		wg.Go(func() { s.settle(ln) })
 		wg.Go(func() { s.fetch(ln) })
 	}
@@ -474,7 +474,7 @@ func (w *Worker) checkFinished() {
 	if !w.isDraining || w.isFinished || w.fetching > 0 || len(w.tasks) > 0 {
 		return
 	}
-	for _, l := range w.lanes {
+	for _, l := range w.pools {
 		if l.running > 0 {
 			return
 		}
@@ -531,11 +531,11 @@ func (w *Worker) abandonRunning() {
 			continue
 		}
 		w.abandoned++
-		t.lane.running--
+		t.pool.running--
 		w.enqueueSettlement(t, outcome{verdict: verdictRelease, message: "worker_shutdown"})
 	}
 	// A handler whose lease was lost has nothing to give back; it is not waited for.
-	for _, l := range w.lanes {
+	for _, l := range w.pools {
 		w.abandoned += l.running
 		l.running = 0
 	}
@@ -544,23 +544,23 @@ func (w *Worker) abandonRunning() {
 
 // late receives jobs of replies that nobody waits for any more.
 func (w *Worker) late(jobs []*corvov1.FetchBatchJob) {
-	byLane := make(map[*lane][]*corvov1.FetchBatchJob)
+	byPool := make(map[*pool][]*corvov1.FetchBatchJob)
 	for _, j := range jobs {
-		l := w.laneOf(j.GetQueue())
-		byLane[l] = append(byLane[l], j)
+		l := w.poolOf(j.GetQueue())
+		byPool[l] = append(byPool[l], j)
 	}
-	for l, jobs := range byLane {
+	for l, jobs := range byPool {
 		w.granted(l, 0, jobs)
 	}
 }
 
-func (w *Worker) laneOf(queue string) *lane {
-	for _, l := range w.lanes {
+func (w *Worker) poolOf(queue string) *pool {
+	for _, l := range w.pools {
 		for _, q := range l.queues {
 			if q == queue {
 				return l
 			}
 		}
 	}
-	return w.lanes[0]
+	return w.pools[0]
 }
