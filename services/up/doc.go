@@ -5,7 +5,7 @@
 // It owns the order of starting and stopping, the data directory's lay-out and the
 // development credentials in it. It must not know the command line, jobs, or
 // anything inside a node, a proxy or the control plane: it meets them through their
-// public doors.
+// public packages.
 //
 // Surprising: the nodes take other ports at every start. Raft knows nodes by id,
 // so nothing but the addresses in the cell's state has to be told.

@@ -57,7 +57,7 @@ var ErrIncomplete = errors.New("a node's data is missing")
 type Config struct {
 	// Dir is the data directory.
 	Dir string
-	// Listener is the public door; the service closes it.
+	// Listener is the public listener; the service closes it.
 	Listener net.Listener
 	// PublicURL is where others reach the listener; empty: where this machine does.
 	PublicURL string
@@ -92,7 +92,7 @@ type Config struct {
 type Info struct {
 	// TenantURL always resolves: http://host:port/t/demo.
 	TenantURL string
-	// BaseURL is the public door without a tenant.
+	// BaseURL is the public address without a tenant.
 	BaseURL string
 	APIKey  string
 	// Token manages the tenant: Terraform, the control API.
@@ -114,7 +114,7 @@ type Service struct {
 	cfg     Config
 	dir     *datadir.Dir
 	log     *slog.Logger
-	base    string   // The public door, as others reach it.
+	base    string   // The public address, as others reach it.
 	here    string   // The same, as this process reaches it.
 	mailURL string   // Of the mailbox page.
 	secret  []byte   // The cell's.
@@ -239,7 +239,7 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// prepare starts everything behind the public door.
+// prepare starts everything behind the public listener.
 func (s *Service) prepare(ctx context.Context) (credentials, error) {
 	if err := s.secrets(); err != nil {
 		return credentials{}, err

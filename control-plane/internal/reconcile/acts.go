@@ -19,13 +19,13 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
-// What people and keys do to queues and jobs is written down by the cell, with the act
-// itself. It is fetched from there, shard by shard, and how far that has come is noted in
-// the transaction that writes it into the audit log: whatever dies, the next loop goes on
-// behind what was written.
+// The cell records what people and keys do to queues and jobs, together with the act. It
+// is fetched from there, shard by shard; the position is stored in the transaction that
+// writes the audit log, so that after any crash the next loop continues where the last
+// one stopped.
 
 const (
-	// actsSetting and cell/shard name how far the acts of a shard were taken.
+	// actsSetting and cell/shard name the position in a shard's acts.
 	actsSetting = "acts/"
 	actsLease   = "acts"
 )
@@ -116,7 +116,7 @@ func (l *Loop) actsTaken(ctx context.Context, setting string) (after uint64, _ e
 	return after, err
 }
 
-// numberSetting is 0 for one that is not there.
+// numberSetting is 0 if the setting does not exist.
 func numberSetting(ctx context.Context, tx store.Tx, name string) (uint64, error) {
 	text, err := tx.GetSetting(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -128,7 +128,7 @@ func numberSetting(ctx context.Context, tx store.Tx, name string) (uint64, error
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// raiseNumber never takes a number back: another loop may be further.
+// raiseNumber never lowers a number: another loop may be further.
 func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now time.Time) error {
 	is, err := numberSetting(ctx, tx, name)
 	if err != nil || is >= to {
@@ -137,8 +137,8 @@ func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now t
 	return tx.PutSetting(ctx, name, strconv.FormatUint(to, 10), now)
 }
 
-// writeAct writes one act into the log of its tenant. Its id follows from where it comes
-// from, so that a second one is the same.
+// writeAct writes one act into the log of its tenant. Its id is derived from its origin,
+// so that a repetition is the same row.
 func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uint32, e *cellv1.AuditEvent) error {
 	ns, err := tx.FindNamespace(ctx, e.GetNamespaceId())
 	if errors.Is(err, store.ErrNotFound) {
@@ -165,7 +165,8 @@ func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uin
 	return nil
 }
 
-// nameActor says who it was, for people. A key of another tenant is not named.
+// nameActor fills in the actor's name for people. A key of another tenant is not
+// named.
 func nameActor(ctx context.Context, tx store.Tx, row *store.AuditEvent, principal string) (err error) {
 	row.ActorType, row.ActorID, row.Actor = "system", principal, principal
 	user, isUser := strings.CutPrefix(principal, identity.UserPrefix)
@@ -188,8 +189,7 @@ func nameActor(ctx context.Context, tx store.Tx, row *store.AuditEvent, principa
 	return err
 }
 
-// actChanges puts what an act was asked to do, and how much it did, in the words of the
-// audit log.
+// actChanges translates an act's details and counts for the audit log.
 func actChanges(e *cellv1.AuditEvent) map[string]store.Change {
 	out := make(map[string]store.Change)
 	var detail map[string]string

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// generationSetting numbers everything that any loop applies.
+	// generationSetting is the counter of everything that any loop applies.
 	generationSetting = "reconcile/generation"
-	// sourcePrefix and a tenant's id are a source for the cell, for ever.
+	// sourcePrefix and a tenant's id make the tenant's source in the cell, for
+	// ever.
 	sourcePrefix = "control/tenant/"
-	// staleMax is how often a picture that came late is taken again at once.
+	// staleMax is how often records are read again at once after a newer write.
 	staleMax = 5
 )
 
@@ -39,10 +40,10 @@ func (l *Loop) carryRows(rows []store.Outbox) []func(context.Context) {
 	return out
 }
 
-// carry brings the rows of one tenant to its cell: together, and if the cell refuses
-// that, one by one, so that a bad one stands in nobody's way.
+// carry applies the rows of one tenant to its cell: together, and if the cell
+// refuses that, one by one, so that a bad one does not block the others.
 func (l *Loop) carry(ctx context.Context, rows []store.Outbox) {
-	if rows[0].Kind == store.OutboxTokenKeys { // The only kind that is no tenant's.
+	if rows[0].Kind == store.OutboxTokenKeys { // The only kind without a tenant.
 		l.carryTokenKeys(ctx, rows)
 		return
 	}
@@ -63,18 +64,19 @@ func (l *Loop) carry(ctx context.Context, rows []store.Outbox) {
 	}
 }
 
-// inOrder puts what others stand on first.
+// inOrder puts first what others depend on.
 func inOrder(rows []store.Outbox) []store.Outbox {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b store.Outbox) int { return slices.Index(cellKinds, a.Kind) - slices.Index(cellKinds, b.Kind) })
 	return rows
 }
 
-// carryOnce is read, apply, wait, note. together: with whatever else the cell does not
-// know of the tenant.
+// carryOnce is read, apply, wait, record. together: with everything else of the tenant
+// that the cell does not know.
 func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool) error {
 	for try := 1; ; try++ {
-		// Before a generation is drawn: drawing would bring an older copy up to the cell.
+		// Before a generation is drawn: drawing could make an older copy catch up with
+		// the cell.
 		if err := l.mayDraw(ctx); err != nil {
 			return err
 		}
@@ -83,7 +85,7 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 			return err
 		}
 		if len(p.changes) == 0 {
-			// Nothing to say is never said: an empty picture must not look like a small one.
+			// Nothing is never applied: no records must not look like few.
 			return l.finish(ctx, rows, nil)
 		}
 		cell, ok := l.cells[p.cell]
@@ -100,7 +102,7 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 			if err := l.guard(ctx, p.cell, cell, true); err != nil {
 				return err
 			}
-			continue // Somebody newer was faster, perhaps this call itself: look again.
+			continue // A newer write was faster, perhaps this call's own: read again.
 		}
 		if err != nil {
 			return fmt.Errorf("apply to cell %s: %w", p.cell, err)
@@ -112,9 +114,9 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 	}
 }
 
-// look reads the records and draws the generation in one transaction: of two pictures
-// the one with the higher generation is not older.
-func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p picture, generation uint64, err error) {
+// look reads the records and draws the generation in one transaction, so that the
+// records with the higher generation are not older.
+func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p desired, generation uint64, err error) {
 	now := l.o.Now()
 	err = l.store.Service(ctx, func(tx store.Tx) error {
 		n, err := tx.RaiseSetting(ctx, generationSetting, now)
@@ -129,7 +131,7 @@ func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p 
 		return err
 	})
 	if err != nil {
-		return picture{}, 0, fmt.Errorf("read the desired state: %w", err)
+		return desired{}, 0, fmt.Errorf("read the desired state: %w", err)
 	}
 	return p, generation, nil
 }
@@ -137,8 +139,8 @@ func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p 
 // errRefused is a refusal of our own.
 var errRefused = errors.New("this change can't be applied")
 
-// isRefusal tells an answer that the same records will get again from trouble that
-// passes.
+// isRefusal tells a refusal, which the same records will get again, from a failure
+// that passes.
 func isRefusal(err error) bool {
 	if errors.Is(err, errRefused) {
 		return true
@@ -155,7 +157,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// observed is a record's generation that a cell goes by.
+// observed is a record's generation that a cell has applied.
 type observed struct {
 	kind         store.OutboxKind
 	tenantID, id string
@@ -174,7 +176,7 @@ func (o observed) note(ctx context.Context, tx store.Tx) error {
 	return nil
 }
 
-// carryTokenKeys brings a rotation to the cells, and waits for their proxies.
+// carryTokenKeys applies a rotation to the cells, and waits for their proxies.
 func (l *Loop) carryTokenKeys(ctx context.Context, rows []store.Outbox) {
 	err := l.applyTokenKeys(ctx, true)
 	if err == nil {
@@ -188,8 +190,8 @@ func (l *Loop) carryTokenKeys(ctx context.Context, rows []store.Outbox) {
 	}
 }
 
-// applyTokenKeys tells every cell the keys that verify people's tokens, and may wait until
-// their proxies go by them.
+// applyTokenKeys gives every cell the keys that verify people's tokens, and may wait until
+// their proxies have them.
 func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 	if l.o.TokenKeys == nil {
 		return nil
@@ -207,8 +209,8 @@ func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 	return errors.Join(failed...)
 }
 
-// applyMissing writes until the cell knows the keys and no others, and tells an index at
-// which it does. It writes nothing if that is so already: this runs every minute.
+// applyMissing writes until the cell has these keys and no others, and returns an index
+// at which it does. If it already has, nothing is written: this runs every minute.
 func (l *Loop) applyMissing(ctx context.Context, cell Cell) (index uint64, _ error) {
 	for try := 1; ; try++ {
 		state, err := cell.State(ctx)
@@ -224,15 +226,15 @@ func (l *Loop) applyMissing(ctx context.Context, cell Cell) (index uint64, _ err
 		if err != nil && (!errors.As(err, &stale) || try >= staleMax) {
 			return 0, err
 		}
-		// Looked at again: somebody may have written another picture since the state.
+		// Check again: another loop may have written since the state was read.
 		if index = max(index, at); err == nil && try >= staleMax {
 			return index, nil
 		}
 	}
 }
 
-// lookAtTokenKeys reads the keys and draws the generation in one transaction, or a replica
-// that is slow could bring back what a rotation ended.
+// lookAtTokenKeys reads the keys and draws the generation in one transaction; otherwise a
+// slow replica could bring back what a rotation ended.
 func (l *Loop) lookAtTokenKeys(ctx context.Context, state *cellv1.State) (changes []*cellv1.Change, w celladmin.Writer, _ error) {
 	if err := l.mayDraw(ctx); err != nil {
 		return nil, w, err
@@ -256,8 +258,8 @@ func (l *Loop) lookAtTokenKeys(ctx context.Context, state *cellv1.State) (change
 	return changes, w, err
 }
 
-// tokenKeyChanges are none if the state has the keys and no others. Those of a rotation end
-// with the entry that brings the new ones.
+// tokenKeyChanges is empty if the state has these keys and no others. A rotation's old keys
+// end in the same entry that brings the new ones.
 func tokenKeyChanges(state *cellv1.State, keys []*cellv1.TokenKey) (changes []*cellv1.Change) {
 	if len(keys) == 0 {
 		return nil

@@ -1,15 +1,15 @@
-// Package reconcile owns the way of a change from the database to where it has to
-// happen: tenants, namespaces, keys and ended users to their cell, letters to the mail
-// server; and the sweeping of what has expired.
+// Package reconcile carries changes from the database to where they take effect:
+// tenants, namespaces, keys and ended users to their cell, letters to the mail server.
+// It also sweeps what has expired.
 //
-// An outbox row says only that something changed. Whoever takes it reads the records as
-// they are now, writes them to the cell as one more generation of the tenant, waits
-// until every proxy goes by it, and notes that. Everything may be repeated, by any
-// number of control planes at once: a claim on a row ends by time, generations of a
-// tenant only grow, and records are read in the transaction that draws the generation,
-// so that whoever is late is refused by the cell and reads again.
+// An outbox row says only that something changed. The loop that takes it reads the
+// records as they are now, writes them to the cell as a new generation of the tenant,
+// waits until every proxy has applied it, and records that. Everything may be repeated,
+// by any number of control planes at once: a claim on a row ends by time, generations
+// of a tenant only grow, and records are read in the transaction that draws the
+// generation, so that the cell refuses a late loop, which then reads again.
 //
-// The server makes one Loop; the use cases get its Wake and Await:
+// The server makes one Loop; use cases get its Wake and Await:
 //
 //	loop := reconcile.New(s, cells, sender.Deliver, options)
 //	go loop.Run(ctx) // Until ctx ends and what it began has ended.

@@ -13,15 +13,15 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 )
 
-// A database that was restored from an older copy looks like any other. What tells it
-// apart is the cell: it has seen generations that the copy has not drawn yet. Written from
-// such a copy, the last hour would be undone; so nothing is written until somebody says
-// that it was restored.
+// A database restored from an older copy looks like any other. Only the cell shows the
+// difference: it has seen generations that the copy has not drawn yet. Writing from such a
+// copy would undo the changes since, so nothing is written until an operator says that it
+// was restored.
 
 // IncarnationSetting names this database and what was restored from it.
 const IncarnationSetting = "control/incarnation"
 
-// RestoredError says that the database is older than what a cell goes by.
+// RestoredError says that the database is older than a cell's state.
 type RestoredError struct {
 	Cell            string
 	Knows           celladmin.Control
@@ -49,7 +49,7 @@ type guarded struct {
 	err error // A *RestoredError, or nil.
 }
 
-// Incarnation reads the database's, and gives it one at its first start.
+// Incarnation reads the database's incarnation, and sets it at the first start.
 func Incarnation(ctx context.Context, tx store.Tx, now time.Time) (string, error) {
 	id, err := tx.GetSetting(ctx, IncarnationSetting)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -61,7 +61,8 @@ func Incarnation(ctx context.Context, tx store.Tx, now time.Time) (string, error
 	return id, err
 }
 
-// guardAll asks all cells. A cell that is away is asked before something is written to it.
+// guardAll asks all cells. A cell that does not answer is asked again before something is
+// written to it.
 func (l *Loop) guardAll(ctx context.Context) error {
 	for name, cell := range l.cells {
 		var older *RestoredError
@@ -73,7 +74,7 @@ func (l *Loop) guardAll(ctx context.Context) error {
 	return nil
 }
 
-// restored is the error of the first cell that knows more than the database.
+// restored is the error of the first cell that is ahead of the database.
 func (l *Loop) restored() error {
 	l.guards.mu.Lock()
 	defer l.guards.mu.Unlock()
@@ -85,7 +86,7 @@ func (l *Loop) restored() error {
 	return nil
 }
 
-// mayDraw has every cell asked once, and refuses as long as one knows more.
+// mayDraw asks every cell once, and refuses while one is ahead.
 func (l *Loop) mayDraw(ctx context.Context) error {
 	for name, cell := range l.cells {
 		if err := l.guard(ctx, name, cell, false); err != nil {
@@ -142,12 +143,12 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 	return g.err
 }
 
-// Generation is the highest that the database has drawn.
+// Generation is the highest generation that the database has drawn.
 func Generation(ctx context.Context, tx store.Tx) (uint64, error) {
 	return numberSetting(ctx, tx, generationSetting)
 }
 
-// SetGeneration has the next one drawn above n.
+// SetGeneration makes the next generation n+1.
 func SetGeneration(ctx context.Context, tx store.Tx, n uint64, now time.Time) error {
 	return tx.PutSetting(ctx, generationSetting, strconv.FormatUint(n, 10), now)
 }

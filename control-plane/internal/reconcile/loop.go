@@ -21,13 +21,14 @@ type Cell interface {
 	// ApplyFor writes desired state as one generation of a source, upwards only: the
 	// error is a *celladmin.StaleError for one that is not new.
 	ApplyFor(ctx context.Context, w celladmin.Writer, changes ...*cellv1.Change) (index uint64, err error)
-	// Control tells which incarnation of a database the cell goes by.
+	// Control returns which incarnation of a database writes the cell's state.
 	Control(ctx context.Context) (celladmin.Control, error)
-	// WaitProxies returns when every proxy that serves goes by the state at index.
+	// WaitProxies returns when every live proxy has applied the state at index.
 	WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error)
-	// State is the newest state that any node tells.
+	// State is the newest state that any node has.
 	State(ctx context.Context) (*cellv1.State, error)
-	// Audit tells who administered queues and jobs of a shard, behind a number.
+	// Audit lists the administrative acts on a shard's queues and jobs after a
+	// number.
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 }
 
@@ -38,34 +39,35 @@ type SendMail func(ctx context.Context, row store.Outbox) error
 type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
-	// CellAhead is how far the time of a cell is ahead of Now; not at all by default.
+	// CellAhead is how far the time of a cell is ahead of Now; 0 by default.
 	CellAhead func(ctx context.Context, cell string) time.Duration
 	// Limits of a plan; nil: none are limited.
 	Limits func(plan string) *cellv1.Limits
-	// TokenKeys are the public keys that every cell shall know, and no others; nil: the
-	// cells' are left alone.
+	// TokenKeys are the public keys that every cell should have, and no others; nil
+	// leaves the cells' keys alone.
 	TokenKeys func(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey, error)
-	// MailRefused tells an error after which a letter is never tried again.
+	// MailRefused reports whether an error means that a letter must not be retried.
 	MailRefused func(error) bool
-	// MailLocked tells an error that lasts until somebody changes the settings of this
-	// process: the letter is parked, and tried again every LockedFor.
+	// MailLocked reports whether an error lasts until this process's settings change:
+	// the letter is parked, and retried every LockedFor.
 	MailLocked func(error) bool
 	LockedFor  time.Duration
-	// Claim is how long a row is one loop's own. Whatever is done about a row is given
-	// up at half of it.
+	// Claim is how long a row belongs to one loop. Work on a row is given up at half
+	// of it.
 	Claim time.Duration
-	// Poll is how soon a loop sees what another process wrote; Wake is sooner.
+	// Poll is how often a loop looks for what other processes wrote; Wake is
+	// immediate.
 	Poll time.Duration
-	// Scan is how often everything is looked at that no row points to; Compare how
-	// often cells are asked what they hold.
+	// Scan is how often records without an outbox row are checked; Compare how
+	// often cells are asked for their state.
 	Scan, Compare time.Duration
-	// Acts is how often cells are asked who administered queues and jobs.
+	// Acts is how often administrative acts are fetched from cells.
 	Acts time.Duration
-	// Guard is how long the word of a cell counts that this database is not an older copy.
+	// Guard is how long a cell's answer counts that this database is not an older copy.
 	Guard time.Duration
 	// BackoffMin doubles with every failure up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration
-	// ParkAfter refusals a row is parked: tried every ParkFor only.
+	// ParkAfter refusals a row is parked: retried only every ParkFor.
 	ParkAfter int
 	ParkFor   time.Duration
 }
@@ -114,7 +116,7 @@ const (
 	claimMax = 100
 	// healthEvery is how old Health may be.
 	healthEvery = 5 * time.Second
-	// carriersMax tenants travel at a time, mailersMax letters.
+	// carriersMax tenants are carried at a time, and mailersMax letters.
 	carriersMax = 16
 	mailersMax  = 4
 )
@@ -135,11 +137,12 @@ type Loop struct {
 	guards              guardBook
 }
 
-// keptRows are those that could not be given back because the database was away. With
-// the first claim that succeeds they are, or they would wait for their claim's end.
+// keptRows are rows that could not be given back because the database was
+// unavailable. The first claim that succeeds gives them back; otherwise they would
+// wait until their claim ends.
 type keptRows struct {
 	mu   sync.Mutex
-	rows []store.Outbox // With what became of them as LastError. Guarded by mu.
+	rows []store.Outbox // With their outcome as LastError. Guarded by mu.
 }
 
 func (k *keptRows) add(rows ...store.Outbox) {
@@ -159,24 +162,24 @@ func (k *keptRows) take() []store.Outbox {
 // New makes a Loop over the cells by their names.
 func New(s store.Store, cells map[string]Cell, mail SendMail, o Options) *Loop {
 	o.fill()
-	holder, _ := seal.NewToken("loop_") // A name nobody else has; it need not be secret.
+	holder, _ := seal.NewToken("loop_") // A unique name; it need not be secret.
 	return &Loop{
 		store: s, cells: cells, mail: mail, o: o, holder: holder[:20],
 		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), waits: newWaitBook(),
 	}
 }
 
-// Wake has the outbox looked at at once; it does not block.
+// Wake makes the loop read the outbox at once; it does not block.
 func (l *Loop) Wake() {
 	for _, c := range []chan struct{}{l.wakeCells, l.wakeMail} {
 		select {
 		case c <- struct{}{}:
-		default: // It will look.
+		default: // It is already awake.
 		}
 	}
 }
 
-// Run works until ctx ends and what it began has ended too.
+// Run works until ctx ends, and returns when all it began has ended.
 func (l *Loop) Run(ctx context.Context) {
 	var parts sync.WaitGroup
 	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...) })
@@ -193,8 +196,8 @@ func (l *Loop) Run(ctx context.Context) {
 
 var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxUser, store.OutboxTokenKeys}
 
-// every runs f now and then, and what failed somewhat sooner again: at the start cells
-// may not be there yet.
+// every runs f about once per period, and sooner after a failure: at the start cells
+// may not be up yet.
 func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.Context) error) {
 	failures := 0
 	for {
@@ -238,7 +241,7 @@ func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, wor
 			}
 			running.Go(func() {
 				defer func() { <-slots }()
-				// Until another loop may take the rows there must be no doubt who has them.
+				// The work must end before another loop may take the rows.
 				ctx, cancel := context.WithTimeout(ctx, l.o.Claim/2)
 				defer cancel()
 				f(ctx)
@@ -272,7 +275,7 @@ func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []stor
 	return rows, err
 }
 
-// deferRow gives a row back. Somebody else may have it by now, or have finished it.
+// deferRow gives a row back. Another loop may have it by now, or have finished it.
 func deferRow(ctx context.Context, tx store.Tx, r store.Outbox, due time.Time, problem string) error {
 	err := tx.DeferOutbox(ctx, r, due, problem)
 	if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) {
@@ -281,8 +284,8 @@ func deferRow(ctx context.Context, tx store.Tx, r store.Outbox, due time.Time, p
 	return err
 }
 
-// finish removes rows that are done, and notes in the same transaction what the cell
-// goes by.
+// finish removes rows that are done, and records in the same transaction what the
+// cell has applied.
 func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed) error {
 	err := l.store.Service(ctx, func(tx store.Tx) error {
 		for _, s := range seen {
@@ -291,7 +294,7 @@ func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed)
 			}
 		}
 		for _, r := range rows {
-			// Somebody else has it, or had it: they look at the same records.
+			// Another loop has it, or had it; it reads the same records.
 			if err := tx.FinishOutbox(ctx, r); err != nil && !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -305,7 +308,7 @@ func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed)
 	return nil
 }
 
-// fail lets a row go for a while. A row that was refused often is parked.
+// fail puts a row back for a while. A row that was refused often is parked.
 func (l *Loop) fail(ctx context.Context, row store.Outbox, refused bool, cause error) {
 	now, wait, problem := l.o.Now(), l.backoff(row.Attempts), problemText(cause)
 	if refused && row.Attempts >= l.o.ParkAfter {
@@ -315,7 +318,7 @@ func (l *Loop) fail(ctx context.Context, row store.Outbox, refused bool, cause e
 	l.letGo(ctx, row, now.Add(wait), problem, cause)
 }
 
-// park lets a row go for long, and says so once.
+// park puts a row back for long, and logs it once.
 func (l *Loop) park(ctx context.Context, row store.Outbox, wait time.Duration, cause error) {
 	if !strings.HasPrefix(row.LastError, parkedPrefix) {
 		l.o.Log.ErrorContext(ctx, "an outbox row keeps failing and was parked; see its last_error",
@@ -326,7 +329,7 @@ func (l *Loop) park(ctx context.Context, row store.Outbox, wait time.Duration, c
 
 func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, problem string, cause error) {
 	l.health.fail(l.o.Now(), cause)
-	// What failed because its time was over must still be noted.
+	// A failure by timeout must still be recorded.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	err := l.store.Service(ctx, func(tx store.Tx) error { return deferRow(ctx, tx, row, due, problem) })
@@ -340,7 +343,7 @@ func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, probl
 const (
 	noteTimeout = 5 * time.Second
 	problemMax  = 500
-	// parkedPrefix marks a row that was said to be parked.
+	// parkedPrefix marks a row whose parking was logged.
 	parkedPrefix = "parked: "
 )
 
@@ -352,7 +355,7 @@ func problemText(err error) string {
 	return text
 }
 
-// backoff doubles, with a part of chance so that failures do not march in step.
+// backoff doubles, with jitter so that retries do not come in step.
 func (l *Loop) backoff(attempts int) time.Duration {
 	d := min(l.o.BackoffMin<<min(attempts-1, 20), l.o.BackoffMax)
 	return d/2 + rand.N(d/2+1)

@@ -15,8 +15,8 @@ func (l *Loop) mailRows(rows []store.Outbox) (out []func(context.Context)) {
 	return out
 }
 
-// sendOne sends a letter and removes its row, in this order: a letter may come twice,
-// but it comes.
+// sendOne sends a letter and then removes its row: a letter may arrive twice, but it
+// arrives.
 func (l *Loop) sendOne(ctx context.Context, row store.Outbox) {
 	err := l.mail(ctx, row)
 	if err != nil && l.o.MailLocked(err) {

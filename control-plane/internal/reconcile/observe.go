@@ -10,11 +10,11 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// wait is somebody who waits for what cells go by.
+// wait is a caller that waits until cells have applied something.
 type wait struct {
 	tenantID string
 	seen     func(store.Tx) (bool, error)
-	due      bool      // To be looked at. Guarded by the book's mu.
+	due      bool      // To be checked. Guarded by the book's mu.
 	over     chan over // Has room for the one answer.
 }
 
@@ -24,8 +24,8 @@ type over struct {
 	err  error
 }
 
-// waitBook is everybody who waits. They do not look: the loop does it for all of them at
-// once, when it has noted something of their tenant.
+// waitBook is the callers that wait. They do not poll: the loop checks for all of them
+// at once, when it has recorded something of their tenant.
 type waitBook struct {
 	mu   sync.Mutex
 	all  map[*wait]bool // Guarded by mu.
@@ -48,7 +48,7 @@ func (b *waitBook) remove(w *wait) {
 	delete(b.all, w)
 }
 
-// tell has those looked at who wait for the tenants of rows.
+// tell marks the waits for the tenants of rows to be checked.
 func (b *waitBook) tell(rows []store.Outbox) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,11 +59,11 @@ func (b *waitBook) tell(rows []store.Outbox) {
 	}
 	select {
 	case b.news <- struct{}{}:
-	default: // It will look.
+	default: // It is already awake.
 	}
 }
 
-// take gives those to look at: all of them, or those who were told.
+// take returns the waits to check: all of them, or the marked ones.
 func (b *waitBook) take(all bool) (due []*wait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,9 +76,9 @@ func (b *waitBook) take(all bool) (due []*wait) {
 	return due
 }
 
-// Await waits until seen reports true of a tenant's records, or ctx ends: false. Whoever
-// waits asks the database once; then the loop looks whenever it has carried something of
-// the tenant, and every Poll for what another process has carried.
+// Await waits until seen reports true of a tenant's records, or ctx ends: false. It asks
+// the database once; then the loop checks whenever it has carried something of the
+// tenant, and every Poll for what another process has carried.
 func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (bool, error)) (bool, error) {
 	w := &wait{tenantID: tenantID, seen: seen, over: make(chan over, 1)}
 	l.waits.add(w)
@@ -89,7 +89,7 @@ func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (
 		return err
 	}
 	var err error
-	if tenantID == "" { // What is no tenant's.
+	if tenantID == "" { // Records of no tenant.
 		err = l.store.ReadService(ctx, look)
 	} else {
 		err = l.store.ReadTenant(ctx, tenantID, look)
@@ -110,8 +110,8 @@ func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (
 	}
 }
 
-// Watch answers those who wait, until ctx ends. Run does it too: Watch alone is for a
-// process that waits for what another one carries.
+// Watch serves Await until ctx ends. Run includes it; Watch alone is for a process
+// that waits for what another one carries.
 func (l *Loop) Watch(ctx context.Context) {
 	tick := time.NewTicker(l.o.Poll)
 	defer tick.Stop()
@@ -127,8 +127,8 @@ func (l *Loop) Watch(ctx context.Context) {
 	}
 }
 
-// answer looks at the records of those who wait, in one transaction. Without the database
-// they wait on.
+// answer checks the records of waits in one transaction. While the database is
+// unavailable they go on waiting.
 func (l *Loop) answer(ctx context.Context, waits []*wait) {
 	if len(waits) == 0 {
 		return

@@ -15,34 +15,35 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
-// picture is what a cell shall know of one tenant, as the records stand.
-type picture struct {
+// desired is what a cell should have of one tenant, according to the records.
+type desired struct {
 	tenantID, cell string
 	incarnation    string
 	changes        []*cellv1.Change
 	seen           []observed
 }
 
-// alongMax unknown namespaces travel with a tenant's rows; more follow with their own.
+// alongMax is how many unknown namespaces go along with a tenant's rows; more follow
+// with their own.
 const alongMax = 500
 
-// read makes the picture for rows of one tenant. Records that are gone say nothing: what
-// ended has a record that says so.
-func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool) (picture, error) {
+// read makes the desired state for rows of one tenant. Missing records mean nothing:
+// what ended has a record that says so.
+func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool) (desired, error) {
 	t, err := tx.FindTenant(ctx, rows[0].TenantID)
 	if errors.Is(err, store.ErrNotFound) {
-		return picture{}, nil
+		return desired{}, nil
 	}
 	if err != nil {
-		return picture{}, err
+		return desired{}, err
 	}
-	p := picture{tenantID: t.ID, cell: t.Cell}
+	p := desired{tenantID: t.ID, cell: t.Cell}
 	subjects := subjectsOf(rows)
 	if len(subjects[store.OutboxTenant]) > 0 || t.Observed < t.Generation {
 		p.add(celladmin.TenantChange(l.tenant(t)), observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
 	}
 	if err := p.readNamespaces(ctx, tx, subjects[store.OutboxNamespace], together); err != nil {
-		return picture{}, err
+		return desired{}, err
 	}
 	for _, id := range subjects[store.OutboxKey] {
 		k, err := tx.GetKey(ctx, t.ID, id)
@@ -50,19 +51,19 @@ func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, toget
 			continue
 		}
 		if err != nil {
-			return picture{}, err
+			return desired{}, err
 		}
 		p.add(celladmin.KeyChange(Key(k)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
 	}
 	for _, r := range rows {
-		if r.Kind == store.OutboxUser { // Tokens say the cell's time, and rows ours.
+		if r.Kind == store.OutboxUser { // Tokens have the cell's time, rows ours.
 			p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, r.Subject, r.CreatedAt.Add(l.o.CellAhead(ctx, t.Cell))))
 		}
 	}
 	return p, nil
 }
 
-func (p *picture) add(c *cellv1.Change, o observed) {
+func (p *desired) add(c *cellv1.Change, o observed) {
 	p.changes, p.seen = append(p.changes, c), append(p.seen, o)
 }
 
@@ -77,9 +78,9 @@ func subjectsOf(rows []store.Outbox) map[store.OutboxKind][]string {
 	return out
 }
 
-// readNamespaces adds those that were asked for, and with them those that the cell does
-// not know as they are: keys may stand on them, and names may have passed between them.
-func (p *picture) readNamespaces(ctx context.Context, tx store.Tx, asked []string, together bool) error {
+// readNamespaces adds those asked for, and those that the cell does not have in their
+// current form: keys may depend on them, and they may have exchanged names.
+func (p *desired) readNamespaces(ctx context.Context, tx store.Tx, asked []string, together bool) error {
 	var list []store.Namespace
 	if together {
 		unknown, err := tx.UnobservedNamespacesOf(ctx, p.tenantID, store.Page{Limit: alongMax})
@@ -108,9 +109,9 @@ func (p *picture) readNamespaces(ctx context.Context, tx store.Tx, asked []strin
 	return nil
 }
 
-// freeNames are changes that go before: the ended give up their names, and several that
-// live take a passing one, so that they may have exchanged theirs. All of it is one
-// entry; nobody sees the passing names.
+// freeNames are changes that go first: ended namespaces give up their names, and if
+// several are live, each takes a temporary one, so that they can exchange names. All
+// are in one entry, so the temporary names are never seen.
 func freeNames(list []store.Namespace) (out []*cellv1.Change) {
 	var renamed []store.Namespace
 	for _, n := range list {
@@ -137,7 +138,7 @@ func (l *Loop) tenant(t store.Tenant) *cellv1.Tenant {
 }
 
 // namespace leaves the shard open: the cell has placed it, or will. An ended one has
-// its id for a name here, which the cell would not take.
+// its id as its name here, which the cell would refuse.
 func namespace(n store.Namespace) *cellv1.Namespace {
 	out := &cellv1.Namespace{Id: n.ID, TenantId: n.TenantID, Name: n.Name, Deleted: !n.DeletedAt.IsZero()}
 	if n.Name == n.ID {
@@ -146,19 +147,20 @@ func namespace(n store.Namespace) *cellv1.Namespace {
 	return out
 }
 
-// passingName is a name that nobody chose.
+// passingName is a temporary name that no user can have chosen.
 func passingName(id string) string { return "x-" + strings.ToLower(strings.TrimPrefix(id, "ns_")) }
 
-// longAgo ends a key that may do nothing with jobs. It is not revoked: it may get a role
-// that does.
+// longAgo ends a key that has no role for jobs. It is not revoked, because it may get
+// such a role.
 const longAgo = 1
 
-// keyNameBytesMax is how much of a key's name a cell takes. It is for its logs only.
+// keyNameBytesMax is how much of a key's name a cell accepts. The cell uses it only
+// in logs.
 const keyNameBytesMax = 128
 
-// Key is what a cell knows of a key. The end of a rotated secret goes with it: the cell ends
-// it by itself. What a record holds beyond a cell's limits must not make the cell refuse it: the key would
-// live on there as it was, and could not even be revoked.
+// Key is a cell's record of a key. It has the end of a rotated secret, which the cell then ends by
+// itself. A record that exceeds the cell's limits is cut, because if the cell refused it, the key
+// would stay as it was there and could not even be revoked.
 func Key(k store.Key) *cellv1.Key {
 	out := &cellv1.Key{
 		Id: k.ID, TenantId: k.TenantID, Name: cutText(k.Name, keyNameBytesMax), NamespaceIds: k.NamespaceIDs, Roles: roles(k),
@@ -210,5 +212,5 @@ func roles(k store.Key) (out []string) {
 	return out
 }
 
-// String names what was observed, for logs.
+// String describes o for logs.
 func (o observed) String() string { return fmt.Sprintf("%s %s at %d", o.kind, o.id, o.generation) }

@@ -14,15 +14,16 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
-// scanPage records are looked at in one transaction.
+// scanPage is how many records one transaction reads.
 const scanPage = 500
 
-// scan looks after what no outbox row may point to any more.
+// scan finds records that should have an outbox row and have none.
 func (l *Loop) scan(ctx context.Context) error {
 	return errors.Join(l.applyTokenKeys(ctx, false), l.scanUnobserved(ctx))
 }
 
-// scanUnobserved leaves a row for each record whose generation its cell does not go by.
+// scanUnobserved leaves a row for each record whose generation its cell has not
+// applied.
 func (l *Loop) scanUnobserved(ctx context.Context) error {
 	tenants := pages(ctx, l, func(tx store.Tx, p store.Page) ([]store.Tenant, error) { return tx.UnobservedTenants(ctx, p) },
 		func(t store.Tenant) (string, observed) {
@@ -69,7 +70,7 @@ func pages[T any](ctx context.Context, l *Loop, list func(store.Tx, store.Page) 
 	}
 }
 
-// leave puts a row into the outbox unless one waits already. Rows of a later day are
+// leave puts a row into the outbox unless one is already waiting. Rows due later are
 // about something else.
 func (l *Loop) leave(ctx context.Context, tx store.Tx, o observed) error {
 	now := l.o.Now()
@@ -86,10 +87,10 @@ func (l *Loop) leave(ctx context.Context, tx store.Tx, o observed) error {
 	return err
 }
 
-// compareCells asks every cell what it holds and leaves a row for what is otherwise in
-// the database: a cell may have been restored, and a secret's time may have run out
-// unseen. What only the cell knows is left alone, and so is what was deleted long ago and
-// only the database knows.
+// compareCells asks every cell for its state and leaves a row for what differs from the
+// database: a cell may have been restored, or a secret may have expired unnoticed. It
+// leaves alone what only the cell has, and what was deleted long ago and only the
+// database has.
 func (l *Loop) compareCells(ctx context.Context) error {
 	var failed []error
 	for name, cell := range l.cells {
@@ -110,7 +111,7 @@ type index struct {
 	tenants    map[string]*cellv1.Tenant
 	namespaces map[string]*cellv1.Namespace
 	keys       map[string]*cellv1.Key
-	// living are the namespaces of a tenant that the cell has not ended.
+	// living are the live namespaces of a tenant in the cell.
 	living map[string][]string
 }
 
@@ -131,8 +132,8 @@ func newIndex(s *cellv1.State) index {
 	return x
 }
 
-// compare walks the tenants of a cell. Only what was observed once is compared: the rest
-// is on its way.
+// compare walks the tenants of a cell. It compares only what the cell has had once: the
+// rest is on its way.
 func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) error {
 	for after := ""; ; {
 		var page []store.Tenant
@@ -164,9 +165,9 @@ func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) err
 	}
 }
 
-// mend leaves rows for what differs still, at the same generation, from a state that is
-// younger than the records were: what was carried between the first state and the
-// records differed, too.
+// mend leaves rows for what still differs, at the same generation, from a state newer
+// than the records: changes carried between the first state and the records also looked
+// like differences.
 func (l *Loop) mend(ctx context.Context, cell Cell, suspects map[string][]observed) error {
 	if len(suspects) == 0 {
 		return nil
@@ -212,7 +213,7 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 		}
 		has := x.tenants[t.ID]
 		if has == nil && !t.DeletedAt.IsZero() {
-			return nil // Forgotten, with all that it had.
+			return nil // Forgotten, with all its records.
 		}
 		if !proto.Equal(has, l.tenant(t)) {
 			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
@@ -228,7 +229,8 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 	return differ, err
 }
 
-// compareNamespaces finds the living that differ, and the ended that live in the cell.
+// compareNamespaces finds live ones that differ, and ended ones that are live in the
+// cell.
 func compareNamespaces(ctx context.Context, tx store.Tx, tenantID string, x index) (differ []observed, err error) {
 	for after := ""; ; {
 		page, err := tx.ListNamespaces(ctx, tenantID, store.Page{After: after, Limit: scanPage})
@@ -275,8 +277,8 @@ func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index) (di
 	}
 }
 
-// sameKey: secrets that the key has no more are the cell's to remember, and a key that was
-// revoked it may have forgotten.
+// sameKey ignores ended secrets, which only the cell remembers, and a revoked key that the
+// cell has forgotten.
 func sameKey(has, want *cellv1.Key) bool {
 	if has == nil {
 		return want.GetRevoked()
@@ -286,7 +288,8 @@ func sameKey(has, want *cellv1.Key) bool {
 	return proto.Equal(bare, want)
 }
 
-// sameNamespace: where the cell put it, and what its shard still has of it, is the cell's.
+// sameNamespace ignores what only the cell decides: the shard, and what the shard still
+// has.
 func sameNamespace(has, want *cellv1.Namespace) bool {
 	if has == nil {
 		return false
@@ -296,14 +299,14 @@ func sameNamespace(has, want *cellv1.Namespace) bool {
 	return proto.Equal(has, placed)
 }
 
-// Health is how the loop stands.
+// Health is the state of the loop.
 type Health struct {
-	// Waiting rows of all loops, those that failed and are tried soon included. The
+	// Waiting counts the rows of all loops, including those to be retried soon. The
 	// oldest has been due since Oldest.
 	Waiting int
 	Oldest  time.Time
-	// OldestChange is since when the oldest change waits that no cell took, parked or not;
-	// zero: none waits.
+	// OldestChange is when the oldest change was made that no cell has taken, parked or
+	// not; zero if none waits.
 	OldestChange time.Time
 	// Parked rows were refused again and again; their last_error says why.
 	Parked int
@@ -314,7 +317,7 @@ type Health struct {
 	TakenAt time.Time
 }
 
-// Health tells how the loop stood when it looked last.
+// Health is the state of the loop at its last check.
 func (l *Loop) Health() Health { return l.health.get() }
 
 type healthBook struct {
@@ -338,7 +341,8 @@ func (l *Loop) takeHealth(ctx context.Context) error {
 	var n, parked int
 	var oldest, change time.Time
 	err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
-		// What waits longer after a failure is parked; the rest is for a later day.
+		// Rows with a longer wait after a failure are parked; the others are due
+		// later.
 		soon := l.o.Now().Add(l.o.BackoffMax)
 		if n, oldest, err = tx.CountOutbox(ctx, soon); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 
 const (
 	sweepLease = "sweep"
-	// Expired links are kept for a while so that whoever clicks one is told that it has
-	// expired, not that it never was.
+	// Expired links are kept for a while, so that a person who clicks one is told that
+	// it has expired, not that it does not exist.
 	keepLinks = 7 * 24 * time.Hour
 	// keepAnswers is how long a call may be repeated.
 	keepAnswers = 24 * time.Hour
@@ -20,7 +20,7 @@ const (
 	keepRates = 48 * time.Hour
 )
 
-// sweep removes what has expired; one loop at a time does, and two do no harm.
+// sweep removes what has expired. One loop at a time does it, and two do no harm.
 func (l *Loop) sweep(ctx context.Context) error {
 	now := l.o.Now()
 	var mine bool

@@ -22,7 +22,7 @@ var (
 type Store interface {
 	// Tenant writes in one tenant. Rows of others can be neither seen nor changed.
 	Tenant(ctx context.Context, tenantID string, f func(Tx) error) error
-	// ReadTenant reads in one tenant, from one picture.
+	// ReadTenant reads in one tenant, from one snapshot.
 	ReadTenant(ctx context.Context, tenantID string, f func(Tx) error) error
 	// Service writes across tenants: sign-up, sign-in and the service's own loops.
 	Service(ctx context.Context, f func(Tx) error) error

@@ -252,8 +252,8 @@ func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
 	var out []*cellv1.Gone
 	tenants := make(map[string]int64)
 	from, to := m.key(famTombstone), m.tombstone(now.Add(-celladmin.TombstonesKept).UnixNano()+1, "")
-	picture := m.store.View()
-	err := picture.Scan(from, to, func(key, _ []byte) (bool, error) {
+	snap := m.store.View()
+	err := snap.Scan(from, to, func(key, _ []byte) (bool, error) {
 		at, id, err := m.parseTombstone(key)
 		if err != nil {
 			return false, err
@@ -266,7 +266,7 @@ func (m *Machine) due(now time.Time) ([]*cellv1.Gone, error) {
 		}
 		return len(out) < forgetMax, nil
 	})
-	if err := errors.Join(err, picture.Close()); err != nil {
+	if err := errors.Join(err, snap.Close()); err != nil {
 		return nil, fmt.Errorf("look for records to remove: %w", err)
 	}
 	if len(tenants) > 0 {

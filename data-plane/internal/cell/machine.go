@@ -161,9 +161,9 @@ func (m *Machine) Reset() error {
 }
 
 func (m *Machine) load() (*View, error) {
-	picture := m.store.View()
-	v, err := m.read(picture)
-	return v, errors.Join(err, picture.Close())
+	snap := m.store.View()
+	v, err := m.read(snap)
+	return v, errors.Join(err, snap.Close())
 }
 
 func (m *Machine) read(p *statedb.View) (*View, error) {
@@ -203,9 +203,9 @@ func (m *Machine) read(p *statedb.View) (*View, error) {
 
 // readControl reads which control plane writes the cell's desired state.
 func (m *Machine) readControl(into *cellv1.GetIndexResponse) error {
-	picture := m.store.View()
-	err := readMeta(picture, m.key(famMeta, metaControl), into)
-	return errors.Join(err, picture.Close())
+	snap := m.store.View()
+	err := readMeta(snap, m.key(famMeta, metaControl), into)
+	return errors.Join(err, snap.Close())
 }
 
 // StoredView reads the view from a node's folder before the meta group is open.

@@ -17,7 +17,7 @@ type Up struct {
 	*Process
 	Tenant
 	// API is the control API with the demo tenant's management key; its URL is the
-	// public door.
+	// public address.
 	API API
 	// SignInURL signs the demo tenant's owner in, once.
 	SignInURL string

@@ -37,7 +37,7 @@ func Walk(store *statedb.Group, after uint64, f func(Batch) bool) (err error) {
 	if after == math.MaxUint64 {
 		return nil // Nothing can come after it.
 	}
-	// One picture for the mark and the events: a trim between the two would be a gap.
+	// One snapshot for the mark and the events: a trim between the two would be a gap.
 	v := store.View()
 	defer func() { err = errors.Join(err, v.Close()) }()
 	space := keys.In(store.Prefix())

@@ -33,7 +33,7 @@ type IDChain struct {
 	records.ChainState
 }
 
-// ReadChain reads a whole chain from one picture of the state, or statedb.ErrNotFound.
+// ReadChain reads a whole chain from one snapshot of the state, or statedb.ErrNotFound.
 func ReadChain(g *statedb.Group, ns job.Namespace, id job.ChainID) (c Chain, err error) {
 	v := g.View()
 	defer func() { err = errors.Join(err, v.Close()) }()

@@ -20,7 +20,7 @@ func (q DeletedQueue) Has(generation uint64, leased bool) bool {
 }
 
 // ReadDeletedQueues returns the queues of a namespace that are still to be swept, by
-// name. It reads one picture of the state, and nothing of other namespaces.
+// name. It reads one snapshot of the state, and nothing of other namespaces.
 func ReadDeletedQueues(g *statedb.Group, ns job.Namespace) (_ map[string]DeletedQueue, err error) {
 	space := keys.In(g.Prefix())
 	v := g.View()

@@ -2,7 +2,7 @@
 // and the walks by which a leader finds what is left over. It changes nothing and decides
 // nothing.
 //
-// A function that takes a group reads what was committed, in one picture if it reads more
+// A function that takes a group reads what was committed, in one snapshot if it reads more
 // than one record:
 //
 //	j, err := stateread.ReadJob(replica.Store(), ns, id) // statedb.ErrNotFound: no such job

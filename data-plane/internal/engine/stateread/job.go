@@ -67,7 +67,7 @@ type Job struct {
 	WaitingOn  int               // How many jobs it waits for.
 }
 
-// ReadJob reads a whole job from one picture of the state, or statedb.ErrNotFound.
+// ReadJob reads a whole job from one snapshot of the state, or statedb.ErrNotFound.
 func ReadJob(g *statedb.Group, ns job.Namespace, id job.ID) (_ Job, err error) {
 	v := g.View()
 	defer func() { err = errors.Join(err, v.Close()) }()

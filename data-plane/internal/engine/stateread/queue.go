@@ -51,7 +51,7 @@ type Queue struct {
 // QueuesMax bounds one listing of queues.
 const QueuesMax = 10_000
 
-// ReadQueues lists the queues of a namespace by name, from one picture.
+// ReadQueues lists the queues of a namespace by name, from one snapshot.
 func ReadQueues(g *statedb.Group, ns job.Namespace) (_ []Queue, err error) {
 	v := g.View()
 	defer func() { err = errors.Join(err, v.Close()) }()

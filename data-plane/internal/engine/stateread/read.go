@@ -11,7 +11,7 @@ type getter interface {
 	Get(key []byte) ([]byte, error)
 }
 
-// Reader is a group's committed state or a picture of it.
+// Reader is a group's committed state or a snapshot of it.
 type Reader interface {
 	getter
 	Scan(from, to []byte, f func(key, value []byte) (bool, error)) error

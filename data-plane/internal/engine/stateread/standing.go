@@ -9,7 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Standing is a job and its queue in one picture of the state.
+// Standing is a job and its queue in one snapshot of the state.
 type Standing struct {
 	Job
 	Config records.QueueConfig

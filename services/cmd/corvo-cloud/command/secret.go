@@ -78,7 +78,7 @@ func (f *cellFlags) config() (*tls.Config, error) {
 	}, nil
 }
 
-// publicTLS is the public door's certificate; nil without one.
+// publicTLS is the public listener's certificate; nil without one.
 func publicTLS(cert, key string) (*tls.Config, error) {
 	if cert == "" && key == "" {
 		return nil, nil
