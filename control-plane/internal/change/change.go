@@ -7,8 +7,8 @@
 //
 // The first three arguments are where, the others what: the action's name, the record and
 // what is written of it (see records.go), and the fields for the audit log. Errors are
-// those of the store. A change about which the cell must learn is InCell; whoever loses a
-// tenant is CutOff; what has no record of the tenant is Only a target.
+// those of the store. A change that the cell must learn is InCell; users that lose a
+// tenant are CutOff; a change without a record of the tenant is Only a target.
 //
 // It must not know use cases: whether a change may be made, and which. Surprising: no other
 // room writes these records; a test reads the source for it.
@@ -31,15 +31,16 @@ type Target struct {
 	Type string // namespace, key, member, …
 	ID   string
 	Name string // At this time, for people.
-	// TenantID is whose log it goes to.
+	// TenantID is the tenant whose log it goes to.
 	TenantID string
 }
 
-// Fields maps a field to what it was and became. Secrets never stand in it, and what looks
-// like an API key is cut down to its public part.
+// Fields maps a field to its values before and after. It never has secrets, and what looks
+// like an API key is cut to its public part.
 type Fields map[string]store.Change
 
-// Make writes that the caller of ctx did action (for example namespace.create) to a record.
+// Make records that the caller of ctx did action (for example namespace.create), and writes
+// r.
 func Make(ctx context.Context, k kit.Kit, tx store.Tx, action string, r Record, fields Fields) error {
 	now := k.Now()
 	if r.write != nil {

@@ -24,7 +24,7 @@ type notice struct {
 	at      time.Time // Zero: now.
 }
 
-// InCell raises the record's generation and has the cell told.
+// InCell raises the record's generation and tells the cell.
 func (r Record) InCell() Record {
 	*r.generation++
 	return r.told()
@@ -38,7 +38,7 @@ func (r Record) told(later ...time.Time) Record {
 	return r
 }
 
-// CutOff has the cell refuse the tokens that were made for users in the tenant so far.
+// CutOff makes the cell refuse the tokens made for users in the tenant so far.
 func (r Record) CutOff(userIDs ...string) Record {
 	for _, id := range userIDs {
 		r.tell = append(r.tell, notice{kind: store.OutboxUser, subject: id})
@@ -46,7 +46,7 @@ func (r Record) CutOff(userIDs ...string) Record {
 	return r
 }
 
-// As is the record under the name that it had before the change.
+// As gives the record's name before the change.
 func (r Record) As(name string) Record {
 	r.Name = name
 	return r
@@ -101,7 +101,7 @@ func InsertKey(k store.Key) Record {
 	}.told(secretEnds(k)...)
 }
 
-// UpdateKey tells the cell, whatever has changed.
+// UpdateKey always tells the cell.
 func UpdateKey(k *store.Key) Record {
 	k.Generation++
 	return Record{
@@ -134,8 +134,8 @@ func InsertMember(m store.Membership, u store.User) Record {
 	}
 }
 
-// AcceptInvitation makes a member of a user and uses the invitation up, which may not be
-// there any more: store.ErrNotFound. Of a member store.ErrExists is all that it makes.
+// AcceptInvitation makes a user a member and deletes the invitation; store.ErrNotFound
+// if that is gone, store.ErrExists if the user is a member already.
 func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Record {
 	r := InsertMember(m, u)
 	insert := r.write
@@ -148,7 +148,7 @@ func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Reco
 	return r
 }
 
-// UpdateMember cuts the member's tokens off: they carry what the member was.
+// UpdateMember cuts off the member's tokens, which carry the old role.
 func UpdateMember(m *store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
@@ -156,7 +156,7 @@ func UpdateMember(m *store.Membership, u store.User) Record {
 	}.CutOff(u.ID)
 }
 
-// DeleteMember cuts the member's tokens off.
+// DeleteMember cuts off the member's tokens.
 func DeleteMember(m store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
@@ -174,7 +174,7 @@ func PutInvitation(i store.Invitation) Record {
 	}
 }
 
-// DeleteInvitation makes its link worthless.
+// DeleteInvitation invalidates its link.
 func DeleteInvitation(i store.Invitation) Record {
 	return Record{
 		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
@@ -205,7 +205,7 @@ func UpdateConnection(c *store.Connection) Record {
 	}
 }
 
-// DeleteConnection takes its identities with it.
+// DeleteConnection deletes its identities too.
 func DeleteConnection(c store.Connection) Record {
 	return Record{
 		Target: connection(c),

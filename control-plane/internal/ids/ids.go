@@ -46,8 +46,8 @@ func (m *Maker) New(k Kind, now time.Time) string {
 	return string(k) + ulid.MustNew(ulid.Timestamp(now), m.entropy).String()
 }
 
-// Derived makes the id of something that was made elsewhere at a time: the same one
-// whenever it is asked for, and in its place among those of that time.
+// Derived makes the id of something made elsewhere at a time. It is the same for
+// the same arguments, and sorts by that time.
 func Derived(k Kind, at time.Time, of ...string) string {
 	var id ulid.ULID
 	if err := id.SetTime(ulid.Timestamp(at)); err != nil {

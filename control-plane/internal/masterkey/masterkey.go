@@ -1,11 +1,11 @@
-// Package masterkey owns the change of the master key: it seals everything in the database
-// under the one that comes first, while control planes run, and tells when an older one has
-// nothing left to open.
+// Package masterkey owns the change of the master key: it reseals everything in the
+// database with the first key, while control planes run, and reports when an older key is
+// no longer needed.
 //
 // It must not know what the secrets are; package seal lists where they lie. Surprising: an
-// old key is only said to be removable after every text column of every table was looked
-// through for texts sealed with it, those that no list names included, and only if no
-// running control plane seals with it any more.
+// old key is reported as removable only after every text column of every table, listed or
+// not, was searched for texts sealed with it, and only if no running control plane still
+// seals with it.
 package masterkey
 
 import (
@@ -25,8 +25,8 @@ const (
 	leasePrefix = "master-key/"
 	// leaseHolder is one for all of them: they share it.
 	leaseHolder = "control"
-	// BeatEvery is how often a process says with which key it seals; its word counts for
-	// leaseFor.
+	// BeatEvery is how often a process reports which key it seals with; a report counts
+	// for leaseFor.
 	BeatEvery = 10 * time.Second
 	leaseFor  = 30 * time.Second
 
@@ -48,7 +48,7 @@ func Beat(ctx context.Context, s store.Store, box *seal.Box, now time.Time) erro
 // InUseError says that a control plane runs that seals with another key than the first.
 type InUseError struct {
 	KeyID string
-	// Until its word counts; it renews it while it runs.
+	// Until is when its report expires; it renews it while it runs.
 	Until time.Time
 }
 
@@ -72,7 +72,7 @@ type Report struct {
 // OldKey is a key that does not seal any more.
 type OldKey struct {
 	KeyID string `json:"key_id"`
-	// Left is what only this key opens.
+	// Left counts what only this key can open.
 	Left      map[string]int `json:"left,omitempty"`
 	Removable bool           `json:"removable"`
 }
@@ -83,14 +83,15 @@ type Change struct {
 	// Seal holds the new key first and the old ones after it.
 	Seal *seal.Box
 	Now  func() time.Time
-	// Done is told how many rows were sealed anew after each transaction; may be nil.
+	// Done is called after each transaction with how many rows were resealed; may be
+	// nil.
 	Done func(rows int)
 	// Batch is how many rows go into a transaction; 0: the default.
 	Batch int
 }
 
-// Run seals anew whatever was sealed with an old key. It changes nothing, and fails with an
-// *InUseError, while a process seals with another key: it might not know the new one.
+// Run reseals everything sealed with an old key. While a process seals with another key,
+// which might not know the new one, it changes nothing and fails with an *InUseError.
 func (c Change) Run(ctx context.Context) (Report, error) {
 	ids := c.Seal.KeyIDs()
 	r := Report{KeyID: ids[0], Resealed: make(map[string]int), Unreadable: make(map[string]int), Unknown: make(map[string]int), OldKeys: []OldKey{}}
@@ -107,8 +108,8 @@ func (c Change) Run(ctx context.Context) (Report, error) {
 	return r, c.lookThrough(ctx, &r)
 }
 
-// checkUse comes before the search for what is left, too: what was sealed with an old key
-// before nobody did any more is found.
+// checkUse also comes before the search for what is left, so that the search finds
+// everything that was sealed with an old key.
 func (c Change) checkUse(ctx context.Context, first string) error {
 	var held []store.Lease
 	err := c.Store.ReadService(ctx, func(tx store.Tx) (err error) {
@@ -126,7 +127,7 @@ func (c Change) checkUse(ctx context.Context, first string) error {
 	return nil
 }
 
-// reseal goes in batches until one finds nothing that it can change.
+// reseal works in batches until one finds nothing to change.
 func (c Change) reseal(ctx context.Context, p seal.Purpose, old string, r *Report) error {
 	batch := c.Batch
 	if batch == 0 {
@@ -176,7 +177,7 @@ func (c Change) reseal(ctx context.Context, p seal.Purpose, old string, r *Repor
 	}
 }
 
-// again seals the texts of a row anew. Equal texts stay equal: a staged client secret is
+// again reseals the texts of a row. Equal texts stay equal: a staged client secret is
 // the live one if its text is. Not ok: a text could not be opened.
 func (c Change) again(p seal.Purpose, old string, row store.SealedRow) (out store.SealedRow, ok bool, _ error) {
 	out, ok = store.SealedRow{Row: row.Row, Values: slices.Clone(row.Values)}, true
@@ -199,7 +200,7 @@ func (c Change) again(p seal.Purpose, old string, row store.SealedRow) (out stor
 	return out, ok, nil
 }
 
-// lookThrough decides which old keys can go.
+// lookThrough decides which old keys can be removed.
 func (c Change) lookThrough(ctx context.Context, r *Report) error {
 	ids := c.Seal.KeyIDs()
 	if err := c.checkUse(ctx, ids[0]); err != nil {
@@ -235,12 +236,12 @@ func (c Change) lookThrough(ctx context.Context, r *Report) error {
 	})
 }
 
-// Removable reports whether all old keys can go.
+// Removable reports whether all old keys can be removed.
 func (r Report) Removable() bool {
 	return !slices.ContainsFunc(r.OldKeys, func(k OldKey) bool { return !k.Removable })
 }
 
-// Total is how many rows were sealed anew.
+// Total is how many rows were resealed.
 func (r Report) Total() (n int) {
 	for v := range maps.Values(r.Resealed) {
 		n += v

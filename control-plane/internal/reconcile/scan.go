@@ -305,8 +305,8 @@ type Health struct {
 	// oldest has been due since Oldest.
 	Waiting int
 	Oldest  time.Time
-	// OldestChange is when the oldest change was made that no cell has taken, parked or
-	// not; zero if none waits.
+	// OldestChange is since when the oldest change that no cell has taken has been due,
+	// parked or not; zero if none is.
 	OldestChange time.Time
 	// Parked rows were refused again and again; their last_error says why.
 	Parked int

@@ -15,8 +15,8 @@ const (
 	pageTokenMax = 2048
 )
 
-// PageToken is the opaque text from which a caller goes on listing after a record. It
-// is good for this caller (tenant and method, say) and filter alone. Empty for no
+// PageToken is the opaque text with which a caller continues a list after a record.
+// It is valid only for this caller (tenant and method, say) and filter. Empty for no
 // record: there is no next page.
 func (b *Box) PageToken(caller, filter, after string) string {
 	if after == "" {
@@ -26,7 +26,7 @@ func (b *Box) PageToken(caller, filter, after string) string {
 	return encoding.EncodeToString(append(sum[:pageMACBytes:pageMACBytes], after...))
 }
 
-// ParsePageToken gives the record to go on after; empty for the first page.
+// ParsePageToken returns the record to continue after; empty for the first page.
 func (b *Box) ParsePageToken(caller, filter, token string) (after string, err error) {
 	if token == "" {
 		return "", nil

@@ -2,9 +2,8 @@ package seal
 
 import "slices"
 
-// Purpose is what a secret is sealed for, and where in the control plane's database it
-// lies: whoever seals everything under another master key goes by this. There are no
-// others than those of Purposes, because nobody else can make one.
+// Purpose is what a secret is sealed for, and where it is in the control plane's
+// database, for resealing with another master key. Only those of Purposes exist.
 type Purpose struct {
 	name    string
 	table   string

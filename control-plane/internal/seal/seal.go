@@ -30,7 +30,7 @@ const (
 // Errors of Open.
 var (
 	ErrUnknownKey = errors.New("encrypted with a master key that this process doesn't have")
-	// ErrTampered stands for a wrong purpose as well: they can not be told apart.
+	// ErrTampered is also for a wrong purpose: they cannot be distinguished.
 	ErrTampered  = errors.New("the encrypted text was changed, or encrypted for another purpose")
 	ErrMalformed = errors.New("not an encrypted text")
 )
@@ -66,8 +66,8 @@ func New(keys ...[]byte) (*Box, error) {
 	return b, nil
 }
 
-// KeyIDs are the ids of the master keys, that of the one that seals first. An id stands
-// in every text that was sealed with its key, and tells nothing about the key.
+// KeyIDs are the ids of the master keys, the sealing one first. Every sealed text
+// contains the id of its key, which reveals nothing about the key.
 func (b *Box) KeyIDs() []string {
 	ids := make([]string, len(b.keys))
 	for i, k := range b.keys {
@@ -84,7 +84,7 @@ func NewKey() []byte {
 }
 
 // derive gives the key of one use and purpose. A use never contains a zero byte, so
-// that use and purpose can not be mistaken for others.
+// that no other use and purpose give the same text.
 func (m masterKey) derive(use, purpose string, n int) ([]byte, error) {
 	return hkdf.Key(sha256.New, m.secret, nil, "corvo.seal.v1\x00"+use+"\x00"+purpose, n)
 }
@@ -202,7 +202,7 @@ func (m masterKey) mac(purpose string, data []byte) []byte {
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// decode accepts the one text that encode gives: the library passes over line breaks.
+// decode accepts only the text that encode makes: the library would skip line breaks.
 func decode(text string) ([]byte, error) {
 	b, err := encoding.DecodeString(text)
 	if err != nil || encoding.EncodedLen(len(b)) != len(text) {

@@ -6,7 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// tokenBytes is 256 bits: nobody guesses one, so a fast hash is enough to keep it.
+// tokenBytes is 256 bits, which cannot be guessed, so a fast hash is enough to
+// store it.
 const tokenBytes = 32
 
 // NewToken makes a random secret: the text for its holder, prefix first, and the digest

@@ -29,7 +29,7 @@ const (
 	stylePath    = "/auth/style.css"
 	signinPath   = "/signin"
 
-	// flowLife is how long somebody may take at the provider.
+	// flowLife is how long a person may take at the provider.
 	flowLife = 10 * time.Minute
 	// exchangeMax bounds the calls to the provider after the return.
 	exchangeMax = 20 * time.Second
@@ -90,7 +90,7 @@ func (s *Service) start(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-		// Another site must not sign this browser in as somebody of its choice.
+		// Another site must not sign this browser in as a person of its choice.
 		s.showContinue(w, r, tenant, *conn)
 		return
 	}
@@ -105,7 +105,7 @@ func (s *Service) start(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// notOffered is said of tenants that do not exist as well.
+// notOffered is also the answer for tenants that do not exist.
 func notOffered() *problem {
 	return &problem{
 		status: http.StatusNotFound, title: "Single sign-on isn't set up",
@@ -113,7 +113,7 @@ func notOffered() *problem {
 	}
 }
 
-// entrance finds who is to be signed in where, and counts.
+// entrance finds the tenant and connection to sign in with, and counts the attempt.
 func (s *Service) entrance(ctx context.Context, name string, r *http.Request, isTrial bool) (t store.Tenant, all []store.Connection, err error) {
 	var refusal *fault.Error
 	err = s.Store.Service(ctx, func(tx store.Tx) error {
@@ -166,7 +166,7 @@ func (s *Service) mayTry(ctx context.Context, tx store.Tx, t store.Tenant, r *ht
 	return err
 }
 
-// choose gives the one connection to use; none if a person has to choose.
+// choose returns the connection to use; none if the person has to choose.
 func choose(all []store.Connection, id string, isTrial bool) (*store.Connection, error) {
 	var possible []store.Connection
 	for _, c := range all {
@@ -219,7 +219,7 @@ func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Ten
 // cookieFor names the cookie of one sign-in, so that two windows do not disturb each other.
 func cookieFor(state string) string { return cookieBase + seal.Digest(state)[:12] }
 
-// callback takes a browser back from the provider.
+// callback handles a browser that returns from the provider.
 func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	ctx, q := r.Context(), r.URL.Query()
 	f, err := s.resume(ctx, w, r)
@@ -244,8 +244,8 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, f.Next, http.StatusSeeOther)
 }
 
-// resume finds the flow of a state. It is used up by that, whatever comes of it, and
-// good only in the browser that began.
+// resume finds the flow of a state. That uses it up, whatever the outcome, and it is
+// valid only in the browser that began it.
 func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Request) (flow, error) {
 	var f flow
 	q := r.URL.Query()
@@ -325,7 +325,7 @@ func changedSince(c store.Connection, f flow) bool {
 	return c.Settings != f.Settings || c.Issuer != f.Issuer || !c.Enabled && !f.Trial
 }
 
-// checkAnswer looks at what came with the browser, before anything is sent anywhere.
+// checkAnswer checks what came with the browser, before anything is sent.
 func checkAnswer(p *provider, f flow, q url.Values) error {
 	iss, given := q.Get("iss"), q.Has("iss")
 	switch {
@@ -340,8 +340,8 @@ func checkAnswer(p *provider, f flow, q url.Values) error {
 	return nil
 }
 
-// answerProblem speaks of the errors that providers send. What they describe in words of
-// their own is for the log and the trial only.
+// answerProblem translates the errors that providers send. Their own descriptions are
+// for the log and the trial only.
 func answerProblem(q url.Values) *problem {
 	cause := fmt.Errorf("%s: %s", clip(q.Get("error")), clip(q.Get("error_description")))
 	p := answerText(q, cause)
@@ -361,8 +361,8 @@ func answerText(q url.Values, cause error) *problem {
 	return refused(cause, "your identity provider refused the sign-in. The person who manages single sign-on can run a test sign-in in the console to see why")
 }
 
-// safeNext keeps to pages of this origin: an absolute path, nothing that a browser reads
-// as another host.
+// safeNext allows only pages of this origin: an absolute path, nothing that a browser
+// reads as another host.
 func safeNext(next string) string {
 	const home = "/"
 	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || len(next) > nextMax {

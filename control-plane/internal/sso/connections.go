@@ -286,7 +286,7 @@ func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Con
 		return err
 	}
 	for _, m := range came {
-		// Their role may be older than the present mapping.
+		// Their role may be older than the current mapping.
 		if holder := access.From(ctx).Role; !access.MayGrant(holder, m.Role) {
 			return fault.New(fault.Denied, "ABOVE_CALLER", "deleting this connection removes a member with the role %[2]s, and your role is %[1]s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
 		}

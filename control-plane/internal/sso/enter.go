@@ -18,12 +18,12 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// noRole is who is known to the provider and nobody here.
+// noRole is for a person whom the provider knows and who has no role here.
 func noRole() *problem {
 	return refused(nil, "you're signed in at your identity provider, but none of your groups has a role here. Ask your administrator to add you to a mapped group, or to set a default role for single sign-on")
 }
 
-// roleOf is what a person becomes; unspecified: no entry.
+// roleOf is a person's role by their groups; unspecified means no access.
 func roleOf(c store.Connection, groups []string) cloudv1.TenantRole {
 	in := make(map[string]bool, len(groups))
 	for _, g := range groups {
@@ -110,7 +110,7 @@ func label(who person) string {
 }
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
-// role for them. Users of the same address are other people.
+// role for them. Users with the same address are other people.
 func (s *Service) user(ctx context.Context, tx store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, known bool, _ error) {
 	now := s.Now()
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
@@ -147,8 +147,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// bringUpToDate makes the membership what the provider's groups say today. False: there
-// is none any more.
+// bringUpToDate sets the membership to what the provider's groups say now. It returns
+// false if there is none any more.
 func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) (bool, error) {
 	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -165,11 +165,11 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 		if _, ok := fault.As(err); !ok {
 			return false, err
 		}
-		// A tenant without an owner could be helped by nobody.
+		// Without an owner, nobody could repair the tenant.
 		s.Log.WarnContext(ctx, "the last owner keeps the role, although the provider's groups no longer give it", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
 		return true, nil
 	}
-	// Nobody is asked which keys to keep, so none is.
+	// There is nobody to ask which keys to keep, so none are.
 	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
 		_, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{})
 		return false, err
@@ -178,7 +178,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 	return true, err
 }
 
-// removedPerson asks before a user is made.
+// removedPerson is checked before a user is made.
 func (s *Service) removedPerson(ctx context.Context, tx store.Tx, conn store.Connection, who person) (bool, error) {
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -187,8 +187,8 @@ func (s *Service) removedPerson(ctx context.Context, tx store.Tx, conn store.Con
 	return s.removed(ctx, tx, conn, id.UserID, who.email)
 }
 
-// removed tells whether somebody took this person out of the tenant, as this user or as
-// another of the same address, and has not invited them since.
+// removed reports whether this person was removed from the tenant, as this user or
+// another with the same address, and not invited since.
 func (s *Service) removed(ctx context.Context, tx store.Tx, conn store.Connection, userID, email string) (bool, error) {
 	gone, err := tx.IsRemoved(ctx, conn.TenantID, userID, email)
 	if err != nil || !gone {
@@ -210,7 +210,7 @@ func wasRemoved(tenant string) *problem {
 	return refused(nil, "you were removed from %s; to come back, ask an owner or admin to invite you", tenant)
 }
 
-// finishTrial writes down what a trial found, and shows it.
+// finishTrial stores the result of a trial, and shows it.
 func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store.Connection, who person, err error) {
 	if conn.ID == "" {
 		s.fail(w, r, err, true, "")

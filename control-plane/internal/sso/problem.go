@@ -20,7 +20,7 @@ type problem struct {
 	title  string
 	// text says what happened and what to do. It never repeats what a stranger sent.
 	text string
-	// said is what the provider said of it, for the people who try a connection.
+	// said is the provider's own error, for people who try a connection.
 	said string
 	// cause is for the log.
 	cause error
@@ -51,7 +51,7 @@ func stale(text string) *problem {
 	return &problem{status: http.StatusBadRequest, title: "Can't continue this sign-in", text: text}
 }
 
-// problemOf gives the problem in err; what is none is our own failure.
+// problemOf returns the problem in err; other errors are our own failures.
 func problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -63,7 +63,7 @@ func problemOf(err error) *problem {
 	}
 }
 
-// discoveryProblem says why an issuer is not one.
+// discoveryProblem says why discovery failed.
 func discoveryProblem(err error) *problem {
 	var mismatch *oidc.IssuerMismatchError
 	switch {
@@ -132,8 +132,8 @@ func innermost(err error) error {
 
 const clipMax = 200
 
-// clip bounds text that a provider chose and removes what a terminal or a page could
-// take for more than text.
+// clip shortens text chosen by a provider and removes what a terminal or a page
+// could interpret.
 func clip(text string) string {
 	out := make([]rune, 0, clipMax)
 	for _, r := range text {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// freshFor is how long a discovery document is taken as it was read.
+	// freshFor is how long a discovery document is used without reading it again.
 	freshFor = 10 * time.Minute
 	// goodFor is how long it is used while the provider does not answer.
 	goodFor = 24 * time.Hour
-	// failedFor spares a provider that is down, and us the waiting.
+	// failedFor is how long a provider that is down is not asked again.
 	failedFor = 10 * time.Second
 	// cachedMax bounds the memory for providers.
 	cachedMax = 1000
@@ -41,7 +41,7 @@ func algorithms() []string {
 	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
 }
 
-// provider is what an issuer says about itself.
+// provider is an issuer's discovered configuration.
 type provider struct {
 	library *oidc.Provider
 	said    discovery
@@ -59,8 +59,8 @@ type discovery struct {
 	ResponseTypes  []string `json:"response_types_supported"`
 }
 
-// providers remembers what was read, for each connection apart: two tenants that name one
-// issuer share nothing.
+// providers caches what was read, per connection: two tenants with the same issuer share
+// nothing.
 type providers struct {
 	client *http.Client
 	egress egress.Options
@@ -124,7 +124,7 @@ func (p *providers) entry(key string) *cached {
 		return c
 	}
 	if len(p.all) >= cachedMax {
-		clear(p.all) // Reading anew is cheap; it happens to nobody but an attacker.
+		clear(p.all) // Reading again is cheap; only an attacker causes it.
 	}
 	c := &cached{}
 	p.all[key] = c
@@ -204,7 +204,7 @@ func (p *provider) oauth(clientID, secret, redirectURI string, scopes []string) 
 
 var errKeysTooOften = errors.New("the key set was read a moment ago; it isn't read again so soon")
 
-// keyClient is the client for one key set, which it reads so often and not more.
+// keyClient is the client for one key set, with a limit on how often it is read.
 func (p *providers) keyClient() *http.Client {
 	c := *p.client
 	c.Transport = &keyFetches{next: p.client.Transport, now: p.now, left: keyFetchesBurst}

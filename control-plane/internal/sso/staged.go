@@ -43,7 +43,7 @@ func next(c store.Connection) (store.Connection, error) {
 }
 
 // stage puts what a trial must repeat of a changed connection beside the live settings.
-// What is as it was live leaves nothing staged.
+// If nothing differs from the live settings, nothing is staged.
 func stage(live store.Connection, changed *store.Connection) error {
 	after := *changed
 	changed.Issuer, changed.ClientID, changed.ClientSecret, changed.Scopes, changed.GroupsClaim = live.Issuer, live.ClientID, live.ClientSecret, live.Scopes, live.GroupsClaim
@@ -78,7 +78,7 @@ func changeMessage(c store.Connection) *cloudv1.SsoChange {
 	}
 }
 
-// SwitchSsoConnection puts a staged change into force.
+// SwitchSsoConnection applies a staged change.
 func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoConnectionRequest) (*cloudv1.SwitchSsoConnectionResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.SwitchSsoConnectionResponse{}
@@ -113,7 +113,7 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 	return res, nil
 }
 
-// DiscardSsoChange forgets a staged change.
+// DiscardSsoChange deletes a staged change.
 func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoChangeRequest) (*cloudv1.DiscardSsoChangeResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.DiscardSsoChangeResponse{}

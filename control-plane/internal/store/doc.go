@@ -3,7 +3,7 @@
 //
 // A transaction is opened for one tenant, or for the service itself (sign-in, sign-up,
 // background loops). Every statement about a tenant's table names the tenant, and on
-// PostgreSQL row-level security says it a second time. Records come and go as plain
+// PostgreSQL row-level security checks it a second time. Records come and go as plain
 // structs; times are time.Time here and Unix nanoseconds in the tables; the zero time
 // is "never" or "not yet".
 //

@@ -55,7 +55,7 @@ func (f folders) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// errSchema: this build and the database do not go together.
+// errSchema: this build does not match the database's schema.
 var errSchema = errors.New("the database has the schema of another version of corvo-cloud; use the same version as the control plane")
 
 // upToDate refuses a schema that migrate would change, or that is newer than this build.

@@ -16,13 +16,13 @@ var ErrInUse = errors.New("in use by another process")
 
 // Options of Open.
 type Options struct {
-	// Log is told what was migrated; nil says nothing.
+	// Log gets what was migrated; nil discards it.
 	Log *slog.Logger
-	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
-	// role: for a laptop.
+	// AllowSuperuser allows a PostgreSQL role that row-level security does not bind:
+	// for a laptop.
 	AllowSuperuser bool
-	// Beside opens a database that other processes of ours may be running on: for a
-	// command that makes one change. It migrates nothing, and does not claim a SQLite file.
+	// Beside opens a database that a running control plane may be using: for a command that
+	// makes one change. It migrates nothing, and does not claim a SQLite file.
 	Beside bool
 }
 
@@ -67,11 +67,11 @@ type dialect struct {
 	name string
 	// text rewrites a statement with ? for its parameters.
 	text func(string) string
-	// tenant tells the database for whom the transaction is; nil if it has no use for it.
+	// tenant tells the database whose transaction it is; nil if it does not need that.
 	tenant func(ctx context.Context, t *sql.Tx, tenantID string) error
 	// lockRows and skipLocked end a SELECT whose rows are about to be changed.
 	lockRows, skipLocked string
-	// rowID is what finds a row again in the same transaction.
+	// rowID identifies a row within a transaction.
 	rowID, rowIDType string
 	// contains is the condition that a column contains a parameter; textColumns selects
 	// all tables and columns of text.
@@ -150,8 +150,8 @@ func (d *database) run(ctx context.Context, pool *sql.DB, begin sql.TxOptions, t
 	}
 }
 
-// pause before another attempt: half fixed, half chance, so that two losers do not meet
-// again.
+// pause before another attempt: half fixed, half random, so that two losers do not
+// collide again.
 func pause(attempt int) time.Duration {
 	p := min(pauseMin<<min(attempt-1, 10), pauseMax)
 	return p/2 + rand.N(p/2)
@@ -179,7 +179,7 @@ func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, 
 	}
 	err = f(t)
 	if t.race != nil {
-		// Whatever f made of it: nothing of this attempt counts.
+		// Whatever f returned, this attempt does not count.
 		return t.race
 	}
 	if err != nil {

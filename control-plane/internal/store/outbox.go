@@ -36,7 +36,7 @@ func (t *tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time
 		}
 	}
 	// In turns: every tenant's first row, then every tenant's second. PostgreSQL cannot lock
-	// what it numbers, so what was chosen is looked at again when it is locked.
+	// rows that it numbers, so the chosen rows are checked again once they are locked.
 	rows, err := many(ctx, t, "claim outbox rows", scanOutbox,
 		`UPDATE outbox SET claimed_by = ?, claimed_till = ?, attempts = attempts + 1 WHERE (tenant_id, id) IN (
 		   SELECT tenant_id, id FROM outbox WHERE due_at <= ? AND claimed_till <= ? AND (tenant_id, id) IN (

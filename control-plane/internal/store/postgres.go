@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// postgresConns is for one process; a server allows 100 as it comes.
+	// postgresConns is for one process; a server allows 100 by default.
 	postgresConns = 16
-	// migrateLock is the advisory lock under which the schema changes: any number of ours.
+	// migrateLock is the number of the advisory lock for schema changes, chosen freely.
 	migrateLock = 0x636f72766f // "corvo"
 	idleMax     = 5 * time.Minute
 )
@@ -40,11 +40,11 @@ func openPostgres(ctx context.Context, url string, o Options) (Store, error) {
 	if err := preparePostgres(ctx, cfg.Copy(), o); err != nil {
 		return nil, fmt.Errorf("open database %s on %s: %w", cfg.Database, cfg.Host, err)
 	}
-	// Serializable transactions watch whole tables that the planner would rather walk,
-	// and small tables it always would: every writer would be in every other's way.
+	// A serializable transaction that scans a table conflicts with every writer to it,
+	// and the planner always scans small tables.
 	cfg.RuntimeParams["enable_seqscan"] = "off"
-	// A walk that there is no way around has an absurd cost by that, and would be compiled
-	// first, for a second.
+	// That gives an unavoidable scan an absurd cost, for which it would first be
+	// JIT-compiled for a second.
 	cfg.RuntimeParams["jit"] = "off"
 	cfg.RuntimeParams["application_name"] = "corvo-control"
 	db := stdlib.OpenDB(*cfg)
@@ -82,8 +82,8 @@ func preparePostgres(ctx context.Context, cfg *pgx.ConnConfig, o Options) (err e
 	return migrate(ctx, goose.DialectPostgres, db, postgresFiles(), o.Log)
 }
 
-// checkRole: what a role may that row-level security does not bind, one wrong statement
-// may do to every tenant.
+// checkRole refuses a role that row-level security does not bind: with it, one wrong
+// statement could reach every tenant.
 func checkRole(ctx context.Context, db *sql.DB, allow bool) error {
 	var role string
 	var super, bypass bool

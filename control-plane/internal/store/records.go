@@ -13,10 +13,10 @@ type Tenant struct {
 	Cell                 string
 	CreatedAt, UpdatedAt time.Time
 	DeletedAt            time.Time
-	// Version rises with every write and is what an etag stands for.
+	// Version rises with every write; etags are made from it.
 	Version int64
-	// Generation rises with what the cell must learn; Observed is the one that every
-	// proxy of the cell goes by.
+	// Generation rises with every change that the cell must learn; Observed is the
+	// one that every proxy of the cell has applied.
 	Generation, Observed int64
 }
 
@@ -62,7 +62,7 @@ type (
 	}
 )
 
-// Removal says that somebody took a user out of a tenant: signing in through the
+// Removal records that a user was removed from a tenant: signing in through the
 // tenant's provider does not bring them back.
 type Removal struct {
 	TenantID, UserID, Email string
@@ -101,7 +101,7 @@ type KeyVersion struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Session is a signed-in browser.
+// Session is that of a signed-in browser.
 type Session struct {
 	// TenantID is set for a session that a tenant's provider or invitation opened: good
 	// there only.
@@ -150,7 +150,7 @@ type Connection struct {
 	GroupMappings []GroupMapping
 	Enabled       bool
 	LastTest      string // JSON of the service's own.
-	// Settings rises with every change that a trial sign-in must repeat; Tested is the
+	// Settings rises with every change that needs a new trial sign-in; Tested is the
 	// value that passed one.
 	Settings, Tested     int64
 	CreatedAt, UpdatedAt time.Time
@@ -203,7 +203,7 @@ type Answer struct {
 	CreatedAt                              time.Time
 }
 
-// Outbox is something that has to happen outside.
+// Outbox is something to be done outside the database.
 type Outbox struct {
 	TenantID, ID string
 	Kind         OutboxKind
@@ -225,7 +225,7 @@ const (
 	OutboxTenant    OutboxKind = "cell.tenant"
 	OutboxNamespace OutboxKind = "cell.namespace"
 	OutboxKey       OutboxKind = "cell.key"
-	// OutboxUser: the user lost the tenant; tokens minted before now must die.
+	// OutboxUser: the user lost the tenant; tokens made before now must end.
 	OutboxUser OutboxKind = "cell.user"
 	// OutboxTokenKeys: the keys that sign browsers' tokens were replaced; it is no tenant's.
 	OutboxTokenKeys OutboxKind = "cell.token-keys"

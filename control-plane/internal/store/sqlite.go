@@ -20,8 +20,8 @@ const (
 	fileMode      = 0o600
 )
 
-// openSQLite takes the file for this process, then opens one connection that writes and
-// some that read.
+// openSQLite locks the file for this process, then opens one connection for writing and
+// some for reading.
 func openSQLite(ctx context.Context, path string, o Options) (Store, error) {
 	if path == "" {
 		return nil, errors.New("open database: sqlite: must be followed by the path of a file")
@@ -64,16 +64,16 @@ func (d *database) openFile(ctx context.Context, path string, o Options) error {
 	if err := migrate(ctx, goose.DialectSQLite3, d.write, sqliteFiles(), o.Log); err != nil {
 		return errors.Join(err, d.write.Close())
 	}
-	// The file is this process's alone: who claimed something died, and nobody shall
-	// wait until the claim ends by time.
+	// The file belongs to this process alone: earlier claims are of dead processes,
+	// and need not time out.
 	if _, err := d.write.ExecContext(ctx, "UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0"); err != nil {
 		return errors.Join(fmt.Errorf("free what a process before had claimed: %w", err), d.write.Close())
 	}
 	return d.openReaders(path)
 }
 
-// openBeside opens the file of a process that runs, or will: SQLite itself keeps the
-// transactions of two processes apart.
+// openBeside opens a file that another process may be using: SQLite itself isolates
+// the transactions of two processes.
 func (d *database) openBeside(ctx context.Context, path string) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return err

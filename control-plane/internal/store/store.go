@@ -40,11 +40,11 @@ type Page struct {
 	Limit int
 }
 
-// Tx is one transaction. In one that was opened for a tenant, other tenants' records are
-// not there, and what looks across tenants (by name, link or key id; the loops) fails.
-// Insert methods fail with ErrExists, Get methods with
-// ErrNotFound, Update methods with ErrStale if Version is not the stored one; an Update
-// raises Version in the record it was given.
+// Tx is one transaction. In one opened for a tenant, other tenants' records do not
+// exist, and methods across tenants (by name, link or key id; for the loops) fail.
+// Insert methods fail with ErrExists, Get methods with ErrNotFound, Update methods with
+// ErrStale if Version is not the stored one; an Update raises Version in the record it
+// was given.
 type Tx interface {
 	Tenants
 	Namespaces
@@ -74,12 +74,12 @@ type Tenants interface {
 	// FindTenant finds deleted ones too.
 	FindTenant(ctx context.Context, id string) (Tenant, error)
 	UpdateTenant(ctx context.Context, t *Tenant) error
-	// ObserveTenant notes that the cell goes by a generation.
+	// ObserveTenant records that the cell has applied a generation.
 	ObserveTenant(ctx context.Context, id string, generation int64) error
 	// ListTenants walks all tenants, deleted or not, by id, for the service's full scans.
 	ListTenants(ctx context.Context, p Page) ([]Tenant, error)
-	// UnobservedTenants are those, deleted or not, whose generation the cell does not go
-	// by yet, by id.
+	// UnobservedTenants are those, deleted or not, whose generation the cell has not
+	// applied yet, by id.
 	UnobservedTenants(ctx context.Context, p Page) ([]Tenant, error)
 }
 
@@ -91,13 +91,13 @@ type Namespaces interface {
 	// FindNamespace finds one of any tenant, for the service's own loops.
 	FindNamespace(ctx context.Context, id string) (Namespace, error)
 	GetNamespaceByName(ctx context.Context, tenantID, name string) (Namespace, error)
-	// ListNamespaces lists living ones by name.
+	// ListNamespaces lists live ones by name.
 	ListNamespaces(ctx context.Context, tenantID string, p Page) ([]Namespace, error)
 	CountNamespaces(ctx context.Context, tenantID string) (int, error)
 	UpdateNamespace(ctx context.Context, n *Namespace) error
 	ObserveNamespace(ctx context.Context, tenantID, id string, generation int64) error
-	// UnobservedNamespaces are those, deleted or not, whose generation the cell does not
-	// go by yet, of all tenants, by id.
+	// UnobservedNamespaces are those of all tenants, deleted or not, whose generation
+	// the cell has not applied yet, by id.
 	UnobservedNamespaces(ctx context.Context, p Page) ([]Namespace, error)
 	// UnobservedNamespacesOf are those of one tenant.
 	UnobservedNamespacesOf(ctx context.Context, tenantID string, p Page) ([]Namespace, error)
@@ -120,17 +120,17 @@ type Memberships interface {
 	DeleteMembership(ctx context.Context, tenantID, userID string) error
 	// ListMembers lists by user id.
 	ListMembers(ctx context.Context, tenantID string, p Page) ([]Member, error)
-	// CountOwners counts and locks: two transactions that take away an owner each must
-	// not both see the other's.
+	// CountOwners counts and locks, so that two transactions that each remove an owner
+	// do not both see the other's.
 	CountOwners(ctx context.Context, tenantID string) (int, error)
 
-	// PutRemoval notes that somebody removed a user from a tenant; IsRemoved tells whether
-	// the user, or somebody of the address (unless it is empty), was. DeleteRemovals
-	// forgets both.
+	// PutRemoval records the removal of a user from a tenant. IsRemoved reports whether
+	// the user, or one of that address (unless it is empty), was removed. DeleteRemovals
+	// deletes these records.
 	PutRemoval(ctx context.Context, r Removal) error
 	IsRemoved(ctx context.Context, tenantID, userID, email string) (bool, error)
 	DeleteRemovals(ctx context.Context, tenantID, userID, email string) error
-	// ListAccess is every living tenant of a user, by tenant name.
+	// ListAccess is every live tenant of a user, by tenant name.
 	ListAccess(ctx context.Context, userID string) ([]Access, error)
 }
 
@@ -156,8 +156,8 @@ type Keys interface {
 	UpdateKey(ctx context.Context, k *Key) error
 	ObserveKey(ctx context.Context, tenantID, id string, generation int64) error
 	UnobservedKeys(ctx context.Context, p Page) ([]Key, error)
-	// KeysOfUser lists the keys that live and that a user made, directly or through keys
-	// that they made.
+	// KeysOfUser lists the live keys that a user made, directly or through keys of
+	// theirs.
 	KeysOfUser(ctx context.Context, tenantID, userID string, p Page) ([]Key, error)
 }
 
@@ -179,8 +179,8 @@ type Signups interface {
 	GetSignup(ctx context.Context, id string) (Signup, error)
 	GetSignupByDigest(ctx context.Context, digest string) (Signup, error)
 	UpdateSignup(ctx context.Context, s Signup) error
-	// VoidSignups makes the unconfirmed links for an address and name worthless that were
-	// asked for from one client: nobody voids the links of others.
+	// VoidSignups invalidates the unconfirmed links for an address and name that one
+	// client asked for; links of other clients stay valid.
 	VoidSignups(ctx context.Context, email, tenantName, peer string, now time.Time) error
 	DeleteSignupsBefore(ctx context.Context, expired time.Time) (int, error)
 }
@@ -188,10 +188,10 @@ type Signups interface {
 // Tokens is secrets that work once.
 type Tokens interface {
 	InsertToken(ctx context.Context, t Token) error
-	// GetToken reads a token without using it up.
+	// GetToken reads a token without using it.
 	GetToken(ctx context.Context, digest, purpose string) (Token, error)
 	// UseToken marks a token used and returns it as it was before: the caller decides by
-	// UsedAt and ExpiresAt. Of two at a time, one sees it unused.
+	// UsedAt and ExpiresAt. Of two concurrent calls, one sees it unused.
 	UseToken(ctx context.Context, digest, purpose string, now time.Time) (Token, error)
 	DeleteTokensBefore(ctx context.Context, expired time.Time) (int, error)
 }
@@ -203,7 +203,7 @@ type Connections interface {
 	// ListConnections lists by id.
 	ListConnections(ctx context.Context, tenantID string) ([]Connection, error)
 	UpdateConnection(ctx context.Context, c *Connection) error
-	// DeleteConnection takes its identities with it.
+	// DeleteConnection deletes its identities too.
 	DeleteConnection(ctx context.Context, tenantID, id string) error
 	InsertIdentity(ctx context.Context, i Identity) error
 	GetIdentity(ctx context.Context, tenantID, connectionID, issuer, subject string) (Identity, error)
@@ -227,41 +227,41 @@ type Idempotency interface {
 type OutboxRows interface {
 	InsertOutbox(ctx context.Context, o Outbox) error
 	// ClaimOutbox takes up to limit due rows, of all tenants, in the order they were
-	// made; nobody else gets them before till. A claim counts as an attempt. No kinds
-	// means all of them.
+	// made; no other holder gets them before till. A claim counts as an attempt. No
+	// kinds means all.
 	ClaimOutbox(ctx context.Context, holder string, now, till time.Time, limit int, kinds ...OutboxKind) ([]Outbox, error)
-	// HasOutbox reports whether a row about a subject waits that is due by then.
+	// HasOutbox reports whether a row about a subject is waiting and due by then.
 	HasOutbox(ctx context.Context, tenantID string, kind OutboxKind, subject string, due time.Time) (bool, error)
-	// FinishOutbox removes a row that is done, as it was claimed: ErrStale if somebody
-	// else has claimed it since.
+	// FinishOutbox removes a row that is done, as it was claimed: ErrStale if another
+	// holder has claimed it since.
 	FinishOutbox(ctx context.Context, o Outbox) error
-	// DeferOutbox lets a row go, as it was claimed, and notes why it failed.
+	// DeferOutbox puts back a row, as it was claimed, and records why it failed.
 	DeferOutbox(ctx context.Context, o Outbox, due time.Time, problem string) error
-	// CountOutbox counts the rows of all tenants that are due before a time, and tells
-	// since when the oldest has been due, failures included.
+	// CountOutbox counts the rows of all tenants that are due before a time, failures
+	// included, and returns since when the oldest has been due.
 	CountOutbox(ctx context.Context, before time.Time) (int, time.Time, error)
 	// OldestOutbox is since when the oldest row of some kinds has been due, parked or not;
 	// zero: none is.
 	OldestOutbox(ctx context.Context, now time.Time, kinds ...OutboxKind) (time.Time, error)
-	// CountParked counts rows that failed and are not tried again before a time.
+	// CountParked counts rows that failed and are not retried before a time.
 	CountParked(ctx context.Context, before time.Time) (int, error)
 }
 
-// Leases is rights that one process holds.
+// Leases are rights that one process holds at a time.
 type Leases interface {
-	// TakeLease takes or renews: false if somebody else holds it.
+	// TakeLease takes or renews a lease; false if another holder has it.
 	TakeLease(ctx context.Context, name, holder string, now, till time.Time) (Lease, bool, error)
 	ReleaseLease(ctx context.Context, name, holder string) error
-	// HeldLeases lists those that somebody holds and whose names begin with a text.
+	// HeldLeases lists held leases whose names begin with prefix.
 	HeldLeases(ctx context.Context, prefix string, now time.Time) ([]Lease, error)
 }
 
 // Settings is keys and numbers of the service itself.
 type Settings interface {
 	GetSetting(ctx context.Context, name string) (string, error)
-	// InsertSetting fails with ErrExists: of two at a time the first one counts.
+	// InsertSetting fails with ErrExists if the setting exists.
 	InsertSetting(ctx context.Context, name, value string, now time.Time) error
-	// PutSetting writes over what was there.
+	// PutSetting overwrites.
 	PutSetting(ctx context.Context, name, value string, now time.Time) error
 	// SettingNames lists those that begin with a text.
 	SettingNames(ctx context.Context, prefix string) ([]string, error)
@@ -271,8 +271,8 @@ type Settings interface {
 
 // Sealed is the columns that hold texts of package seal, alone or inside of other text.
 type Sealed interface {
-	// SealedRows lists up to limit rows of a table of which a column contains a text, and
-	// holds them until the transaction ends.
+	// SealedRows lists up to limit rows of a table in which a column contains a text, and
+	// locks them until the transaction ends.
 	SealedRows(ctx context.Context, table string, columns []string, containing string, limit int) ([]SealedRow, error)
 	// UpdateSealed writes the columns of a row that SealedRows gave in this transaction.
 	UpdateSealed(ctx context.Context, table string, columns []string, row SealedRow) error
@@ -281,14 +281,14 @@ type Sealed interface {
 	Containing(ctx context.Context, text string) (map[string]int, error)
 }
 
-// Restores is what a database needs that was restored from a copy.
+// Restores is for a database that was restored from a backup.
 type Restores interface {
 	// EndSignIns removes sessions, one-time tokens, invitations, sign-ups and unsent
 	// letters of all tenants, and counts them by name.
 	EndSignIns(ctx context.Context) (map[string]int, error)
 }
 
-// Rates counts.
+// Rates counts calls.
 type Rates interface {
 	// CountRate adds one to a bucket's window and returns the sum.
 	CountRate(ctx context.Context, bucket string, window time.Time) (int, error)

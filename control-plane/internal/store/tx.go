@@ -13,15 +13,15 @@ import (
 )
 
 // pageMax bounds a listing, also one that named no limit.
-const pageMax = 1001 // A full page of the API and one more, which tells that there is a next.
+const pageMax = 1001 // A full page of the API and one more, which shows that there is a next page.
 
 var (
 	errForeign = errors.New("the transaction was opened for another tenant")
 	errScope   = errors.New("this needs a transaction of the service, not of one tenant")
 )
 
-// tx implements Tx. Its methods about one tenant's rows ask in, those across tenants ask
-// service, so that SQLite keeps tenants apart where PostgreSQL's policies would.
+// tx implements Tx. Its methods on one tenant's rows call in, those across tenants call
+// service, so that SQLite separates tenants as PostgreSQL's policies do.
 type tx struct {
 	q       *sql.Tx
 	dialect *dialect
@@ -29,7 +29,7 @@ type tx struct {
 	race    error  // The first statement that lost a race; nothing after it counts.
 }
 
-// sees reports whether rows of the tenant are there for this transaction.
+// sees reports whether the tenant's rows are visible to this transaction.
 func (t *tx) sees(tenantID string) bool { return t.tenant == allTenants || t.tenant == tenantID }
 
 // in refuses to write another tenant's rows.
@@ -77,8 +77,8 @@ func (t *tx) exec(ctx context.Context, doing, text string, args ...any) (int, er
 	return int(n), nil
 }
 
-// insert adds a row. A row that is there already is not an error of the database, which
-// would end the whole transaction on PostgreSQL.
+// insert adds a row. An existing row is not an error of the database, which would end
+// the whole transaction on PostgreSQL.
 func (t *tx) insert(ctx context.Context, table, columns string, args ...any) error {
 	n, err := t.exec(ctx, "insert into "+table, "INSERT INTO "+table+" ("+columns+") VALUES ("+places(len(args))+") ON CONFLICT DO NOTHING", args...)
 	if err == nil && n == 0 {
@@ -90,7 +90,7 @@ func (t *tx) insert(ctx context.Context, table, columns string, args ...any) err
 // places is n parameters.
 func places(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// change runs a statement that must meet a row.
+// change runs a statement that must affect a row.
 func (t *tx) change(ctx context.Context, doing, text string, args ...any) error {
 	n, err := t.exec(ctx, doing, text, args...)
 	if err == nil && n == 0 {
@@ -99,8 +99,8 @@ func (t *tx) change(ctx context.Context, doing, text string, args ...any) error 
 	return err
 }
 
-// update runs a statement that meets a row only if it has the version that was read;
-// exists finds the row whatever its version.
+// update runs a statement that affects a row only at the version that was read;
+// exists finds the row at any version.
 func (t *tx) update(ctx context.Context, doing, text string, args []any, exists string, key ...any) error {
 	n, err := t.exec(ctx, doing, text, args...)
 	if err != nil || n > 0 {
@@ -208,8 +208,8 @@ func bind(args []any) ([]any, error) {
 	return out, nil
 }
 
-// clean replaces what PostgreSQL refuses in a text: what a caller says in a header must
-// not fail a statement.
+// clean replaces what PostgreSQL refuses in a text: a caller's header must not make a
+// statement fail.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

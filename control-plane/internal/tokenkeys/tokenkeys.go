@@ -2,10 +2,10 @@
 // signed: one for each calendar year, sealed in the database, made before it is needed
 // and known to cells for a while after.
 //
-// It must not know tokens. Surprising: which key signs follows from the date, so that all
+// It must not know tokens. Surprising: the date decides which key signs, so that all
 // control planes agree without talking, and next year's key is made a month ahead, so that
-// every cell has it when it is first used. Rotate replaces them all at once, for the day
-// that one has leaked.
+// every cell has it when it is first used. Rotate replaces them all at once, for when one
+// has leaked.
 package tokenkeys
 
 import (
@@ -68,8 +68,8 @@ func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
 	return private, idOf(private), nil
 }
 
-// Public lists the keys that cells should take tokens of. Call it now and then: it makes
-// the key of the next year in time.
+// Public lists the keys whose tokens cells should accept. Call it regularly: it also
+// makes the next year's key in time.
 func (k Keys) Public(ctx context.Context, tx store.Tx) (out []Public, _ error) {
 	for _, y := range years(k.Calendar(ctx).UTC()) {
 		private, err := k.findOrMake(ctx, tx, nameOf(y))
@@ -86,8 +86,8 @@ type Rotation struct {
 	Old, New []string
 }
 
-// Rotate replaces every key, so that no token of before counts once cells know. The row
-// that it leaves in the outbox has them told at once.
+// Rotate replaces every key, so that no older token is valid once cells know. Its
+// outbox row tells them at once.
 func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 	names, err := tx.SettingNames(ctx, settingPrefix)
 	if err != nil {
@@ -99,7 +99,7 @@ func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 		}
 	}
 	for _, name := range names {
-		// One that can not be opened, for want of its master key, is replaced all the same.
+		// One that cannot be opened, because its master key is missing, is replaced too.
 		if old, err := k.find(ctx, tx, name); err == nil {
 			r.Old = append(r.Old, idOf(old))
 		}
@@ -116,7 +116,7 @@ func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 	return r, tx.InsertOutbox(ctx, store.Outbox{ID: id[:30], Kind: store.OutboxTokenKeys, Subject: outboxSubject, CreatedAt: k.Now(), DueAt: k.Now()})
 }
 
-// Carried reports whether every proxy goes by the keys as they are since the last Rotate.
+// Carried reports whether every proxy has the keys of the last Rotate.
 func (k Keys) Carried(ctx context.Context, tx store.Tx) (bool, error) {
 	waits, err := tx.HasOutbox(ctx, "", store.OutboxTokenKeys, outboxSubject, endOf(k.Now().UTC().Year()+1))
 	return err == nil && !waits, err
