@@ -4,7 +4,7 @@
 //
 // It must not know what is fetched. A name is resolved once, every address it has must be
 // a public one, and the connection goes to an address that was checked, not to the name:
-// a name that changes its mind in between changes nothing.
+// a name that resolves differently in between changes nothing.
 //
 // Surprising: redirects are refused, not followed. Nothing we call this way needs one, and
 // each would be another address that a stranger chose.

@@ -142,8 +142,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// dial resolves once and connects to what it checked. TLS goes by the name all the
-// same: that is the transport's part.
+// dial resolves once and connects to the checked address. TLS still verifies the
+// name; the transport does that.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -241,7 +241,8 @@ func special() []netip.Prefix {
 	return out
 }
 
-// limited fails instead of cutting off: half an answer must not be taken for a whole one.
+// limited fails instead of cutting off, so that half an answer is not taken for a whole
+// one.
 type limited struct {
 	body io.ReadCloser
 	left int64

@@ -27,7 +27,7 @@ type Kit struct {
 	// Wake tells the background loops, after a commit, that it left work for them; it does
 	// not block.
 	Wake func()
-	// Await waits until seen reports true of a tenant's records, or ctx ends: false. Nobody
-	// looks again and again meanwhile: the loops say when they have noted something.
+	// Await waits until seen reports true of a tenant's records, or ctx ends: false. It
+	// does not poll: the loops report when they have recorded something.
 	Await func(ctx context.Context, tenantID string, seen func(store.Tx) (bool, error)) (bool, error)
 }

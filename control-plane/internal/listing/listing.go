@@ -1,8 +1,8 @@
-// Package listing owns the pages of a list: how many records one has, and the token from
-// which the next one goes on.
+// Package listing owns the pages of a list: their size, and the token with which the
+// next one continues.
 //
-// It must not know what is listed. Surprising: a token is good for the caller, the method
-// and the filters that it was given for, and for nobody and nothing else.
+// It must not know what is listed. Surprising: a token is valid only for the caller,
+// method and filters that it was made for.
 package listing
 
 import (
@@ -27,7 +27,7 @@ type Request interface {
 	GetPageToken() string
 }
 
-// Listing is one page on its way: of whom, of what, filtered how.
+// Listing is a request for one page: by whom, of what, with which filters.
 type Listing struct {
 	box            *seal.Box
 	caller, filter string
@@ -52,11 +52,11 @@ func Of(ctx context.Context, box *seal.Box, method string, r Request, filter ...
 	return l, nil
 }
 
-// Page asks for one record more than is shown: whether there is a next page.
+// Page asks for one record more than is shown, to see whether there is a next page.
 func (l Listing) Page() store.Page { return store.Page{After: l.after, Limit: l.size + 1} }
 
-// Cut gives what is shown and the token of the next page, which goes on after the key of
-// the last record shown.
+// Cut returns the records to show and the token of the next page, which continues after
+// the key of the last one.
 func Cut[T any](l Listing, records []T, key func(T) string) (shown []T, next string) {
 	if len(records) <= l.size {
 		return records, ""

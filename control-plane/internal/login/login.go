@@ -294,7 +294,7 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 	return res, nil
 }
 
-// worthless tells why a token signs nobody in; nil if it does.
+// worthless says why a token does not sign in; nil if it does.
 func worthless(t store.Token, err error, now time.Time) *fault.Error {
 	switch {
 	case err != nil || t.Subject == "":

@@ -145,8 +145,7 @@ func (o Options) client() ([]gomail.Option, error) {
 	return opts, nil
 }
 
-// isLoopback goes by what is written: a name that somebody's DNS points at this machine
-// is not this machine.
+// isLoopback goes by the text: a name that DNS resolves to this machine does not count.
 func isLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -160,7 +159,7 @@ func isLoopback(host string) bool {
 // the same Message-ID, by which mailboxes recognise it.
 func (s *Sender) Deliver(ctx context.Context, row store.Outbox) error {
 	m, err := Take(s.box, row)
-	if errors.Is(err, seal.ErrUnknownKey) { // Whoever gives the master key back has it sent.
+	if errors.Is(err, seal.ErrUnknownKey) { // It is sent once the master key is given again.
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *Sender) send(ctx context.Context, id string, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err = client.DialAndSendWithContext(ctx, msg)
-	if err != nil && !msg.IsDelivered() { // What went wrong after the letter was taken harms nobody.
+	if err != nil && !msg.IsDelivered() { // An error after the letter was accepted is harmless.
 		return fmt.Errorf("send email %s: %w", id, classify(err))
 	}
 	return nil

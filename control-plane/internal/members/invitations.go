@@ -27,7 +27,7 @@ import (
 const (
 	// invitationLife is how long somebody may take to answer.
 	invitationLife = 7 * 24 * time.Hour
-	// InvitationsMax are open at a time; beyond that somebody is writing to strangers.
+	// InvitationsMax are open at a time; more would be mail to strangers.
 	InvitationsMax = 500
 	// nameMax is in characters.
 	nameMax = 100
@@ -152,7 +152,7 @@ func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
 	return fault.New(fault.Exists, "ALREADY_MEMBER", "%s is already a member; change their role in the member list", i.Email)
 }
 
-// RevokeInvitation makes a link worthless.
+// RevokeInvitation invalidates a link.
 func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitationRequest) (*cloudv1.RevokeInvitationResponse, error) {
 	c := access.From(ctx)
 	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {

@@ -110,8 +110,7 @@ func revokeKeys(
 	return revoked, nil
 }
 
-// mayInvite refuses a key whose maker is no member any more: it would bring them back, or
-// somebody in their place.
+// mayInvite refuses a key whose maker is no longer a member: it could invite them back.
 func mayInvite(ctx context.Context, tx store.Tx) error {
 	c := access.From(ctx)
 	const hopsMax = 100

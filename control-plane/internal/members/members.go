@@ -24,7 +24,7 @@ type Needs struct {
 	InvitationsPerHour int
 }
 
-// InvitationsPerHourDefault lets a company come in, and is of no use for junk mail.
+// InvitationsPerHourDefault is enough for a company, and too little for spam.
 const InvitationsPerHourDefault = 100
 
 // Service is the use cases of members and invitations.
@@ -147,7 +147,7 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 		if err := s.mayChange(ctx, tx, m, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
 			return err
 		}
-		if m.UserID != c.UserID { // Whoever leaves may come back as they came.
+		if m.UserID != c.UserID { // A member who leaves by themselves may come back the same way.
 			removal := store.Removal{TenantID: m.TenantID, UserID: u.ID, Email: u.Email, RemovedBy: c.Name, RemovedAt: s.Now()}
 			if err := tx.PutRemoval(ctx, removal); err != nil {
 				return err

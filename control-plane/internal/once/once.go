@@ -1,5 +1,5 @@
-// Package once owns calls that may be made again: the same request id and body get the
-// first answer, and nothing is done twice.
+// Package once owns repeatable calls: the same request id and body get the first
+// answer, and nothing is done twice.
 //
 // It must not know what a call does. Surprising: the answer is kept before a secret is in
 // it, so a repeated call shows none.
@@ -86,8 +86,8 @@ func (c Call) Do(ctx context.Context, k kit.Kit, into proto.Message, do func(sto
 		return c.keep(ctx, tx, k, into)
 	}
 	err := k.Store.Tenant(ctx, c.first.TenantID, write)
-	// Of two that run at the same time the slower one finds the other's rows in its way, and
-	// with a second try the other's answer.
+	// Of two concurrent calls the slower one conflicts with the other's rows; a second try
+	// finds the other's answer.
 	if refused, ok := fault.As(err); ok && refused.Code == fault.Exists && c.first.RequestID != "" {
 		err = k.Store.Tenant(ctx, c.first.TenantID, write)
 	}

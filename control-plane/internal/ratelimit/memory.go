@@ -33,7 +33,7 @@ type bucket struct {
 // NewBuckets makes Buckets of a rate.
 func NewBuckets(r Rate) *Buckets { return &Buckets{rate: r, all: map[string]bucket{}} }
 
-// Take takes one; otherwise it tells how long it takes until there is one.
+// Take takes one, or returns how long to wait until there is one.
 func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Wait tells how long Take would have to wait, and takes nothing.
+// Wait returns how long Take would have to wait, and takes nothing.
 func (b *Buckets) Wait(key string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *Buckets) makeRoom(now time.Time) {
 	}
 }
 
-// TooMany is the refusal of what must wait.
+// TooMany is the refusal of a call that must wait.
 func TooMany(reason, what string, wait time.Duration) *fault.Error {
 	refusal := fault.New(fault.Exhausted, reason, "too many %s; try again in %s", what, words(wait.Round(time.Second)))
 	refusal.RetryAfter = max(wait, time.Millisecond)

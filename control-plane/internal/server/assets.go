@@ -44,7 +44,8 @@ func assets(files fs.FS) assetSet {
 		return nil
 	})
 	if err != nil {
-		// Half a console is worse than none, of which the answer says how to get one.
+		// Half a console is worse than none; without one, the answer says how to get
+		// it.
 		return assetSet{}
 	}
 	return set
@@ -69,7 +70,8 @@ func encodingOf(name string) string {
 	return ""
 }
 
-// formOf tags content by what it is: two encodings of a file are two things to a cache.
+// formOf makes an etag from the content: for caches, two encodings of a file are
+// different.
 func formOf(encoding string, content []byte) form {
 	sum := sha256.Sum256(content)
 	return form{encoding, content, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
@@ -120,7 +122,7 @@ func chosen(forms []form, accept []string) form {
 }
 
 // accepts reports whether an Accept-Encoding names an encoding with a weight above zero.
-// A wildcard is not taken as a yes: who means brotli says so.
+// A wildcard does not count: clients that accept brotli say so.
 func accepts(accept []string, encoding string) bool {
 	for _, line := range accept {
 		for item := range strings.SplitSeq(line, ",") {

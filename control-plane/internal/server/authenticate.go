@@ -31,7 +31,7 @@ var (
 		"your session has ended; sign in again")
 )
 
-// authenticator finds out who calls.
+// authenticator identifies callers.
 type authenticator struct {
 	store  store.Store
 	policy cookies.Policy
@@ -70,8 +70,8 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 		return access.Caller{}, err
 	}
 	now := a.now()
-	// Every check is made, whichever fails first: an unknown key takes as long as a
-	// wrong secret.
+	// All checks are always made, so that an unknown key takes as long as a wrong
+	// secret.
 	good := matches(k.Versions, key, now)
 	if !good || k.Kind != cloudv1.KeyKind_KEY_KIND_MANAGEMENT || key.Kind() != apikey.Management || !k.RevokedAt.IsZero() || ended(k.ExpiresAt, now) {
 		return access.Caller{}, errBadKey
@@ -81,8 +81,8 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 	return bare, nil
 }
 
-// findKey gives a key without secrets and an empty tenant for what is not there. It asks
-// the same questions for a key that is not there as for one that is.
+// findKey returns a key without secrets and an empty tenant for an unknown id. It makes
+// the same queries as for a known one.
 func (a *authenticator) findKey(ctx context.Context, id string) (k store.Key, t store.Tenant, _ error) {
 	err := a.store.ReadService(ctx, func(tx store.Tx) error {
 		var noKey, noTenant error
@@ -99,8 +99,8 @@ func (a *authenticator) findKey(ctx context.Context, id string) (k store.Key, t 
 	return k, t, nil
 }
 
-// matches compares in constant time with every secret that is alive, and with as many
-// as a key can have at most.
+// matches compares in constant time with every valid secret, always as many times as
+// a key can have secrets.
 func matches(versions []store.KeyVersion, key apikey.Key, now time.Time) bool {
 	const versionsMax = 2
 	digest := key.Digest()

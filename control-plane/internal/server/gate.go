@@ -33,7 +33,7 @@ type gate struct {
 	now    func() time.Time
 }
 
-// before authenticates by the headers alone, so that a stranger's body is not even read.
+// before authenticates by the headers alone, so that a stranger's body is not read.
 func (g *gate) before(next http.Handler, errs *connect.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, err := g.authenticate(r)
@@ -61,8 +61,8 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 		// Another site must not sign a browser in, or out, as somebody of its choice.
 		return ctx, foreignSite(r.Header, g.public)
 	}
-	// A bad credential costs a look into the database, too. One that was good a moment ago
-	// is let through: a neighbour's guesses are no reason to keep somebody out.
+	// A bad credential costs a database query too. One that was good recently is let
+	// through, so that a neighbour's guesses do not lock its owner out.
 	shown := credentialOf(r.Header, g.policy)
 	if refusal := g.limits.guesses.Check(bare.Peer, g.now()); refusal != nil && !g.limits.good.Has(shown) {
 		return ctx, refusal
@@ -96,8 +96,8 @@ func sameOrigin(h http.Header, public string) bool {
 	return false
 }
 
-// foreignSite refuses a request that a browser says another site made. Programs say
-// nothing.
+// foreignSite refuses a request that, by the browser's headers, another site made.
+// Programs send no such headers.
 func foreignSite(h http.Header, public string) error {
 	site, origin := h.Get("Sec-Fetch-Site"), h.Get("Origin")
 	if site == "cross-site" || site == "same-site" || site == "" && origin != "" && origin != public {
@@ -162,12 +162,12 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 	return ctx, nil
 }
 
-// limits is what may be called how often, counted in memory.
+// limits are rate limits, counted in memory.
 type limits struct {
 	// strangers are calls without a credential, guesses those with a bad one.
 	strangers, guesses *ratelimit.Strangers
-	// writes are changes, per tenant: whoever may change something may not keep the
-	// database from everybody else.
+	// writes are changes, per tenant, so that no tenant keeps the database from the
+	// others.
 	writes *ratelimit.Buckets
 	// good are credentials that were good when they were shown last, by their digest.
 	// They are looked up all the same.
@@ -179,7 +179,7 @@ func credentialOf(h http.Header, policy cookies.Policy) string {
 	return seal.Digest(strings.Join(h.Values("Authorization"), "\n") + "\n" + policy.Session(h))
 }
 
-// writesRate lets Terraform apply a large plan, and people do what they like.
+// writesRate is enough for Terraform to apply a large plan, and for any person.
 var writesRate = ratelimit.Rate{PerSecond: 20, Burst: 500}
 
 func newLimits() *limits {
@@ -240,7 +240,7 @@ func listOf(own []store.Access) string {
 	return strings.Join(names, ", ")
 }
 
-// denied names what is missing and who can help.
+// denied names the missing permission and who can grant it.
 func denied(c access.Caller, p cloudv1.Permission) error {
 	var may []string
 	for n := range cloudv1.TenantRole_name {

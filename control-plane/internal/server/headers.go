@@ -24,7 +24,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // userAgentBytesMax bounds what a client says about itself, since it is stored.
 const userAgentBytesMax = 256
 
-// secured sets the headers that every answer has, whatever becomes of it.
+// secured sets the headers that every answer has.
 func secured(next http.Handler, secure bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -43,7 +43,7 @@ func secured(next http.Handler, secure bool) http.Handler {
 }
 
 // introduced gives each request an id and a caller of whom only the address is known.
-// An id that the client sends is not taken over: it would let one forge the log.
+// A client's own request id is ignored, because it could forge the log.
 func introduced(next http.Handler, maker *ids.Maker, now func() time.Time, peer func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{
@@ -108,7 +108,7 @@ func limited(next http.Handler) http.Handler {
 	})
 }
 
-// unstored keeps answers about somebody out of every cache.
+// unstored keeps personal answers out of every cache.
 func unstored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

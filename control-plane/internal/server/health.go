@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// readyTimeout bounds the questions behind /readyz.
+// readyTimeout bounds the checks of /readyz.
 const readyTimeout = 2 * time.Second
 
 func healthy(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok") // The client may be gone.
 }
 
-// ready answers 200 if every check passes, else 503. It says which failed and not
-// why: the address is open to everybody.
+// ready answers 200 if every check passes, else 503. It says which failed but not
+// why, because anybody can call it.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()

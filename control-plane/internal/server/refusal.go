@@ -18,8 +18,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
-// refuse turns whatever a use case returned into what a caller may see. What is no fault
-// goes to the log, and the caller gets its request id.
+// refuse turns a use case's error into what a caller may see. An error that is not a
+// fault is logged, and the caller gets the request id.
 func refuse(ctx context.Context, log *slog.Logger, procedure string, err error) *connect.Error {
 	c := access.From(ctx)
 	if f, ok := fault.As(err); ok {
@@ -68,7 +68,7 @@ func attach(e *connect.Error, d *cloudv1.Refusal) {
 	}
 }
 
-// seconds rounds up: somebody who waits less is refused again.
+// seconds rounds up: a caller that waits less is refused again.
 func seconds(d time.Duration) int32 {
 	return int32(min(math.Ceil(d.Seconds()), math.MaxInt32))
 }

@@ -25,7 +25,7 @@ type Options struct {
 	Browser http.Handler
 	// Console is the built console; may be nil or empty.
 	Console fs.FS
-	// Ready are the questions behind /readyz.
+	// Ready are the checks of /readyz.
 	Ready []Check
 	// Status is more for /readyz to say, one line each; nil: nothing.
 	Status func() []string
@@ -33,7 +33,7 @@ type Options struct {
 	Peer func(*http.Request) string
 }
 
-// Check is a question behind /readyz.
+// Check is a check of /readyz.
 type Check struct {
 	Name  string
 	Check func(context.Context) error
@@ -46,8 +46,8 @@ type Server struct {
 	handler http.Handler
 }
 
-// New fails if an RPC has no permission or no implementation: then nobody can reach what
-// nobody thought about.
+// New fails if an RPC has no permission or no implementation, so that none is reachable
+// by oversight.
 func New(o Options) (*Server, error) {
 	all, err := rules()
 	if err != nil {

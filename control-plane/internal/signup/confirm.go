@@ -184,7 +184,7 @@ func (s *Service) find(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmReque
 	return su, s.ended(su, now), nil
 }
 
-// ended tells why a sign-up is over; nil if it is not.
+// ended says why a sign-up is over; nil if it is not.
 func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
 	switch {
 	case !su.ConfirmedAt.IsZero():
@@ -243,7 +243,7 @@ func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, 
 	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned), nil
 }
 
-// found makes the tenant, in the name of its owner.
+// found makes the tenant, with the owner as the actor.
 func (s *Service) found(ctx context.Context, tx store.Tx, m *material) error {
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.Role = m.Tenant.ID, m.Tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER

@@ -3,8 +3,8 @@
 // which a browser reads jobs.
 //
 // It must not know the wire, nor cells: a change is a row, its audit row and an outbox row
-// in one transaction, and somebody else carries it on. Whoever gets here may do what the
-// RPC's permission says; what depends on the request (never grant more than one holds) is
+// in one transaction, and somebody else carries it on. The caller's permission for the RPC
+// is already checked; what depends on the request (never grant more than one holds) is
 // checked here.
 //
 // Surprising: a call that wants its change to be usable when it returns does not ask the

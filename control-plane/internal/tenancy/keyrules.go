@@ -73,8 +73,7 @@ func checkKey(k store.Key, now time.Time) error {
 }
 
 // MayHold refuses to make, change or end a key that may do more than the caller. Ending
-// one counts: whoever rotates a key holds it afterwards, and whoever revokes it stops
-// what it did.
+// counts too: rotating a key gives it to the caller, and revoking it stops its users.
 func MayHold(c access.Caller, k store.Key) error {
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
 		if access.MayGrant(c.Role, k.TenantRole) {

@@ -6,8 +6,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// KeysReady waits until every proxy goes by the newest generation of the keys; false if
-// that did not happen before ctx ended.
+// KeysReady waits until every proxy has the newest generation of the keys; false if ctx
+// ends before.
 func (s *Service) KeysReady(ctx context.Context, tenantID string, keyIDs ...string) bool {
 	s.Wake()
 	ready, err := s.Await(ctx, tenantID, func(tx store.Tx) (bool, error) {

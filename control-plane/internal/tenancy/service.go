@@ -78,7 +78,7 @@ func gone(err error) bool {
 	return ok && f.Code == fault.NotFound
 }
 
-// syncOf tells how far a change is on its way into the cell.
+// syncOf is how far a change is on its way to the cell.
 func syncOf(generation, observed int64, ended bool) cloudv1.Sync {
 	switch {
 	case observed >= generation:
@@ -97,10 +97,11 @@ func stamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// ended tells whether a time that may be never has passed.
+// ended reports whether at has passed; a zero at never does.
 func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// masked gives the paths of an update mask after checking that each may be changed.
+// masked returns the paths of an update mask, after checking that each may be
+// changed.
 func masked(paths []string, allowed ...string) ([]string, error) {
 	var wrong []fault.Field
 	for _, p := range paths {
