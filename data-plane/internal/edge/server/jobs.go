@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
@@ -58,20 +60,15 @@ func (c *call) job() error {
 	return c.reply(newJobAnswer(&j))
 }
 
-func (c *call) deleteJob() error {
-	id, err := c.jobID()
-	if err != nil {
-		return err
+// aboutJob handles a use case that asks for a job's id alone and answers with a word.
+func aboutJob(word string, do func(*queue.Service, context.Context, queue.Caller, job.ID) error) func(*call) error {
+	return func(c *call) error {
+		id, err := c.jobID()
+		if err != nil {
+			return err
+		}
+		return c.done(word, do(c.place.Local, c.r.Context(), c.who.Caller, id))
 	}
-	return c.done("deleted", c.place.Local.Delete(c.r.Context(), c.who.Caller, id))
-}
-
-func (c *call) retryJob() error {
-	id, err := c.jobID()
-	if err != nil {
-		return err
-	}
-	return c.done("retried", c.place.Local.Retry(c.r.Context(), c.who.Caller, id))
 }
 
 func (c *call) cancelJob() error {

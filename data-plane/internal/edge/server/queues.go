@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -269,10 +270,9 @@ func newQueueAnswer(q *queue.QueueInfo) wire.Queue {
 	}
 }
 
-func (c *call) pauseQueue() error {
-	return c.done("paused", c.place.Local.PauseQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
-}
-
-func (c *call) resumeQueue() error {
-	return c.done("resumed", c.place.Local.ResumeQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name")))
+// aboutQueue handles a use case that asks for a queue's name alone and answers with a word.
+func aboutQueue(word string, do func(*queue.Service, context.Context, queue.Caller, string) error) func(*call) error {
+	return func(c *call) error {
+		return c.done(word, do(c.place.Local, c.r.Context(), c.who.Caller, c.r.PathValue("name")))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -123,9 +124,9 @@ func httpRoutes() []Route {
 			summary: "Get throughput for each of the last 60 minutes", answer: []wire.Minute{}},
 		{Method: get, Pattern: "/api/v1/jobs/{id}", Action: identity.ReadJob, Leader: true, handle: (*call).job,
 			summary: "Get a job", answer: wire.Job{}},
-		{Method: del, Pattern: "/api/v1/jobs/{id}", Action: identity.Operate, Leader: true, handle: (*call).deleteJob,
+		{Method: del, Pattern: "/api/v1/jobs/{id}", Action: identity.Operate, Leader: true, handle: aboutJob("deleted", (*queue.Service).Delete),
 			summary: "Delete a job", answer: wire.Status{}},
-		{Method: post, Pattern: "/api/v1/jobs/{id}/retry", Action: identity.Operate, Leader: true, handle: (*call).retryJob,
+		{Method: post, Pattern: "/api/v1/jobs/{id}/retry", Action: identity.Operate, Leader: true, handle: aboutJob("retried", (*queue.Service).Retry),
 			summary: "Retry an ended job, or run a scheduled or retrying job now", answer: wire.Status{}},
 		{Method: post, Pattern: "/api/v1/jobs/{id}/cancel", Action: identity.Operate, Leader: true, handle: (*call).cancelJob,
 			summary: "Cancel a job", answer: wire.Status{}},
@@ -143,9 +144,9 @@ func httpRoutes() []Route {
 			summary: "Count dead jobs by queue and error, the largest group first", query: deadGroupsParams, answer: wire.ErrorGroupList{}},
 		{Method: get, Pattern: "/api/v1/queues", Action: identity.Read, Leader: true, handle: (*call).queues,
 			summary: "List queues with exact counts", answer: []wire.Queue{}},
-		{Method: post, Pattern: "/api/v1/queues/{name}/pause", Action: identity.Operate, Leader: true, handle: (*call).pauseQueue,
+		{Method: post, Pattern: "/api/v1/queues/{name}/pause", Action: identity.Operate, Leader: true, handle: aboutQueue("paused", (*queue.Service).PauseQueue),
 			summary: "Pause a queue", answer: wire.Status{}},
-		{Method: post, Pattern: "/api/v1/queues/{name}/resume", Action: identity.Operate, Leader: true, handle: (*call).resumeQueue,
+		{Method: post, Pattern: "/api/v1/queues/{name}/resume", Action: identity.Operate, Leader: true, handle: aboutQueue("resumed", (*queue.Service).ResumeQueue),
 			summary: "Resume a paused or draining queue", answer: wire.Status{}},
 		{Method: post, Pattern: "/api/v1/queues/{name}/drain", Action: identity.Operate, Leader: true, waits: true, handle: (*call).drainQueue,
 			summary: "Drain a queue, and wait until it is empty", query: drainParams, answer: wire.Drained{}},
