@@ -62,7 +62,7 @@ func (s *Server) calendar(ctx context.Context) time.Time {
 // wrongClock says what is wrong with this machine's clock; empty if nothing is known to be.
 func (s *Server) wrongClock() string {
 	for i, c := range s.cells {
-		if state := c.Clock(); state.Verdict == cellclock.Off {
+		if state := c.Clock(); state.Status == cellclock.Off {
 			return fmt.Sprintf("%s (cell %s)", state.Detail, s.config.Cells[i].Name)
 		}
 	}

@@ -53,7 +53,7 @@ func (n *Node) otherNodes() map[string]string {
 // unknown whose clock is right, no node is kept from it: the calendar then advances by
 // the monotonic clock, and the log says so.
 func (n *Node) onClock(s cellclock.State) {
-	switch s.Verdict {
+	switch s.Status {
 	case cellclock.Agreed:
 		n.fitness.Clear(health.Clock)
 	case cellclock.Off:
@@ -83,6 +83,6 @@ func (n *Node) clockStatus() wire.ClockStatus {
 		return wire.ClockStatus{State: "alone"}
 	}
 	s := n.clocks.State()
-	words := map[cellclock.Verdict]string{cellclock.Unknown: "unknown", cellclock.Agreed: "agreed", cellclock.Off: "off"}
-	return wire.ClockStatus{State: words[s.Verdict], AheadMS: -s.Ahead.Milliseconds(), Detail: s.Detail}
+	words := map[cellclock.Status]string{cellclock.Unknown: "unknown", cellclock.Agreed: "agreed", cellclock.Off: "off"}
+	return wire.ClockStatus{State: words[s.Status], AheadMS: -s.Ahead.Milliseconds(), Detail: s.Detail}
 }

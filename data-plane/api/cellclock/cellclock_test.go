@@ -81,26 +81,26 @@ func TestWatch_TheOddOneOutIsOffAndTheOthersAgree(t *testing.T) {
 	const s, h = time.Second, time.Hour
 	for name, c := range map[string]struct {
 		off  []time.Duration
-		want []Verdict
+		want []Status
 	}{
-		"alone":                      {[]time.Duration{h}, []Verdict{Agreed}},
-		"three alike":                {[]time.Duration{0, 2 * s, -2 * s}, []Verdict{Agreed, Agreed, Agreed}},
-		"one ahead":                  {[]time.Duration{0, s, h}, []Verdict{Agreed, Agreed, Off}},
-		"one behind":                 {[]time.Duration{0, -h, s}, []Verdict{Agreed, Off, Agreed}},
-		"six seconds":                {[]time.Duration{0, 0, 6 * s}, []Verdict{Agreed, Agreed, Off}},
-		"two that differ":            {[]time.Duration{0, h}, []Verdict{Unknown, Unknown}},
-		"three that all differ":      {[]time.Duration{0, h, -h}, []Verdict{Unknown, Unknown, Unknown}},
-		"two of five":                {[]time.Duration{0, 0, 0, h, -h}, []Verdict{Agreed, Agreed, Agreed, Off, Off}},
-		"two of five, hand in hand":  {[]time.Duration{0, 0, 0, h, h}, []Verdict{Agreed, Agreed, Agreed, Off, Off}},
-		"two and two, and one apart": {[]time.Duration{0, 0, h, h, -h}, []Verdict{Unknown, Unknown, Unknown, Unknown, Unknown}},
+		"alone":                      {[]time.Duration{h}, []Status{Agreed}},
+		"three alike":                {[]time.Duration{0, 2 * s, -2 * s}, []Status{Agreed, Agreed, Agreed}},
+		"one ahead":                  {[]time.Duration{0, s, h}, []Status{Agreed, Agreed, Off}},
+		"one behind":                 {[]time.Duration{0, -h, s}, []Status{Agreed, Off, Agreed}},
+		"six seconds":                {[]time.Duration{0, 0, 6 * s}, []Status{Agreed, Agreed, Off}},
+		"two that differ":            {[]time.Duration{0, h}, []Status{Unknown, Unknown}},
+		"three that all differ":      {[]time.Duration{0, h, -h}, []Status{Unknown, Unknown, Unknown}},
+		"two of five":                {[]time.Duration{0, 0, 0, h, -h}, []Status{Agreed, Agreed, Agreed, Off, Off}},
+		"two of five, hand in hand":  {[]time.Duration{0, 0, 0, h, h}, []Status{Agreed, Agreed, Agreed, Off, Off}},
+		"two and two, and one apart": {[]time.Duration{0, 0, h, h, -h}, []Status{Unknown, Unknown, Unknown, Unknown, Unknown}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, watches := cell(t, c.off...)
 			for i, w := range watches {
 				w.round(context.Background())
-				if got := w.State(); got.Verdict != c.want[i] {
-					t.Errorf("node %d, off by %s, has verdict %+v, want %d", i, c.off[i], got, c.want[i])
+				if got := w.State(); got.Status != c.want[i] {
+					t.Errorf("node %d, off by %s, has status %+v, want %d", i, c.off[i], got, c.want[i])
 				}
 			}
 		})
@@ -115,23 +115,23 @@ func TestWatch_AJumpOfTheWallForgetsWhatWasKnown(t *testing.T) {
 	w := watches[0]
 	w.round(t.Context())
 	if !w.Trusted() {
-		t.Fatalf("verdict %+v", w.State())
+		t.Fatalf("status %+v", w.State())
 	}
 	clocks[0].move(time.Hour, 0)
-	if w.Trusted() || w.State().Verdict != Unknown {
-		t.Fatalf("the wall jumped an hour and the verdict is still %+v", w.State())
+	if w.Trusted() || w.State().Status != Unknown {
+		t.Fatalf("the wall jumped an hour and the status is still %+v", w.State())
 	}
 	w.round(t.Context())
-	if s := w.State(); s.Verdict != Off || !strings.Contains(s.Detail, "1h0m0s ahead of") {
-		t.Fatalf("asked again, the verdict is %+v", s)
+	if s := w.State(); s.Status != Off || !strings.Contains(s.Detail, "1h0m0s ahead of") {
+		t.Fatalf("asked again, the status is %+v", s)
 	}
 	clocks[0].move(-time.Hour, time.Second)
 	w.round(t.Context())
 	if !w.Trusted() {
-		t.Fatalf("set right again, the verdict is %+v", w.State())
+		t.Fatalf("set right again, the status is %+v", w.State())
 	}
 	clocks[0].move(goodFor+time.Second, goodFor+time.Second)
-	if w.State().Verdict != Unknown {
+	if w.State().Status != Unknown {
 		t.Fatal("old answers count for ever")
 	}
 }
@@ -142,8 +142,8 @@ func TestWatch_OffEndsWithAnAgreementOnly(t *testing.T) {
 	t.Parallel()
 	clocks, watches := cell(t, time.Hour, 0, 0)
 	w := watches[0]
-	var told []Verdict
-	w.o.OnChange = func(s State) { told = append(told, s.Verdict) }
+	var told []Status
+	w.o.OnChange = func(s State) { told = append(told, s.Status) }
 	w.round(t.Context())
 	nodes := w.o.Nodes
 	w.o.Nodes = func() map[string]string {
@@ -230,8 +230,8 @@ func TestTime_IsThatOfMostNodesWhateverTheWallDoes(t *testing.T) {
 		if !at.Known() || !at.Now().Equal(want) {
 			t.Errorf("%s off: %v, want %v", off, at.Now(), want)
 		}
-		if got := at.State().Verdict; (got == Off) != (off != 0) {
-			t.Errorf("%s off: verdict %v", off, got)
+		if got := at.State().Status; (got == Off) != (off != 0) {
+			t.Errorf("%s off: status %v", off, got)
 		}
 		mine.move(-off/2, time.Second)
 		node.move(time.Second, time.Second)

@@ -72,7 +72,7 @@ func (t *Time) run(ctx context.Context, watch *Watch) {
 
 func (t *Time) take(s State) {
 	wall, mono := t.clock.Now()
-	switch s.Verdict {
+	switch s.Status {
 	case Agreed:
 		t.at.Store(&moment{wall, mono})
 	case Off:

@@ -34,23 +34,23 @@ type Clock interface {
 	Now() (wall time.Time, monotonic time.Duration)
 }
 
-// Verdict is what a process knows of its clock.
-type Verdict int
+// Status is what a process knows of its clock.
+type Status int
 
-// Verdicts.
+// Statuses.
 const (
 	// Unknown: not most of the nodes have answered, or no majority agrees. The wall clock
 	// must not be followed when it jumps.
-	Unknown Verdict = iota
+	Unknown Status = iota
 	// Agreed: it agrees with most nodes.
 	Agreed
 	// Off: most nodes agree with each other, and not with it.
 	Off
 )
 
-// State is a verdict with what was observed.
+// State is a status with what was observed.
 type State struct {
-	Verdict Verdict
+	Status Status
 	// Ahead is how far most nodes' clocks are ahead of ours; 0 while unknown.
 	Ahead time.Duration
 	// Detail is for people; "" while all is well.
@@ -66,7 +66,7 @@ type Options struct {
 	Nodes func() map[string]string
 	// Member: this process is a node itself, and counts as one.
 	Member bool
-	// OnChange is called with each new verdict.
+	// OnChange is called with each new status.
 	OnChange func(State)
 	Logger   *slog.Logger
 }
@@ -78,8 +78,8 @@ type Watch struct {
 	mu       sync.Mutex // Guards the rest.
 	nodes    int        // Of the cell, at the last round, this process included if it is one.
 	readings map[string]reading
-	was      Verdict
-	known    chan struct{} // Closed by the first verdict that is not Unknown.
+	was      Status
+	known    chan struct{} // Closed by the first status that is not Unknown.
 	warned   bool
 }
 
@@ -148,18 +148,18 @@ func (w *Watch) learn(id string, r reading) {
 	w.judge()
 }
 
-// judge reports a new verdict. A clock that was off stays off until most nodes agree
+// judge reports a new status. A clock that was off stays off until most nodes agree
 // with it: it does not get better because some nodes are away.
 func (w *Watch) judge() {
 	s := w.State()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if apart := max(s.Ahead, -s.Ahead); apart > ApartWarn != w.warned && s.Verdict != Unknown {
+	if apart := max(s.Ahead, -s.Ahead); apart > ApartWarn != w.warned && s.Status != Unknown {
 		if w.warned = !w.warned; w.warned {
 			w.o.Logger.Warn("this machine's clock differs from those of most nodes", "by", -s.Ahead)
 		}
 	}
-	if s.Verdict == w.was || w.was == Off && s.Verdict == Unknown {
+	if s.Status == w.was || w.was == Off && s.Status == Unknown {
 		return
 	}
 	if w.was == Unknown {
@@ -169,7 +169,7 @@ func (w *Watch) judge() {
 			close(w.known)
 		}
 	}
-	w.was = s.Verdict
+	w.was = s.Status
 	if w.o.OnChange != nil {
 		w.o.OnChange(s)
 	}
@@ -188,7 +188,7 @@ func (w *Watch) Wait(ctx context.Context, patience time.Duration) {
 }
 
 // Trusted reports whether most nodes agree with the wall clock as it stands now.
-func (w *Watch) Trusted() bool { return w.State().Verdict == Agreed }
+func (w *Watch) Trusted() bool { return w.State().Status == Agreed }
 
 // State is the conclusion from the answers that still count.
 func (w *Watch) State() State {
@@ -222,9 +222,9 @@ func judge(fresh []reading, most int) State {
 		switch {
 		case last.ahead-first.ahead > ApartMax+first.give+last.give: // They do not agree.
 		case first.ahead-first.give <= ApartMax && last.ahead+last.give >= -ApartMax:
-			return State{Verdict: Agreed, Ahead: middle.ahead}
+			return State{Status: Agreed, Ahead: middle.ahead}
 		default:
-			out = State{Verdict: Off, Ahead: middle.ahead, Detail: describe(middle.ahead)}
+			out = State{Status: Off, Ahead: middle.ahead, Detail: describe(middle.ahead)}
 		}
 	}
 	return out
