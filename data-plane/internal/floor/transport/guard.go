@@ -45,9 +45,9 @@ type Standing struct {
 
 // A Refusal is why one node does not talk raft to another.
 type Refusal struct {
-	By, Of  string // Node ids.
-	Reason  string
-	verdict verdict
+	By, Of string // Node ids.
+	Reason string
+	status status
 }
 
 // Kinds of refusal that retrying does not cure.
@@ -62,16 +62,16 @@ var (
 
 // Refuse makes a refusal of one of the kinds above.
 func Refuse(kind error, format string, args ...any) *Refusal {
-	v := map[error]verdict{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy, ErrVersion: otherVersion}[kind]
+	v := map[error]status{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy, ErrVersion: otherVersion}[kind]
 	if v == accepted {
 		panic(fmt.Sprintf("transport: %v is no kind of refusal", kind))
 	}
-	return &Refusal{verdict: v, Reason: fmt.Sprintf(format, args...)}
+	return &Refusal{status: v, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Error implements error.
 func (r *Refusal) Error() string {
-	text := fmt.Sprintf("node %s refuses node %s: %s", r.By, r.Of, r.verdict)
+	text := fmt.Sprintf("node %s refuses node %s: %s", r.By, r.Of, r.status)
 	if r.Reason != "" {
 		text += ": " + r.Reason
 	}
@@ -82,15 +82,15 @@ func (r *Refusal) Error() string {
 func (r *Refusal) Is(target error) bool {
 	switch target {
 	case ErrWrongCell:
-		return r.verdict == wrongCell
+		return r.status == wrongCell
 	case ErrRemoved:
-		return r.verdict == removed
+		return r.status == removed
 	case ErrOtherFolder:
-		return r.verdict == otherFolder
+		return r.status == otherFolder
 	case ErrOlderCopy:
-		return r.verdict == olderCopy
+		return r.status == olderCopy
 	case ErrVersion:
-		return r.verdict == otherVersion
+		return r.status == otherVersion
 	}
 	return false
 }

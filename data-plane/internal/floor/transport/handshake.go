@@ -17,7 +17,7 @@ import (
 //	                   cell | from | to (each u8 length + text) | nonce [32]
 //	listener challenge nonce [32] | HMAC(secret, "listener" | hello | nonce)
 //	dialer   proof     frame(statement) | HMAC(secret, "dialer" | hello | nonce | frame)
-//	listener verdict   u8 | frame(reason or statement) | HMAC(secret, "verdict" | hello | nonce | all before)
+//	listener status    u8 | frame(reason or statement) | HMAC(secret, "verdict" | hello | nonce | all before)
 //
 // A frame is a u16 length and so many bytes. All proofs cover both nonces and all
 // names, and differ in their label, so none can be replayed or reflected. Names are
@@ -38,7 +38,7 @@ const (
 
 	listenerLabel = "corvo raft listener\x00"
 	dialerLabel   = "corvo raft dialer\x00"
-	verdictLabel  = "corvo raft verdict\x00"
+	statusLabel   = "corvo raft verdict\x00"
 )
 
 // lane separates traffic that must not wait for each other. It is part of the hello
@@ -48,17 +48,17 @@ type lane uint8
 const (
 	laneRPC      lane = 1
 	laneSnapshot lane = 2
-	// laneAsk carries no raft messages: it ends with the verdict. Its statement covers
+	// laneAsk carries no raft messages: it ends with the status. Its statement covers
 	// all groups.
 	laneAsk lane = 3
 )
 
-// verdict is the listener's answer. Values that are not listed here are refusals
-// too.
-type verdict uint8
+// status is how the listener ends the handshake. Values that are not listed here are
+// refusals too.
+type status uint8
 
 const (
-	accepted verdict = iota
+	accepted status = iota
 	wrongCell
 	wrongNode
 	unknownGroup
@@ -69,7 +69,7 @@ const (
 	otherVersion
 )
 
-func (v verdict) String() string {
+func (v status) String() string {
 	switch v {
 	case accepted:
 		return "accepted"
@@ -90,7 +90,7 @@ func (v verdict) String() string {
 	case otherVersion:
 		return "another version"
 	default:
-		return fmt.Sprintf("verdict %d", uint8(v))
+		return fmt.Sprintf("status %d", uint8(v))
 	}
 }
 
@@ -188,12 +188,12 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 	if _, err := c.Write(append(said, proof(secret, dialerLabel, raw, nonce, said)...)); err != nil {
 		return fmt.Errorf("send proof: %w", err)
 	}
-	v, body, err := readVerdict(c, secret, raw, nonce)
+	v, body, err := readStatus(c, secret, raw, nonce)
 	if err != nil {
 		return err
 	}
 	if v != accepted {
-		r := &Refusal{By: h.to, Of: h.from, verdict: v, Reason: string(body)}
+		r := &Refusal{By: h.to, Of: h.from, status: v, Reason: string(body)}
 		guard.Refused(r)
 		return r
 	}
@@ -209,10 +209,10 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 }
 
 // listenHandshake runs the listener's side up to the peer's proof. The caller still
-// has to send a verdict with answer. judge is guard's check of the peer, taken
+// has to send a status with answer. judge is guard's check of the peer, taken
 // before the peer made its statement.
-func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(verdict, []byte) error, err error) {
-	fail := func(err error) (hello, Statement, func(Statement) *Refusal, func(verdict, []byte) error, error) {
+func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(status, []byte) error, err error) {
+	fail := func(err error) (hello, Statement, func(Statement) *Refusal, func(status, []byte) error, error) {
 		return hello{}, Statement{}, nil, nil, err
 	}
 	h, raw, err := readHello(c)
@@ -238,33 +238,33 @@ func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s St
 	if s, err = DecodeStatement(said); err != nil {
 		return fail(err)
 	}
-	answer = func(v verdict, body []byte) error {
+	answer = func(v status, body []byte) error {
 		out := appendFrame([]byte{byte(v)}, body)
-		if _, err := c.Write(append(out, proof(secret, verdictLabel, raw, nonce[:], out)...)); err != nil {
-			return fmt.Errorf("send verdict: %w", err)
+		if _, err := c.Write(append(out, proof(secret, statusLabel, raw, nonce[:], out)...)); err != nil {
+			return fmt.Errorf("send status: %w", err)
 		}
 		return nil
 	}
 	return h, s, judge, answer, nil
 }
 
-func readVerdict(c io.Reader, secret, raw, nonce []byte) (verdict, []byte, error) {
+func readStatus(c io.Reader, secret, raw, nonce []byte) (status, []byte, error) {
 	var v [1]byte
 	if _, err := io.ReadFull(c, v[:]); err != nil {
-		return 0, nil, fmt.Errorf("read verdict: %w", err)
+		return 0, nil, fmt.Errorf("read status: %w", err)
 	}
 	frame, body, err := readFrame(c)
 	if err != nil {
-		return 0, nil, fmt.Errorf("read verdict: %w", err)
+		return 0, nil, fmt.Errorf("read status: %w", err)
 	}
 	var theirs [proofBytes]byte
 	if _, err := io.ReadFull(c, theirs[:]); err != nil {
-		return 0, nil, fmt.Errorf("read verdict: %w", err)
+		return 0, nil, fmt.Errorf("read status: %w", err)
 	}
-	if !hmac.Equal(theirs[:], proof(secret, verdictLabel, raw, nonce, append(v[:], frame...))) {
+	if !hmac.Equal(theirs[:], proof(secret, statusLabel, raw, nonce, append(v[:], frame...))) {
 		return 0, nil, errBadProof
 	}
-	return verdict(v[0]), body, nil
+	return status(v[0]), body, nil
 }
 
 // frameBytesMax is room for a statement of some thousand groups.

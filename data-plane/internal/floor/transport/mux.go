@@ -321,7 +321,7 @@ func (m *Mux) admit(conn net.Conn) {
 	}
 	m.accepted.Add(1)
 	if h.lane == laneAsk {
-		_ = secured.Close() // A question ends with the verdict.
+		_ = secured.Close() // A question ends with the status.
 		return
 	}
 	g.stream.deliver(secured, h)
@@ -342,7 +342,7 @@ func (m *Mux) greet(conn net.Conn) (*Group, hello, net.Conn, error) {
 	g, refusal := m.judge(h, said, judge)
 	if refusal != nil {
 		refusal.By, refusal.Of = m.opts.NodeID, h.from
-		return nil, hello{}, nil, errors.Join(refusal, answer(refusal.verdict, []byte(refusal.Reason)))
+		return nil, hello{}, nil, errors.Join(refusal, answer(refusal.status, []byte(refusal.Reason)))
 	}
 	if err := answer(accepted, m.opts.Guard.Statement(h.group).Encode()); err != nil {
 		return nil, hello{}, nil, err
@@ -372,9 +372,9 @@ func (m *Mux) judge(h hello, said Statement, known func(Statement) *Refusal) (*G
 	cell := *m.cell.Load()
 	switch {
 	case h.to != m.opts.NodeID:
-		return nil, &Refusal{verdict: wrongNode, Reason: fmt.Sprintf("this is node %s, not %s", m.opts.NodeID, h.to)}
+		return nil, &Refusal{status: wrongNode, Reason: fmt.Sprintf("this is node %s, not %s", m.opts.NodeID, h.to)}
 	case cell == "":
-		return nil, &Refusal{verdict: noCell, Reason: fmt.Sprintf("the folder of node %s belongs to no cell", m.opts.NodeID)}
+		return nil, &Refusal{status: noCell, Reason: fmt.Sprintf("the folder of node %s belongs to no cell", m.opts.NodeID)}
 	case h.cell != cell:
 		return nil, Refuse(ErrWrongCell, "node %s belongs to cell %s, node %s to cell %s", m.opts.NodeID, cell, h.from, h.cell)
 	}
@@ -387,7 +387,7 @@ func (m *Mux) judge(h hello, said Statement, known func(Statement) *Refusal) (*G
 	}
 	g := m.lookup(h.group)
 	if g == nil {
-		return nil, &Refusal{verdict: unknownGroup, Reason: fmt.Sprintf("node %s has no group %d open", m.opts.NodeID, h.group)}
+		return nil, &Refusal{status: unknownGroup, Reason: fmt.Sprintf("node %s has no group %d open", m.opts.NodeID, h.group)}
 	}
 	return g, nil
 }
