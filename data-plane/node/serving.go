@@ -226,10 +226,10 @@ func (n *Node) followHealth() {
 // holdOff stops granting leases that the node may not be able to keep, and taking
 // jobs that there is hardly room for.
 func (n *Node) holdOff() {
-	standing := n.fitness.Standing()
+	level := n.fitness.Level()
 	full := n.fitness.Has(health.DiskTight) || n.fitness.Has(health.DiskFull)
 	for _, s := range n.shardList() {
-		s.HoldOff(standing >= health.Critical)
+		s.HoldOff(level >= health.Critical)
 		s.RefuseJobs(full)
 	}
 }

@@ -17,7 +17,7 @@ const handOverEvery = time.Second
 func (m *Membership) KeepFit(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := m.cell.health.Changed()
-		if m.cell.health.Standing() == health.Fit {
+		if m.cell.health.Level() == health.Fit {
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -35,7 +35,7 @@ func (m *Membership) KeepFit(ctx context.Context) {
 	}
 }
 
-// HandOver gives each group that this node leads to a voter of a better standing,
+// HandOver gives each group that this node leads to a voter of a better level,
 // one after the other. It keeps those that no other node can lead better.
 func (m *Membership) HandOver(ctx context.Context) {
 	// A silent node cannot transfer; its groups elect by themselves.
@@ -48,7 +48,7 @@ func (m *Membership) HandOver(ctx context.Context) {
 		if g == nil || !g.Leading() || ctx.Err() != nil {
 			continue
 		}
-		to, ok := heirs.pick(id, m.cell.health.Standing())
+		to, ok := heirs.pick(id, m.cell.health.Level())
 		if !ok {
 			continue
 		}
@@ -88,17 +88,17 @@ func newSuccession(nodes []*cellv1.NodeStatus, from string) *succession {
 	return s
 }
 
-// pick chooses a group's next leader: the best standing below limit, then the node
+// pick chooses a group's next leader: the best level below limit, then the node
 // that leads fewest, then the first in the records.
-func (s *succession) pick(id uint32, limit health.Standing) (string, bool) {
-	best, bestStanding := "", limit
+func (s *succession) pick(id uint32, limit health.Level) (string, bool) {
+	best, bestLevel := "", limit
 	for _, n := range s.nodes {
-		to, standing := n.GetNode().GetId(), health.StandingOf(causesOf(n))
+		to, level := n.GetNode().GetId(), health.LevelOf(causesOf(n))
 		if to == s.from || !n.GetReachable() || !mayLead(s.nodes, s.from, to, id) {
 			continue
 		}
-		if standing < bestStanding || best != "" && standing == bestStanding && s.leads[to] < s.leads[best] {
-			best, bestStanding = to, standing
+		if level < bestLevel || best != "" && level == bestLevel && s.leads[to] < s.leads[best] {
+			best, bestLevel = to, level
 		}
 	}
 	if best != "" {

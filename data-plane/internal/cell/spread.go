@@ -47,18 +47,18 @@ type leaderMove struct {
 }
 
 // nextMove picks one shard to move from the node that leads most to the one that
-// leads fewest, if that is more even. Only nodes of the best standing get shards,
+// leads fewest, if that is more even. Only nodes of the best level get shards,
 // so that a node with a full disk does not get back what it gave away. Ties go by
 // id, so that the same statuses give the same move.
 func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
-	leads, standing, best := make(map[string][]uint32), make(map[string]health.Standing), health.Unfit
+	leads, level, best := make(map[string][]uint32), make(map[string]health.Level), health.Unfit
 	for _, s := range nodes {
 		if !s.GetReachable() {
 			continue
 		}
 		id := s.GetNode().GetId()
-		leads[id], standing[id] = nil, health.StandingOf(causesOf(s))
-		best = min(best, standing[id])
+		leads[id], level[id] = nil, health.LevelOf(causesOf(s))
+		best = min(best, level[id])
 		for _, g := range s.GetGroups() {
 			if g.GetRole() == "leader" && slices.Contains(shards, g.GetGroup()) {
 				leads[id] = append(leads[id], g.GetGroup())
@@ -83,7 +83,7 @@ func nextMove(nodes []*cellv1.NodeStatus, shards []uint32) (leaderMove, bool) {
 			if len(leads[from])-len(leads[to]) < 2 {
 				break // Those after it lead even more.
 			}
-			if standing[to] > best || standing[to] == health.Unfit {
+			if level[to] > best || level[to] == health.Unfit {
 				continue
 			}
 			for _, shard := range leads[from] {

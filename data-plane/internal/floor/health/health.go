@@ -32,25 +32,25 @@ const (
 	Closed       Reason = "closed" // The node takes no calls any more.
 )
 
-// Standing is how well a node can lead, best first. Leadership moves to a node of a
-// better standing, never to one of a worse.
-type Standing int
+// Level is how well a node can lead, best first. Leadership moves to a node of a
+// better level, never to one of a worse.
+type Level int
 
-// Standings, in order.
+// Levels, in order.
 const (
-	Fit      Standing = iota
-	Degraded          // Leads only while no fitter node can: it refuses new jobs.
-	Critical          // Likewise, and grants no leases.
-	Unfit             // Leads only if nothing else is possible.
+	Fit      Level = iota
+	Degraded       // Leads only while no fitter node can: it refuses new jobs.
+	Critical       // Likewise, and grants no leases.
+	Unfit          // Leads only if nothing else is possible.
 )
 
-func (s Standing) String() string {
+func (s Level) String() string {
 	return [...]string{"fit", "degraded", "critical", "unfit"}[s]
 }
 
 // rule is what a reason does.
 type rule struct {
-	standing Standing
+	level Level
 	// silences: the node stops sending as a leader at once, whether or not another
 	// can take over, because what it sends may be wrong or keep the others from
 	// electing. Silence is always safe.
@@ -76,11 +76,11 @@ type Cause struct {
 	Detail string
 }
 
-// StandingOf is the standing that follows from causes.
-func StandingOf(causes []Cause) Standing {
+// LevelOf is the level that follows from causes.
+func LevelOf(causes []Cause) Level {
 	worst := Fit
 	for _, c := range causes {
-		worst = max(worst, ruleOf(c.Reason).standing)
+		worst = max(worst, ruleOf(c.Reason).level)
 	}
 	return worst
 }
@@ -148,8 +148,8 @@ func (h *Health) Causes() []Cause {
 	return out
 }
 
-// Standing is what the reasons add up to.
-func (h *Health) Standing() Standing { return StandingOf(h.Causes()) }
+// Level is what the reasons add up to.
+func (h *Health) Level() Level { return LevelOf(h.Causes()) }
 
 // Has reports whether r is set.
 func (h *Health) Has(r Reason) bool {

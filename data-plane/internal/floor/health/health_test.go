@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-func TestStanding_IsThatOfTheWorstReason(t *testing.T) {
+func TestLevel_IsThatOfTheWorstReason(t *testing.T) {
 	t.Parallel()
 	h := New(slog.New(slog.DiscardHandler))
-	want := func(standing Standing, silent bool) {
+	want := func(level Level, silent bool) {
 		t.Helper()
-		if h.Standing() != standing || h.Silent() != silent {
-			t.Errorf("%q: %v, silent %v; want %v, %v", h, h.Standing(), h.Silent(), standing, silent)
+		if h.Level() != level || h.Silent() != silent {
+			t.Errorf("%q: %v, silent %v; want %v, %v", h, h.Level(), h.Silent(), level, silent)
 		}
 	}
 	want(Fit, false)
@@ -36,10 +36,10 @@ func TestStanding_IsThatOfTheWorstReason(t *testing.T) {
 	}
 }
 
-func TestStanding_AReasonOfANewerVersionIsTakenForTheWorst(t *testing.T) {
+func TestLevel_AReasonOfANewerVersionIsTakenForTheWorst(t *testing.T) {
 	t.Parallel()
-	if s := StandingOf([]Cause{{Reason: "sunspots"}}); s != Unfit {
-		t.Errorf("standing %v, want unfit", s)
+	if s := LevelOf([]Cause{{Reason: "sunspots"}}); s != Unfit {
+		t.Errorf("level %v, want unfit", s)
 	}
 }
 
@@ -82,7 +82,7 @@ func fired(c <-chan struct{}) bool {
 func TestNil_IsFit(t *testing.T) {
 	t.Parallel()
 	var h *Health
-	if h.Standing() != Fit || h.Silent() || h.Has(Clock) || h.Changed() != nil || h.String() != "" {
+	if h.Level() != Fit || h.Silent() || h.Has(Clock) || h.Changed() != nil || h.String() != "" {
 		t.Error("a node without a health is not fit")
 	}
 }

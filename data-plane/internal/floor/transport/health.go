@@ -49,7 +49,7 @@ func (g *Group) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args
 
 // mayStand says whether this node may stand for election now.
 func (g *Group) mayStand() bool {
-	switch g.mux.opts.Health.Standing() {
+	switch g.mux.opts.Health.Level() {
 	case health.Fit:
 		return true
 	case health.Unfit:
@@ -67,7 +67,7 @@ func (g *Group) mayStand() bool {
 // refused answers a request that raft must not see: an unfit node does not accept a
 // transfer of leadership.
 func (g *Group) refused(rpc raft.RPC) bool {
-	if _, offer := rpc.Command.(*raft.TimeoutNowRequest); !offer || g.mux.opts.Health.Standing() < health.Unfit {
+	if _, offer := rpc.Command.(*raft.TimeoutNowRequest); !offer || g.mux.opts.Health.Level() < health.Unfit {
 		return false
 	}
 	rpc.Respond(nil, errUnfit)
