@@ -125,7 +125,7 @@ func (n *Node) tell() {
 // tellOnce tells the peers what they were not told yet. A node that is not ready asks
 // all: it may have been removed.
 func (n *Node) tellOnce(last map[string]string) {
-	now := fmt.Sprint(n.Standings(0))
+	now := fmt.Sprint(n.LogStates(0))
 	ready := n.health(n.loopCtx).Ready
 	var peers []string
 	for _, id := range n.peerIDs() {
@@ -143,33 +143,33 @@ func (n *Node) tellOnce(last map[string]string) {
 	}
 }
 
-// Standings implements witness.Self.
-func (n *Node) Standings(id uint32) []transport.Standing {
+// LogStates implements witness.Self.
+func (n *Node) LogStates(id uint32) []transport.LogState {
 	if id != 0 {
-		s, err := n.standing(id)
+		s, err := n.logState(id)
 		if err != nil {
 			n.logger.Error("can't read how far the folder is", "group", id, "err", err)
 			return nil
 		}
-		return []transport.Standing{s}
+		return []transport.LogState{s}
 	}
 	ids, err := n.log.GroupIDs()
 	if err != nil {
 		n.logger.Error("can't read how far the folder is", "err", err)
 		return nil
 	}
-	var out []transport.Standing
+	var out []transport.LogState
 	for _, id := range ids {
-		out = append(out, n.Standings(id)...)
+		out = append(out, n.LogStates(id)...)
 	}
 	return out
 }
 
-func (n *Node) standing(id uint32) (transport.Standing, error) {
+func (n *Node) logState(id uint32) (transport.LogState, error) {
 	if g := n.groups.Group(id); g != nil {
-		return g.Standing(), nil
+		return g.LogState(), nil
 	}
-	return group.StandingOf(n.state.Group(id), n.log.Group(id))
+	return group.LogStateOf(n.state.Group(id), n.log.Group(id))
 }
 
 // Folder implements witness.Self.

@@ -28,11 +28,11 @@ type Statement struct {
 	// Lowest and Highest are the versions of the cell that the node's program speaks; 0 in
 	// the records of peers, because a program can be replaced.
 	Lowest, Highest uint32
-	Groups          []Standing
+	Groups          []LogState
 }
 
-// Standing is how far a node's folder is in one group.
-type Standing struct {
+// LogState is how far a node's log is in one group.
+type LogState struct {
 	Group uint32
 	// Term is the current one, which covers the vote: a node votes in no earlier term.
 	Term uint64
@@ -96,15 +96,15 @@ func (r *Refusal) Is(target error) bool {
 }
 
 const (
-	standingBytes = 4 + 3*8
+	logStateBytes = 4 + 3*8
 	rangeBytes    = 2 * 4
 )
 
 var errStatement = errors.New("malformed statement")
 
-// Encode writes folder (u8 length + text), the versions (u32 each), then the standings.
+// Encode writes folder (u8 length + text), the versions (u32 each), then the log states.
 func (s Statement) Encode() []byte {
-	b := make([]byte, 0, 1+len(s.Folder)+rangeBytes+len(s.Groups)*standingBytes)
+	b := make([]byte, 0, 1+len(s.Folder)+rangeBytes+len(s.Groups)*logStateBytes)
 	b = append(b, byte(len(s.Folder)))
 	b = append(b, s.Folder...)
 	b = binary.BigEndian.AppendUint32(b, s.Lowest)
@@ -120,14 +120,14 @@ func (s Statement) Encode() []byte {
 
 // DecodeStatement reads what Encode wrote.
 func DecodeStatement(b []byte) (Statement, error) {
-	if len(b) == 0 || len(b) < 1+int(b[0])+rangeBytes || (len(b)-1-int(b[0])-rangeBytes)%standingBytes != 0 {
+	if len(b) == 0 || len(b) < 1+int(b[0])+rangeBytes || (len(b)-1-int(b[0])-rangeBytes)%logStateBytes != 0 {
 		return Statement{}, fmt.Errorf("%w: %d bytes", errStatement, len(b))
 	}
 	s := Statement{Folder: string(b[1 : 1+int(b[0])])}
 	b = b[1+int(b[0]):]
 	s.Lowest, s.Highest = binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
-	for b = b[rangeBytes:]; len(b) > 0; b = b[standingBytes:] {
-		s.Groups = append(s.Groups, Standing{
+	for b = b[rangeBytes:]; len(b) > 0; b = b[logStateBytes:] {
+		s.Groups = append(s.Groups, LogState{
 			Group: binary.BigEndian.Uint32(b), Term: binary.BigEndian.Uint64(b[4:]),
 			Last: binary.BigEndian.Uint64(b[12:]), Committed: binary.BigEndian.Uint64(b[20:]),
 		})

@@ -27,8 +27,8 @@ type Store interface {
 
 // Self is what a Book needs to know of its own node and cell.
 type Self interface {
-	// Standings is how far this node is in one group, or in all for group 0.
-	Standings(group uint32) []transport.Standing
+	// LogStates is how far this node is in one group, or in all for group 0.
+	LogStates(group uint32) []transport.LogState
 	// Folder returns the folder that the cell has recorded for a node, "" for none,
 	// and whether the node was removed.
 	Folder(node string) (folder string, removed bool)
@@ -54,7 +54,7 @@ type Book struct {
 // record is what one peer has said, the highest of each.
 type record struct {
 	folder string
-	groups map[uint32]transport.Standing // Without Last.
+	groups map[uint32]transport.LogState // Without Last.
 }
 
 // New makes the book of the node with that folder.
@@ -65,7 +65,7 @@ func New(store Store, folder string, self Self, log *slog.Logger) *Book {
 // Statement implements transport.Guard.
 func (b *Book) Statement(group uint32) transport.Statement {
 	speaks := b.self.Speaks()
-	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.Standings(group)}
+	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.LogStates(group)}
 }
 
 // Memory implements transport.Guard: it checks a later statement against what is
@@ -143,7 +143,7 @@ func (b *Book) recordOf(peer string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	rec := record{groups: make(map[uint32]transport.Standing)}
+	rec := record{groups: make(map[uint32]transport.LogState)}
 	if stored != nil {
 		s, err := transport.DecodeStatement(stored)
 		if err != nil {
@@ -160,14 +160,14 @@ func name(peer string) string { return "said/" + peer }
 // with returns r with what s adds, and whether s adds anything. It does not change
 // r, which other goroutines may be reading.
 func (r record) with(s transport.Statement) (_ record, grown bool) {
-	out := record{folder: s.Folder, groups: make(map[uint32]transport.Standing, len(s.Groups))}
+	out := record{folder: s.Folder, groups: make(map[uint32]transport.LogState, len(s.Groups))}
 	grown = r.folder != s.Folder
 	for id, g := range r.groups {
 		out.groups[id] = g
 	}
 	for _, g := range s.Groups {
 		old := out.groups[g.Group]
-		next := transport.Standing{Group: g.Group, Term: max(old.Term, g.Term), Committed: max(old.Committed, g.Committed)}
+		next := transport.LogState{Group: g.Group, Term: max(old.Term, g.Term), Committed: max(old.Committed, g.Committed)}
 		grown = grown || next != old
 		out.groups[g.Group] = next
 	}

@@ -26,7 +26,7 @@ type self struct {
 	version cellversion.Version
 }
 
-func (self) Standings(uint32) []transport.Standing { return nil }
+func (self) LogStates(uint32) []transport.LogState { return nil }
 func (self) Refused(*transport.Refusal)            {}
 func (self) Speaks() cellversion.Range             { return cellversion.Spoken() }
 func (s self) CellVersion() cellversion.Version    { return s.version }
@@ -34,7 +34,7 @@ func (s self) CellVersion() cellversion.Version    { return s.version }
 func (s self) Folder(node string) (string, bool) { return s.folders[node], s.removed[node] }
 
 func said(folder string, term, last, committed uint64) transport.Statement {
-	return transport.Statement{Folder: folder, Groups: []transport.Standing{{Group: 2, Term: term, Last: last, Committed: committed}}}
+	return transport.Statement{Folder: folder, Groups: []transport.LogState{{Group: 2, Term: term, Last: last, Committed: committed}}}
 }
 
 func TestBook_HoldsANodeAgainstItsOwnWords(t *testing.T) {

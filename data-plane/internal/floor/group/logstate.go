@@ -7,18 +7,18 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
 
-// Standing is how far this replica is, for other nodes to remember.
-func (g *Group) Standing() transport.Standing {
+// LogState is how far this replica is, for other nodes to remember.
+func (g *Group) LogState() transport.LogState {
 	last := g.raft.LastIndex()
-	return transport.Standing{Group: g.id, Term: g.raft.CurrentTerm(), Last: last, Committed: min(last, g.raft.CommitIndex())}
+	return transport.LogState{Group: g.id, Term: g.raft.CurrentTerm(), Last: last, Committed: min(last, g.raft.CommitIndex())}
 }
 
 // keyTerm is where hashicorp/raft keeps the current term.
 const keyTerm = "CurrentTerm"
 
-// StandingOf is how far the folder is in a group that is not open.
-func StandingOf(store *statedb.Group, log LogStore) (transport.Standing, error) {
-	s := transport.Standing{Group: store.ID()}
+// LogStateOf is how far the folder is in a group that is not open.
+func LogStateOf(store *statedb.Group, log LogStore) (transport.LogState, error) {
+	s := transport.LogState{Group: store.ID()}
 	var err error
 	if s.Last, err = log.LastIndex(); err != nil {
 		return s, fmt.Errorf("read log bounds: %w", err)
