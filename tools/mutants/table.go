@@ -191,7 +191,7 @@ var mutations = []mutation{
 	{"a sweep takes what is alive", sweep, "h.Queue != q.key.name || q.generation().Has(h.Gen, h.State.Leased()) {", "h.Queue != q.key.name {"},
 	{"a sweep takes another queue's jobs", sweep, "!ok || h.Queue != q.key.name || q.generation()", "!ok || q.generation()"},
 	{"a sweep leaves due rows", sweep, "if h.Due != 0 {", "if false {"},
-	{"a sweep takes locks that are alive", sweep, "err != nil || standing {", "err != nil || standing && err != nil {"},
+	{"a sweep takes locks that are alive", sweep, "err != nil || held {", "err != nil || held && err != nil {"},
 	{"the end of an old sweep counts", sweep, "if !ok || mark.Gen != gen {", "if !ok || mark.Gen == 0 {"},
 	{"after a sweep the generation stays in memory", sweep, "if !q.hasConfig {", "if q == nil {"},
 	{"a swept job is told to nobody", sweep, "x.events = append(x.events,", "_ = append(x.events,"},

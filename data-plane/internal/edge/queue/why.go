@@ -53,8 +53,8 @@ const (
 	WhyNext        = "runs_next"
 )
 
-// standing is everything that decides whether a job runs, at one moment.
-type standing struct {
+// conditions are all that decides whether a job runs, at one moment.
+type conditions struct {
 	now            time.Time
 	queue          string
 	state          job.State
@@ -85,8 +85,8 @@ type standing struct {
 
 // Why looks at a job, its queue and its workers.
 func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
-	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Standing, error) {
-		return stateread.ReadStanding(g, c.Namespace, id)
+	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.RunConditions, error) {
+		return stateread.ReadRunConditions(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
 		return Why{}, errNoJob(id)
@@ -94,7 +94,7 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
 	if err != nil {
 		return Why{}, err
 	}
-	st := standingOf(&s, v.shard.Group().Now())
+	st := conditionsOf(&s, v.shard.Group().Now())
 	for _, w := range v.service.workers.list(c.Namespace, time.Now()) {
 		if slices.Contains(w.Queues, st.queue) {
 			st.workers = append(st.workers, w.ID)
@@ -105,9 +105,9 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
 	return out, nil
 }
 
-func standingOf(s *stateread.Standing, at stateread.Times) *standing {
+func conditionsOf(s *stateread.RunConditions, at stateread.Times) *conditions {
 	h, now := &s.Head, at.Calendar
-	st := &standing{
+	st := &conditions{
 		now: when(now), queue: h.Queue, state: h.State, attempt: int(h.Attempt), maxRetries: int(h.Retry.MaxRetries),
 		worker: h.Worker, finished: when(h.Finished), expires: when(h.ExpireAt), deadReason: h.Reason.String(), blocked: h.Blocked(),
 		paused: s.Config.Paused, draining: s.Config.Draining, throttle: Throttle{Limit: int(s.Config.Throttle.Limit), Window: s.Config.Throttle.Window},
@@ -141,7 +141,7 @@ func standingOf(s *stateread.Standing, at stateread.Times) *standing {
 }
 
 // why lists every reason that applies, most important first.
-func (s *standing) why() Why {
+func (s *conditions) why() Why {
 	w := Why{State: s.state}
 	if r, ok := s.settled(); ok {
 		w.Reasons = []Reason{r}
@@ -163,7 +163,7 @@ func (s *standing) why() Why {
 
 // eta is when the last of the reasons ends; zero if the end of one is not known, or
 // if the job will not run then.
-func (s *standing) eta(reasons []Reason) time.Time {
+func (s *conditions) eta(reasons []Reason) time.Time {
 	at := s.now
 	for _, r := range reasons {
 		switch {
@@ -181,7 +181,7 @@ func (s *standing) eta(reasons []Reason) time.Time {
 }
 
 // settled is the reason of a job that runs or will not run again.
-func (s *standing) settled() (Reason, bool) {
+func (s *conditions) settled() (Reason, bool) {
 	switch {
 	case s.state.Terminal():
 		r := Reason{Code: WhyFinished, Message: fmt.Sprintf("This job is %s and won't run again unless you retry it.", s.state), Detail: map[string]any{"finished_at": s.finished}}
@@ -204,36 +204,36 @@ func (s *standing) settled() (Reason, bool) {
 	return Reason{}, false
 }
 
-func (s *standing) isPaused() (Reason, bool) {
+func (s *conditions) isPaused() (Reason, bool) {
 	return Reason{Code: WhyPaused, Message: fmt.Sprintf("Queue %s is paused. Its jobs start after it is resumed.", s.queue), Detail: map[string]any{"queue": s.queue}}, s.paused
 }
 
-func (s *standing) isDraining() (Reason, bool) {
+func (s *conditions) isDraining() (Reason, bool) {
 	return Reason{Code: WhyDraining, Message: fmt.Sprintf("Queue %s is draining: it takes no new jobs, but still runs the ones it has.", s.queue), Detail: map[string]any{"queue": s.queue}, informs: true}, s.draining
 }
 
-func (s *standing) isThrottled() (Reason, bool) {
+func (s *conditions) isThrottled() (Reason, bool) {
 	return Reason{
 		Code: WhyThrottled, Message: fmt.Sprintf("Queue %s reached its throttle of %d jobs in %s.", s.queue, s.throttle.Limit, s.throttle.Window),
 		Until: s.opens, Detail: map[string]any{"queue": s.queue, "rate": s.throttle.Limit, "window_ms": s.throttle.Window.Milliseconds()},
 	}, !s.opens.IsZero()
 }
 
-func (s *standing) atConcurrency() (Reason, bool) {
+func (s *conditions) atConcurrency() (Reason, bool) {
 	return Reason{
 		Code: WhyConcurrency, Message: fmt.Sprintf("%d jobs of queue %s are active, and its concurrency limit is %d.", s.leased, s.queue, s.maxConcurrency),
 		Detail: map[string]any{"queue": s.queue, "held": s.leased, "max": s.maxConcurrency},
 	}, s.maxConcurrency > 0 && s.leased >= int64(s.maxConcurrency)
 }
 
-func (s *standing) isWaiting() (Reason, bool) {
+func (s *conditions) isWaiting() (Reason, bool) {
 	return Reason{
 		Code: WhyWaiting, Message: fmt.Sprintf("It depends on jobs that aren't completed: %s.", nameOr(strings.Join(s.waitsFor, ", "), "not known yet")),
 		Detail: map[string]any{"job_ids": s.waitsFor},
 	}, s.blocked
 }
 
-func (s *standing) isHeld() (Reason, bool) {
+func (s *conditions) isHeld() (Reason, bool) {
 	if s.state != job.Held {
 		return Reason{}, false
 	}
@@ -253,32 +253,32 @@ func (s *standing) isHeld() (Reason, bool) {
 	return r, true
 }
 
-func (s *standing) isOverBudget() (Reason, bool) {
+func (s *conditions) isOverBudget() (Reason, bool) {
 	return Reason{
 		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent. Queue %s starts no jobs until 00:00 UTC.", s.queue),
 		Until: s.shut, Detail: map[string]any{"queue": s.queue},
 	}, !s.shut.IsZero()
 }
 
-func (s *standing) isOverTagBudget() (Reason, bool) {
+func (s *conditions) isOverTagBudget() (Reason, bool) {
 	return Reason{
 		Code: WhyBudget, Message: fmt.Sprintf("The daily budget of tag %s is spent. Its jobs are held instead of starting until 00:00 UTC.", s.tagShut),
 		Until: s.tagShutUntil, Detail: map[string]any{"tag": s.tagShut},
 	}, s.tagShut != ""
 }
 
-func (s *standing) backsOff() (Reason, bool) {
+func (s *conditions) backsOff() (Reason, bool) {
 	return Reason{
 		Code: WhyBackingOff, Message: fmt.Sprintf("Attempt %d of %d failed. It is waiting for its next attempt.", s.attempt, s.maxRetries),
 		Until: s.due, Detail: map[string]any{"attempt": s.attempt, "max_retries": s.maxRetries},
 	}, s.state == job.Retrying
 }
 
-func (s *standing) isScheduled() (Reason, bool) {
+func (s *conditions) isScheduled() (Reason, bool) {
 	return Reason{Code: WhyScheduled, Message: "It is scheduled to start later.", Until: s.due}, s.state == job.Scheduled
 }
 
-func (s *standing) isBehind() (Reason, bool) {
+func (s *conditions) isBehind() (Reason, bool) {
 	count := fmt.Sprint(s.ahead)
 	if s.ahead >= stateread.AheadMax {
 		count = fmt.Sprintf("At least %d", s.ahead)
@@ -292,7 +292,7 @@ func (s *standing) isBehind() (Reason, bool) {
 	}, s.ahead > 0
 }
 
-func (s *standing) hasNoWorker() (Reason, bool) {
+func (s *conditions) hasNoWorker() (Reason, bool) {
 	return Reason{
 		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has fetched from queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()),
 		Detail: map[string]any{"queue": s.queue},

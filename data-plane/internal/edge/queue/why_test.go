@@ -18,36 +18,36 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 	here := []string{"w1"}
 	for _, c := range []struct {
 		name  string
-		is    standing
+		is    conditions
 		codes string
 		eta   time.Time
 		says  string
 	}{
-		{"completed", standing{state: job.Completed, paused: true, finished: now}, WhyFinished, time.Time{}, "won't run again"},
-		{"dead", standing{state: job.Dead, deadReason: "crash_loop"}, WhyFinished, time.Time{}, "(crash_loop)"},
-		{"running", standing{state: job.Active, worker: "w1", attempt: 2, maxRetries: 3, lease: soon, paused: true}, WhyRunning, time.Time{}, "w1 is running attempt 2 of 3"},
-		{"let go", standing{state: job.Cancelling}, WhyCancelling, time.Time{}, "Its worker was asked"},
-		{"next", standing{state: job.Pending, workers: here}, WhyNext, now, "Ready to run"},
-		{"draining", standing{state: job.Pending, workers: here, draining: true}, WhyDraining + " " + WhyNext, now, "still runs the ones it has"},
-		{"paused", standing{state: job.Pending, workers: here, paused: true}, WhyPaused, time.Time{}, "after it is resumed"},
-		{"throttled", standing{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
-		{"concurrency", standing{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, WhyConcurrency, time.Time{}, "3 jobs of queue mail are active"},
-		{"room", standing{state: job.Pending, workers: here, leased: 2, maxConcurrency: 3}, WhyNext, now, ""},
-		{"blocked", standing{state: job.Pending, workers: here, blocked: true, waitsFor: []string{"job_a", "job_b"}}, WhyWaiting, time.Time{}, "job_a, job_b"},
-		{"held", standing{state: job.Held, workers: here, hold: &Hold{Reason: "too dear."}}, WhyHeld, time.Time{}, "rejected: too dear."},
-		{"held for a time", standing{state: job.Held, workers: here, hold: &Hold{Until: later}, approvedAtLast: true}, WhyHeld, later, ""},
-		{"held to its end", standing{state: job.Held, workers: here, hold: &Hold{Until: later}}, WhyHeld, time.Time{}, ""},
-		{"budget", standing{state: job.Pending, workers: here, shut: later}, WhyBudget, later, "A daily budget is spent"},
-		{"budget of a tag", standing{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team:a is spent"},
-		{"backing off", standing{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, WhyBackingOff, soon, "Attempt 1 of 3 failed"},
-		{"scheduled", standing{state: job.Scheduled, workers: here, due: later}, WhyScheduled, later, "start later"},
-		{"expires before", standing{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},
-		{"the latest counts", standing{state: job.Scheduled, workers: here, due: soon, opens: later}, WhyThrottled + " " + WhyScheduled, later, ""},
-		{"one ahead", standing{state: job.Pending, workers: here, ahead: 1}, WhyBehind, time.Time{}, "1 job in the queue is ahead"},
-		{"many ahead", standing{state: job.Pending, workers: here, ahead: stateread.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
-		{"nobody there", standing{state: job.Pending}, WhyNoWorker, time.Time{}, "No worker has fetched"},
+		{"completed", conditions{state: job.Completed, paused: true, finished: now}, WhyFinished, time.Time{}, "won't run again"},
+		{"dead", conditions{state: job.Dead, deadReason: "crash_loop"}, WhyFinished, time.Time{}, "(crash_loop)"},
+		{"running", conditions{state: job.Active, worker: "w1", attempt: 2, maxRetries: 3, lease: soon, paused: true}, WhyRunning, time.Time{}, "w1 is running attempt 2 of 3"},
+		{"let go", conditions{state: job.Cancelling}, WhyCancelling, time.Time{}, "Its worker was asked"},
+		{"next", conditions{state: job.Pending, workers: here}, WhyNext, now, "Ready to run"},
+		{"draining", conditions{state: job.Pending, workers: here, draining: true}, WhyDraining + " " + WhyNext, now, "still runs the ones it has"},
+		{"paused", conditions{state: job.Pending, workers: here, paused: true}, WhyPaused, time.Time{}, "after it is resumed"},
+		{"throttled", conditions{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
+		{"concurrency", conditions{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, WhyConcurrency, time.Time{}, "3 jobs of queue mail are active"},
+		{"room", conditions{state: job.Pending, workers: here, leased: 2, maxConcurrency: 3}, WhyNext, now, ""},
+		{"blocked", conditions{state: job.Pending, workers: here, blocked: true, waitsFor: []string{"job_a", "job_b"}}, WhyWaiting, time.Time{}, "job_a, job_b"},
+		{"held", conditions{state: job.Held, workers: here, hold: &Hold{Reason: "too dear."}}, WhyHeld, time.Time{}, "rejected: too dear."},
+		{"held for a time", conditions{state: job.Held, workers: here, hold: &Hold{Until: later}, approvedAtLast: true}, WhyHeld, later, ""},
+		{"held to its end", conditions{state: job.Held, workers: here, hold: &Hold{Until: later}}, WhyHeld, time.Time{}, ""},
+		{"budget", conditions{state: job.Pending, workers: here, shut: later}, WhyBudget, later, "A daily budget is spent"},
+		{"budget of a tag", conditions{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team:a is spent"},
+		{"backing off", conditions{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, WhyBackingOff, soon, "Attempt 1 of 3 failed"},
+		{"scheduled", conditions{state: job.Scheduled, workers: here, due: later}, WhyScheduled, later, "start later"},
+		{"expires before", conditions{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},
+		{"the latest counts", conditions{state: job.Scheduled, workers: here, due: soon, opens: later}, WhyThrottled + " " + WhyScheduled, later, ""},
+		{"one ahead", conditions{state: job.Pending, workers: here, ahead: 1}, WhyBehind, time.Time{}, "1 job in the queue is ahead"},
+		{"many ahead", conditions{state: job.Pending, workers: here, ahead: stateread.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
+		{"nobody there", conditions{state: job.Pending}, WhyNoWorker, time.Time{}, "No worker has fetched"},
 		{
-			"everything", standing{state: job.Retrying, paused: true, draining: true, opens: soon, leased: 1, maxConcurrency: 1, due: soon},
+			"everything", conditions{state: job.Retrying, paused: true, draining: true, opens: soon, leased: 1, maxConcurrency: 1, due: soon},
 			strings.Join([]string{WhyPaused, WhyDraining, WhyThrottled, WhyConcurrency, WhyBackingOff, WhyNoWorker}, " "), time.Time{}, "",
 		},
 	} {

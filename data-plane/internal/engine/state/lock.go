@@ -20,13 +20,13 @@ func (x *entry) lock(ns job.Namespace, family byte, queue, key string) (records.
 	if l.Expires <= x.now {
 		return records.Lock{}, false, nil
 	}
-	standing, err := x.stands(ns, family, queue, &l)
-	return l, standing, err
+	held, err := x.isHeld(ns, family, queue, &l)
+	return l, held, err
 }
 
-// stands reports whether a lock outlived what passed of its queue: an idempotency
+// isHeld reports whether a lock outlived what passed of its queue: an idempotency
 // record outlives a clearing, a unique lock does if its owner does.
-func (x *entry) stands(ns job.Namespace, family byte, queue string, l *records.Lock) (bool, error) {
+func (x *entry) isHeld(ns job.Namespace, family byte, queue string, l *records.Lock) (bool, error) {
 	q, err := x.queue(ns, queue)
 	if err != nil || l.Gen == q.gen || !q.generation().Keeps(l.Gen) || family == keys.Idempotency {
 		return err == nil && q.generation().Keeps(l.Gen), err

@@ -64,7 +64,7 @@ func (x *entry) sweepLock(q *queueRecord, family byte, kind keys.DueKind, key st
 	if err != nil || !ok {
 		return err
 	}
-	if standing, err := x.stands(q.key.ns, family, q.key.name, &l); err != nil || standing {
+	if held, err := x.isHeld(q.key.ns, family, q.key.name, &l); err != nil || held {
 		return err
 	}
 	return x.dropLock(q.key.ns, family, kind, q.key.name, key, job.ID{})

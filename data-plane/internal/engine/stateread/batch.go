@@ -69,14 +69,14 @@ func ReadMembers(g *statedb.Group, ns job.Namespace, id job.BatchID, after job.I
 	})
 	for i := range out {
 		if err == nil {
-			out[i].Queue, out[i].State, err = standing(v, space, ns, out[i].ID)
+			out[i].Queue, out[i].State, err = queueAndState(v, space, ns, out[i].ID)
 		}
 	}
 	return out, more, err
 }
 
-// standing is the queue and the state of a job; zero if it is gone.
-func standing(r Reader, space keys.Space, ns job.Namespace, id job.ID) (string, job.State, error) {
+// queueAndState is the queue and the state of a job; zero if it is gone.
+func queueAndState(r Reader, space keys.Space, ns job.Namespace, id job.ID) (string, job.State, error) {
 	h, err := readHead(r, space, ns, id)
 	if errors.Is(err, statedb.ErrNotFound) {
 		return "", 0, nil

@@ -84,7 +84,7 @@ func readStep(r Reader, space keys.Space, ns job.Namespace, step *command.Step, 
 	if made.IsZero() {
 		return s, nil
 	}
-	queue, state, err := standing(r, space, ns, made)
+	queue, state, err := queueAndState(r, space, ns, made)
 	if queue != "" {
 		s.Queue = queue // It may have been moved.
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Standing is a job and its queue in one snapshot of the state.
-type Standing struct {
+// RunConditions are what decides when a job runs: the job and its queue, in one
+// snapshot of the state.
+type RunConditions struct {
 	Job
 	Config records.QueueConfig
 	Limits QueueState // Without what budgets shut.
@@ -30,32 +31,32 @@ type Standing struct {
 // AheadMax bounds the look at the ready order.
 const AheadMax = 1000
 
-// ReadStanding reads what decides when a job runs, or statedb.ErrNotFound.
-func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, err error) {
+// ReadRunConditions returns statedb.ErrNotFound if there is no such job.
+func ReadRunConditions(g *statedb.Group, ns job.Namespace, id job.ID) (_ RunConditions, err error) {
 	v := g.View()
 	defer func() { err = errors.Join(err, v.Close()) }()
 	space := keys.In(g.Prefix())
-	var s Standing
+	var s RunConditions
 	if s.Job, err = readJob(v, space, ns, id); err != nil {
-		return Standing{}, err
+		return RunConditions{}, err
 	}
 	name := s.Head.Queue
 	if s.Config, _, err = Get(v, space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig); err != nil {
-		return Standing{}, err
+		return RunConditions{}, err
 	}
 	if s.Counts, _, err = Get(v, space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
-		return Standing{}, err
+		return RunConditions{}, err
 	}
 	if s.Blocked() {
 		if s.WaitsFor, err = ReadWaits(v, space, ns, id); err != nil {
-			return Standing{}, err
+			return RunConditions{}, err
 		}
 	}
 	if s.ShutUntil, err = readShut(v, space, ns, name); err != nil {
-		return Standing{}, err
+		return RunConditions{}, err
 	}
 	if s.TagShut, s.TagShutUntil, err = readShutTag(v, space, ns, s.Body.Tags); err != nil {
-		return Standing{}, err
+		return RunConditions{}, err
 	}
 	s.Limits = QueueStateOf(ns, name, &s.Config, &s.Counts, 0)
 	if s.State == job.Pending && !s.Blocked() {
@@ -66,7 +67,7 @@ func ReadStanding(g *statedb.Group, ns job.Namespace, id job.ID) (_ Standing, er
 
 // ahead counts the ready jobs in front of one: all of higher priorities, and those
 // of its own that became ready before.
-func ahead(r Reader, space keys.Space, ns job.Namespace, s *Standing) (n int, err error) {
+func ahead(r Reader, space keys.Space, ns job.Namespace, s *RunConditions) (n int, err error) {
 	for p := job.Priority(0); p <= s.Priority && n < AheadMax; p++ {
 		from, to := space.ReadyFrom(ns, s.Head.Queue, p, s.Counts.Floor[p])
 		if p == s.Priority {
