@@ -165,21 +165,32 @@ func (n *Node) listLag(id uint32) *int64 {
 
 // Ready blocks until the node can take work or ctx ends.
 func (n *Node) Ready(ctx context.Context) error {
-	tick := time.NewTicker(readyPoll)
+	return pollUntil(ctx, readyPoll, func() bool { return n.health(ctx).Ready && n.localReady() })
+}
+
+// Even blocks until the leaders of the shards are evenly spread over the nodes of the
+// cell or ctx ends.
+func (n *Node) Even(ctx context.Context) error {
+	return pollUntil(ctx, evenPoll, func() bool { return n.members.Even(ctx) })
+}
+
+func pollUntil(ctx context.Context, every time.Duration, done func() bool) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
-		if n.health(ctx).Ready && n.localReady() {
-			return nil
-		}
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
-const readyPoll = 5 * time.Millisecond
+const (
+	readyPoll = 5 * time.Millisecond
+	evenPoll  = 50 * time.Millisecond // Asks every node.
+)
 
 // onStall: the disk doesn't respond. Raft's loop may be stuck in the write, so
 // leadership cannot be handed over: the node falls silent, and the others elect

@@ -36,6 +36,8 @@ const (
 	stopTimeout = 2 * time.Second
 	stopLatest  = 2900 * time.Millisecond
 	readyPoll   = 20 * time.Millisecond
+	// evenTimeout: one look of the cell and one transfer take under a second.
+	evenTimeout = 5 * time.Second
 )
 
 // ErrStuck says that something did not stop in time. Nothing that was acknowledged
@@ -290,7 +292,18 @@ func (s *Service) startNodes(ready context.Context) error {
 			return fmt.Errorf("wait for node %s: %w", n.ID(), err)
 		}
 	}
-	return nil
+	return s.waitEven(ready)
+}
+
+// waitEven waits for the leaders to be where they stay. It serves in any case: an
+// uneven cell works, but the first callers see a leader move.
+func (s *Service) waitEven(ready context.Context) error {
+	ctx, cancel := context.WithTimeout(ready, evenTimeout)
+	defer cancel()
+	if err := s.nodes[0].Even(ctx); err != nil && ready.Err() == nil {
+		s.log.Warn("the leaders of the shards are not evenly spread yet")
+	}
+	return ready.Err()
 }
 
 // found has the nodes form their cell, once: on the first start of a new data

@@ -338,28 +338,38 @@ func TestListNodes_TellsWhoIsDown(t *testing.T) {
 
 func TestSpread_MovesLeadersApart(t *testing.T) {
 	t.Parallel()
-	c := newTestCell(t, 3)
-	c.ready()
-	ctx := testContext(t)
-	// One node takes both shards.
-	for _, id := range testShards {
-		if c.membersOf(id).Leader == "node-1" {
-			continue
-		}
-		if err := c.leader().members.TransferLeadership(ctx, id, "node-1"); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "node-1 to lead", func() bool { return c.shardLeader(id) == "node-1" })
+	for name, every := range map[string]time.Duration{"while it serves": 20 * time.Millisecond, "soon after the start": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTestCell(t, 3)
+			c.ready()
+			ctx := testContext(t)
+			for _, id := range testShards {
+				if c.membersOf(id).Leader == "node-1" {
+					continue
+				}
+				if err := c.leader().members.TransferLeadership(ctx, id, "node-1"); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "node-1 to lead", func() bool { return c.shardLeader(id) == "node-1" })
+			}
+			if c.leader().members.Even(ctx) {
+				t.Error("one node leads both shards, and that is called even")
+			}
+			spreading, stop := context.WithCancel(ctx)
+			defer stop()
+			began := time.Now()
+			for _, n := range c.nodes {
+				n.opened.Go(func() { n.members.Spread(spreading, every) })
+			}
+			eventually(t, "the shards to have two leaders", func() bool {
+				a, b := c.shardLeader(2), c.shardLeader(3)
+				return a != "" && b != "" && a != b
+			})
+			eventually(t, "all nodes to know", func() bool { return c.leader().members.Even(ctx) })
+			t.Log("even after", time.Since(began))
+		})
 	}
-	spreading, stop := context.WithCancel(ctx)
-	for _, n := range c.nodes {
-		n.opened.Go(func() { n.members.Spread(spreading, 20*time.Millisecond) })
-	}
-	eventually(t, "the shards to have two leaders", func() bool {
-		a, b := c.shardLeader(2), c.shardLeader(3)
-		return a != "" && b != "" && a != b
-	})
-	stop()
 }
 
 func TestNextMove_OnlyTowardsEven(t *testing.T) {

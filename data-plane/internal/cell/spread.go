@@ -15,30 +15,60 @@ import (
 // repeated in a tight loop (R5).
 const spreadEvery = 20 * time.Second
 
+// settleEvery is the mean pause until the leaders were even once, after the start.
+const settleEvery = 250 * time.Millisecond
+
 // Spread keeps the leaders of the shards evenly spread over the nodes, while this
 // node leads the meta group, until ctx ends. every is the mean pause; 0 is the default.
+// After the start, when one node may have won everything, it looks sooner, so that
+// leaders move before callers have come rather than while they work.
 func (m *Membership) Spread(ctx context.Context, every time.Duration) {
 	if every == 0 {
 		every = spreadEvery
 	}
+	mean := min(settleEvery, every)
 	for {
 		// Between half and one and a half of it, so that cells started together do
 		// not stay in step.
-		if pause(ctx, every/2+rand.N(every)) != nil {
+		if pause(ctx, mean/2+rand.N(mean)) != nil {
 			return
 		}
 		if !m.cell.Group().Leading() {
 			continue
 		}
-		move, ok := nextMove(m.Nodes(ctx), m.cell.View().Shards())
+		nodes, shards := m.Nodes(ctx), m.cell.View().Shards()
+		move, ok := nextMove(nodes, shards)
 		if !ok {
+			if allLed(nodes, shards) {
+				mean = every
+			}
 			continue
 		}
 		m.logger.Info("spread leaders", "group", move.group, "from", move.from, "to", move.to)
 		if err := m.TransferLeadership(ctx, move.group, move.to); err != nil {
 			m.logger.Warn("spread leaders", "group", move.group, "to", move.to, "err", err)
+			mean = every
 		}
 	}
+}
+
+// Even reports whether every shard has a leader and Spread would move none of them.
+func (m *Membership) Even(ctx context.Context) bool {
+	nodes, shards := m.Nodes(ctx), m.cell.View().Shards()
+	_, move := nextMove(nodes, shards)
+	return !move && allLed(nodes, shards)
+}
+
+func allLed(nodes []*cellv1.NodeStatus, shards []uint32) bool {
+	led := make(map[uint32]bool)
+	for _, s := range nodes {
+		for _, g := range s.GetGroups() {
+			if g.GetRole() == "leader" {
+				led[g.GetGroup()] = true
+			}
+		}
+	}
+	return !slices.ContainsFunc(shards, func(id uint32) bool { return !led[id] })
 }
 
 type leaderMove struct {
